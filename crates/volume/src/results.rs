@@ -1,0 +1,243 @@
+//! What operations answer, one type per shape of RFC 1813's results.
+
+use std::sync::Arc;
+
+use crate::attributes::{Attributes, SetAttributes, Wcc};
+use crate::ids::{Cookie, Ino};
+
+/// A LOOKUP's result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What the name names.
+    pub attributes: Attributes,
+    /// The directory it was looked up in.
+    pub directory: Attributes,
+}
+
+/// Result of CREATE, MKDIR, SYMLINK and MKNOD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The new object, or the existing one of an unchecked or repeated exclusive create.
+    pub attributes: Attributes,
+    /// Its directory, before and after.
+    pub directory: Wcc,
+}
+
+/// Result of REMOVE and RMDIR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The directory, before and after.
+    pub directory: Wcc,
+}
+
+/// Result of RENAME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// The directory that the name left.
+    pub from: Wcc,
+    /// The directory that it is in now; the same as `from` for a rename within one.
+    pub to: Wcc,
+}
+
+/// Result of LINK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// The object that has one more name.
+    pub attributes: Attributes,
+    /// The directory of the new name.
+    pub directory: Wcc,
+}
+
+/// Result of READLINK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// Where the link points; any bytes but NUL.
+    pub target: Arc<[u8]>,
+    /// The link.
+    pub attributes: Attributes,
+}
+
+/// A run of bytes that READ returns, in file order.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// `bytes[start..end]`, verified when it came from media.
+    Data {
+        /// A buffer that holds them, shared with a cache.
+        bytes: Arc<[u8]>,
+        /// Where the run begins in it.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+    },
+    /// A hole: so many zeros.
+    Zeros(usize),
+}
+
+impl Piece {
+    /// Bytes in this piece.
+    pub fn len(&self) -> usize {
+        match self {
+            Piece::Data { start, end, .. } => end - start,
+            Piece::Zeros(length) => *length,
+        }
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Result of READ.
+#[derive(Clone, Debug)]
+pub struct ReadData {
+    /// The bytes.
+    pub pieces: Vec<Piece>,
+    /// Bytes in all pieces.
+    pub count: usize,
+    /// Whether they reach the end of the file.
+    pub eof: bool,
+    /// The file.
+    pub attributes: Attributes,
+}
+
+/// How stable a WRITE is to be, or was made (RFC 1813 section 3.3.7 `stable_how`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stability {
+    /// In memory; a COMMIT makes it stable.
+    Unstable,
+    /// Data, and the metadata to find it, on stable media. This engine makes it the same as `FileSync`.
+    DataSync,
+    /// Data and all metadata on stable media.
+    FileSync,
+}
+
+/// Tells a client whether unstable data may have been lost: it changes when that may be so (RFC 1813 section 3.3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteVerifier(pub [u8; 8]);
+
+/// Result of WRITE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes taken: always all that were offered.
+    pub count: u32,
+    /// How stable they are when the reply leaves.
+    pub committed: Stability,
+    /// The verifier in force when the data was accepted.
+    pub verifier: WriteVerifier,
+    /// The file, before and after.
+    pub file: Wcc,
+}
+
+/// Result of COMMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The verifier in force.
+    pub verifier: WriteVerifier,
+    /// The file; a COMMIT changes nothing that shows.
+    pub file: Wcc,
+}
+
+/// How CREATE creates (RFC 1813 section 3.3.8 `createhow3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateHow {
+    /// Takes an existing file too, and sets only its size if one is given.
+    Unchecked(SetAttributes),
+    /// Fails if the name exists.
+    Guarded(SetAttributes),
+    /// Fails if the name exists, unless it was created with the same verifier.
+    Exclusive([u8; 8]),
+}
+
+/// What MKNOD makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Block device.
+    Block(crate::attributes::Device),
+    /// Character device.
+    Character(crate::attributes::Device),
+    /// UNIX-domain socket.
+    Socket,
+    /// Named pipe.
+    Fifo,
+}
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it names.
+    pub ino: Ino,
+    /// READDIR continues after it with this.
+    pub cookie: Cookie,
+    /// The name: 1 to 255 bytes, no `/` and no NUL; `.` and `..` come first.
+    pub name: Arc<[u8]>,
+    /// Attributes, when they were asked for and the object is still there.
+    pub attributes: Option<Attributes>,
+}
+
+/// Result of READDIR and READDIRPLUS.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Names in cookie order.
+    pub entries: Vec<Entry>,
+    /// Whether the last of them is the last of the directory.
+    pub end: bool,
+    /// Cookie verifier: always the same, as cookies stay valid for ever.
+    pub verifier: [u8; 8],
+    /// The directory.
+    pub directory: Attributes,
+}
+
+/// Permissions that ACCESS asks about, as bits of RFC 1813 section 3.3.4.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessMask(pub u32);
+
+impl AccessMask {
+    /// Read data, or list a directory.
+    pub const READ: u32 = 0x01;
+    /// Look up a name in a directory.
+    pub const LOOKUP: u32 = 0x02;
+    /// Rewrite existing data or names.
+    pub const MODIFY: u32 = 0x04;
+    /// Add data or names.
+    pub const EXTEND: u32 = 0x08;
+    /// Remove a name from a directory.
+    pub const DELETE: u32 = 0x10;
+    /// Execute a file.
+    pub const EXECUTE: u32 = 0x20;
+}
+
+/// Result of ACCESS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessible {
+    /// The bits that are granted, of those asked.
+    pub granted: AccessMask,
+    /// The object.
+    pub attributes: Attributes,
+}
+
+/// Result of FSSTAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Bytes in all.
+    pub bytes_total: u64,
+    /// Bytes free.
+    pub bytes_free: u64,
+    /// Objects that there can be.
+    pub inodes_total: u64,
+    /// Of these, not used.
+    pub inodes_free: u64,
+    /// Bytes of data in files, holes left out.
+    pub bytes_used: u64,
+    /// Objects.
+    pub inodes_used: u64,
+}
+
+/// What became of an earlier request with the same key.
+#[derive(Clone, Debug)]
+pub enum Recall {
+    /// None is known: execute it.
+    New,
+    /// It was answered so; the answer waits like any other.
+    Answered(Arc<[u8]>, crate::request::Durability),
+}
