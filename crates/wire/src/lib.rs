@@ -1,1 +1,35 @@
-//! To be written.
+//! The bytes of the protocols that Holdfast speaks: both directions, no I/O, no clock, no threads.
+//!
+//! | module | holds | specification |
+//! |---|---|---|
+//! | [`xdr`] | [`xdr::Decoder`], [`xdr::Encoder`] and the traits that every message implements | RFC 4506 |
+//! | [`list`] | [`list::List`], XDR's linked lists, walked without allocating | RFC 4506 section 4.19 |
+//! | [`record`] | record marking: records from a stream of bytes and back | RFC 5531 section 11 |
+//! | [`rpc`] | call and reply headers, AUTH_NONE, AUTH_SYS | RFC 5531 |
+//! | [`nfs3`] | the 22 procedures of NFS version 3 | RFC 1813 |
+//! | [`mount3`] | MOUNT version 3 | RFC 1813 appendix I |
+//! | [`portmap`] | portmapper version 2, rpcbind versions 3 and 4 | RFC 1833 |
+//! | [`limits`] | every limit, with its reason | |
+//!
+//! Decoding borrows: a payload or a name is a slice of the record it came in, and decoding any message of this
+//! crate allocates nothing. Every length is compared with its limit and with the bytes that are there before it
+//! is used. Encoding appends to the caller's buffer.
+//!
+//! What is deliberately absent: meaning. A name of 300 bytes or a handle of no file decodes well; it is the
+//! server that answers NAMETOOLONG or STALE.
+
+#![deny(clippy::indexing_slicing)]
+
+#[macro_use]
+mod message;
+
+pub mod limits;
+pub mod list;
+pub mod mount3;
+pub mod nfs3;
+pub mod portmap;
+pub mod record;
+pub mod rpc;
+#[cfg(test)]
+mod sample;
+pub mod xdr;

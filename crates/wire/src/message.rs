@@ -1,0 +1,146 @@
+//! Macros that write the codec of plain XDR structures and enumerations, so that the order of fields on the wire
+//! is the order in which they are declared and cannot differ between the two directions.
+
+/// Declares an enumeration whose numbers are its wire format. Unknown numbers are decoding errors.
+macro_rules! xdr_enum {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$variant_meta:meta])* $variant:ident = $code:literal),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u32)]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant = $code),*
+        }
+
+        impl $name {
+            /// Every value there is.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The number on the wire.
+            #[must_use]
+            pub const fn code(self) -> u32 {
+                self as u32
+            }
+
+            /// The value with this number, if there is one.
+            #[must_use]
+            pub const fn from_code(code: u32) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+
+        impl $crate::xdr::Encode for $name {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                out.u32(self.code());
+            }
+        }
+
+        impl $crate::xdr::Decode<'_> for $name {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<'_>) -> Result<Self, $crate::xdr::DecodeError> {
+                let value = input.u32()?;
+                Self::from_code(value)
+                    .ok_or($crate::xdr::DecodeError::BadEnum { name: stringify!($name), value })
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self::ALL[rng.below(Self::ALL.len())]
+            }
+        }
+    };
+}
+
+/// Declares a structure whose fields follow each other on the wire as they do in the declaration.
+macro_rules! xdr_struct {
+    ($(#[$meta:meta])* pub struct $name:ident<$life:lifetime> { $($body:tt)* }) => {
+        xdr_struct!(@ [$(#[$meta])*] $name [<$life>] [$life] { $($body)* });
+    };
+    ($(#[$meta:meta])* pub struct $name:ident { $($body:tt)* }) => {
+        xdr_struct!(@ [$(#[$meta])*] $name [] ['input] { $($body)* });
+    };
+    (@ [$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
+        $($(#[$field_meta:meta])* pub $field:ident: $type:ty),* $(,)?
+    }) => {
+        $($meta)*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name $($params)* {
+            $($(#[$field_meta])* pub $field: $type),*
+        }
+
+        impl $($params)* $crate::xdr::Encode for $name $($params)* {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                $($crate::xdr::Encode::encode(&self.$field, out);)*
+            }
+        }
+
+        impl<$life> $crate::xdr::Decode<$life> for $name $($params)* {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<$life>) -> Result<Self, $crate::xdr::DecodeError> {
+                Ok(Self { $($field: $crate::xdr::Decode::decode(input)?),* })
+            }
+        }
+
+        #[cfg(test)]
+        impl $($params)* $crate::sample::Sample for $name $($params)* {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self { $($field: $crate::sample::Sample::sample(rng)),* }
+            }
+        }
+    };
+}
+
+/// Declares a name for opaque bytes with a limit. What the bytes mean is for the server to judge.
+macro_rules! xdr_bytes {
+    ($(#[$meta:meta])* pub struct $name:ident max $limit:expr) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name<'a>(pub &'a [u8]);
+
+        impl<'a> $name<'a> {
+            /// The most bytes that are decoded.
+            pub const BYTES_MAX: usize = $limit;
+
+            /// The bytes.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &'a [u8] {
+                self.0
+            }
+        }
+
+        impl std::fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(f, "\"{}\"", self.0.escape_ascii())
+            }
+        }
+
+        impl $crate::xdr::Encode for $name<'_> {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                out.opaque(self.0);
+            }
+        }
+
+        impl<'a> $crate::xdr::Decode<'a> for $name<'a> {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<'a>) -> Result<Self, $crate::xdr::DecodeError> {
+                input.opaque(Self::BYTES_MAX).map(Self)
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name<'_> {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self(rng.bytes(40))
+            }
+        }
+    };
+}

@@ -1,0 +1,160 @@
+//! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its first handle.
+//!
+//! Only version 3 is spoken. Whoever calls version 1 or 2, whose handles are those of NFSv2, gets
+//! [`crate::rpc::AcceptStat::ProgMismatch`] with 3 as the lowest and the highest version.
+
+use crate::limits::{MOUNT_NAME_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
+use crate::list::List;
+use crate::nfs3::FileHandle3;
+use crate::rpc::AuthFlavors;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+#[cfg(test)]
+mod tests;
+
+/// The program number.
+pub const PROGRAM: u32 = 100_005;
+/// The version number.
+pub const VERSION: u32 = 3;
+
+xdr_enum! {
+    /// The procedures (RFC 1813 section 5.2).
+    ///
+    /// | procedure | arguments | results |
+    /// |---|---|---|
+    /// | NULL | – | – |
+    /// | MNT | [`DirPath`] | [`MntRes`] |
+    /// | DUMP | – | [`MountList`] |
+    /// | UMNT | [`DirPath`] | – |
+    /// | UMNTALL | – | – |
+    /// | EXPORT | – | [`Exports`] |
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Add a mount entry, and get a handle.
+        Mnt = 1,
+        /// List the mount entries.
+        Dump = 2,
+        /// Remove a mount entry.
+        Umnt = 3,
+        /// Remove all mount entries of the caller.
+        Umntall = 4,
+        /// List the exports.
+        Export = 5,
+    }
+}
+
+impl Procedure {
+    /// The name in the RFC.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "NULL",
+            Self::Mnt => "MNT",
+            Self::Dump => "DUMP",
+            Self::Umnt => "UMNT",
+            Self::Umntall => "UMNTALL",
+            Self::Export => "EXPORT",
+        }
+    }
+}
+
+xdr_enum! {
+    /// What became of an MNT (RFC 1813 section 5.1.5, mountstat3).
+    pub enum MountStat3 {
+        /// It succeeded.
+        Ok = 0,
+        /// Not the owner.
+        Perm = 1,
+        /// No such file or directory.
+        NoEnt = 2,
+        /// A hard error of the media.
+        Io = 5,
+        /// Permission denied.
+        Acces = 13,
+        /// Not a directory.
+        NotDir = 20,
+        /// An invalid argument.
+        Inval = 22,
+        /// The path is too long.
+        NameTooLong = 63,
+        /// The operation is not supported.
+        NotSupp = 10_004,
+        /// The server failed.
+        ServerFault = 10_006,
+    }
+}
+
+xdr_bytes! {
+    /// The path of an export (dirpath).
+    pub struct DirPath max MOUNT_PATH_BYTES_MAX
+}
+
+xdr_bytes! {
+    /// The name of a host or of a group of hosts (name).
+    pub struct Name max MOUNT_NAME_BYTES_MAX
+}
+
+xdr_struct! {
+    /// MNT succeeded (RFC 1813 section 5.2.1, mountres3_ok).
+    pub struct MntOk<'a> {
+        /// The handle of the directory.
+        pub fhandle: FileHandle3<'a>,
+        /// The flavors of credentials that are accepted there, the best first.
+        pub auth_flavors: AuthFlavors,
+    }
+}
+
+/// The result of MNT (RFC 1813 section 5.2.1, mountres3). The error is never [`MountStat3::Ok`]; writing that
+/// panics.
+pub type MntRes<'a> = Result<MntOk<'a>, MountStat3>;
+
+impl Encode for MntRes<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Ok(body) => {
+                MountStat3::Ok.encode(out);
+                body.encode(out);
+            }
+            Err(status) => {
+                assert_ne!(*status, MountStat3::Ok, "a failure has a status that says so");
+                status.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for MntRes<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match MountStat3::decode(input)? {
+            MountStat3::Ok => MntOk::decode(input).map(Ok),
+            status => Ok(Err(status)),
+        }
+    }
+}
+
+xdr_struct! {
+    /// Who has mounted what (RFC 1813 section 5.2.2, mountbody).
+    pub struct MountBody<'a> {
+        /// The client.
+        pub hostname: Name<'a>,
+        /// What it has mounted.
+        pub directory: DirPath<'a>,
+    }
+}
+
+/// The result of DUMP (RFC 1813 section 5.2.2, mountlist).
+pub type MountList<'a> = List<'a, MountBody<'a>>;
+
+xdr_struct! {
+    /// What may be mounted by whom (RFC 1813 section 5.2.5, exportnode).
+    pub struct ExportNode<'a> {
+        /// The path.
+        pub dir: DirPath<'a>,
+        /// The names of those who may; none for everybody.
+        pub groups: List<'a, Name<'a>>,
+    }
+}
+
+/// The result of EXPORT (RFC 1813 section 5.2.5, exports).
+pub type Exports<'a> = List<'a, ExportNode<'a>>;

@@ -1,0 +1,287 @@
+//! Attributes, and GETATTR and SETATTR (RFC 1813 sections 2.6, 3.3.1 and 3.3.2).
+
+use super::{FileHandle3, FileType3, NfsTime3, Res3, SpecData3};
+use crate::xdr::{Block, Decode, DecodeError, Decoder, Encode, Encoder, block};
+
+/// The attributes of a file (RFC 1813 section 2.6, fattr3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fattr3 {
+    /// Its type.
+    pub file_type: FileType3,
+    /// Permission bits with setuid, setgid and sticky; no type bits.
+    pub mode: u32,
+    /// Hard links.
+    pub nlink: u32,
+    /// The owner.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+    /// The size in bytes.
+    pub size: u64,
+    /// The space that it takes, in bytes.
+    pub used: u64,
+    /// The device numbers, for devices.
+    pub rdev: SpecData3,
+    /// The file system.
+    pub fsid: u64,
+    /// The number within the file system.
+    pub fileid: u64,
+    /// When its data was last read.
+    pub atime: NfsTime3,
+    /// When its data was last changed.
+    pub mtime: NfsTime3,
+    /// When its attributes were last changed.
+    pub ctime: NfsTime3,
+}
+
+impl Fattr3 {
+    /// The bytes on the wire; there is no part of variable length.
+    pub const BYTES: usize = 84;
+
+    /// What [`Encode`] appends.
+    #[inline]
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        block(|fields| self.fill(fields))
+    }
+
+    /// The attributes as they stand behind "attributes follow": a [`PostOpAttr`] that is `Some`.
+    #[inline]
+    #[must_use]
+    pub(super) fn to_post_op_bytes(self) -> [u8; 4 + Self::BYTES] {
+        block(|fields| {
+            fields.u32(1);
+            self.fill(fields);
+        })
+    }
+
+    #[inline]
+    fn fill(&self, fields: &mut Block<'_>) {
+        fields.u32(self.file_type.code());
+        fields.u32(self.mode);
+        fields.u32(self.nlink);
+        fields.u32(self.uid);
+        fields.u32(self.gid);
+        fields.u64(self.size);
+        fields.u64(self.used);
+        fields.u32(self.rdev.major);
+        fields.u32(self.rdev.minor);
+        fields.u64(self.fsid);
+        fields.u64(self.fileid);
+        for time in [self.atime, self.mtime, self.ctime] {
+            fields.u32(time.seconds);
+            fields.u32(time.nanoseconds);
+        }
+    }
+}
+
+impl Encode for Fattr3 {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.raw(&self.to_bytes());
+    }
+}
+
+impl Decode<'_> for Fattr3 {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            file_type: FileType3::decode(input)?,
+            mode: input.u32()?,
+            nlink: input.u32()?,
+            uid: input.u32()?,
+            gid: input.u32()?,
+            size: input.u64()?,
+            used: input.u64()?,
+            rdev: SpecData3::decode(input)?,
+            fsid: input.u64()?,
+            fileid: input.u64()?,
+            atime: NfsTime3::decode(input)?,
+            mtime: NfsTime3::decode(input)?,
+            ctime: NfsTime3::decode(input)?,
+        })
+    }
+}
+
+/// Attributes after an operation, which a server may leave out (RFC 1813 section 2.6, post_op_attr).
+pub type PostOpAttr = Option<Fattr3>;
+
+xdr_struct! {
+    /// Enough of the attributes before an operation to notice other changes (RFC 1813 section 2.6, wcc_attr).
+    pub struct WccAttr {
+        /// The size in bytes.
+        pub size: u64,
+        /// When the data was last changed.
+        pub mtime: NfsTime3,
+        /// When the attributes were last changed.
+        pub ctime: NfsTime3,
+    }
+}
+
+impl From<Fattr3> for WccAttr {
+    fn from(attributes: Fattr3) -> Self {
+        Self { size: attributes.size, mtime: attributes.mtime, ctime: attributes.ctime }
+    }
+}
+
+/// Attributes before an operation, which a server may leave out (RFC 1813 section 2.6, pre_op_attr).
+pub type PreOpAttr = Option<WccAttr>;
+
+xdr_struct! {
+    /// Attributes before and after an operation, for weak cache consistency (RFC 1813 section 2.6, wcc_data).
+    pub struct WccData {
+        /// Read in one step with the operation.
+        pub before: PreOpAttr,
+        /// Read in one step with the operation.
+        pub after: PostOpAttr,
+    }
+}
+
+impl WccData {
+    /// Tells nothing.
+    pub const NONE: Self = Self { before: None, after: None };
+}
+
+/// What a time is to become (RFC 1813 section 2.6, set_atime and set_mtime).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetTime {
+    /// It stays.
+    #[default]
+    DontChange,
+    /// The server's clock.
+    SetToServerTime,
+    /// The client's choice.
+    SetToClientTime(NfsTime3),
+}
+
+impl Encode for SetTime {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::DontChange => out.u32(0),
+            Self::SetToServerTime => out.u32(1),
+            Self::SetToClientTime(time) => {
+                out.u32(2);
+                time.encode(out);
+            }
+        }
+    }
+}
+
+impl Decode<'_> for SetTime {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            0 => Ok(Self::DontChange),
+            1 => Ok(Self::SetToServerTime),
+            2 => NfsTime3::decode(input).map(Self::SetToClientTime),
+            value => Err(DecodeError::BadEnum { name: "SetTime", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// Attributes to set (RFC 1813 section 2.6, sattr3). `None` leaves one as it is.
+    #[derive(Default)]
+    pub struct Sattr3 {
+        /// The permission bits.
+        pub mode: Option<u32>,
+        /// The owner.
+        pub uid: Option<u32>,
+        /// The group.
+        pub gid: Option<u32>,
+        /// The size in bytes.
+        pub size: Option<u64>,
+        /// The time of the last read.
+        pub atime: SetTime,
+        /// The time of the last change of data.
+        pub mtime: SetTime,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of GETATTR (RFC 1813 section 3.3.1).
+    pub struct GetattrArgs<'a> {
+        /// Whose attributes.
+        pub object: FileHandle3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// GETATTR succeeded.
+    pub struct GetattrOk {
+        /// The attributes.
+        pub obj_attributes: Fattr3,
+    }
+}
+
+/// The result of GETATTR.
+pub type GetattrRes = Res3<GetattrOk, ()>;
+
+/// A condition of SETATTR (RFC 1813 section 3.3.2, sattrguard3): the ctime that the object must have.
+pub type SattrGuard3 = Option<NfsTime3>;
+
+xdr_struct! {
+    /// The arguments of SETATTR (RFC 1813 section 3.3.2).
+    pub struct SetattrArgs<'a> {
+        /// Whose attributes.
+        pub object: FileHandle3<'a>,
+        /// What they are to become.
+        pub new_attributes: Sattr3,
+        /// On which condition.
+        pub guard: SattrGuard3,
+    }
+}
+
+xdr_struct! {
+    /// SETATTR succeeded.
+    pub struct SetattrOk {
+        /// The object before and after.
+        pub obj_wcc: WccData,
+    }
+}
+
+xdr_struct! {
+    /// SETATTR failed.
+    pub struct SetattrFail {
+        /// The object before and after.
+        pub obj_wcc: WccData,
+    }
+}
+
+/// The result of SETATTR.
+pub type SetattrRes = Res3<SetattrOk, SetattrFail>;
+
+#[cfg(test)]
+mod samples {
+    use super::{Fattr3, SetTime};
+    use crate::nfs3::FileType3;
+    use crate::sample::{Rng, Sample};
+
+    impl Sample for SetTime {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::DontChange,
+                1 => Self::SetToServerTime,
+                _ => Self::SetToClientTime(Sample::sample(rng)),
+            }
+        }
+    }
+
+    impl Sample for Fattr3 {
+        fn sample(rng: &mut Rng) -> Self {
+            Self {
+                file_type: FileType3::sample(rng),
+                mode: Sample::sample(rng),
+                nlink: Sample::sample(rng),
+                uid: Sample::sample(rng),
+                gid: Sample::sample(rng),
+                size: Sample::sample(rng),
+                used: Sample::sample(rng),
+                rdev: Sample::sample(rng),
+                fsid: Sample::sample(rng),
+                fileid: Sample::sample(rng),
+                atime: Sample::sample(rng),
+                mtime: Sample::sample(rng),
+                ctime: Sample::sample(rng),
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to 3.3.11).
+//!
+//! All four answer with the same two bodies, [`CreateOk`] and [`CreateFail`].
+
+use super::{DirOpArgs3, FileType3, NfsPath3, PostOpAttr, PostOpFh3, Res3, Sattr3, SpecData3, WccData};
+use crate::limits::VERIFIER_BYTES;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// Chosen by the client so that a repeated exclusive CREATE is recognized (RFC 1813 section 2.5, createverf3).
+pub type CreateVerf3 = [u8; VERIFIER_BYTES];
+
+/// What CREATE does about a name that exists (RFC 1813 section 3.3.8, createhow3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateHow3 {
+    /// It takes the file that is there, and sets its size if one is given.
+    Unchecked(Sattr3),
+    /// It fails.
+    Guarded(Sattr3),
+    /// It fails, unless the file was created with the same verifier.
+    Exclusive(CreateVerf3),
+}
+
+impl Encode for CreateHow3 {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::Unchecked(attributes) => {
+                out.u32(0);
+                attributes.encode(out);
+            }
+            Self::Guarded(attributes) => {
+                out.u32(1);
+                attributes.encode(out);
+            }
+            Self::Exclusive(verifier) => {
+                out.u32(2);
+                verifier.encode(out);
+            }
+        }
+    }
+}
+
+impl Decode<'_> for CreateHow3 {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            0 => Sattr3::decode(input).map(Self::Unchecked),
+            1 => Sattr3::decode(input).map(Self::Guarded),
+            2 => CreateVerf3::decode(input).map(Self::Exclusive),
+            value => Err(DecodeError::BadEnum { name: "CreateHow3", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CREATE (RFC 1813 section 3.3.8).
+    pub struct CreateArgs<'a> {
+        /// The name to create.
+        pub place: DirOpArgs3<'a>,
+        /// How to create it.
+        pub how: CreateHow3,
+    }
+}
+
+xdr_struct! {
+    /// CREATE, MKDIR, SYMLINK or MKNOD succeeded.
+    pub struct CreateOk<'a> {
+        /// The new object.
+        pub obj: PostOpFh3<'a>,
+        /// Its attributes.
+        pub obj_attributes: PostOpAttr,
+        /// The directory before and after.
+        pub dir_wcc: WccData,
+    }
+}
+
+xdr_struct! {
+    /// CREATE, MKDIR, SYMLINK or MKNOD failed.
+    pub struct CreateFail {
+        /// The directory before and after.
+        pub dir_wcc: WccData,
+    }
+}
+
+/// The result of CREATE.
+pub type CreateRes<'a> = Res3<CreateOk<'a>, CreateFail>;
+
+xdr_struct! {
+    /// The arguments of MKDIR (RFC 1813 section 3.3.9).
+    pub struct MkdirArgs<'a> {
+        /// The name to create.
+        pub place: DirOpArgs3<'a>,
+        /// The attributes of the directory.
+        pub attributes: Sattr3,
+    }
+}
+
+/// The result of MKDIR.
+pub type MkdirRes<'a> = CreateRes<'a>;
+
+xdr_struct! {
+    /// What a symbolic link is to be (RFC 1813 section 3.3.10, symlinkdata3).
+    pub struct SymlinkData3<'a> {
+        /// Its attributes.
+        pub symlink_attributes: Sattr3,
+        /// Its text.
+        pub symlink_data: NfsPath3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of SYMLINK (RFC 1813 section 3.3.10).
+    pub struct SymlinkArgs<'a> {
+        /// The name to create.
+        pub place: DirOpArgs3<'a>,
+        /// What it is to be.
+        pub symlink: SymlinkData3<'a>,
+    }
+}
+
+/// The result of SYMLINK.
+pub type SymlinkRes<'a> = CreateRes<'a>;
+
+xdr_struct! {
+    /// What a device is to be (RFC 1813 section 3.3.11, devicedata3).
+    pub struct DeviceData3 {
+        /// Its attributes.
+        pub dev_attributes: Sattr3,
+        /// Its numbers.
+        pub spec: SpecData3,
+    }
+}
+
+/// What MKNOD is to create (RFC 1813 section 3.3.11, mknoddata3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MknodData3 {
+    /// A character device.
+    Chr(DeviceData3),
+    /// A block device.
+    Blk(DeviceData3),
+    /// A socket.
+    Sock(Sattr3),
+    /// A named pipe.
+    Fifo(Sattr3),
+    /// Another type, known or not, by its number; the answer to it is NFS3ERR_BADTYPE.
+    BadType(u32),
+}
+
+impl Encode for MknodData3 {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::Chr(device) => {
+                FileType3::Chr.encode(out);
+                device.encode(out);
+            }
+            Self::Blk(device) => {
+                FileType3::Blk.encode(out);
+                device.encode(out);
+            }
+            Self::Sock(attributes) => {
+                FileType3::Sock.encode(out);
+                attributes.encode(out);
+            }
+            Self::Fifo(attributes) => {
+                FileType3::Fifo.encode(out);
+                attributes.encode(out);
+            }
+            Self::BadType(code) => out.u32(*code),
+        }
+    }
+}
+
+impl Decode<'_> for MknodData3 {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let code = input.u32()?;
+        match FileType3::from_code(code) {
+            Some(FileType3::Chr) => DeviceData3::decode(input).map(Self::Chr),
+            Some(FileType3::Blk) => DeviceData3::decode(input).map(Self::Blk),
+            Some(FileType3::Sock) => Sattr3::decode(input).map(Self::Sock),
+            Some(FileType3::Fifo) => Sattr3::decode(input).map(Self::Fifo),
+            Some(FileType3::Reg | FileType3::Dir | FileType3::Lnk) | None => Ok(Self::BadType(code)),
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of MKNOD (RFC 1813 section 3.3.11).
+    pub struct MknodArgs<'a> {
+        /// The name to create.
+        pub place: DirOpArgs3<'a>,
+        /// What it is to be.
+        pub what: MknodData3,
+    }
+}
+
+/// The result of MKNOD.
+pub type MknodRes<'a> = CreateRes<'a>;
+
+#[cfg(test)]
+mod samples {
+    use super::{CreateHow3, MknodData3};
+    use crate::sample::{Rng, Sample};
+
+    impl Sample for CreateHow3 {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::Unchecked(Sample::sample(rng)),
+                1 => Self::Guarded(Sample::sample(rng)),
+                _ => Self::Exclusive(Sample::sample(rng)),
+            }
+        }
+    }
+
+    impl Sample for MknodData3 {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(5) {
+                0 => Self::Chr(Sample::sample(rng)),
+                1 => Self::Blk(Sample::sample(rng)),
+                2 => Self::Sock(Sample::sample(rng)),
+                3 => Self::Fifo(Sample::sample(rng)),
+                _ => Self::BadType([0, 1, 2, 5, 8, u32::MAX][rng.below(6)]),
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! FSSTAT, FSINFO and PATHCONF (RFC 1813 sections 3.3.18 to 3.3.20).
+
+use super::{FileHandle3, NfsTime3, PostOpAttr, Res3};
+
+xdr_struct! {
+    /// The arguments of FSSTAT (RFC 1813 section 3.3.18).
+    pub struct FsstatArgs<'a> {
+        /// Any object; usually the root.
+        pub fsroot: FileHandle3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// FSSTAT succeeded.
+    pub struct FsstatOk {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+        /// All space, in bytes.
+        pub tbytes: u64,
+        /// Free space, in bytes.
+        pub fbytes: u64,
+        /// Free space that the caller may use, in bytes.
+        pub abytes: u64,
+        /// All file slots.
+        pub tfiles: u64,
+        /// Free file slots.
+        pub ffiles: u64,
+        /// Free file slots that the caller may use.
+        pub afiles: u64,
+        /// For how many seconds none of this is expected to change; 0 for no promise.
+        pub invarsec: u32,
+    }
+}
+
+xdr_struct! {
+    /// FSSTAT failed.
+    pub struct FsstatFail {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+    }
+}
+
+/// The result of FSSTAT.
+pub type FsstatRes = Res3<FsstatOk, FsstatFail>;
+
+/// The properties in FSINFO (RFC 1813 section 3.3.19).
+pub mod properties {
+    /// Hard links are supported.
+    pub const LINK: u32 = 0x01;
+    /// Symbolic links are supported.
+    pub const SYMLINK: u32 = 0x02;
+    /// PATHCONF is the same for every object.
+    pub const HOMOGENEOUS: u32 = 0x08;
+    /// SETATTR can set times.
+    pub const CANSETTIME: u32 = 0x10;
+}
+
+xdr_struct! {
+    /// The arguments of FSINFO (RFC 1813 section 3.3.19).
+    pub struct FsinfoArgs<'a> {
+        /// Any object; usually the root.
+        pub fsroot: FileHandle3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// FSINFO succeeded.
+    pub struct FsinfoOk {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+        /// The largest READ, in bytes.
+        pub rtmax: u32,
+        /// The READ to prefer, in bytes.
+        pub rtpref: u32,
+        /// READ sizes should be multiples of this, in bytes.
+        pub rtmult: u32,
+        /// The largest WRITE, in bytes.
+        pub wtmax: u32,
+        /// The WRITE to prefer, in bytes.
+        pub wtpref: u32,
+        /// WRITE sizes should be multiples of this, in bytes.
+        pub wtmult: u32,
+        /// The READDIR to prefer, in bytes.
+        pub dtpref: u32,
+        /// The largest file, in bytes.
+        pub maxfilesize: u64,
+        /// The granularity of times.
+        pub time_delta: NfsTime3,
+        /// Bits of [`properties`].
+        pub properties: u32,
+    }
+}
+
+xdr_struct! {
+    /// FSINFO failed.
+    pub struct FsinfoFail {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+    }
+}
+
+/// The result of FSINFO.
+pub type FsinfoRes = Res3<FsinfoOk, FsinfoFail>;
+
+xdr_struct! {
+    /// The arguments of PATHCONF (RFC 1813 section 3.3.20).
+    pub struct PathconfArgs<'a> {
+        /// The object.
+        pub object: FileHandle3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// PATHCONF succeeded.
+    pub struct PathconfOk {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+        /// The most hard links.
+        pub linkmax: u32,
+        /// The longest name, in bytes.
+        pub name_max: u32,
+        /// Longer names are refused, not cut.
+        pub no_trunc: bool,
+        /// Only the superuser may give files away.
+        pub chown_restricted: bool,
+        /// Names that differ only in case are the same.
+        pub case_insensitive: bool,
+        /// Names keep their case.
+        pub case_preserving: bool,
+    }
+}
+
+xdr_struct! {
+    /// PATHCONF failed.
+    pub struct PathconfFail {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+    }
+}
+
+/// The result of PATHCONF.
+pub type PathconfRes = Res3<PathconfOk, PathconfFail>;

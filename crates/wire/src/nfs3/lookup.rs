@@ -1,0 +1,112 @@
+//! LOOKUP, ACCESS and READLINK (RFC 1813 sections 3.3.3 to 3.3.5).
+
+use super::{DirOpArgs3, FileHandle3, NfsPath3, PostOpAttr, Res3};
+
+xdr_struct! {
+    /// The arguments of LOOKUP (RFC 1813 section 3.3.3).
+    pub struct LookupArgs<'a> {
+        /// What to look up.
+        pub what: DirOpArgs3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// LOOKUP succeeded.
+    pub struct LookupOk<'a> {
+        /// What the name stands for.
+        pub object: FileHandle3<'a>,
+        /// The attributes of that.
+        pub obj_attributes: PostOpAttr,
+        /// The attributes of the directory.
+        pub dir_attributes: PostOpAttr,
+    }
+}
+
+xdr_struct! {
+    /// LOOKUP failed.
+    pub struct LookupFail {
+        /// The attributes of the directory.
+        pub dir_attributes: PostOpAttr,
+    }
+}
+
+/// The result of LOOKUP.
+pub type LookupRes<'a> = Res3<LookupOk<'a>, LookupFail>;
+
+/// The bits of ACCESS (RFC 1813 section 3.3.4).
+pub mod access {
+    /// Read data of a file, list a directory.
+    pub const READ: u32 = 0x01;
+    /// Look up a name in a directory; has no meaning for others.
+    pub const LOOKUP: u32 = 0x02;
+    /// Rewrite existing data of a file, change existing names of a directory.
+    pub const MODIFY: u32 = 0x04;
+    /// Append to a file, add names to a directory.
+    pub const EXTEND: u32 = 0x08;
+    /// Remove a name from a directory.
+    pub const DELETE: u32 = 0x10;
+    /// Execute a file; has no meaning for directories.
+    pub const EXECUTE: u32 = 0x20;
+    /// All of them.
+    pub const ALL: u32 = 0x3f;
+}
+
+xdr_struct! {
+    /// The arguments of ACCESS (RFC 1813 section 3.3.4).
+    pub struct AccessArgs<'a> {
+        /// The object.
+        pub object: FileHandle3<'a>,
+        /// The bits of [`access`] that are asked about.
+        pub access: u32,
+    }
+}
+
+xdr_struct! {
+    /// ACCESS succeeded.
+    pub struct AccessOk {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+        /// Of the bits asked about, those that are allowed.
+        pub access: u32,
+    }
+}
+
+xdr_struct! {
+    /// ACCESS failed.
+    pub struct AccessFail {
+        /// The attributes of the object.
+        pub obj_attributes: PostOpAttr,
+    }
+}
+
+/// The result of ACCESS.
+pub type AccessRes = Res3<AccessOk, AccessFail>;
+
+xdr_struct! {
+    /// The arguments of READLINK (RFC 1813 section 3.3.5).
+    pub struct ReadlinkArgs<'a> {
+        /// The symbolic link.
+        pub symlink: FileHandle3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// READLINK succeeded.
+    pub struct ReadlinkOk<'a> {
+        /// The attributes of the link.
+        pub symlink_attributes: PostOpAttr,
+        /// Its text.
+        pub data: NfsPath3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// READLINK failed.
+    pub struct ReadlinkFail {
+        /// The attributes of the object.
+        pub symlink_attributes: PostOpAttr,
+    }
+}
+
+/// The result of READLINK.
+pub type ReadlinkRes<'a> = Res3<ReadlinkOk<'a>, ReadlinkFail>;

@@ -1,0 +1,248 @@
+//! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
+//!
+//! Their results are bounded by the client: `count` and `maxcount` hold for the whole resok body with all its XDR
+//! overhead, without the status before it. [`ReaddirEncoder`] and [`ReaddirplusEncoder`] write entries until the
+//! next one would break the bound; if not even one fits, the answer is NFS3ERR_TOOSMALL.
+
+use super::{Fattr3, FileHandle3, Filename3, NfsStat3, PostOpAttr, PostOpFh3, Res3};
+use crate::limits::VERIFIER_BYTES;
+use crate::list::List;
+use crate::xdr::{Encode, Encoder};
+
+/// Says for which state of a directory its cookies are good (RFC 1813 section 2.5, cookieverf3).
+pub type CookieVerf3 = [u8; VERIFIER_BYTES];
+
+xdr_struct! {
+    /// The arguments of READDIR (RFC 1813 section 3.3.16).
+    pub struct ReaddirArgs<'a> {
+        /// The directory.
+        pub dir: FileHandle3<'a>,
+        /// The cookie of the last entry that the client has; 0 to begin.
+        pub cookie: u64,
+        /// The verifier that came with the cookie; zeros to begin.
+        pub cookieverf: CookieVerf3,
+        /// The most bytes of the resok body.
+        pub count: u32,
+    }
+}
+
+xdr_struct! {
+    /// A name in a directory, as READDIR tells it (entry3).
+    pub struct Entry3<'a> {
+        /// The number of the object.
+        pub fileid: u64,
+        /// Its name.
+        pub name: Filename3<'a>,
+        /// Where to go on after this entry.
+        pub cookie: u64,
+    }
+}
+
+xdr_struct! {
+    /// READDIR succeeded.
+    pub struct ReaddirOk<'a> {
+        /// The attributes of the directory.
+        pub dir_attributes: PostOpAttr,
+        /// To be sent with the next cookie.
+        pub cookieverf: CookieVerf3,
+        /// The entries.
+        pub entries: List<'a, Entry3<'a>>,
+        /// Whether the last entry of the directory is among them, or before them.
+        pub eof: bool,
+    }
+}
+
+xdr_struct! {
+    /// READDIR or READDIRPLUS failed.
+    pub struct ReaddirFail {
+        /// The attributes of the directory.
+        pub dir_attributes: PostOpAttr,
+    }
+}
+
+/// The result of READDIR.
+pub type ReaddirRes<'a> = Res3<ReaddirOk<'a>, ReaddirFail>;
+
+xdr_struct! {
+    /// The arguments of READDIRPLUS (RFC 1813 section 3.3.17).
+    pub struct ReaddirplusArgs<'a> {
+        /// The directory.
+        pub dir: FileHandle3<'a>,
+        /// The cookie of the last entry that the client has; 0 to begin.
+        pub cookie: u64,
+        /// The verifier that came with the cookie; zeros to begin.
+        pub cookieverf: CookieVerf3,
+        /// The most bytes of numbers, names and cookies.
+        pub dircount: u32,
+        /// The most bytes of the resok body.
+        pub maxcount: u32,
+    }
+}
+
+xdr_struct! {
+    /// A name in a directory, as READDIRPLUS tells it (entryplus3).
+    pub struct EntryPlus3<'a> {
+        /// The number of the object.
+        pub fileid: u64,
+        /// Its name.
+        pub name: Filename3<'a>,
+        /// Where to go on after this entry.
+        pub cookie: u64,
+        /// Its attributes.
+        pub name_attributes: PostOpAttr,
+        /// Its handle.
+        pub name_handle: PostOpFh3<'a>,
+    }
+}
+
+xdr_struct! {
+    /// READDIRPLUS succeeded.
+    pub struct ReaddirplusOk<'a> {
+        /// The attributes of the directory.
+        pub dir_attributes: PostOpAttr,
+        /// To be sent with the next cookie.
+        pub cookieverf: CookieVerf3,
+        /// The entries.
+        pub entries: List<'a, EntryPlus3<'a>>,
+        /// Whether the last entry of the directory is among them, or before them.
+        pub eof: bool,
+    }
+}
+
+/// The result of READDIRPLUS.
+pub type ReaddirplusRes<'a> = Res3<ReaddirplusOk<'a>, ReaddirFail>;
+
+/// Builds a successful result of READDIR in place; the attributes of the directory are filled in at the end.
+#[derive(Debug)]
+#[must_use = "the result is not complete until it is finished"]
+pub struct ReaddirEncoder<'b> {
+    body: Body<'b>,
+}
+
+impl<'b> ReaddirEncoder<'b> {
+    /// Begins a result whose resok body has at most `count` bytes.
+    pub fn begin(out: &'b mut Encoder<'_>, count: usize) -> Self {
+        Self { body: Body::begin(out, count) }
+    }
+
+    /// Appends an entry, or says `false` and changes nothing if it does not fit.
+    pub fn push(&mut self, entry: &Entry3<'_>) -> bool {
+        self.body.push(entry)
+    }
+
+    /// How many entries were appended.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.body.entries
+    }
+
+    /// Fills in the rest.
+    pub fn finish(self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
+        self.body.finish(dir_attributes, cookieverf, eof);
+    }
+
+    /// Takes everything back; the caller writes a failure instead.
+    pub fn abandon(self) {
+        self.body.abandon();
+    }
+}
+
+/// Builds a successful result of READDIRPLUS in place, like [`ReaddirEncoder`].
+#[derive(Debug)]
+#[must_use = "the result is not complete until it is finished"]
+pub struct ReaddirplusEncoder<'b> {
+    body: Body<'b>,
+    /// What is left of `dircount`, in bytes.
+    dir_bytes_left: usize,
+}
+
+impl<'b> ReaddirplusEncoder<'b> {
+    /// Begins a result whose resok body has at most `maxcount` bytes, of which numbers, names and cookies are at
+    /// most `dircount`. The latter is only a wish (RFC 1813 calls it a hint), so one entry is let in whatever it is.
+    pub fn begin(out: &'b mut Encoder<'_>, dircount: usize, maxcount: usize) -> Self {
+        Self { body: Body::begin(out, maxcount), dir_bytes_left: dircount }
+    }
+
+    /// Appends an entry, or says `false` and changes nothing if it does not fit.
+    pub fn push(&mut self, entry: &EntryPlus3<'_>) -> bool {
+        let dir_bytes = 8 + 4 + entry.name.0.len().next_multiple_of(4) + 8;
+        let left = self.dir_bytes_left.checked_sub(dir_bytes);
+        if left.is_none() && self.body.entries > 0 {
+            return false;
+        }
+        let fits = self.body.push(entry);
+        if fits {
+            self.dir_bytes_left = left.unwrap_or(0);
+        }
+        fits
+    }
+
+    /// How many entries were appended.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.body.entries
+    }
+
+    /// Fills in the rest.
+    pub fn finish(self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
+        self.body.finish(dir_attributes, cookieverf, eof);
+    }
+
+    /// Takes everything back; the caller writes a failure instead.
+    pub fn abandon(self) {
+        self.body.abandon();
+    }
+}
+
+/// What both results have in common: everything but the form of an entry.
+#[derive(Debug)]
+struct Body<'b> {
+    out: Encoder<'b>,
+    start: usize,
+    /// Where the last entry must end so that the end of the list and eof still fit; before the first one, if
+    /// not even an empty list fits.
+    entries_end: usize,
+    entries: usize,
+}
+
+impl<'b> Body<'b> {
+    const STATUS_BYTES: usize = 4;
+    /// Attributes and verifier.
+    const HEADER_BYTES: usize = 4 + Fattr3::BYTES + VERIFIER_BYTES;
+    /// The end of the list, and eof.
+    const TRAILER_BYTES: usize = 4 + 4;
+
+    fn begin(out: &'b mut Encoder<'_>, resok_bytes_max: usize) -> Self {
+        let mut out = out.reborrow();
+        let start = out.position();
+        out.raw(&[0; Self::STATUS_BYTES + Self::HEADER_BYTES]);
+        let resok_start = start + Self::STATUS_BYTES;
+        let entries_end = resok_start + resok_bytes_max.saturating_sub(Self::TRAILER_BYTES);
+        Self { out, start, entries_end, entries: 0 }
+    }
+
+    fn push(&mut self, entry: &impl Encode) -> bool {
+        let before = self.out.position();
+        self.out.bool(true);
+        entry.encode(&mut self.out);
+        if self.out.position() > self.entries_end {
+            self.out.rewind(before);
+            return false;
+        }
+        self.entries += 1;
+        true
+    }
+
+    fn finish(mut self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
+        self.out.bool(false);
+        self.out.bool(eof);
+        self.out.patch(self.start, &NfsStat3::Ok.code().to_be_bytes());
+        let attributes = self.start + Self::STATUS_BYTES;
+        self.out.patch(attributes, &dir_attributes.to_post_op_bytes());
+        self.out.patch(attributes + 4 + Fattr3::BYTES, &cookieverf);
+    }
+
+    fn abandon(mut self) {
+        self.out.rewind(self.start);
+    }
+}

@@ -1,0 +1,184 @@
+//! The basic data types (RFC 1813 sections 2.5 and 2.6).
+
+use std::fmt;
+
+use crate::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+xdr_enum! {
+    /// What became of a call (RFC 1813 section 2.6, nfsstat3).
+    pub enum NfsStat3 {
+        /// It succeeded.
+        Ok = 0,
+        /// Not the owner.
+        Perm = 1,
+        /// No such file or directory.
+        NoEnt = 2,
+        /// A hard error of the media.
+        Io = 5,
+        /// No such device or address.
+        Nxio = 6,
+        /// The caller lacks the permission.
+        Acces = 13,
+        /// The file exists.
+        Exist = 17,
+        /// A hard link across devices.
+        Xdev = 18,
+        /// No such device.
+        NoDev = 19,
+        /// Not a directory.
+        NotDir = 20,
+        /// Is a directory.
+        IsDir = 21,
+        /// An argument that is invalid or not supported.
+        Inval = 22,
+        /// The file would be too large.
+        Fbig = 27,
+        /// No space left on the device.
+        NoSpc = 28,
+        /// The file system is read-only.
+        Rofs = 30,
+        /// Too many hard links.
+        Mlink = 31,
+        /// The name is too long.
+        NameTooLong = 63,
+        /// The directory is not empty.
+        NotEmpty = 66,
+        /// The quota is used up.
+        Dquot = 69,
+        /// The handle refers to a file that is gone.
+        Stale = 70,
+        /// Too many levels of remote in the path.
+        Remote = 71,
+        /// The handle is not one of this server.
+        BadHandle = 10_001,
+        /// The guard of a SETATTR did not match.
+        NotSync = 10_002,
+        /// The READDIR cookie is stale.
+        BadCookie = 10_003,
+        /// The operation is not supported.
+        NotSupp = 10_004,
+        /// The buffer or request is too small.
+        TooSmall = 10_005,
+        /// An error of the server that no other value describes.
+        ServerFault = 10_006,
+        /// The server cannot create objects of this type.
+        BadType = 10_007,
+        /// The request was started and is not done; the client is to retry later with a new xid.
+        Jukebox = 10_008,
+    }
+}
+
+impl fmt::Display for NfsStat3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+xdr_enum! {
+    /// The type of a file (RFC 1813 section 2.5, ftype3).
+    pub enum FileType3 {
+        /// A regular file.
+        Reg = 1,
+        /// A directory.
+        Dir = 2,
+        /// A block device.
+        Blk = 3,
+        /// A character device.
+        Chr = 4,
+        /// A symbolic link.
+        Lnk = 5,
+        /// A socket.
+        Sock = 6,
+        /// A named pipe.
+        Fifo = 7,
+    }
+}
+
+/// A file handle (RFC 1813 section 2.5, nfs_fh3): opaque, at most [`HANDLE_BYTES_MAX`] bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileHandle3<'a>(&'a [u8]);
+
+impl<'a> FileHandle3<'a> {
+    /// The handle of these bytes, or nothing if they are too many.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() <= HANDLE_BYTES_MAX { Some(Self(bytes)) } else { None }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl fmt::Debug for FileHandle3<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Encode for FileHandle3<'_> {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.opaque(self.0);
+    }
+}
+
+impl<'a> Decode<'a> for FileHandle3<'a> {
+    #[inline]
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        input.opaque(HANDLE_BYTES_MAX).map(Self)
+    }
+}
+
+#[cfg(test)]
+impl crate::sample::Sample for FileHandle3<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        Self(rng.bytes(HANDLE_BYTES_MAX))
+    }
+}
+
+/// A handle that a server may leave out (RFC 1813 section 2.5, post_op_fh3).
+pub type PostOpFh3<'a> = Option<FileHandle3<'a>>;
+
+xdr_bytes! {
+    /// The name of a file in its directory (RFC 1813 section 2.4, filename3). The server sets the real limit.
+    pub struct Filename3 max NAME_BYTES_MAX
+}
+
+xdr_bytes! {
+    /// The text of a symbolic link (RFC 1813 section 2.4, nfspath3). The server sets the real limit.
+    pub struct NfsPath3 max PATH_BYTES_MAX
+}
+
+xdr_struct! {
+    /// A time since 1970 (RFC 1813 section 2.5, nfstime3).
+    pub struct NfsTime3 {
+        /// Seconds; unsigned, so that it ends in 2106.
+        pub seconds: u32,
+        /// Nanoseconds; whoever uses them checks that they are below 10^9.
+        pub nanoseconds: u32,
+    }
+}
+
+xdr_struct! {
+    /// The numbers of a device (RFC 1813 section 2.5, specdata3).
+    pub struct SpecData3 {
+        /// The major number.
+        pub major: u32,
+        /// The minor number.
+        pub minor: u32,
+    }
+}
+
+xdr_struct! {
+    /// A name in a directory (RFC 1813 section 2.5, diropargs3).
+    pub struct DirOpArgs3<'a> {
+        /// The directory.
+        pub dir: FileHandle3<'a>,
+        /// The name in it.
+        pub name: Filename3<'a>,
+    }
+}

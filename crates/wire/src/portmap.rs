@@ -1,0 +1,119 @@
+//! Portmapper version 2 and rpcbind versions 3 and 4 (RFC 1833): which program listens where.
+//!
+//! Enough to register with the system's rpcbind and to answer as a minimal one: NULL, SET, UNSET, GETPORT or
+//! GETADDR, and DUMP. The other procedures (CALLIT and its kind) are [`crate::rpc::AcceptStat::ProcUnavail`]:
+//! they let anybody make calls in the server's name.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::limits::RPCBIND_STRING_BYTES_MAX;
+use crate::list::List;
+
+#[cfg(test)]
+mod tests;
+
+/// The program number, of all versions.
+pub const PROGRAM: u32 = 100_000;
+/// The port at which it listens, of TCP and UDP.
+pub const PORT: u16 = 111;
+/// The version of the portmapper.
+pub const VERSION_PORTMAP: u32 = 2;
+/// The versions of rpcbind. The messages here are the same in both.
+pub const VERSIONS_RPCBIND: [u32; 2] = [3, 4];
+
+/// TCP, in [`Mapping::protocol`].
+pub const PROTOCOL_TCP: u32 = 6;
+/// UDP, in [`Mapping::protocol`].
+pub const PROTOCOL_UDP: u32 = 17;
+
+xdr_enum! {
+    /// The procedures that are the same in all versions but for their arguments (RFC 1833 sections 2.2 and 3.2).
+    ///
+    /// | procedure | arguments, results in version 2 | in versions 3 and 4 |
+    /// |---|---|---|
+    /// | NULL | –, – | –, – |
+    /// | SET | [`Mapping`], `bool` | [`Rpcb`], `bool` |
+    /// | UNSET | [`Mapping`], `bool` | [`Rpcb`], `bool` |
+    /// | GETPORT, GETADDR | [`Mapping`], `u32` (0: not here) | [`Rpcb`], [`RpcbString`] (empty: not here) |
+    /// | DUMP | –, [`MappingList`] | –, [`RpcbList`] |
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Register.
+        Set = 1,
+        /// Take back a registration.
+        Unset = 2,
+        /// Ask where a program listens: GETPORT in version 2, GETADDR in versions 3 and 4.
+        Get = 3,
+        /// List what is registered.
+        Dump = 4,
+    }
+}
+
+xdr_struct! {
+    /// A registration of version 2 (RFC 1833 section 3.1, mapping).
+    pub struct Mapping {
+        /// The program.
+        pub program: u32,
+        /// Its version.
+        pub version: u32,
+        /// [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`].
+        pub protocol: u32,
+        /// Where it listens; without meaning in UNSET and GETPORT.
+        pub port: u32,
+    }
+}
+
+/// The result of DUMP in version 2 (RFC 1833 section 3.1, pmaplist).
+pub type MappingList<'a> = List<'a, Mapping>;
+
+xdr_bytes! {
+    /// A string in rpcbind: a network id, a universal address, an owner.
+    pub struct RpcbString max RPCBIND_STRING_BYTES_MAX
+}
+
+xdr_struct! {
+    /// A registration of versions 3 and 4 (RFC 1833 section 2.1, rpcb).
+    pub struct Rpcb<'a> {
+        /// The program.
+        pub program: u32,
+        /// Its version.
+        pub version: u32,
+        /// The network id, for example `tcp6`.
+        pub netid: RpcbString<'a>,
+        /// The universal address, see [`universal_address`].
+        pub address: RpcbString<'a>,
+        /// Who registered it.
+        pub owner: RpcbString<'a>,
+    }
+}
+
+/// The result of DUMP in versions 3 and 4 (RFC 1833 section 2.1, rpcblist).
+pub type RpcbList<'a> = List<'a, Rpcb<'a>>;
+
+/// The network id of TCP to such an address (RFC 5665 section 5.2).
+#[must_use]
+pub const fn netid_tcp(address: &SocketAddr) -> &'static str {
+    match address {
+        SocketAddr::V4(_) => "tcp",
+        SocketAddr::V6(_) => "tcp6",
+    }
+}
+
+/// The universal address of a socket (RFC 5665 section 5.2.3): the address, then the two bytes of the port in
+/// decimal.
+#[must_use]
+pub fn universal_address(address: &SocketAddr) -> String {
+    let [high, low] = address.port().to_be_bytes();
+    format!("{}.{high}.{low}", address.ip())
+}
+
+/// Reads a universal address; nothing if it is not one.
+#[must_use]
+pub fn parse_universal_address(text: &[u8]) -> Option<SocketAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (rest, low) = text.rsplit_once('.')?;
+    let (ip, high) = rest.rsplit_once('.')?;
+    let port = u16::from_be_bytes([high.parse().ok()?, low.parse().ok()?]);
+    Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port))
+}

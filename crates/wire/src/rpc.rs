@@ -1,0 +1,363 @@
+//! ONC RPC version 2 (RFC 5531): the headers of calls and replies.
+//!
+//! A server turns a record into a call with [`decode_call`]; what cannot be a call says through
+//! [`CallError::reply`] whether it deserves an answer. A reply begins with [`ReplyHeader`]; the usual one,
+//! accepted and successful, has the shortcut [`encode_success`]. Results follow the header in the same record.
+
+mod auth;
+#[cfg(test)]
+mod tests;
+
+pub use auth::{AUTH_NONE, AUTH_SYS, AuthFlavors, AuthSys, Credential, Groups, Integers, OpaqueAuth};
+
+use crate::limits::AUTH_BODY_BYTES_MAX;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block, decode_all};
+
+/// The version of the RPC protocol itself.
+pub const RPC_VERSION: u32 = 2;
+
+const MESSAGE_CALL: u32 = 0;
+const MESSAGE_REPLY: u32 = 1;
+
+/// The header of a call (RFC 5531 section 9, call_body). The arguments follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallHeader<'a> {
+    /// Chosen by the client to find the reply; a retransmission has the same.
+    pub xid: u32,
+    /// The program, for example [`crate::nfs3::PROGRAM`].
+    pub program: u32,
+    /// The version of the program.
+    pub version: u32,
+    /// The procedure of the program.
+    pub procedure: u32,
+    /// In whose name the call is made.
+    pub credential: Credential<'a>,
+    /// What proves the credential; nothing for AUTH_NONE and AUTH_SYS.
+    pub verifier: OpaqueAuth<'a>,
+}
+
+impl Encode for CallHeader<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.raw(&block::<24>(|fields| {
+            fields.u32(self.xid);
+            fields.u32(MESSAGE_CALL);
+            fields.u32(RPC_VERSION);
+            fields.u32(self.program);
+            fields.u32(self.version);
+            fields.u32(self.procedure);
+        }));
+        self.credential.encode(out);
+        self.verifier.encode(out);
+    }
+}
+
+/// Why a record is not a call that can be dispatched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// It is a reply, or ends before it says which procedure it calls: the peer does not speak our protocol.
+    /// The connection is to be closed.
+    NotACall,
+    /// The credential or verifier announces a length over its limit. The connection is to be closed.
+    OverLimit,
+    /// A version of RPC other than 2.
+    RpcMismatch {
+        /// The call to answer.
+        xid: u32,
+    },
+    /// The credential or the verifier is damaged.
+    Auth {
+        /// The call to answer.
+        xid: u32,
+        /// [`AuthStat::BadCred`] or [`AuthStat::BadVerf`].
+        stat: AuthStat,
+    },
+}
+
+impl CallError {
+    /// The reply to send; without one, the connection is to be closed.
+    #[must_use]
+    pub fn reply(self) -> Option<ReplyHeader<'static>> {
+        let (xid, denied) = match self {
+            Self::NotACall | Self::OverLimit => return None,
+            Self::RpcMismatch { xid } => {
+                (xid, RejectedReply::RpcMismatch { low: RPC_VERSION, high: RPC_VERSION })
+            }
+            Self::Auth { xid, stat } => (xid, RejectedReply::AuthError(stat)),
+        };
+        Some(ReplyHeader { xid, body: ReplyBody::Denied(denied) })
+    }
+}
+
+impl std::fmt::Display for CallError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotACall => write!(f, "the record is not an RPC call"),
+            Self::OverLimit => {
+                write!(f, "the credential or verifier is longer than {AUTH_BODY_BYTES_MAX} bytes")
+            }
+            Self::RpcMismatch { .. } => write!(f, "the call is not of RPC version 2"),
+            Self::Auth { stat: AuthStat::BadVerf, .. } => write!(f, "the verifier is damaged"),
+            Self::Auth { .. } => write!(f, "the credential is damaged"),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+/// Reads the header of a call; the decoder that is returned stands at the arguments.
+///
+/// # Errors
+/// See [`CallError`]; it knows what to answer.
+pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallError> {
+    let mut input = Decoder::new(record);
+    let mut word = || input.u32().map_err(|_| CallError::NotACall);
+    let xid = word()?;
+    if word()? != MESSAGE_CALL {
+        return Err(CallError::NotACall);
+    }
+    // A header of another version may look different from here on.
+    if word()? != RPC_VERSION {
+        return Err(CallError::RpcMismatch { xid });
+    }
+    let (program, version, procedure) = (word()?, word()?, word()?);
+    let auth_error = |error, stat| match error {
+        DecodeError::TooLong { .. } => CallError::OverLimit,
+        _ => CallError::Auth { xid, stat },
+    };
+    let credential = OpaqueAuth::decode(&mut input).map_err(|error| auth_error(error, AuthStat::BadCred))?;
+    let verifier = OpaqueAuth::decode(&mut input).map_err(|error| auth_error(error, AuthStat::BadVerf))?;
+    let credential = match credential.flavor {
+        AUTH_NONE => Credential::None,
+        AUTH_SYS => Credential::Sys(
+            decode_all(credential.body).map_err(|_| CallError::Auth { xid, stat: AuthStat::BadCred })?,
+        ),
+        _ => Credential::Other(credential),
+    };
+    Ok((CallHeader { xid, program, version, procedure, credential, verifier }, input))
+}
+
+xdr_enum! {
+    /// Why a caller was not authenticated (RFC 5531 section 9, auth_stat).
+    pub enum AuthStat {
+        /// No failure. Never sent in a rejection.
+        Ok = 0,
+        /// The credential is damaged.
+        BadCred = 1,
+        /// The client must begin a new session.
+        RejectedCred = 2,
+        /// The verifier is damaged.
+        BadVerf = 3,
+        /// The verifier has expired or was replayed.
+        RejectedVerf = 4,
+        /// The flavor is too weak for this server.
+        TooWeak = 5,
+        /// The client found the reply's verifier wrong; local to it.
+        InvalidResp = 6,
+        /// The client does not know why; local to it.
+        Failed = 7,
+        /// Kerberos version 4: generic error.
+        KerbGeneric = 8,
+        /// Kerberos version 4: the credential has expired.
+        TimeExpire = 9,
+        /// Kerberos version 4: problem with the ticket file.
+        TktFile = 10,
+        /// Kerberos version 4: cannot decode the authenticator.
+        Decode = 11,
+        /// Kerberos version 4: wrong address in the ticket.
+        NetAddr = 12,
+        /// RPCSEC_GSS: no credentials for the user.
+        GssCredProblem = 13,
+        /// RPCSEC_GSS: problem with the context.
+        GssCtxProblem = 14,
+    }
+}
+
+/// What became of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptStat {
+    /// The procedure ran; its results follow.
+    Success,
+    /// No such program here.
+    ProgUnavail,
+    /// The program is here, the version is not.
+    ProgMismatch {
+        /// The lowest version that is.
+        low: u32,
+        /// The highest version that is.
+        high: u32,
+    },
+    /// The program has no such procedure.
+    ProcUnavail,
+    /// The arguments cannot be decoded.
+    GarbageArgs,
+    /// The server failed, for example for want of memory.
+    SystemErr,
+}
+
+impl Encode for AcceptStat {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match *self {
+            Self::Success => out.u32(0),
+            Self::ProgUnavail => out.u32(1),
+            Self::ProgMismatch { low, high } => {
+                out.u32(2);
+                out.u32(low);
+                out.u32(high);
+            }
+            Self::ProcUnavail => out.u32(3),
+            Self::GarbageArgs => out.u32(4),
+            Self::SystemErr => out.u32(5),
+        }
+    }
+}
+
+impl Decode<'_> for AcceptStat {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(match input.u32()? {
+            0 => Self::Success,
+            1 => Self::ProgUnavail,
+            2 => Self::ProgMismatch { low: input.u32()?, high: input.u32()? },
+            3 => Self::ProcUnavail,
+            4 => Self::GarbageArgs,
+            5 => Self::SystemErr,
+            value => return Err(DecodeError::BadEnum { name: "AcceptStat", value }),
+        })
+    }
+}
+
+/// Why a call was denied (RFC 5531 section 9, rejected_reply).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectedReply {
+    /// The version of RPC is not 2.
+    RpcMismatch {
+        /// The lowest version that is supported.
+        low: u32,
+        /// The highest version that is supported.
+        high: u32,
+    },
+    /// The caller was not authenticated.
+    AuthError(AuthStat),
+}
+
+impl Encode for RejectedReply {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match *self {
+            Self::RpcMismatch { low, high } => {
+                out.u32(0);
+                out.u32(low);
+                out.u32(high);
+            }
+            Self::AuthError(stat) => {
+                out.u32(1);
+                stat.encode(out);
+            }
+        }
+    }
+}
+
+impl Decode<'_> for RejectedReply {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(match input.u32()? {
+            0 => Self::RpcMismatch { low: input.u32()?, high: input.u32()? },
+            1 => Self::AuthError(AuthStat::decode(input)?),
+            value => return Err(DecodeError::BadEnum { name: "RejectedReply", value }),
+        })
+    }
+}
+
+/// Whether a call was let in (RFC 5531 section 9, reply_body).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyBody<'a> {
+    /// It was.
+    Accepted {
+        /// What proves the server; nothing here.
+        verifier: OpaqueAuth<'a>,
+        /// What became of it.
+        stat: AcceptStat,
+    },
+    /// It was not.
+    Denied(RejectedReply),
+}
+
+/// The header of a reply (RFC 5531 section 9). Results follow an accepted, successful one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyHeader<'a> {
+    /// That of the call.
+    pub xid: u32,
+    /// Whether the call was let in.
+    pub body: ReplyBody<'a>,
+}
+
+impl ReplyHeader<'static> {
+    /// The reply to an accepted call, with an empty verifier.
+    #[must_use]
+    pub const fn accepted(xid: u32, stat: AcceptStat) -> Self {
+        Self { xid, body: ReplyBody::Accepted { verifier: OpaqueAuth::NONE, stat } }
+    }
+
+    /// The reply to a caller who was not authenticated.
+    #[must_use]
+    pub const fn auth_error(xid: u32, stat: AuthStat) -> Self {
+        Self { xid, body: ReplyBody::Denied(RejectedReply::AuthError(stat)) }
+    }
+}
+
+impl ReplyHeader<'_> {
+    /// Whether results follow.
+    #[must_use]
+    pub const fn is_success(&self) -> bool {
+        matches!(self.body, ReplyBody::Accepted { stat: AcceptStat::Success, .. })
+    }
+}
+
+impl Encode for ReplyHeader<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.u32(self.xid);
+        out.u32(MESSAGE_REPLY);
+        match &self.body {
+            ReplyBody::Accepted { verifier, stat } => {
+                out.u32(0);
+                verifier.encode(out);
+                stat.encode(out);
+            }
+            ReplyBody::Denied(denied) => {
+                out.u32(1);
+                denied.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for ReplyHeader<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        let xid = input.u32()?;
+        let message = input.u32()?;
+        if message != MESSAGE_REPLY {
+            return Err(DecodeError::BadEnum { name: "msg_type of a reply", value: message });
+        }
+        let body = match input.u32()? {
+            0 => {
+                ReplyBody::Accepted { verifier: OpaqueAuth::decode(input)?, stat: AcceptStat::decode(input)? }
+            }
+            1 => ReplyBody::Denied(RejectedReply::decode(input)?),
+            value => return Err(DecodeError::BadEnum { name: "reply_stat", value }),
+        };
+        Ok(Self { xid, body })
+    }
+}
+
+/// The bytes of the header that [`encode_success`] writes.
+pub const SUCCESS_BYTES: usize = 24;
+
+/// Writes the header of the usual reply, accepted and successful, in one step.
+#[inline]
+pub fn encode_success(out: &mut Encoder<'_>, xid: u32) {
+    out.raw(&block::<SUCCESS_BYTES>(|fields| {
+        fields.u32(xid);
+        fields.u32(MESSAGE_REPLY);
+        fields.u32(0);
+        fields.u32(AUTH_NONE);
+        fields.u32(0);
+        fields.u32(0);
+    }));
+}

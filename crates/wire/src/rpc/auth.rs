@@ -1,0 +1,223 @@
+//! Credentials and verifiers (RFC 5531 sections 8.2 and 10, appendix A).
+
+use crate::limits::{AUTH_BODY_BYTES_MAX, AUTH_FLAVORS_MAX, GROUPS_MAX, MACHINE_NAME_BYTES_MAX};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
+
+/// The flavor of [`Credential::None`] (RFC 5531 section 10.1).
+pub const AUTH_NONE: u32 = 0;
+/// The flavor of [`AuthSys`] (RFC 5531 appendix A).
+pub const AUTH_SYS: u32 = 1;
+
+/// At most `N` integers, kept in place.
+#[derive(Clone, Copy)]
+pub struct Integers<const N: usize> {
+    count: usize,
+    values: [u32; N],
+}
+
+/// The supplementary groups of AUTH_SYS.
+pub type Groups = Integers<GROUPS_MAX>;
+/// The authentication flavors that a server accepts, in the answer to MNT.
+pub type AuthFlavors = Integers<AUTH_FLAVORS_MAX>;
+
+impl<const N: usize> Integers<N> {
+    /// Keeps `values`, or nothing if there are more than `N`.
+    #[must_use]
+    pub fn new(values: &[u32]) -> Option<Self> {
+        let mut kept = Self { count: values.len(), values: [0; N] };
+        kept.values.get_mut(..values.len())?.copy_from_slice(values);
+        Some(kept)
+    }
+
+    /// The integers.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u32] {
+        self.values.get(..self.count).unwrap_or(&self.values)
+    }
+}
+
+impl<const N: usize> Default for Integers<N> {
+    fn default() -> Self {
+        Self { count: 0, values: [0; N] }
+    }
+}
+
+impl<const N: usize> PartialEq for Integers<N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<const N: usize> Eq for Integers<N> {}
+
+impl<const N: usize> std::fmt::Debug for Integers<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.as_slice().fmt(f)
+    }
+}
+
+impl<const N: usize> Encode for Integers<N> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.u32(length_u32(self.count));
+        for value in self.as_slice() {
+            out.u32(*value);
+        }
+    }
+}
+
+impl<const N: usize> Decode<'_> for Integers<N> {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let mut kept = Self { count: input.length(N)?, values: [0; N] };
+        for value in kept.values.iter_mut().take(kept.count) {
+            *value = input.u32()?;
+        }
+        Ok(kept)
+    }
+}
+
+/// A credential or verifier as it is on the wire (RFC 5531 section 8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpaqueAuth<'a> {
+    /// How `body` is to be read, for example [`AUTH_SYS`].
+    pub flavor: u32,
+    /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
+    pub body: &'a [u8],
+}
+
+impl OpaqueAuth<'_> {
+    /// Says nothing; the verifier of everything that is not signed.
+    pub const NONE: Self = Self { flavor: AUTH_NONE, body: &[] };
+}
+
+impl Encode for OpaqueAuth<'_> {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.u32(self.flavor);
+        out.opaque(self.body);
+    }
+}
+
+impl<'a> Decode<'a> for OpaqueAuth<'a> {
+    #[inline]
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { flavor: input.u32()?, body: input.opaque(AUTH_BODY_BYTES_MAX)? })
+    }
+}
+
+/// Who a client claims its user to be (RFC 5531 appendix A).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthSys<'a> {
+    /// An arbitrary number of the client.
+    pub stamp: u32,
+    /// The client's name for itself, at most [`MACHINE_NAME_BYTES_MAX`] bytes. Proves nothing.
+    pub machine_name: &'a [u8],
+    /// The effective user.
+    pub uid: u32,
+    /// The effective group.
+    pub gid: u32,
+    /// The supplementary groups.
+    pub groups: Groups,
+}
+
+impl Encode for AuthSys<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.u32(self.stamp);
+        out.opaque(self.machine_name);
+        out.u32(self.uid);
+        out.u32(self.gid);
+        self.groups.encode(out);
+    }
+}
+
+impl<'a> Decode<'a> for AuthSys<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            stamp: input.u32()?,
+            machine_name: input.opaque(MACHINE_NAME_BYTES_MAX)?,
+            uid: input.u32()?,
+            gid: input.u32()?,
+            groups: Groups::decode(input)?,
+        })
+    }
+}
+
+/// In whose name a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential<'a> {
+    /// AUTH_NONE; a body, which should be empty, is ignored.
+    None,
+    /// AUTH_SYS.
+    Sys(AuthSys<'a>),
+    /// Any other flavor, as it came.
+    Other(OpaqueAuth<'a>),
+}
+
+impl Credential<'_> {
+    /// The number of the flavor.
+    #[must_use]
+    pub fn flavor(&self) -> u32 {
+        match self {
+            Self::None => AUTH_NONE,
+            Self::Sys(_) => AUTH_SYS,
+            Self::Other(auth) => auth.flavor,
+        }
+    }
+}
+
+impl Encode for Credential<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::None => OpaqueAuth::NONE.encode(out),
+            Self::Other(auth) => auth.encode(out),
+            Self::Sys(sys) => {
+                out.u32(AUTH_SYS);
+                let length_at = out.position();
+                out.u32(0);
+                sys.encode(out);
+                let length = length_u32(out.position() - length_at - 4);
+                out.patch(length_at, &length.to_be_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod samples {
+    use super::{AUTH_SYS, AuthSys, Credential, Integers, OpaqueAuth};
+    use crate::sample::{Rng, Sample};
+
+    impl<const N: usize> Sample for Integers<N> {
+        fn sample(rng: &mut Rng) -> Self {
+            let values: Vec<u32> = (0..rng.below(N + 1)).map(|_| u32::sample(rng)).collect();
+            Self::new(&values).expect("at most N")
+        }
+    }
+
+    impl Sample for OpaqueAuth<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            Self { flavor: Sample::sample(rng), body: rng.bytes(60) }
+        }
+    }
+
+    impl Sample for AuthSys<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            Self {
+                stamp: Sample::sample(rng),
+                machine_name: rng.bytes(30),
+                uid: Sample::sample(rng),
+                gid: Sample::sample(rng),
+                groups: Sample::sample(rng),
+            }
+        }
+    }
+
+    impl Sample for Credential<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::None,
+                1 => Self::Sys(Sample::sample(rng)),
+                _ => Self::Other(OpaqueAuth { flavor: AUTH_SYS + 1, body: rng.bytes(60) }),
+            }
+        }
+    }
+}

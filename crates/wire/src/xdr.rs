@@ -1,0 +1,420 @@
+//! External Data Representation (RFC 4506): big-endian units of four bytes.
+//!
+//! [`Decoder`] reads from borrowed bytes and hands out borrowed payloads; it never allocates. [`Encoder`]
+//! appends to a buffer of the caller.
+//!
+//! Padding after an opaque is written as zeros. When reading, padding bytes must be there but may have any
+//! value: RFC 4506 wants zeros from the sender, and some old clients send what lay in their buffers.
+
+use std::fmt;
+
+#[cfg(test)]
+mod tests;
+
+/// Why bytes are not the message they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The bytes end before the message does.
+    Truncated,
+    /// A length is over its limit. Whoever sends that is not worth talking to: the connection is closed.
+    TooLong {
+        /// The length that was announced, in bytes or elements.
+        length: u32,
+        /// The limit that it exceeds.
+        limit: usize,
+    },
+    /// A bool is neither 0 nor 1.
+    BadBool(u32),
+    /// A number stands for nothing in its enumeration.
+    BadEnum {
+        /// The enumeration.
+        name: &'static str,
+        /// The number.
+        value: u32,
+    },
+    /// The message is over but bytes follow.
+    Trailing(usize),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => write!(f, "the message is cut short"),
+            Self::TooLong { length, limit } => write!(f, "a length of {length} is over the limit of {limit}"),
+            Self::BadBool(value) => write!(f, "{value} is not a boolean"),
+            Self::BadEnum { name, value } => write!(f, "{value} is not a value of {name}"),
+            Self::Trailing(bytes) => write!(f, "{bytes} bytes follow the message"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Something that can be written as XDR.
+pub trait Encode {
+    /// Appends this value.
+    fn encode(&self, out: &mut Encoder<'_>);
+}
+
+/// Something that can be read from XDR, borrowing from the bytes for `'a`.
+pub trait Decode<'a>: Sized {
+    /// Reads one value from the front of `input`.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes; how much of `input` was read is then undefined.
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError>;
+}
+
+/// Reads one value that must fill `bytes` exactly.
+///
+/// # Errors
+/// Those of the value, or [`DecodeError::Trailing`].
+pub fn decode_all<'a, T: Decode<'a>>(bytes: &'a [u8]) -> Result<T, DecodeError> {
+    let mut input = Decoder::new(bytes);
+    let value = T::decode(&mut input)?;
+    input.finish()?;
+    Ok(value)
+}
+
+/// A cursor over the bytes of a message.
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    /// Starts at the front of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// The bytes not read yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Says that the message is over.
+    ///
+    /// # Errors
+    /// [`DecodeError::Trailing`] if bytes are left.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing(self.rest.len())) }
+    }
+
+    /// Reads exactly `N` bytes, with no padding after them.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (head, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    /// Reads an unsigned integer.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// Reads an unsigned hyper.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`].
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// Reads a bool.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], or [`DecodeError::BadBool`] for anything but 0 and 1.
+    #[inline]
+    pub fn bool(&mut self) -> Result<bool, DecodeError> {
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(DecodeError::BadBool(other)),
+        }
+    }
+
+    /// Reads an opaque of `length` bytes and its padding (RFC 4506 section 4.9).
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`], also when only the padding is missing.
+    #[inline]
+    pub fn opaque_fixed(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        self.rest = rest.get(padding(length)..).ok_or(DecodeError::Truncated)?;
+        Ok(bytes)
+    }
+
+    /// Reads the length of something of at most `limit` bytes or elements.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
+    #[inline]
+    pub fn length(&mut self, limit: usize) -> Result<usize, DecodeError> {
+        let announced = self.u32()?;
+        match usize::try_from(announced) {
+            Ok(length) if length <= limit => Ok(length),
+            _ => Err(DecodeError::TooLong { length: announced, limit }),
+        }
+    }
+
+    /// Reads a length and that many bytes, at most `limit` (RFC 4506 section 4.10).
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
+    #[inline]
+    pub fn opaque(&mut self, limit: usize) -> Result<&'a [u8], DecodeError> {
+        let length = self.length(limit)?;
+        self.opaque_fixed(length)
+    }
+}
+
+/// Appends XDR to a buffer, behind whatever is in it already.
+#[derive(Debug)]
+pub struct Encoder<'b> {
+    out: &'b mut Vec<u8>,
+}
+
+impl<'b> Encoder<'b> {
+    /// Appends to `out`.
+    pub fn new(out: &'b mut Vec<u8>) -> Self {
+        Self { out }
+    }
+
+    /// The same encoder for a shorter time, to be kept inside another value.
+    pub fn reborrow(&mut self) -> Encoder<'_> {
+        Encoder { out: self.out }
+    }
+
+    /// The buffer itself, for those who append a payload in place.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
+    /// Where the next byte goes, counted from the start of the buffer.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Forgets everything from `position` on. A position past the end changes nothing.
+    pub fn rewind(&mut self, position: usize) {
+        self.out.truncate(position);
+    }
+
+    /// Makes room for `bytes` more, so that what follows grows the buffer at most once.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
+    /// Overwrites bytes that were written before.
+    ///
+    /// # Panics
+    /// If they were not.
+    pub fn patch(&mut self, position: usize, bytes: &[u8]) {
+        self.out
+            .get_mut(position..)
+            .and_then(|tail| tail.get_mut(..bytes.len()))
+            .expect("only what was written is patched")
+            .copy_from_slice(bytes);
+    }
+
+    /// Appends bytes as they are: no length, no padding.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Appends an unsigned integer.
+    #[inline]
+    pub fn u32(&mut self, value: u32) {
+        self.raw(&value.to_be_bytes());
+    }
+
+    /// Appends an unsigned hyper.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        self.raw(&value.to_be_bytes());
+    }
+
+    /// Appends a bool.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.u32(u32::from(value));
+    }
+
+    /// Appends bytes and their padding, without a length (RFC 4506 section 4.9).
+    #[inline]
+    pub fn opaque_fixed(&mut self, bytes: &[u8]) {
+        self.raw(bytes);
+        self.pad(bytes.len());
+    }
+
+    /// Appends a length, the bytes and their padding (RFC 4506 section 4.10).
+    ///
+    /// # Panics
+    /// If there are 4 GiB of them; every caller has a limit far below.
+    #[inline]
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        self.u32(length_u32(bytes.len()));
+        self.opaque_fixed(bytes);
+    }
+
+    /// Appends the padding that an opaque of `length` bytes needs.
+    #[inline]
+    pub fn pad(&mut self, length: usize) {
+        let zeros: &[u8] = match padding(length) {
+            0 => &[],
+            1 => &[0],
+            2 => &[0; 2],
+            _ => &[0; 3],
+        };
+        self.raw(zeros);
+    }
+}
+
+/// How many bytes of padding follow `length` bytes.
+#[must_use]
+pub const fn padding(length: usize) -> usize {
+    length.wrapping_neg() & 3
+}
+
+/// A length as XDR writes it.
+pub(crate) fn length_u32(length: usize) -> u32 {
+    u32::try_from(length).expect("every length that is written has a limit below 4 GiB")
+}
+
+/// Writes `N` bytes of fixed-size fields, so that they are appended in one step.
+///
+/// # Panics
+/// If `fill` does not write exactly `N` bytes.
+#[inline]
+pub(crate) fn block<const N: usize>(fill: impl FnOnce(&mut Block<'_>)) -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut block = Block { rest: &mut bytes };
+    fill(&mut block);
+    assert!(block.rest.is_empty(), "the fields fill their block");
+    bytes
+}
+
+/// The unwritten rest of a block of fixed size, see [`block`].
+pub(crate) struct Block<'b> {
+    rest: &'b mut [u8],
+}
+
+impl Block<'_> {
+    #[inline]
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.put(value.to_be_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.put(value.to_be_bytes());
+    }
+
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        let (head, rest) = std::mem::take(&mut self.rest)
+            .split_first_chunk_mut::<N>()
+            .expect("a block is as long as its fields");
+        *head = bytes;
+        self.rest = rest;
+    }
+}
+
+impl Encode for () {
+    fn encode(&self, _: &mut Encoder<'_>) {}
+}
+
+impl Decode<'_> for () {
+    fn decode(_: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(())
+    }
+}
+
+impl Encode for u32 {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.u32(*self);
+    }
+}
+
+impl Decode<'_> for u32 {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        input.u32()
+    }
+}
+
+impl Encode for u64 {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.u64(*self);
+    }
+}
+
+impl Decode<'_> for u64 {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        input.u64()
+    }
+}
+
+impl Encode for bool {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bool(*self);
+    }
+}
+
+impl Decode<'_> for bool {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        input.bool()
+    }
+}
+
+impl<const N: usize> Encode for [u8; N] {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.opaque_fixed(self);
+    }
+}
+
+impl<const N: usize> Decode<'_> for [u8; N] {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let bytes = input.array()?;
+        input.rest = input.rest.get(padding(N)..).ok_or(DecodeError::Truncated)?;
+        Ok(bytes)
+    }
+}
+
+impl<T: Encode> Encode for Option<T> {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.bool(self.is_some());
+        if let Some(value) = self {
+            value.encode(out);
+        }
+    }
+}
+
+impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
+    #[inline]
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        if input.bool()? { T::decode(input).map(Some) } else { Ok(None) }
+    }
+}
