@@ -1,1 +1,91 @@
-//! Tests.
+//! The rules of RFC 4506, one by one.
+
+use super::{DecodeError, Decoder, Encoder, decode_all, padding};
+use crate::list::List;
+use crate::sample::{check, encode};
+
+#[test]
+fn integers_are_big_endian() {
+    let mut bytes = Vec::new();
+    let mut out = Encoder::new(&mut bytes);
+    out.u32(0x0102_0304);
+    out.u64(0x1112_1314_1516_1718);
+    out.bool(true);
+    assert_eq!(bytes, [1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0, 0, 0, 1]);
+}
+
+#[test]
+fn opaques_are_padded_to_four_bytes() {
+    for length in 0..9 {
+        let mut bytes = Vec::new();
+        Encoder::new(&mut bytes).opaque(&[7; 9][..length]);
+        assert_eq!(bytes.len(), 4 + length + padding(length));
+        assert!(bytes[4 + length..].iter().all(|byte| *byte == 0));
+        assert_eq!(Decoder::new(&bytes).opaque(9), Ok(&[7; 9][..length]));
+    }
+}
+
+#[test]
+fn padding_must_be_there_but_may_be_dirty() {
+    assert_eq!(Decoder::new(&[0, 0, 0, 1, 7, 9, 9, 9]).opaque(1), Ok(&[7][..]));
+    assert_eq!(Decoder::new(&[0, 0, 0, 1, 7, 0, 0]).opaque(1), Err(DecodeError::Truncated));
+    assert_eq!(decode_all::<[u8; 5]>(&[1, 2, 3, 4, 5, 9, 9, 9]), Ok([1, 2, 3, 4, 5]));
+    assert_eq!(decode_all::<[u8; 5]>(&[1, 2, 3, 4, 5]), Err(DecodeError::Truncated));
+}
+
+#[test]
+fn lengths_are_held_against_their_limit_before_the_bytes() {
+    let bytes = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+    assert_eq!(Decoder::new(&bytes).opaque(4), Err(DecodeError::TooLong { length: u32::MAX, limit: 4 }));
+    assert_eq!(Decoder::new(&bytes).opaque(usize::MAX), Err(DecodeError::Truncated));
+}
+
+#[test]
+fn bools_are_0_or_1() {
+    assert_eq!(decode_all::<bool>(&[0, 0, 0, 0]), Ok(false));
+    assert_eq!(decode_all::<bool>(&[0, 0, 0, 1]), Ok(true));
+    assert_eq!(decode_all::<bool>(&[0, 0, 0, 2]), Err(DecodeError::BadBool(2)));
+    assert_eq!(decode_all::<bool>(&[1, 0, 0, 0]), Err(DecodeError::BadBool(1 << 24)));
+}
+
+#[test]
+fn what_follows_a_message_is_an_error() {
+    assert_eq!(decode_all::<u32>(&[0, 0, 0, 1, 5]), Err(DecodeError::Trailing(1)));
+}
+
+#[test]
+fn lists_walk_the_same_whether_sent_or_received() {
+    let elements = [3u32, 1, 4];
+    let list = List::new(&elements);
+    let bytes = encode(&list);
+    assert_eq!(bytes, [0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 0]);
+    let received: List<'_, u32> = decode_all(&bytes).unwrap();
+    assert_eq!(received, list);
+    assert!(received.iter().eq(elements));
+    assert_eq!(encode(&received), bytes);
+    assert_ne!(received, List::new(&elements[..2]));
+    assert_eq!(encode(&List::<u32>::new(&[])), [0; 4]);
+}
+
+#[test]
+fn patching_and_rewinding() {
+    let mut bytes = vec![9];
+    let mut out = Encoder::new(&mut bytes);
+    out.u32(0);
+    let end = out.position();
+    out.u32(5);
+    out.patch(1, &[1, 2, 3, 4]);
+    out.rewind(end);
+    assert_eq!(bytes, [9, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_primitives_round_trip() {
+    check::<u32>();
+    check::<u64>();
+    check::<bool>();
+    check::<[u8; 8]>();
+    check::<Option<u64>>();
+    check::<List<'static, u64>>();
+    check::<List<'static, List<'static, bool>>>();
+}
