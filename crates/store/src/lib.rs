@@ -1,1 +1,37 @@
-//! To be written.
+//! The engine's media on a local directory.
+//!
+//! ```text
+//! DATA/lock                          held while a server, or a command that changes volumes, uses the directory
+//! DATA/volumes/NAME/format           format version, identity and shape of the volume; written once
+//!                  /lock             the lease: an flock, and the process that holds it
+//!                  /journal/NNNN     the log: a ring of files, written in full when the volume is created
+//!                  /journal/owner    which volume this journal belongs to
+//!                  /journal.location instead of journal/: the directory elsewhere that holds it
+//!                  /index            the index file
+//!                  /segments/ID      one file per segment, its number in 16 hexadecimal digits
+//! DATA/volumes/.new-NAME             a volume whose creation has not finished; swept by the next one who comes
+//! DATA/volumes/.deleted-NAME         a volume whose deletion has not finished; swept likewise
+//! ```
+//!
+//! [`Directory`] is the data directory, [`LocalMedia`] one volume of it. What is absent: any knowledge of what the
+//! bytes mean.
+
+mod aligned;
+mod blob;
+mod direct;
+mod directory;
+mod durable;
+mod error;
+mod format;
+mod index;
+mod lease;
+mod log;
+mod media;
+#[cfg(test)]
+mod scratch;
+
+pub use directory::{Description, Directory, NewVolume, describe, list};
+pub use error::{Error, ErrorKind};
+pub use format::{FORMAT_VERSION, NAME_BYTES_MAX};
+pub use log::LOG_FILE_BYTES;
+pub use media::LocalMedia;

@@ -1,0 +1,232 @@
+//! A file that is read and written around the page cache, or with as little of it as the file system allows.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Advice, OFlags, fadvise, fcntl_getfl, fcntl_setfl};
+
+use crate::aligned::{ALIGNMENT, BUFFER_BYTES, Pool, is_aligned};
+use crate::error::in_context;
+
+/// [`ALIGNMENT`] as an offset.
+const ALIGNMENT_OFFSET: u64 = ALIGNMENT as u64;
+
+/// A file opened for direct I/O. Where the file system refuses that, it is read and written through the page cache,
+/// which is told to forget the bytes before each read (so that media are asked) and after it.
+pub(crate) struct DirectFile {
+    file: File,
+    path: PathBuf,
+    direct: AtomicBool,
+    pool: Arc<Pool>,
+}
+
+/// `O_DIRECT` as `OpenOptions` takes it.
+fn direct_flag() -> i32 {
+    i32::try_from(OFlags::DIRECT.bits()).expect("open flags are small")
+}
+
+impl DirectFile {
+    /// Opens `path`, adding direct I/O to `options` if the file system takes it.
+    pub(crate) fn open(options: &mut OpenOptions, path: &Path, pool: &Arc<Pool>) -> io::Result<DirectFile> {
+        let (file, direct) = match options.custom_flags(direct_flag()).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                // A file that this attempt has created is there now, empty: taking it is as good as creating it.
+                let create_new_has_run = path.exists();
+                let options = options.custom_flags(0);
+                let options = if create_new_has_run { options.create_new(false) } else { options };
+                (options.open(path)?, false)
+            }
+            Err(error) => return Err(error),
+        };
+        let pool = Arc::clone(pool);
+        Ok(DirectFile { file, path: path.to_owned(), direct: AtomicBool::new(direct), pool })
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[cfg(test)]
+    pub(crate) fn refuse_direct(&self) {
+        self.leave_direct().expect("flags of an open file can be changed");
+    }
+
+    /// Fills `buffer` from `offset`, whatever their alignment.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let result = if self.direct.load(Ordering::Relaxed) {
+            match self.read_direct(offset, buffer) {
+                // Some file systems accept the flag and refuse the transfer.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    self.leave_direct().and_then(|()| self.read_buffered(offset, buffer))
+                }
+                result => result,
+            }
+        } else {
+            self.read_buffered(offset, buffer)
+        };
+        result.map_err(|error| in_context("read", &self.path, &error))
+    }
+
+    /// Writes `bytes` at `offset`, both multiples of the block.
+    pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        assert!(offset.is_multiple_of(ALIGNMENT_OFFSET) && bytes.len().is_multiple_of(ALIGNMENT));
+        let result = if self.direct.load(Ordering::Relaxed) {
+            match self.write_direct(offset, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    self.leave_direct().and_then(|()| self.file.write_all_at(bytes, offset))
+                }
+                result => result,
+            }
+        } else {
+            self.file.write_all_at(bytes, offset)
+        };
+        result.map_err(|error| in_context("write", &self.path, &error))
+    }
+
+    fn read_direct(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if offset.is_multiple_of(ALIGNMENT_OFFSET) && is_aligned(buffer) {
+            let needed = buffer.len();
+            return read_full(&self.file, offset, buffer, needed);
+        }
+        self.pool.with(|aligned| {
+            let mut done = 0;
+            while done < buffer.len() {
+                let from = offset + as_offset(done);
+                let start = from - from % ALIGNMENT_OFFSET;
+                let skip = usize::try_from(from - start).expect("below the alignment");
+                let wanted = (buffer.len() - done).min(BUFFER_BYTES - skip);
+                let span = (skip + wanted).next_multiple_of(ALIGNMENT);
+                read_full(&self.file, start, aligned.first_mut(span), skip + wanted)?;
+                buffer[done..done + wanted].copy_from_slice(&aligned.first(span)[skip..skip + wanted]);
+                done += wanted;
+            }
+            Ok(())
+        })
+    }
+
+    fn write_direct(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if is_aligned(bytes) {
+            return self.file.write_all_at(bytes, offset);
+        }
+        self.pool.with(|aligned| {
+            for (number, chunk) in bytes.chunks(BUFFER_BYTES).enumerate() {
+                let buffer = aligned.first_mut(chunk.len());
+                buffer.copy_from_slice(chunk);
+                self.file.write_all_at(buffer, offset + as_offset(number * BUFFER_BYTES))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn read_buffered(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.forget(offset, buffer.len());
+        let result = self.file.read_exact_at(buffer, offset);
+        self.forget(offset, buffer.len());
+        result
+    }
+
+    /// Makes writes durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(|error| in_context("sync", &self.path, &error))
+    }
+
+    fn forget(&self, offset: u64, length: usize) {
+        let start = offset - offset % ALIGNMENT_OFFSET;
+        let end = (offset + as_offset(length)).next_multiple_of(ALIGNMENT_OFFSET);
+        // Advice: a file system that does not know it just keeps its cache.
+        let _ = fadvise(&self.file, start, NonZeroU64::new(end - start), Advice::DontNeed);
+    }
+
+    fn leave_direct(&self) -> io::Result<()> {
+        let flags = fcntl_getfl(&self.file)?;
+        fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
+        self.direct.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn as_offset(length: usize) -> u64 {
+    u64::try_from(length).expect("lengths in memory fit 64 bits")
+}
+
+/// Reads until the first `needed` bytes of `buffer` are there; the end of the file may cut off the rest, which
+/// alignment added.
+fn read_full(file: &File, offset: u64, buffer: &mut [u8], needed: usize) -> io::Result<()> {
+    let mut done = 0;
+    while done < needed {
+        match file.read_at(&mut buffer[done..], offset + as_offset(done)) {
+            Ok(count) => {
+                done += count;
+                // Only the end of the file cuts a transfer within a block; asking on from there would not be aligned.
+                if done < needed && (count == 0 || !count.is_multiple_of(ALIGNMENT)) {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn pattern(length: usize) -> Vec<u8> {
+        (0..length).map(|i| u8::try_from((i * 7 + i / 4096) % 251).expect("below 251")).collect()
+    }
+
+    fn check_reads(file: &DirectFile, content: &[u8]) {
+        let spans = [(0, 1), (1, 4096), (4095, 2), (5000, 100_000), (0, content.len()), (3, 2 << 20)];
+        for (offset, length) in spans {
+            let mut buffer = vec![0; length];
+            file.read_at(as_offset(offset), &mut buffer).unwrap();
+            assert!(buffer == content[offset..offset + length], "read of {length} at {offset}");
+        }
+        let mut beyond = vec![0; 10];
+        let error = file.read_at(as_offset(content.len()) - 5, &mut beyond).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn unaligned_reads_around_the_cache_and_through_it() {
+        let scratch = Scratch::new();
+        let pool = Arc::new(Pool::default());
+        let path = scratch.path().join("file");
+        let mut options = OpenOptions::new();
+        let file = DirectFile::open(options.read(true).write(true).create_new(true), &path, &pool).unwrap();
+        let content = pattern(3 << 20);
+        file.write_at(0, &content[..1 << 20]).unwrap();
+        file.write_at(1 << 20, &content[1 << 20..]).unwrap();
+        file.sync().unwrap();
+        check_reads(&file, &content);
+        file.refuse_direct();
+        check_reads(&file, &content);
+        file.write_at(0, &content[..4096]).unwrap();
+        check_reads(&file, &content);
+    }
+
+    #[test]
+    fn a_read_up_to_an_unaligned_end() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("file");
+        std::fs::write(&path, pattern(5000)).unwrap();
+        let file =
+            DirectFile::open(OpenOptions::new().read(true), &path, &Arc::new(Pool::default())).unwrap();
+        let mut buffer = vec![0; 900];
+        file.read_at(4100, &mut buffer).unwrap();
+        assert!(buffer == pattern(5000)[4100..]);
+    }
+}

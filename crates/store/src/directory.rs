@@ -1,0 +1,388 @@
+//! The data directory: volumes are created, opened, described and deleted here.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use volume::media::Media;
+
+use crate::durable::{create_file, parent, remove_tree, rename, replace_file, sync_directory};
+use crate::error::{Error, ErrorKind};
+use crate::format::{Format, check_name};
+use crate::lease::{Lease, holder};
+use crate::log::{self, LOG_FILE_BYTES};
+use crate::media::{LocalMedia, names, segment_of};
+
+/// Directory of the volumes in the data directory.
+const VOLUMES: &str = "volumes";
+/// Prefix of a volume whose creation has not finished.
+const NEW: &str = ".new-";
+/// Prefix of a volume whose deletion has not finished.
+const DELETED: &str = ".deleted-";
+
+/// A data directory, held by this process.
+#[derive(Debug)]
+pub struct Directory {
+    root: PathBuf,
+    _lease: Lease,
+}
+
+/// What a volume is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct NewVolume<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its identity, random.
+    pub id: u64,
+    /// A directory for its journal, on another device; `None` keeps it with the volume.
+    pub journal: Option<&'a Path>,
+    /// Bytes of its journal; a multiple of [`LOG_FILE_BYTES`].
+    pub journal_bytes: u64,
+}
+
+/// What can be told about a volume without opening it.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub id: u64,
+    /// Its directory.
+    pub path: PathBuf,
+    /// The directory of its journal.
+    pub journal: PathBuf,
+    /// Bytes of its journal.
+    pub journal_bytes: u64,
+    /// Length of its index, bytes.
+    pub index_bytes: u64,
+    /// Number of its segments.
+    pub segments: u64,
+    /// Length of all its segments, bytes.
+    pub segment_bytes: u64,
+    /// The process that uses it now; 0 if that did not say who it is.
+    pub in_use_by: Option<u32>,
+}
+
+impl Directory {
+    /// Takes the data directory at `root`, creating it if it is not there. Sweeps what an interrupted creation or
+    /// deletion of a volume left.
+    pub fn open_or_create(root: &Path) -> Result<Directory, Error> {
+        let volumes = root.join(VOLUMES);
+        if !volumes.is_dir() {
+            fs::create_dir_all(&volumes)
+                .map_err(|error| Error::io("create the data directory", root, &error))?;
+            sync_directory(root)
+                .and_then(|()| sync_directory(parent(root)))
+                .map_err(|error| Error::io("sync", root, &error))?;
+        }
+        Directory::open(root)
+    }
+
+    /// Takes the data directory at `root`.
+    pub fn open(root: &Path) -> Result<Directory, Error> {
+        check_root(root)?;
+        let root =
+            fs::canonicalize(root).map_err(|error| Error::io("find the data directory", root, &error))?;
+        let what = format!("the data directory {}", root.display());
+        let lease = Lease::take(&root.join(names::LOCK), &what)?;
+        let directory = Directory { root, _lease: lease };
+        directory.sweep()?;
+        Ok(directory)
+    }
+
+    /// Its absolute path.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Names of its volumes, sorted.
+    pub fn volumes(&self) -> Result<Vec<String>, Error> {
+        list(&self.root)
+    }
+
+    fn volume_path(&self, name: &str) -> PathBuf {
+        self.root.join(VOLUMES).join(name)
+    }
+
+    /// Creates a volume; `initialize` writes the engine's first state, its error is a sentence. A crash on the way
+    /// leaves no volume.
+    pub fn create(
+        &self,
+        new: &NewVolume<'_>,
+        initialize: impl FnOnce(&dyn Media) -> Result<(), String>,
+    ) -> Result<(), Error> {
+        check_name(new.name)?;
+        let path = self.volume_path(new.name);
+        if path.exists() {
+            let sentence =
+                format!("there is a volume {:?} already; choose another name, or delete it first", new.name);
+            return Err(Error::new(ErrorKind::Exists, sentence));
+        }
+        let files = new.journal_bytes / LOG_FILE_BYTES;
+        if files == 0 || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
+            let sentence =
+                format!("a journal cannot be {} bytes: choose a multiple of 16 MiB", new.journal_bytes);
+            return Err(Error::new(ErrorKind::Invalid, sentence));
+        }
+        let format = Format { id: new.id, journal_files: files };
+        let fresh = self.volume_path(&format!("{NEW}{}", new.name));
+        let created = build(&fresh, new, &format, initialize)
+            .and_then(|()| rename(&fresh, &path).map_err(|error| Error::io("create", &path, &error)));
+        if created.is_err() {
+            // The first error is the one to report; what this leaves is swept by the next one who comes.
+            let _ = sweep_one(&fresh);
+        }
+        created
+    }
+
+    /// Opens a volume's media. `journal` is the directory given for journals on this start, if one was: it must be
+    /// where the volume's journal is, or has been moved to.
+    pub fn open_volume(&self, name: &str, journal: Option<&Path>) -> Result<LocalMedia, Error> {
+        let path = self.existing(name)?;
+        let format = Format::read(&path.join(names::FORMAT))?;
+        let lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
+        let recorded = recorded_journal(&path)?;
+        let place = match (recorded, journal) {
+            (recorded, None) => recorded.unwrap_or_else(|| path.join(names::JOURNAL)),
+            (Some(recorded), Some(given)) => self.moved_journal(name, &recorded, given, &format)?,
+            (None, Some(given)) => {
+                return Err(Error::new(
+                    ErrorKind::Journal,
+                    format!(
+                        "the journal of volume {name:?} is in the data directory, not in {}; a journal's place is \
+                         chosen when its volume is created: leave --journal away, or create another volume",
+                        given.display()
+                    ),
+                ));
+            }
+        };
+        check_owner(name, &place, &format)?;
+        LocalMedia::open(&path, &place, format.journal_files, lease)
+    }
+
+    /// The place of a journal that is recorded in one place and given in another.
+    fn moved_journal(
+        &self,
+        name: &str,
+        recorded: &Path,
+        given: &Path,
+        format: &Format,
+    ) -> Result<PathBuf, Error> {
+        let place = fs::canonicalize(given).unwrap_or_else(|_| given.to_owned()).join(name);
+        if place != recorded {
+            check_owner(name, &place, format)?;
+            let file = self.volume_path(name).join(names::JOURNAL_LOCATION);
+            replace_file(&file, place.as_os_str().as_encoded_bytes())
+                .map_err(|error| Error::io("write", &file, &error))?;
+        }
+        Ok(place)
+    }
+
+    /// Deletes a volume and all that is in it.
+    pub fn delete(&self, name: &str) -> Result<(), Error> {
+        let path = self.existing(name)?;
+        let _lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
+        let gone = self.volume_path(&format!("{DELETED}{name}"));
+        rename(&path, &gone).map_err(|error| Error::io("delete", &path, &error))?;
+        sweep_one(&gone)
+    }
+
+    fn existing(&self, name: &str) -> Result<PathBuf, Error> {
+        existing(&self.root, name)
+    }
+
+    /// Removes what interrupted creations and deletions left.
+    fn sweep(&self) -> Result<(), Error> {
+        for name in names_in(&self.root.join(VOLUMES))? {
+            if name.starts_with(NEW) || name.starts_with(DELETED) {
+                sweep_one(&self.volume_path(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names of the volumes in the data directory at `root`, sorted; needs no lock.
+pub fn list(root: &Path) -> Result<Vec<String>, Error> {
+    check_root(root)?;
+    let mut volumes = names_in(&root.join(VOLUMES))?;
+    volumes.retain(|name| check_name(name).is_ok());
+    volumes.sort();
+    Ok(volumes)
+}
+
+/// Describes a volume of the data directory at `root`; needs no lock.
+pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
+    check_root(root)?;
+    let path = existing(root, name)?;
+    let path = fs::canonicalize(&path).map_err(|error| Error::io("find", &path, &error))?;
+    let format = Format::read(&path.join(names::FORMAT))?;
+    let journal = recorded_journal(&path)?.unwrap_or_else(|| path.join(names::JOURNAL));
+    let index = path.join(names::INDEX);
+    let index_bytes =
+        fs::metadata(&index).map_err(|error| Error::io("examine the index", &index, &error))?.len();
+    let (mut segments, mut segment_bytes) = (0, 0);
+    for segment in names_in(&path.join(names::SEGMENTS))? {
+        if segment_of(&segment).is_some() {
+            segments += 1;
+            // One that the cleaner deletes meanwhile has no length.
+            segment_bytes +=
+                fs::metadata(path.join(names::SEGMENTS).join(segment)).map_or(0, |segment| segment.len());
+        }
+    }
+    Ok(Description {
+        name: name.to_owned(),
+        id: format.id,
+        journal,
+        journal_bytes: format.journal_files * LOG_FILE_BYTES,
+        index_bytes,
+        segments,
+        segment_bytes,
+        in_use_by: holder(&path.join(names::LOCK)),
+        path,
+    })
+}
+
+fn check_root(root: &Path) -> Result<(), Error> {
+    if root.join(VOLUMES).is_dir() {
+        return Ok(());
+    }
+    let sentence = format!(
+        "{} is no data directory: give the directory that `holdfast serve` created, or run `holdfast serve {0}` to \
+         create one",
+        root.display()
+    );
+    Err(Error::new(ErrorKind::NotFound, sentence))
+}
+
+fn existing(root: &Path, name: &str) -> Result<PathBuf, Error> {
+    check_name(name)?;
+    let path = root.join(VOLUMES).join(name);
+    if path.is_dir() {
+        return Ok(path);
+    }
+    let others = list(root)?.join(", ");
+    let others = if others.is_empty() { "no volumes".to_owned() } else { format!("the volumes {others}") };
+    let sentence = format!(
+        "there is no volume {name:?} in {}, which has {others}; choose or create one",
+        root.display()
+    );
+    Err(Error::new(ErrorKind::NotFound, sentence))
+}
+
+fn names_in(directory: &Path) -> Result<Vec<String>, Error> {
+    let list = || -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            found.extend(entry?.file_name().into_string());
+        }
+        Ok(found)
+    };
+    list().map_err(|error| Error::io("list", directory, &error))
+}
+
+/// Where the journal of the volume at `path` is, if it is elsewhere.
+fn recorded_journal(path: &Path) -> Result<Option<PathBuf>, Error> {
+    use std::os::unix::ffi::OsStringExt as _;
+    let file = path.join(names::JOURNAL_LOCATION);
+    match fs::read(&file) {
+        Ok(place) => Ok(Some(PathBuf::from(std::ffi::OsString::from_vec(place)))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", &file, &error)),
+    }
+}
+
+/// Refuses a journal directory that is missing or another volume's.
+fn check_owner(name: &str, place: &Path, format: &Format) -> Result<(), Error> {
+    let trouble = match fs::read_to_string(place.join(log::OWNER)) {
+        Ok(owner) if owner == format.journal_owner() => return Ok(()),
+        Ok(_) => "belongs to another volume",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "is missing",
+        Err(error) => return Err(Error::io("read the journal's owner in", place, &error)),
+    };
+    Err(Error::new(
+        ErrorKind::Journal,
+        format!(
+            "the journal of volume {name:?} is expected in {}, and the one there {trouble}; mount the file system \
+             that holds it, or say with --journal DIR where DIR/{name} is now",
+            place.display()
+        ),
+    ))
+}
+
+/// Builds a volume in `fresh`.
+fn build(
+    fresh: &Path,
+    new: &NewVolume<'_>,
+    format: &Format,
+    initialize: impl FnOnce(&dyn Media) -> Result<(), String>,
+) -> Result<(), Error> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error: io::Error| Error::io("create", &path, &error)
+    };
+    fs::create_dir(fresh).map_err(at(fresh))?;
+    let path = fresh.join(names::FORMAT);
+    create_file(&path, format.encode().as_bytes()).map_err(at(&path))?;
+    let journal = match new.journal {
+        None => fresh.join(names::JOURNAL),
+        Some(elsewhere) => place_journal(fresh, elsewhere, new.name)?,
+    };
+    fs::create_dir(&journal).and_then(|()| sync_directory(parent(&journal))).map_err(|error| {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Error::io("create the journal directory", &journal, &error);
+        }
+        let sentence = format!(
+            "{} exists already and may hold another volume's journal; choose another directory for the journal, or \
+             remove it",
+            journal.display()
+        );
+        Error::new(ErrorKind::Journal, sentence)
+    })?;
+    log::create(&journal, format.journal_files, &format.journal_owner())?;
+    let path = fresh.join(names::INDEX);
+    File::create_new(&path).and_then(|file| file.sync_all()).map_err(at(&path))?;
+    let path = fresh.join(names::SEGMENTS);
+    fs::create_dir(&path).map_err(at(&path))?;
+    let lease = Lease::take(&fresh.join(names::LOCK), "the new volume")?;
+    let media = LocalMedia::open(fresh, &journal, format.journal_files, lease)?;
+    initialize(&media).map_err(|sentence| Error::new(ErrorKind::Engine, sentence))?;
+    sync_directory(&path).and_then(|()| sync_directory(fresh)).map_err(at(fresh))
+}
+
+/// Records that the journal of the volume in `fresh` will be in `elsewhere`; answers its directory.
+fn place_journal(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
+    if !elsewhere.is_dir() {
+        fs::create_dir(elsewhere)
+            .and_then(|()| sync_directory(parent(elsewhere)))
+            .map_err(|error| Error::io("create the journal directory", elsewhere, &error))?;
+    }
+    let place = fs::canonicalize(elsewhere)
+        .map_err(|error| Error::io("find the journal directory", elsewhere, &error))?
+        .join(name);
+    let file = fresh.join(names::JOURNAL_LOCATION);
+    create_file(&file, place.as_os_str().as_encoded_bytes())
+        .and_then(|()| sync_directory(fresh))
+        .and_then(|()| sync_directory(parent(fresh)))
+        .map_err(|error| Error::io("write", &file, &error))?;
+    Ok(place)
+}
+
+/// Removes an unfinished or deleted volume, its journal elsewhere first: the volume's own files say where that is.
+fn sweep_one(path: &Path) -> Result<(), Error> {
+    if let (Ok(Some(journal)), Ok(format)) = (recorded_journal(path), Format::read(&path.join(names::FORMAT)))
+    {
+        let ours =
+            fs::read_to_string(journal.join(log::OWNER)).is_ok_and(|owner| owner == format.journal_owner());
+        if ours {
+            remove_tree(&journal).map_err(|error| Error::io("delete the journal in", &journal, &error))?;
+        } else {
+            // Creation may have stopped before the owner was written: then it is empty, and goes. Else it stays.
+            let _ = fs::remove_dir(&journal);
+        }
+    }
+    remove_tree(path).map_err(|error| Error::io("delete", path, &error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::scratch::Scratch;
+
+fn new(name: &str) -> NewVolume<'_> {
+    NewVolume { name, id: 0x77, journal: None, journal_bytes: LOG_FILE_BYTES }
+}
+
+fn nothing(_: &dyn Media) -> Result<(), String> {
+    Ok(())
+}
+
+fn write_index(media: &dyn Media) -> Result<(), String> {
+    media.index().set_len(4096).map_err(|error| error.to_string())?;
+    media.index().sync().map_err(|error| error.to_string())
+}
+
+#[test]
+fn volumes_are_created_listed_described_opened_and_deleted() {
+    let scratch = Scratch::new();
+    let root = scratch.path().join("deep/data");
+    assert_eq!(Directory::open(&root).unwrap_err().kind(), ErrorKind::NotFound);
+    let directory = Directory::open_or_create(&root).unwrap();
+    assert!(directory.volumes().unwrap().is_empty());
+    directory.create(&new("main"), write_index).unwrap();
+    directory.create(&new("b"), nothing).unwrap();
+    assert_eq!(directory.create(&new("b"), nothing).unwrap_err().kind(), ErrorKind::Exists);
+    assert_eq!(directory.create(&new("../b"), nothing).unwrap_err().kind(), ErrorKind::Invalid);
+    let odd = NewVolume { journal_bytes: LOG_FILE_BYTES + 1, ..new("odd") };
+    assert_eq!(directory.create(&odd, nothing).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(list(&root).unwrap(), ["b", "main"]);
+
+    let media = directory.open_volume("main", None).unwrap();
+    assert_eq!(media.index().len().unwrap(), 4096);
+    assert!(media.lease_held());
+    let told = describe(&root, "main").unwrap();
+    assert_eq!((told.id, told.journal_bytes, told.index_bytes), (0x77, LOG_FILE_BYTES, 4096));
+    assert_eq!(told.in_use_by, Some(std::process::id()));
+    assert_eq!(describe(&root, "b").unwrap().in_use_by, None);
+    assert_eq!(directory.delete("main").unwrap_err().kind(), ErrorKind::InUse);
+    drop(media);
+    directory.delete("main").unwrap();
+    assert_eq!(directory.volumes().unwrap(), ["b"]);
+    let error = directory.open_volume("main", None).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("the volumes b"), "{error}");
+}
+
+#[test]
+fn a_second_process_on_the_directory_is_refused() {
+    let scratch = Scratch::new();
+    let _directory = Directory::open_or_create(scratch.path()).unwrap();
+    let error = Directory::open(scratch.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InUse);
+}
+
+#[test]
+fn a_creation_that_fails_or_is_interrupted_leaves_nothing() {
+    let scratch = Scratch::new();
+    let elsewhere = scratch.path().join("fast");
+    let root = scratch.path().join("data");
+    let directory = Directory::open_or_create(&root).unwrap();
+    let new = NewVolume { journal: Some(&elsewhere), ..new("main") };
+    let error = directory.create(&new, |_| Err("the engine says no".to_owned())).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Engine, "the engine says no"));
+    assert!(!elsewhere.join("main").exists());
+    assert!(names_in(&root.join(VOLUMES)).unwrap().is_empty());
+
+    // Interrupted: the unfinished volume is found by the next one who opens the directory.
+    directory.create(&new, nothing).unwrap();
+    fs::rename(root.join("volumes/main"), root.join("volumes/.new-main")).unwrap();
+    drop(directory);
+    let directory = Directory::open(&root).unwrap();
+    assert!(names_in(&root.join(VOLUMES)).unwrap().is_empty());
+    assert!(!elsewhere.join("main").exists());
+    directory.create(&new, nothing).unwrap();
+}
+
+#[test]
+fn a_journal_elsewhere_is_remembered_and_may_move() {
+    let scratch = Scratch::new();
+    let (fast, moved) = (scratch.path().join("fast"), scratch.path().join("moved"));
+    let root = scratch.path().join("data");
+    let directory = Directory::open_or_create(&root).unwrap();
+    directory.create(&NewVolume { journal: Some(&fast), ..new("main") }, nothing).unwrap();
+    assert!(fast.join("main/0000").exists() && !root.join("volumes/main/journal").exists());
+    let open = |journal| directory.open_volume("main", journal);
+    assert_eq!(open(None).unwrap().journal(), fs::canonicalize(fast.join("main")).unwrap());
+    assert!(open(Some(&fast)).is_ok());
+
+    fs::rename(&fast, &moved).unwrap();
+    let error = open(None).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Journal);
+    assert!(error.to_string().contains("missing"), "{error}");
+    assert!(open(Some(&moved)).is_ok());
+    assert!(open(None).is_ok(), "the new place is remembered");
+
+    fs::write(moved.join("main/owner"), "journal of volume 0000000000000001\n").unwrap();
+    let error = open(None).err().unwrap();
+    assert!(error.to_string().contains("belongs to another volume"), "{error}");
+    directory.delete("main").unwrap();
+    assert!(moved.join("main").exists(), "another volume's journal stays");
+}
+
+#[test]
+fn a_journal_kept_with_the_volume_is_not_looked_for_elsewhere() {
+    let scratch = Scratch::new();
+    let directory = Directory::open_or_create(scratch.path()).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    let error = directory.open_volume("main", Some(scratch.path())).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Journal);
+}
+
+#[test]
+fn another_format_version_is_refused() {
+    let scratch = Scratch::new();
+    let directory = Directory::open_or_create(scratch.path()).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    let format = scratch.path().join("volumes/main/format");
+    fs::write(format, "holdfast volume format 9\n").unwrap();
+    let error = directory.open_volume("main", None).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::WrongFormat);
+    assert!(error.to_string().contains("format version 9"), "{error}");
+}

@@ -1,0 +1,146 @@
+//! The index file: read and written anywhere, grown with space that is really there.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
+use volume::media::RandomFile;
+
+use crate::error::in_context;
+
+/// Bytes written at once where space can only be allocated by writing it.
+const FILL_BYTES: usize = 1 << 20;
+
+/// The index of an open volume. It goes through the page cache: its blocks are verified by the engine, and the kernel
+/// may keep what the engine's own memory cannot.
+pub(crate) struct IndexFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl IndexFile {
+    pub(crate) fn open(path: &Path) -> io::Result<IndexFile> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(IndexFile { file, path: path.to_owned() })
+    }
+
+    fn in_context(&self, action: &str, error: &io::Error) -> io::Error {
+        in_context(action, &self.path, error)
+    }
+}
+
+/// Allocates `length` bytes from `offset`, and makes the file that long if `extend`; gives up before it has taken
+/// what little is left of a full device.
+pub(crate) fn allocate(file: &File, offset: u64, length: u64, extend: bool) -> io::Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    let status = fstatvfs(file)?;
+    if length > status.f_bavail.saturating_mul(status.f_frsize) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    let flags = if extend { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
+    match fallocate(file, flags, offset, length).map_err(io::Error::from) {
+        // Nothing can be promised on such a file system beyond what the comparison above found.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported && !extend => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => fill(file, offset, length),
+        result => result,
+    }
+}
+
+fn fill(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    let zeros = vec![0; FILL_BYTES];
+    let mut done = 0;
+    while done < length {
+        let count = zeros.len().min(usize::try_from(length - done).unwrap_or(usize::MAX));
+        file.write_all_at(&zeros[..count], offset + done)?;
+        done += u64::try_from(count).expect("a buffer's length fits 64 bits");
+    }
+    Ok(())
+}
+
+impl RandomFile for IndexFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata().map_err(|error| self.in_context("examine", &error))?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let old = self.len()?;
+        if len < old {
+            return self.file.set_len(len).map_err(|error| self.in_context("shorten", &error));
+        }
+        allocate(&self.file, old, len - old, true).map_err(|error| {
+            // A device that filled up half way has left the file longer. If even this fails, the longer file has
+            // zeros at its end that nobody refers to.
+            let _ = self.file.set_len(old);
+            self.in_context("grow", &error)
+        })
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| self.in_context("read", &error))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| self.in_context("write", &error))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(|error| {
+            // The page cache now holds, as clean, what media may have refused: forget it, so that reads ask media.
+            let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
+            self.in_context("sync", &error)
+        })
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let len = self.len()?;
+        allocate(&self.file, len, bytes, false).map_err(|error| self.in_context("reserve space for", &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn grows_reserves_and_shrinks() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("index");
+        File::create(&path).unwrap();
+        let index = IndexFile::open(&path).unwrap();
+        index.set_len(1 << 20).unwrap();
+        assert_eq!(index.len().unwrap(), 1 << 20);
+        let allocated = |path: &Path| std::fs::metadata(path).unwrap().blocks() * 512;
+        assert!(allocated(&path) >= 1 << 20);
+        index.reserve(2 << 20).unwrap();
+        assert_eq!(index.len().unwrap(), 1 << 20);
+        assert!(allocated(&path) >= 3 << 20);
+        index.write_at(123, b"here").unwrap();
+        index.sync().unwrap();
+        let mut back = [1; 6];
+        index.read_at(122, &mut back).unwrap();
+        assert_eq!(&back, b"\0here\0");
+        index.set_len(4096).unwrap();
+        assert_eq!(index.read_at(4093, &mut back).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn more_than_the_device_has_is_storage_full_and_changes_nothing() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("index");
+        File::create(&path).unwrap();
+        let index = IndexFile::open(&path).unwrap();
+        index.set_len(4096).unwrap();
+        let error = index.set_len(1 << 60).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().contains("free some space"), "{error}");
+        assert_eq!(index.len().unwrap(), 4096);
+        assert_eq!(index.reserve(1 << 60).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,109 @@
+//! The right to use a directory: an flock on a file in it, which the kernel gives back when its holder dies.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{Error, ErrorKind};
+
+/// How long to wait for a holder that is about to go: one that was killed gives its locks back only when the kernel
+/// has taken its memory down, and who only asks whether there is a holder holds the lock for an instant.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A lease, held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lease {
+    /// Takes the lease that `path` stands for; `what` names it in the refusal.
+    pub(crate) fn take(path: &Path, what: &str) -> Result<Lease, Error> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| Error::io("open the lock", path, &error))?;
+        let start = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
+                Ok(()) => break,
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    return Err(Error::io("lock", path, &error));
+                }
+                Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
+                Err(_) => return Err(in_use(&file, what)),
+            }
+        }
+        let pid = std::process::id().to_string();
+        let write = || {
+            file.set_len(0)?;
+            file.write_all_at(pid.as_bytes(), 0)
+        };
+        write().map_err(|error| Error::io("write the lock", path, &error))?;
+        Ok(Lease { file, path: path.to_owned() })
+    }
+
+    /// Whether the file that was locked is still the one at its path: not, if the directory was replaced.
+    pub(crate) fn is_held(&self) -> bool {
+        match (self.file.metadata(), std::fs::metadata(&self.path)) {
+            (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
+            _ => false,
+        }
+    }
+}
+
+/// The process that holds the lease at `path`, if one does.
+pub(crate) fn holder(path: &Path) -> Option<u32> {
+    let file = File::open(path).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared).map_err(io::Error::from) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Some(holder_written(&file).unwrap_or(0)),
+        _ => None,
+    }
+}
+
+fn holder_written(mut file: &File) -> Option<u32> {
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn in_use(file: &File, what: &str) -> Error {
+    let holder = match holder_written(file) {
+        Some(pid) => format!("process {pid}"),
+        None => "another process".to_owned(),
+    };
+    Error::new(
+        ErrorKind::InUse,
+        format!(
+            "{what} is in use by {holder}; stop that one first (kill -TERM), or choose another directory"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_second_holder_is_told_about_the_first() {
+        let scratch = Scratch::new();
+        let path = scratch.path().join("lock");
+        assert_eq!(holder(&path), None);
+        let lease = Lease::take(&path, "the test").unwrap();
+        assert!(lease.is_held());
+        assert_eq!(holder(&path), Some(std::process::id()));
+        let error = Lease::take(&path, "the test").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InUse);
+        let told = format!("the test is in use by process {}", std::process::id());
+        assert!(error.to_string().contains(&told), "{error}");
+        drop(lease);
+        assert_eq!(holder(&path), None);
+        let lease = Lease::take(&path, "the test").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(!lease.is_held());
+    }
+}

@@ -1,0 +1,184 @@
+//! One volume's media: its log, its index, its segments and its lease.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::statvfs;
+use volume::ids::SegmentId;
+use volume::media::{Blob, Media, RandomFile, Space};
+
+use crate::aligned::Pool;
+use crate::blob::SegmentFile;
+use crate::durable::sync_directory;
+use crate::error::{Error, in_context};
+use crate::index::IndexFile;
+use crate::lease::Lease;
+use crate::log::Log;
+
+/// Names in a volume's directory.
+pub(crate) mod names {
+    pub(crate) const FORMAT: &str = "format";
+    pub(crate) const LOCK: &str = "lock";
+    pub(crate) const JOURNAL: &str = "journal";
+    pub(crate) const JOURNAL_LOCATION: &str = "journal.location";
+    pub(crate) const INDEX: &str = "index";
+    pub(crate) const SEGMENTS: &str = "segments";
+}
+
+/// Digits of a segment's file name.
+const SEGMENT_DIGITS: usize = 16;
+
+/// A volume in a local directory, open and leased.
+pub struct LocalMedia {
+    lease: Lease,
+    log: Arc<Log>,
+    index: Arc<IndexFile>,
+    segments: PathBuf,
+    journal: PathBuf,
+    pool: Arc<Pool>,
+}
+
+impl LocalMedia {
+    /// Opens the volume in `directory`, whose journal of so many files lies in `journal`.
+    pub(crate) fn open(
+        directory: &Path,
+        journal: &Path,
+        files: u64,
+        lease: Lease,
+    ) -> Result<LocalMedia, Error> {
+        let pool = Arc::new(Pool::default());
+        let log = Arc::new(Log::open(journal, files, &pool)?);
+        let path = directory.join(names::INDEX);
+        let index = IndexFile::open(&path).map_err(|error| Error::io("open the index", &path, &error))?;
+        let segments = directory.join(names::SEGMENTS);
+        fs::read_dir(&segments).map_err(|error| Error::io("list the segments in", &segments, &error))?;
+        Ok(LocalMedia { lease, log, index: Arc::new(index), segments, journal: journal.to_owned(), pool })
+    }
+
+    /// Where its journal is.
+    pub fn journal(&self) -> &Path {
+        &self.journal
+    }
+
+    fn blob_path(&self, id: SegmentId) -> PathBuf {
+        self.segments.join(format!("{:016x}", id.0))
+    }
+}
+
+/// The segment that a file name stands for; other files are not ours.
+pub(crate) fn segment_of(name: &str) -> Option<SegmentId> {
+    let digits =
+        name.len() == SEGMENT_DIGITS && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if digits { u64::from_str_radix(name, 16).ok().map(SegmentId) } else { None }
+}
+
+impl Media for LocalMedia {
+    fn log(&self) -> Arc<dyn RandomFile> {
+        Arc::clone(&self.log) as Arc<dyn RandomFile>
+    }
+
+    fn index(&self) -> Arc<dyn RandomFile> {
+        Arc::clone(&self.index) as Arc<dyn RandomFile>
+    }
+
+    fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
+        Ok(Arc::new(SegmentFile::create(&self.blob_path(id), capacity, &self.pool)?))
+    }
+
+    fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
+        Ok(Arc::new(SegmentFile::open(&self.blob_path(id), &self.pool)?))
+    }
+
+    fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
+        let path = self.blob_path(id);
+        fs::remove_file(&path).map_err(|error| in_context("delete", &path, &error))?;
+        sync_directory(&self.segments).map_err(|error| in_context("sync", &self.segments, &error))
+    }
+
+    fn list_blobs(&self) -> io::Result<Vec<SegmentId>> {
+        let list = || -> io::Result<Vec<SegmentId>> {
+            let mut ids = Vec::new();
+            for entry in fs::read_dir(&self.segments)? {
+                ids.extend(entry?.file_name().to_str().and_then(segment_of));
+            }
+            ids.sort_unstable();
+            Ok(ids)
+        };
+        list().map_err(|error| in_context("list the segments in", &self.segments, &error))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let status = statvfs(&self.segments)
+            .map_err(|error| in_context("ask for the free space of", &self.segments, &error.into()))?;
+        Ok(Space {
+            total: status.f_blocks.saturating_mul(status.f_frsize),
+            available: status.f_bavail.saturating_mul(status.f_frsize),
+        })
+    }
+
+    fn lease_held(&self) -> bool {
+        self.lease.is_held()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn open(scratch: &Scratch) -> LocalMedia {
+        let path = scratch.path();
+        if !path.join(names::INDEX).exists() {
+            fs::create_dir(path.join(names::JOURNAL)).unwrap();
+            crate::log::create(&path.join(names::JOURNAL), 1, "me").unwrap();
+            File::create(path.join(names::INDEX)).unwrap();
+            fs::create_dir(path.join(names::SEGMENTS)).unwrap();
+        }
+        let lease = Lease::take(&path.join(names::LOCK), "the test").unwrap();
+        LocalMedia::open(path, &path.join(names::JOURNAL), 1, lease).unwrap()
+    }
+
+    #[test]
+    fn blobs_are_written_reopened_listed_and_deleted() {
+        let scratch = Scratch::new();
+        let media = open(&scratch);
+        let blob = media.create_blob(SegmentId(0xabc), 1 << 20).unwrap();
+        let again = media.create_blob(SegmentId(0xabc), 1 << 20).err().unwrap();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        let block: Vec<u8> = (0..8192_u32).map(|i| u8::try_from(i % 253).unwrap()).collect();
+        blob.append(0, &block).unwrap();
+        blob.append(8192, &block[..4096]).unwrap();
+        blob.sync().unwrap();
+        drop((blob, media));
+
+        fs::write(scratch.path().join(names::SEGMENTS).join("not-a-segment"), b"").unwrap();
+        let media = open(&scratch);
+        assert!(media.lease_held());
+        assert_eq!(media.list_blobs().unwrap(), [SegmentId(0xabc)]);
+        let blob = media.open_blob(SegmentId(0xabc)).unwrap();
+        let mut back = vec![0; 5000];
+        blob.read_at(8000, &mut back[..]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(back[..192] == block[8000..] && back[192..192 + 4096] == block[..4096]);
+
+        media.delete_blob(SegmentId(0xabc)).unwrap();
+        blob.read_at(0, &mut back).unwrap();
+        assert!(back == block[..5000], "open readers keep reading");
+        assert_eq!(media.open_blob(SegmentId(0xabc)).err().unwrap().kind(), io::ErrorKind::NotFound);
+        assert_eq!(media.delete_blob(SegmentId(0xabc)).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_full_device_refuses_a_blob_and_leaves_nothing() {
+        let scratch = Scratch::new();
+        let media = open(&scratch);
+        let space = media.space().unwrap();
+        assert!(space.available > 0 && space.available <= space.total);
+        let error = media.create_blob(SegmentId(1), space.total + (1 << 30)).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(media.list_blobs().unwrap(), []);
+    }
+}
