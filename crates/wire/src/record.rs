@@ -166,7 +166,6 @@ impl RecordReader {
                 continue;
             };
             if fragment.last
-                && self.fragments == 1
                 && self.record.is_empty()
                 && let Some((record, rest)) = input.split_at_checked(fragment.missing)
             {
