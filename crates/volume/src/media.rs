@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 use crate::ids::SegmentId;
 
+#[cfg(test)]
+pub(crate) mod memory;
+
 /// Bytes that a torn write keeps or loses as one.
 pub const SECTOR_BYTES: u64 = 512;
 

@@ -1,0 +1,248 @@
+//! The index: all records older than the journal, in a B-tree that only checkpoints write to.
+//!
+//! One redb table of byte strings to byte strings, in a file that verifies every block it reads ([`CheckedFile`]). Each
+//! commit is durable when it returns and is all or nothing; redb records where its free pages are in the same commit
+//! (`quick_repair`), so opening after a crash does not walk the tree.
+//!
+//! A failed write leaves the committed records as they were; [`Index::reopen`] goes on from there, as after a full disk.
+//! After a failed sync nobody knows what media hold, so nothing goes on: the index stays closed until the next start.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::media::RandomFile;
+
+mod checked_file;
+mod error;
+
+pub use checked_file::CheckedFile;
+pub use error::IndexError;
+
+const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("records");
+
+/// The index of an open volume.
+pub struct Index {
+    file: CheckedFile,
+    cache_bytes: usize,
+    /// `None` after reopening failed.
+    database: Option<Database>,
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("open", &self.database.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// Figures about the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexStats {
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of keys and values.
+    pub stored_bytes: u64,
+    /// Pages in use, in all kinds of trees.
+    pub pages: u64,
+    /// Levels of the tree.
+    pub tree_height: u32,
+}
+
+impl Index {
+    /// Makes an empty index of an empty file. A crash before this returns leaves none; the caller starts again with an
+    /// empty file. `cache_bytes` bounds the library's cache of pages, those not written yet included.
+    pub fn create(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
+        if file.len().map_err(|error| IndexError::Io(error.to_string()))? != 0 {
+            return Err(IndexError::Io("the index file is not empty".into()));
+        }
+        let index = Index::attach(CheckedFile::new(file), cache_bytes)?;
+        let update = index.begin()?;
+        update.transaction.open_table(RECORDS)?;
+        update.commit()?;
+        Ok(index)
+    }
+
+    /// Opens an index as the last commit left it.
+    pub fn open(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
+        let file = CheckedFile::new(file);
+        // The library would take an empty file for a new index.
+        if file.is_empty()? {
+            return Err(IndexError::Corrupt("the index file is empty".into()));
+        }
+        Index::attach(file, cache_bytes)
+    }
+
+    /// Opens the same file again after an error; older snapshots fail from now on, with [`IndexError::Closed`].
+    pub fn reopen(&mut self) -> Result<(), IndexError> {
+        // Two open databases on one file would destroy it.
+        drop(self.database.take());
+        self.database = Some(open_database(self.file.clone(), self.cache_bytes)?);
+        Ok(())
+    }
+
+    /// The records as of the last commit. Cheap; but pages that it can see are not reused while it lives, so drop it
+    /// when the next one is there.
+    pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
+        let transaction = self.database()?.begin_read()?;
+        Ok(Snapshot { table: transaction.open_table(RECORDS)? })
+    }
+
+    /// Begins a change. There is one at a time: another call waits until this one is done.
+    pub fn begin(&self) -> Result<Update<'_>, IndexError> {
+        let mut transaction = self.database()?.begin_write()?;
+        transaction.set_durability(Durability::Immediate).map_err(|error| IndexError::Io(error.to_string()))?;
+        transaction.set_quick_repair(true);
+        Ok(Update { transaction, index: PhantomData })
+    }
+
+    /// Figures for operators; walks the whole index, so not for often.
+    pub fn stats(&self) -> Result<IndexStats, IndexError> {
+        let update = self.begin()?;
+        let stats = update.transaction.stats()?;
+        update.abort()?;
+        Ok(IndexStats {
+            file_bytes: self.file.stored_len()?,
+            stored_bytes: stats.stored_bytes(),
+            pages: stats.allocated_pages(),
+            tree_height: stats.tree_height(),
+        })
+    }
+
+    /// Bytes of the file.
+    pub fn file_bytes(&self) -> Result<u64, IndexError> {
+        Ok(self.file.stored_len()?)
+    }
+
+    fn attach(file: CheckedFile, cache_bytes: usize) -> Result<Index, IndexError> {
+        let database = Some(open_database(file.clone(), cache_bytes)?);
+        Ok(Index { file, cache_bytes, database })
+    }
+
+    fn database(&self) -> Result<&Database, IndexError> {
+        self.database.as_ref().ok_or(IndexError::Closed)
+    }
+}
+
+fn open_database(file: CheckedFile, cache_bytes: usize) -> Result<Database, IndexError> {
+    Ok(Database::builder().set_cache_size(cache_bytes).create_with_backend(file)?)
+}
+
+/// The records as of one commit; share it in an `Arc`.
+pub struct Snapshot {
+    table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Snapshot")
+    }
+}
+
+impl Snapshot {
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        Ok(self.table.get(key)?.map(|value| value.value().to_vec()))
+    }
+
+    /// Visits records with `from <= key < to`, in order, until `visit` breaks.
+    pub fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        scan(&self.table, from, to, visit)
+    }
+
+    /// The record with the greatest key of `from <= key < bound`.
+    pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, IndexError> {
+        if from >= bound {
+            return Ok(None);
+        }
+        let last = self.table.range::<&[u8]>(from..bound)?.next_back().transpose()?;
+        Ok(last.map(|(key, value)| (key.value().to_vec(), value.value().to_vec())))
+    }
+}
+
+/// A change in progress; dropped without [`Update::commit`], it did nothing.
+pub struct Update<'i> {
+    transaction: redb::WriteTransaction,
+    /// The index is not reopened beneath it.
+    index: PhantomData<&'i Index>,
+}
+
+impl fmt::Debug for Update<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Update")
+    }
+}
+
+impl Update<'_> {
+    /// Sets a record.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.transaction.open_table(RECORDS)?.insert(key, value)?;
+        Ok(())
+    }
+
+    /// Removes a record if it is there.
+    pub fn delete(&mut self, key: &[u8]) -> Result<(), IndexError> {
+        self.transaction.open_table(RECORDS)?.remove(key)?;
+        Ok(())
+    }
+
+    /// The value of a key, this change included.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        Ok(self.transaction.open_table(RECORDS)?.get(key)?.map(|value| value.value().to_vec()))
+    }
+
+    /// Visits records with `from <= key < to`, this change included, in order, until `visit` breaks. `visit` must not
+    /// use the update.
+    pub fn scan(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        scan(&self.transaction.open_table(RECORDS)?, from, to, visit)
+    }
+
+    /// Makes it durable and visible to later snapshots; all of it or, after an error, nothing: but a failed sync leaves
+    /// open which until the next start.
+    pub fn commit(self) -> Result<(), IndexError> {
+        Ok(self.transaction.commit()?)
+    }
+
+    /// Undoes it.
+    pub fn abort(self) -> Result<(), IndexError> {
+        Ok(self.transaction.abort()?)
+    }
+}
+
+fn scan(
+    table: &impl ReadableTable<&'static [u8], &'static [u8]>,
+    from: &[u8],
+    to: &[u8],
+    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Result<(), IndexError> {
+    // An empty range is an answer, a reversed one panics in the library.
+    if from >= to {
+        return Ok(());
+    }
+    for record in table.range::<&[u8]>(from..to)? {
+        let (key, value) = record?;
+        if visit(key.value(), value.value()).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl From<io::Error> for IndexError {
+    fn from(error: io::Error) -> IndexError {
+        IndexError::from(redb::StorageError::Io(error))
+    }
+}

@@ -1,0 +1,282 @@
+//! The bytes of the journal: one header block, then batches.
+//!
+//! Everything is big-endian; every checksum is CRC32C. The pure functions here trust nothing that they read.
+//!
+//! Header block, at position 0 of the ring, [`BLOCK`] bytes, written once:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | `HFRING01` |
+//! | 8..24 | journal id, random |
+//! | 24..32 | length of the ring |
+//! | 32..36 | checksum of bytes 0..32 |
+//!
+//! Batch, at a multiple of [`BLOCK`] and padded to one with zeros:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | `HFBATCH1` |
+//! | 8..24 | journal id |
+//! | 24..32 | position of this batch in the ring |
+//! | 32..36 | open-generation of the writer |
+//! | 36..40 | number of entries, at least 1 |
+//! | 40..48 | sequence of the first entry |
+//! | 48..56 | last sequence that was durable when the batch was written |
+//! | 56..64 | time ceiling, nanoseconds since 1970 |
+//! | 64..68 | length of the payload |
+//! | 68..72 | checksum of the payload |
+//! | 72..76 | checksum of the predecessor: its bytes 76..80 |
+//! | 76..80 | checksum of bytes 0..76 |
+//! | 80.. | payload: each entry as a length (4) and its bytes |
+//!
+//! The header has a checksum of its own, so that a torn batch still proves what it says of its predecessors: that they
+//! were durable. It lies within one sector, which media keep or lose as one. The position makes a copy of a journal
+//! block inside an entry worthless: nobody who stores a file can make recovery mistake its bytes for a batch.
+
+use std::fmt;
+
+use crate::ids::{Generation, Seq};
+use crate::media::BLOCK_BYTES;
+use crate::time::Time;
+
+/// Block of the ring: batches start on one, so that a torn batch never touches an earlier one.
+pub const BLOCK: u64 = BLOCK_BYTES;
+
+/// Bytes of a batch before its payload.
+pub const HEADER_BYTES: usize = 80;
+
+const RING_MAGIC: &[u8; 8] = b"HFRING01";
+const BATCH_MAGIC: &[u8; 8] = b"HFBATCH1";
+
+/// Bytes of the ring's header that mean something.
+const RING_HEADER_BYTES: usize = 36;
+
+/// Why bytes are not a batch, or not a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// They do not begin as one.
+    Magic,
+    /// They end before it does.
+    Short,
+    /// A checksum does not fit: torn, damaged or overwritten.
+    Checksum,
+    /// The checksums fit, but the fields contradict each other.
+    Contradiction,
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FormatError::Magic => "does not begin as one of the journal",
+            FormatError::Short => "ends too early",
+            FormatError::Checksum => "does not match its checksum",
+            FormatError::Contradiction => "has fields that contradict each other",
+        })
+    }
+}
+
+impl std::error::Error for FormatError {}
+
+/// The ring's header block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingHeader {
+    /// Identity of the journal.
+    pub journal: [u8; 16],
+    /// Length of the ring in bytes.
+    pub length: u64,
+}
+
+impl RingHeader {
+    /// The whole block.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut block = vec![0; block_usize()];
+        block[..8].copy_from_slice(RING_MAGIC);
+        block[8..24].copy_from_slice(&self.journal);
+        block[24..32].copy_from_slice(&self.length.to_be_bytes());
+        let checksum = crc32c::crc32c(&block[..32]);
+        block[32..36].copy_from_slice(&checksum.to_be_bytes());
+        block
+    }
+
+    /// Takes the block apart.
+    pub fn decode(bytes: &[u8]) -> Result<RingHeader, FormatError> {
+        let bytes: &[u8; RING_HEADER_BYTES] = bytes.first_chunk().ok_or(FormatError::Short)?;
+        if &bytes[..8] != RING_MAGIC {
+            return Err(FormatError::Magic);
+        }
+        if u32_at(bytes, 32) != crc32c::crc32c(&bytes[..32]) {
+            return Err(FormatError::Checksum);
+        }
+        Ok(RingHeader { journal: bytes[8..24].try_into().expect("16 bytes"), length: u64_at(bytes, 24) })
+    }
+}
+
+/// What a batch says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// The journal that it belongs to.
+    pub journal: [u8; 16],
+    /// Where in the ring it was written.
+    pub position: u64,
+    /// Open-generation of its writer.
+    pub generation: Generation,
+    /// Number of entries, at least 1.
+    pub count: u32,
+    /// Sequence of its first entry.
+    pub first_seq: Seq,
+    /// Last sequence that was known durable when it was written; below `first_seq`.
+    pub durable: Seq,
+    /// No time beyond this was handed out on its account.
+    pub time_ceiling: Time,
+    /// Bytes of its payload.
+    pub payload_bytes: u32,
+    /// Checksum of its payload.
+    pub payload_checksum: u32,
+    /// Checksum of the batch before it.
+    pub predecessor: u32,
+    /// Its own checksum, which covers all fields above.
+    pub checksum: u32,
+}
+
+impl BatchHeader {
+    /// Takes the first [`HEADER_BYTES`] apart and verifies them; the payload is not looked at.
+    pub fn decode(bytes: &[u8]) -> Result<BatchHeader, FormatError> {
+        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(FormatError::Short)?;
+        if &bytes[..8] != BATCH_MAGIC {
+            return Err(FormatError::Magic);
+        }
+        let header = BatchHeader {
+            journal: bytes[8..24].try_into().expect("16 bytes"),
+            position: u64_at(bytes, 24),
+            generation: Generation(u32_at(bytes, 32)),
+            count: u32_at(bytes, 36),
+            first_seq: Seq(u64_at(bytes, 40)),
+            durable: Seq(u64_at(bytes, 48)),
+            time_ceiling: Time::from_nanos(i64::from_be_bytes(bytes[56..64].try_into().expect("8 bytes"))),
+            payload_bytes: u32_at(bytes, 64),
+            payload_checksum: u32_at(bytes, 68),
+            predecessor: u32_at(bytes, 72),
+            checksum: u32_at(bytes, 76),
+        };
+        if header.checksum != crc32c::crc32c(&bytes[..76]) {
+            return Err(FormatError::Checksum);
+        }
+        let consistent = header.count > 0
+            && header.durable < header.first_seq
+            && header.first_seq.0.checked_add(u64::from(header.count)).is_some();
+        if consistent { Ok(header) } else { Err(FormatError::Contradiction) }
+    }
+
+    /// Sequence of its last entry.
+    pub fn last_seq(&self) -> Seq {
+        Seq(self.first_seq.0 + u64::from(self.count) - 1)
+    }
+
+    /// Bytes that it takes in the ring, padding included.
+    pub fn stored_bytes(&self) -> u64 {
+        stored_bytes(u64::from(self.payload_bytes))
+    }
+
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(BATCH_MAGIC);
+        bytes[8..24].copy_from_slice(&self.journal);
+        bytes[24..32].copy_from_slice(&self.position.to_be_bytes());
+        bytes[32..36].copy_from_slice(&self.generation.0.to_be_bytes());
+        bytes[36..40].copy_from_slice(&self.count.to_be_bytes());
+        bytes[40..48].copy_from_slice(&self.first_seq.0.to_be_bytes());
+        bytes[48..56].copy_from_slice(&self.durable.0.to_be_bytes());
+        bytes[56..64].copy_from_slice(&self.time_ceiling.nanos().to_be_bytes());
+        bytes[64..68].copy_from_slice(&self.payload_bytes.to_be_bytes());
+        bytes[68..72].copy_from_slice(&self.payload_checksum.to_be_bytes());
+        bytes[72..76].copy_from_slice(&self.predecessor.to_be_bytes());
+        let checksum = crc32c::crc32c(&bytes[..76]);
+        bytes[76..].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+}
+
+/// A batch that verified.
+#[derive(Clone, Copy, Debug)]
+pub struct DecodedBatch<'a> {
+    /// What it says of itself.
+    pub header: BatchHeader,
+    payload: &'a [u8],
+}
+
+impl<'a> DecodedBatch<'a> {
+    /// Its entries with their sequence numbers, in order.
+    pub fn entries(&self) -> impl Iterator<Item = (Seq, &'a [u8])> + use<'a> {
+        let mut rest = self.payload;
+        let first = self.header.first_seq.0;
+        (first..first + u64::from(self.header.count)).map(move |seq| {
+            let (entry, behind) = split_entry(rest).expect("decoding took the whole payload apart");
+            rest = behind;
+            (Seq(seq), entry)
+        })
+    }
+}
+
+/// Verifies a whole batch at the front of `bytes`, which may go on behind it. Whether it is a batch of the right journal
+/// at the right place, and who its predecessor is, is for the caller to compare.
+pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch<'_>, FormatError> {
+    let header = BatchHeader::decode(bytes)?;
+    let length = usize::try_from(header.payload_bytes).map_err(|_| FormatError::Short)?;
+    let payload = bytes.get(HEADER_BYTES..).and_then(|rest| rest.get(..length)).ok_or(FormatError::Short)?;
+    if header.payload_checksum != crc32c::crc32c(payload) {
+        return Err(FormatError::Checksum);
+    }
+    let mut rest = payload;
+    for _ in 0..header.count {
+        (_, rest) = split_entry(rest).ok_or(FormatError::Contradiction)?;
+    }
+    if rest.is_empty() { Ok(DecodedBatch { header, payload }) } else { Err(FormatError::Contradiction) }
+}
+
+/// Encodes a batch with its padding into `out`, which is emptied first, and returns its checksum. Fills in the lengths
+/// and checksums of `header` from the entries.
+pub fn encode_batch<E: AsRef<[u8]>>(mut header: BatchHeader, entries: &[E], out: &mut Vec<u8>) -> u32 {
+    out.clear();
+    out.resize(HEADER_BYTES, 0);
+    for entry in entries {
+        let entry = entry.as_ref();
+        let length = u32::try_from(entry.len()).expect("a batch that fits the ring has entries below 4 GiB");
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(entry);
+    }
+    header.count = u32::try_from(entries.len()).expect("a batch that fits the ring has below 2^32 entries");
+    header.payload_bytes = u32::try_from(out.len() - HEADER_BYTES).expect("a batch is far below 4 GiB");
+    header.payload_checksum = crc32c::crc32c(&out[HEADER_BYTES..]);
+    let bytes = header.encode();
+    out[..HEADER_BYTES].copy_from_slice(&bytes);
+    out.resize(out.len().next_multiple_of(block_usize()), 0);
+    u32_at(&bytes, 76)
+}
+
+/// Bytes that entries take in a batch's payload.
+pub fn payload_bytes<E: AsRef<[u8]>>(entries: &[E]) -> u64 {
+    entries.iter().map(|entry| 4 + entry.as_ref().len() as u64).sum()
+}
+
+/// Bytes that a batch with a payload of this length takes in the ring.
+pub fn stored_bytes(payload: u64) -> u64 {
+    (HEADER_BYTES as u64 + payload).next_multiple_of(BLOCK)
+}
+
+/// [`BLOCK`] as a length in memory.
+pub(super) fn block_usize() -> usize {
+    usize::try_from(BLOCK).expect("a block fits memory")
+}
+
+fn split_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

@@ -1,0 +1,348 @@
+//! Reading a journal after a crash, and telling a torn tail from damage.
+//!
+//! The chain of batches is followed from the anchor to the first batch that is not there or does not verify. What is
+//! missing there is either the tail that a crash tore, which nobody was promised, or damage to what was promised. Every
+//! batch states the last sequence that was durable when it was written. So the rest of the ring is searched for a batch
+//! of this journal with a higher sequence: if one states that the missing entry was durable, it was damaged since, and
+//! nothing is opened. If none does, nothing that was acknowledged is missing.
+//!
+//! Older batches in the rest of the ring do not disturb: those of earlier laps have sequences that a checkpoint covers,
+//! below every one in the chain; and those that an earlier recovery cut were erased, durably, before it let anybody
+//! write a batch with the same sequence.
+//!
+//! Before anything is served, two things are made durable. The last batches of the chain, as they may have been written
+//! but not synced when the crash came: a reply could show them, and the next crash take them back; they are written
+//! again with the bytes that they have, so a crash meanwhile tears nothing. And the erasure of what was cut: a batch
+//! that is not followed by its predecessor now must not be found by a later recovery, behind new batches.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHeader};
+use super::{Anchor, Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length};
+use crate::ids::{Generation, Seq};
+use crate::media::RandomFile;
+use crate::time::Time;
+
+/// What recovery found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The last entry that survives: the anchor's if nothing follows it.
+    pub last_seq: Seq,
+    /// Highest open-generation of the batches found; zero if there are none.
+    pub generation: Generation,
+    /// Highest time ceiling of the batches found; [`Time::EPOCH`] if there are none.
+    pub time_ceiling: Time,
+    /// Entries behind the anchor.
+    pub entries: u64,
+    /// Bytes of these entries.
+    pub bytes: u64,
+    /// Bytes of torn batches that were found and cut.
+    pub cut_bytes: u64,
+}
+
+/// Why a journal is not opened.
+#[derive(Debug)]
+pub enum RecoverError {
+    /// Reading or writing it failed.
+    Io(io::Error),
+    /// There is no journal: its header block is damaged or missing.
+    Missing(format::FormatError),
+    /// It belongs to another volume, or it is of another length than when it was created.
+    Foreign,
+    /// It does not hold what the index says: an old copy of the journal, or of the index.
+    Stale {
+        /// The last entry that the index covers.
+        seq: Seq,
+        /// Where in the journal it should be.
+        position: u64,
+    },
+    /// An entry that was durable is gone.
+    Damaged {
+        /// The first missing entry.
+        seq: Seq,
+        /// Where in the journal its batch should be.
+        position: u64,
+        /// Position of the batch that states it was durable.
+        witness: u64,
+    },
+    /// An entry verified, but was refused by the engine.
+    Refused {
+        /// The entry.
+        seq: Seq,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecoverError::Io(error) => write!(f, "the journal could not be read: {error}"),
+            RecoverError::Missing(error) => write!(
+                f,
+                "the journal is missing or damaged: its header block {error}; is this the right journal directory?"
+            ),
+            RecoverError::Foreign => f.write_str(
+                "the journal belongs to another volume or was resized; start with the journal directory of this volume",
+            ),
+            RecoverError::Stale { seq, position } => write!(
+                f,
+                "journal and index do not belong together: entry {seq} is not at position {position} of the journal; \
+                 one of them is an old copy"
+            ),
+            RecoverError::Damaged { seq, position, witness } => write!(
+                f,
+                "the journal is damaged: entry {seq} at position {position} was durable (so says the batch at \
+                 position {witness}) and does not verify; restore the journal from the device or a backup"
+            ),
+            RecoverError::Refused { seq, reason } => write!(f, "journal entry {seq} is refused: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+impl From<io::Error> for RecoverError {
+    fn from(error: io::Error) -> RecoverError {
+        RecoverError::Io(error)
+    }
+}
+
+type Visit<'a> = &'a mut dyn FnMut(&BatchHeader, Seq, &[u8]) -> Result<(), String>;
+
+pub(super) fn recover(
+    log: Arc<dyn RandomFile>,
+    anchor: &Anchor,
+    apply: &mut dyn FnMut(Seq, Generation, &[u8]) -> Result<(), String>,
+) -> Result<(Ring, Recovered), RecoverError> {
+    let found = read(&*log, anchor, &mut |header, seq, entry| apply(seq, header.generation, entry))?;
+    let mut reader = Reader::new(&*log, found.length);
+    for link in found.links.iter().skip(1).filter(|link| link.last_seq > found.chain.durable) {
+        let bytes = reader.fetch(link.start, link.end - link.start)?;
+        // It verified a moment ago; rewriting something else would turn a bad read into damage.
+        match format::decode_batch(bytes) {
+            Ok(batch) if batch.header.checksum == link.checksum => log.write_at(link.start, bytes)?,
+            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "it changes while it is read").into()),
+        }
+    }
+    for torn in &found.torn {
+        erase_block(&*log, torn.position)?;
+    }
+    log.sync()?;
+    let ring = Ring {
+        log,
+        journal: anchor.journal,
+        length: found.length,
+        generation: found.chain.generation,
+        links: found.links,
+        encoded: Vec::new(),
+        failed: AtomicBool::new(false),
+    };
+    Ok((ring, found.summary))
+}
+
+pub(super) fn inspect(
+    log: &dyn RandomFile,
+    anchor: &Anchor,
+    visit: Visit<'_>,
+) -> Result<Recovered, RecoverError> {
+    read(log, anchor, visit).map(|found| found.summary)
+}
+
+/// All that recovery decides from, before it changes anything.
+struct Found {
+    length: u64,
+    links: VecDeque<Link>,
+    chain: Chain,
+    torn: Vec<BatchHeader>,
+    summary: Recovered,
+}
+
+/// What the batches of the chain say together.
+#[derive(Default)]
+struct Chain {
+    /// Highest sequence that is stated durable, by a batch or by the checkpoint.
+    durable: Seq,
+    generation: Generation,
+    time_ceiling: Option<Time>,
+}
+
+impl Chain {
+    fn note(&mut self, header: &BatchHeader) {
+        self.durable = self.durable.max(header.durable);
+        self.generation = self.generation.max(header.generation);
+        self.time_ceiling = self.time_ceiling.max(Some(header.time_ceiling));
+    }
+}
+
+fn read(log: &dyn RandomFile, anchor: &Anchor, visit: Visit<'_>) -> Result<Found, RecoverError> {
+    let length = usable_length(log)?;
+    let mut reader = Reader::new(log, length);
+    let header = RingHeader::decode(reader.fetch(0, BLOCK)?).map_err(RecoverError::Missing)?;
+    if header.journal != anchor.journal || header.length != length || anchor.position > length {
+        return Err(RecoverError::Foreign);
+    }
+    let mut chain = Chain { durable: anchor.seq, ..Chain::default() };
+    let anchor_is_there = match anchor_batch(&mut reader, anchor)? {
+        Some(header) => {
+            chain.note(&header);
+            true
+        }
+        None => anchor.seq == Seq(0),
+    };
+    let first =
+        Link { last_seq: anchor.seq, start: anchor.start, end: anchor.position, checksum: anchor.checksum };
+    let mut links = VecDeque::from([first]);
+    let (mut entries, mut bytes) = (0, 0);
+    let mut last = first;
+    while let Some(batch) = successor(&mut reader, anchor, &last, chain.generation)? {
+        let header = batch.header;
+        for (seq, entry) in batch.entries() {
+            visit(&header, seq, entry).map_err(|reason| RecoverError::Refused { seq, reason })?;
+            entries += 1;
+            bytes += entry.len() as u64;
+        }
+        chain.note(&header);
+        last = Link {
+            last_seq: header.last_seq(),
+            start: header.position,
+            end: header.position + header.stored_bytes(),
+            checksum: header.checksum,
+        };
+        links.push_back(last);
+    }
+    let missing = Seq(last.last_seq.0 + 1);
+    let torn = search(log, length, &links, anchor.journal, last.last_seq)?;
+    if let Some(witness) = torn.iter().find(|header| header.durable >= missing) {
+        return Err(RecoverError::Damaged { seq: missing, position: last.end, witness: witness.position });
+    }
+    if links.len() == 1 && !anchor_is_there {
+        return Err(RecoverError::Stale { seq: anchor.seq, position: anchor.start });
+    }
+    let summary = Recovered {
+        last_seq: last.last_seq,
+        generation: chain.generation,
+        time_ceiling: chain.time_ceiling.unwrap_or(Time::EPOCH),
+        entries,
+        bytes,
+        cut_bytes: torn.iter().map(BatchHeader::stored_bytes).sum(),
+    };
+    Ok(Found { length, links, chain, torn, summary })
+}
+
+/// The header of the batch that a checkpoint covers last, if it is where the index says. Its entries are not needed.
+fn anchor_batch(reader: &mut Reader<'_>, anchor: &Anchor) -> io::Result<Option<BatchHeader>> {
+    if anchor.start == anchor.position {
+        return Ok(None);
+    }
+    let header = BatchHeader::decode(reader.fetch(anchor.start, BLOCK)?).ok();
+    Ok(header.filter(|header| {
+        header.journal == anchor.journal
+            && header.position == anchor.start
+            && header.last_seq() == anchor.seq
+            && header.checksum == anchor.checksum
+            && header.stored_bytes() == anchor.position - anchor.start
+    }))
+}
+
+/// The batch behind `last`: right behind it, or at the beginning of the ring. That it fits in sequence, names the
+/// checksum of `last` and verifies makes it the one; no other can.
+fn successor<'r>(
+    reader: &'r mut Reader<'_>,
+    anchor: &Anchor,
+    last: &Link,
+    generation: Generation,
+) -> io::Result<Option<DecodedBatch<'r>>> {
+    let mut place = None;
+    for position in [last.end, BLOCK] {
+        if position >= reader.length {
+            continue;
+        }
+        let Ok(header) = BatchHeader::decode(reader.fetch(position, BLOCK)?) else { continue };
+        let follows = header.journal == anchor.journal
+            && header.position == position
+            && header.first_seq.0 == last.last_seq.0 + 1
+            && header.predecessor == last.checksum
+            && header.generation >= generation
+            && fits(&header, reader.length);
+        if follows && format::decode_batch(reader.fetch(position, header.stored_bytes())?).is_ok() {
+            place = Some((position, header.stored_bytes()));
+            break;
+        }
+    }
+    let Some((position, length)) = place else { return Ok(None) };
+    Ok(format::decode_batch(reader.fetch(position, length)?).ok())
+}
+
+/// Whether a batch lies within the ring and is no larger than `append` makes them.
+fn fits(header: &BatchHeader, length: u64) -> bool {
+    let stored = header.stored_bytes();
+    stored <= largest_stored_bytes(length) && header.position.checked_add(stored).is_some_and(|end| end <= length)
+}
+
+/// Finds the headers of batches with sequences above `cut` in all of the ring that the chain does not hold.
+fn search(
+    log: &dyn RandomFile,
+    length: u64,
+    links: &VecDeque<Link>,
+    journal: [u8; 16],
+    cut: Seq,
+) -> io::Result<Vec<BatchHeader>> {
+    let mut held: Vec<(u64, u64)> = links.iter().map(|link| (link.start, link.end)).collect();
+    held.sort_unstable();
+    held.push((length, length));
+    let mut found = Vec::new();
+    let mut reader = Reader::new(log, length);
+    let mut position = BLOCK;
+    for (start, end) in held {
+        while position < start {
+            let header = BatchHeader::decode(&reader.fetch(position, BLOCK)?[..HEADER_BYTES]).ok();
+            found.extend(header.filter(|header| {
+                header.journal == journal && header.position == position && header.last_seq() > cut
+            }));
+            position += BLOCK;
+        }
+        position = position.max(end);
+    }
+    Ok(found)
+}
+
+/// Reads the ring in bounded pieces.
+struct Reader<'a> {
+    log: &'a dyn RandomFile,
+    length: u64,
+    start: u64,
+    piece: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(log: &'a dyn RandomFile, length: u64) -> Reader<'a> {
+        Reader { log, length, start: 0, piece: Vec::new() }
+    }
+
+    /// The bytes from `position`, a multiple of [`BLOCK`]; they lie within the ring.
+    fn fetch(&mut self, position: u64, bytes: u64) -> io::Result<&[u8]> {
+        let end = self.start + self.piece.len() as u64;
+        if position < self.start || position + bytes > end {
+            let left = self.length.saturating_sub(position);
+            let wanted = left.min(bytes.max(PIECE_BYTES as u64));
+            let wanted = usize::try_from(wanted).expect("a batch fits memory");
+            // Nothing of the old piece may be taken for the new one if this fails.
+            self.piece.clear();
+            self.start = position;
+            let mut piece = std::mem::take(&mut self.piece);
+            piece.resize(wanted, 0);
+            self.log.read_at(position, &mut piece)?;
+            self.piece = piece;
+        }
+        let from = usize::try_from(position - self.start).expect("within the piece");
+        let count = usize::try_from(bytes).expect("within the piece");
+        self.piece
+            .get(from..from + count)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the journal ends within a batch"))
+    }
+}
