@@ -1,0 +1,135 @@
+//! The engine's attributes and times in the words of NFSv3, and back (RFC 1813 sections 2.5 and 2.6).
+
+use volume::attributes::{Attributes, Before, FileType, SetAttributes, SetTime, Wcc};
+use volume::ids::VolumeId;
+use volume::request::Error;
+use volume::time::Time;
+use wire::nfs3::{self, Fattr3, FileType3, NfsTime3, Sattr3, SpecData3, WccAttr, WccData};
+
+/// Nanoseconds in a second: a time whose nanoseconds reach it is none.
+const NANOSECONDS: u32 = 1_000_000_000;
+
+/// Attributes of an object in `volume`, which is the file system that clients see.
+pub(crate) fn fattr3(volume: VolumeId, attributes: &Attributes) -> Fattr3 {
+    Fattr3 {
+        file_type: file_type(attributes.file_type),
+        mode: u32::from(attributes.mode),
+        nlink: attributes.links,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        size: attributes.size,
+        used: attributes.used,
+        rdev: SpecData3 { major: attributes.device.major, minor: attributes.device.minor },
+        fsid: volume.0,
+        fileid: attributes.ino.0,
+        atime: time3(attributes.atime),
+        mtime: time3(attributes.mtime),
+        ctime: time3(attributes.ctime),
+    }
+}
+
+/// Both sides of a change.
+pub(crate) fn wcc(volume: VolumeId, wcc: &Wcc) -> WccData {
+    WccData { before: Some(before(&wcc.before)), after: Some(fattr3(volume, &wcc.after)) }
+}
+
+/// Both sides of an operation that failed, so changed nothing.
+pub(crate) fn unchanged(attributes: Option<Fattr3>) -> WccData {
+    WccData { before: attributes.map(WccAttr::from), after: attributes }
+}
+
+fn before(before: &Before) -> WccAttr {
+    WccAttr { size: before.size, mtime: time3(before.mtime), ctime: time3(before.ctime) }
+}
+
+fn file_type(file_type: FileType) -> FileType3 {
+    match file_type {
+        FileType::Regular => FileType3::Reg,
+        FileType::Directory => FileType3::Dir,
+        FileType::Block => FileType3::Blk,
+        FileType::Character => FileType3::Chr,
+        FileType::Symlink => FileType3::Lnk,
+        FileType::Socket => FileType3::Sock,
+        FileType::Fifo => FileType3::Fifo,
+    }
+}
+
+/// A time as NFSv3 counts it: unsigned seconds since 1970. What lies outside shows as the nearest that does not.
+fn time3(time: Time) -> NfsTime3 {
+    match u32::try_from(time.seconds()) {
+        Ok(seconds) => NfsTime3 { seconds, nanoseconds: time.subsecond_nanos() },
+        Err(_) if time < Time::EPOCH => NfsTime3 { seconds: 0, nanoseconds: 0 },
+        Err(_) => NfsTime3 { seconds: u32::MAX, nanoseconds: NANOSECONDS - 1 },
+    }
+}
+
+/// A time that a client names.
+///
+/// # Errors
+/// [`Error::Invalid`] if the nanoseconds make a second or more.
+pub(crate) fn time(time: NfsTime3) -> Result<Time, Error> {
+    if time.nanoseconds >= NANOSECONDS {
+        return Err(Error::Invalid);
+    }
+    Ok(Time::from_parts(i64::from(time.seconds), time.nanoseconds))
+}
+
+/// Attributes that a client wants set.
+///
+/// # Errors
+/// [`Error::Invalid`] for a time that is none.
+pub(crate) fn set_attributes(set: &Sattr3) -> Result<SetAttributes, Error> {
+    Ok(SetAttributes {
+        mode: set.mode,
+        uid: set.uid,
+        gid: set.gid,
+        size: set.size,
+        atime: set_time(set.atime)?,
+        mtime: set_time(set.mtime)?,
+    })
+}
+
+fn set_time(set: nfs3::SetTime) -> Result<SetTime, Error> {
+    Ok(match set {
+        nfs3::SetTime::DontChange => SetTime::Keep,
+        nfs3::SetTime::SetToServerTime => SetTime::Now,
+        nfs3::SetTime::SetToClientTime(to) => SetTime::To(time(to)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_show_the_nearest_that_nfs_can_count() {
+        let show = |seconds, nanos| {
+            let shown = time3(Time::from_parts(seconds, nanos));
+            (shown.seconds, shown.nanoseconds)
+        };
+        assert_eq!(show(0, 1), (0, 1));
+        assert_eq!(show(1_700_000_000, 999_999_999), (1_700_000_000, 999_999_999));
+        assert_eq!(show(i64::from(u32::MAX), 5), (u32::MAX, 5));
+        assert_eq!(show(i64::from(u32::MAX) + 1, 5), (u32::MAX, 999_999_999));
+        assert_eq!(show(-1, 5), (0, 0));
+    }
+
+    #[test]
+    fn a_time_comes_back_as_it_was_shown() {
+        for (seconds, nanoseconds) in [(0, 0), (5, 999_999_999), (u32::MAX, 1)] {
+            let shown = NfsTime3 { seconds, nanoseconds };
+            assert_eq!(time3(time(shown).unwrap()), shown);
+        }
+        assert_eq!(time(NfsTime3 { seconds: 1, nanoseconds: NANOSECONDS }), Err(Error::Invalid));
+    }
+
+    #[test]
+    fn a_damaged_time_is_not_set() {
+        let damaged = nfs3::SetTime::SetToClientTime(NfsTime3 { seconds: 1, nanoseconds: u32::MAX });
+        let set = Sattr3 { mode: Some(0o644), atime: damaged, ..Sattr3::default() };
+        assert_eq!(set_attributes(&set), Err(Error::Invalid));
+        let set = Sattr3 { atime: nfs3::SetTime::SetToServerTime, size: Some(9), ..Sattr3::default() };
+        let expected = SetAttributes { atime: SetTime::Now, size: Some(9), ..SetAttributes::default() };
+        assert_eq!(set_attributes(&set), Ok(expected));
+    }
+}

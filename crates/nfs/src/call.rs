@@ -1,0 +1,191 @@
+//! What an operation is told: its arguments, its caller, and the objects that its handles name.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use volume::attributes::{Attributes, Wcc};
+use volume::handle::{HANDLE_BYTES, Handle};
+use volume::ids::Ino;
+use volume::request::{Access, Credentials, Durability, Failure, Request, RequestKey};
+use volume::time::Time;
+use volume::volume::Volume;
+use wire::nfs3::{Failed, Fattr3, FileHandle3, NfsStat3, WccData};
+use wire::rpc::{AuthStat, CallHeader, Credential};
+use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+use crate::exports::Export;
+use crate::service::Service;
+use crate::{attributes, credentials, status};
+
+/// The two ends of the connection that a call came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The client.
+    pub peer: SocketAddr,
+    /// Ours: what a portmapper's answer names.
+    pub local: SocketAddr,
+}
+
+/// Why an operation wrote no result of its own; nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It needs media: run it again where that is allowed.
+    WouldBlock,
+    /// A limit is reached, or the same call is being executed: run it again soon.
+    Busy,
+    /// The arguments cannot be decoded.
+    Garbage,
+    /// A length in the arguments is over its limit: not worth an answer.
+    OverLimit,
+    /// The credential does not do.
+    Auth(AuthStat),
+    /// It failed before it looked at any object, so that it has no attributes to show.
+    Status(NfsStat3),
+}
+
+impl From<DecodeError> for Stop {
+    fn from(error: DecodeError) -> Stop {
+        match error {
+            DecodeError::TooLong { .. } => Stop::OverLimit,
+            _ => Stop::Garbage,
+        }
+    }
+}
+
+/// What a reply waits for; nothing, if it shows nothing of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After<'a>(pub(crate) Option<(&'a Arc<Volume>, Durability)>);
+
+impl After<'_> {
+    /// Nothing.
+    pub(crate) const NOW: After<'static> = After(None);
+}
+
+/// What became of an operation: it wrote a result, a failure included, or it did not.
+pub(crate) type Handled<'a> = Result<After<'a>, Stop>;
+
+/// A call whose program, version and procedure are known to exist.
+pub(crate) struct Call<'a> {
+    pub(crate) service: &'a Service,
+    pub(crate) header: CallHeader<'a>,
+    /// What follows the header.
+    pub(crate) arguments: &'a [u8],
+    pub(crate) connection: Connection,
+    pub(crate) now: Time,
+    pub(crate) access: Access,
+}
+
+impl<'a> Call<'a> {
+    /// Reads the arguments. Bytes after them are ignored, as other servers do.
+    pub(crate) fn arguments<T: Decode<'a>>(&self) -> Result<T, Stop> {
+        Ok(T::decode(&mut Decoder::new(self.arguments))?)
+    }
+
+    /// The client's address, the same however it reaches us.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.connection.peer.ip().to_canonical()
+    }
+
+    /// Finds what a handle names, and under which rules this caller may use it.
+    pub(crate) fn object(&self, handle: FileHandle3<'_>) -> Result<Object<'a>, Stop> {
+        let handle = Handle::parse(handle.as_bytes()).ok_or(Stop::Status(NfsStat3::BadHandle))?;
+        // The checksum of a volume that is not served any more cannot be verified; such a handle is as good as gone.
+        let volume = self.service.volume(handle.volume).ok_or(Stop::Status(NfsStat3::Stale))?;
+        let export = self
+            .service
+            .exports
+            .admitting(handle.volume, self.connection.peer)
+            .ok_or(Stop::Status(NfsStat3::Acces))?;
+        if export.auth_sys_required && !matches!(self.header.credential, Credential::Sys(_)) {
+            return Err(Stop::Auth(AuthStat::TooWeak));
+        }
+        let ino = match volume.resolve(&handle) {
+            Ok(ino) => ino,
+            Err(error) => return Err(Stop::Status(status::nfs3(error)?)),
+        };
+        let credentials = credentials::credentials(&self.header.credential, export);
+        Ok(Object { volume, ino, export, credentials, now: self.now, access: self.access })
+    }
+}
+
+/// An object that a handle names, and in whose name it is used.
+pub(crate) struct Object<'a> {
+    pub(crate) volume: &'a Arc<Volume>,
+    pub(crate) ino: Ino,
+    pub(crate) export: &'a Export,
+    credentials: Credentials,
+    now: Time,
+    access: Access,
+}
+
+impl<'a> Object<'a> {
+    /// What the engine is told about the caller of an idempotent operation.
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request { credentials: &self.credentials, now: self.now, access: self.access, key: None }
+    }
+
+    /// The same for an operation whose answer is remembered.
+    pub(crate) fn request_once<'r>(&'r self, key: &'r RequestKey) -> Request<'r> {
+        Request { key: Some(key), ..self.request() }
+    }
+
+    /// Whether two handles are of the same volume.
+    pub(crate) fn is_beside(&self, other: &Object<'_>) -> bool {
+        Arc::ptr_eq(self.volume, other.volume)
+    }
+
+    /// The reply waits for this.
+    pub(crate) fn after(&self, after: Durability) -> After<'a> {
+        After(Some((self.volume, after)))
+    }
+
+    /// Attributes of an object of the same volume.
+    pub(crate) fn fattr3(&self, attributes: &Attributes) -> Fattr3 {
+        attributes::fattr3(self.volume.id(), attributes)
+    }
+
+    /// Both sides of a change in the same volume.
+    pub(crate) fn wcc(&self, wcc: &Wcc) -> WccData {
+        attributes::wcc(self.volume.id(), wcc)
+    }
+
+    /// The bytes of a handle of the same volume; [`file_handle`] makes them one.
+    pub(crate) fn handle_bytes(&self, ino: Ino) -> [u8; HANDLE_BYTES] {
+        self.volume.handle(ino).to_bytes()
+    }
+
+    /// The attributes of this object for a failure to show, if they can be had; `after` then waits for them too.
+    pub(crate) fn shown(&self, after: &mut Durability) -> Result<Option<Fattr3>, Stop> {
+        match self.volume.attributes(&self.request(), self.ino) {
+            Ok(promised) => {
+                *after = after.and(promised.after);
+                Ok(Some(self.fattr3(&promised.value)))
+            }
+            Err(failure) => {
+                // Fails here only if nothing can be answered yet; which of the errors it is matters to nobody.
+                status::nfs3(failure.error)?;
+                *after = after.and(failure.after);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes the failure of an idempotent operation, with the attributes of this object.
+    pub(crate) fn fail<F: Encode>(
+        &self,
+        failure: &Failure,
+        out: &mut Encoder<'_>,
+        body: impl FnOnce(Option<Fattr3>) -> F,
+    ) -> Handled<'a> {
+        let status = status::nfs3(failure.error)?;
+        let mut after = failure.after;
+        let body = body(self.shown(&mut after)?);
+        Failed { status, body }.encode(out);
+        Ok(self.after(after))
+    }
+}
+
+/// The handle of these bytes.
+pub(crate) fn file_handle(bytes: &[u8; HANDLE_BYTES]) -> FileHandle3<'_> {
+    FileHandle3::new(bytes).expect("the engine's handles are within the limit of NFSv3, see limits.rs")
+}

@@ -1,0 +1,75 @@
+//! In whose name the engine is asked: the caller's AUTH_SYS credential after the squashing of the export.
+
+use volume::request::Credentials;
+use wire::rpc::{AuthSys, Credential};
+
+use crate::exports::{Export, Squash};
+
+/// Whom the engine takes the caller for. AUTH_NONE is the export's anonymous user, and so is everything that is not
+/// AUTH_SYS.
+pub(crate) fn credentials(credential: &Credential<'_>, export: &Export) -> Credentials {
+    match (credential, export.squash) {
+        (Credential::Sys(sys), Squash::None) => {
+            Credentials { uid: sys.uid, gid: sys.gid, groups: sys.groups.as_slice().to_vec() }
+        }
+        (Credential::Sys(sys), Squash::Root) => without_root(sys, export),
+        _ => anonymous(export),
+    }
+}
+
+/// The anonymous user.
+fn anonymous(export: &Export) -> Credentials {
+    Credentials { uid: export.anonymous_uid, gid: export.anonymous_gid, groups: Vec::new() }
+}
+
+/// The caller, with the superuser replaced; the superuser's group too, as it owns much of a system.
+fn without_root(sys: &AuthSys<'_>, export: &Export) -> Credentials {
+    let user = |uid| if uid == 0 { export.anonymous_uid } else { uid };
+    let group = |gid| if gid == 0 { export.anonymous_gid } else { gid };
+    Credentials {
+        uid: user(sys.uid),
+        gid: group(sys.gid),
+        groups: sys.groups.as_slice().iter().map(|gid| group(*gid)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use volume::ids::VolumeId;
+    use wire::rpc::{Groups, OpaqueAuth};
+
+    use super::*;
+
+    fn sys(uid: u32, gid: u32, groups: &[u32]) -> Credential<'static> {
+        let groups = Groups::new(groups).unwrap();
+        Credential::Sys(AuthSys { stamp: 1, machine_name: b"client", uid, gid, groups })
+    }
+
+    fn seen(credential: &Credential<'_>, squash: Squash) -> (u32, u32, Vec<u32>) {
+        let export =
+            Export { squash, anonymous_uid: 1001, anonymous_gid: 1002, ..Export::new("/main", VolumeId(1)) };
+        let seen = credentials(credential, &export);
+        (seen.uid, seen.gid, seen.groups)
+    }
+
+    #[test]
+    fn squashing_replaces_whom_it_names() {
+        let root = sys(0, 0, &[0, 5]);
+        let user = sys(7, 8, &[9, 0]);
+        assert_eq!(seen(&root, Squash::None), (0, 0, vec![0, 5]));
+        assert_eq!(seen(&root, Squash::Root), (1001, 1002, vec![1002, 5]));
+        assert_eq!(seen(&root, Squash::All), (1001, 1002, vec![]));
+        assert_eq!(seen(&user, Squash::None), (7, 8, vec![9, 0]));
+        assert_eq!(seen(&user, Squash::Root), (7, 8, vec![9, 1002]));
+        assert_eq!(seen(&user, Squash::All), (1001, 1002, vec![]));
+    }
+
+    #[test]
+    fn who_does_not_say_who_he_is_is_nobody() {
+        for credential in [Credential::None, Credential::Other(OpaqueAuth::NONE)] {
+            for squash in [Squash::None, Squash::Root, Squash::All] {
+                assert_eq!(seen(&credential, squash), (1001, 1002, vec![]));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The table from program, version and procedure to an operation.
+
+use wire::nfs3::{self, NfsStat3};
+use wire::rpc::AcceptStat;
+use wire::xdr::Encoder;
+use wire::{mount3, portmap};
+
+use crate::call::{Call, Handled};
+
+/// A procedure of a program.
+pub(crate) struct Operation {
+    /// Executes a call and writes its whole result, behind the header of an accepted reply. What it wrote before it
+    /// stopped is taken back.
+    pub(crate) run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>,
+    /// Writes the result of a failure that shows no attributes; none for procedures that cannot fail.
+    pub(crate) failed: Option<fn(NfsStat3, &mut Encoder<'_>)>,
+    /// Whether it changes a volume, so that back-pressure applies to it.
+    pub(crate) changes: bool,
+}
+
+/// One version of a program; its procedures stand in the order of their numbers.
+struct Version {
+    program: u32,
+    version: u32,
+    procedures: &'static [Operation],
+}
+
+/// What is served, the busiest first.
+static VERSIONS: [Version; 5] = [
+    Version { program: nfs3::PROGRAM, version: nfs3::VERSION, procedures: &crate::v3::OPERATIONS },
+    Version { program: mount3::PROGRAM, version: mount3::VERSION, procedures: &crate::mount::OPERATIONS },
+    Version {
+        program: portmap::PROGRAM,
+        version: portmap::VERSION_PORTMAP,
+        procedures: &crate::portmap::PORTMAP_OPERATIONS,
+    },
+    Version { program: portmap::PROGRAM, version: 3, procedures: &crate::portmap::RPCBIND_OPERATIONS },
+    Version { program: portmap::PROGRAM, version: 4, procedures: &crate::portmap::RPCBIND_OPERATIONS },
+];
+
+/// The operation that a call is for.
+///
+/// # Errors
+/// What to answer if there is none (RFC 5531 section 9).
+pub(crate) fn find(program: u32, version: u32, procedure: u32) -> Result<&'static Operation, AcceptStat> {
+    let known = VERSIONS.iter().find(|known| known.program == program && known.version == version);
+    let Some(known) = known else { return Err(unknown_version(program)) };
+    usize::try_from(procedure)
+        .ok()
+        .and_then(|procedure| known.procedures.get(procedure))
+        .ok_or(AcceptStat::ProcUnavail)
+}
+
+fn unknown_version(program: u32) -> AcceptStat {
+    let versions = || VERSIONS.iter().filter(|known| known.program == program).map(|known| known.version);
+    match (versions().min(), versions().max()) {
+        (Some(low), Some(high)) => AcceptStat::ProgMismatch { low, high },
+        _ => AcceptStat::ProgUnavail,
+    }
+}
+
+/// The programs and versions that are served, for the portmapper to list.
+pub(crate) fn served() -> impl Iterator<Item = (u32, u32)> {
+    VERSIONS.iter().map(|known| (known.program, known.version))
+}

@@ -1,0 +1,34 @@
+//! Every limit of the protocol servers, with its reason.
+
+/// Mounts that DUMP remembers. It only informs, so the oldest give way; their paths are at most 1 MiB.
+pub const MOUNTS: usize = 1024;
+
+/// Parts of the set of calls in progress, so that threads rarely meet at one lock.
+pub const IN_PROGRESS_SHARDS: usize = 16;
+
+/// Non-idempotent calls in progress in one shard. A call is there only while a thread executes it, so that reaching this
+/// takes as many threads; then callers are asked to try again.
+pub const IN_PROGRESS_PER_SHARD: usize = 64;
+
+/// Most bytes of one READDIR or READDIRPLUS, whatever the client allows: the same as one READ.
+pub const DIRECTORY_BYTES: u32 = volume::limits::TRANSFER_BYTES;
+
+/// Bytes of a READDIR that FSINFO recommends: some thousand names, without making an event loop wait.
+pub const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
+
+/// Most names that the engine is asked for at once, so that what it returns stays within some 100 KiB.
+pub const NAMES_AT_ONCE: usize = 512;
+
+/// READ and WRITE offsets and counts that are multiples of this are served best: the engine's pieces.
+pub const TRANSFER_MULTIPLE: u32 = 4096;
+
+/// The first port that any user of a client may use.
+pub const UNPRIVILEGED_PORT: u16 = 1024;
+
+// A WRITE that could be decoded is never larger than what the engine takes at once.
+const _: () = assert!(wire::limits::DATA_BYTES_MAX == volume::limits::TRANSFER_BYTES as usize);
+// The engine's handles are handles of NFSv3.
+const _: () = assert!(volume::handle::HANDLE_BYTES <= wire::limits::HANDLE_BYTES_MAX);
+// Names and targets that the engine would refuse as too long can be decoded, so that it does refuse them.
+const _: () = assert!(wire::limits::NAME_BYTES_MAX > volume::limits::NAME_BYTES);
+const _: () = assert!(wire::limits::PATH_BYTES_MAX > volume::limits::SYMLINK_BYTES);

@@ -1,0 +1,64 @@
+//! MNT (RFC 1813 section 5.2.1): from the path of an export, or of a directory beneath it, to a handle.
+
+use volume::attributes::FileType;
+use volume::ids::Ino;
+use volume::request::{Answer, Credentials, Durability, Error, Failure, Promised, Request};
+use volume::volume::Volume;
+
+use wire::mount3::{DirPath, MntOk, MntRes};
+use wire::nfs3::NfsStat3;
+use wire::rpc::{AUTH_NONE, AUTH_SYS, AuthFlavors};
+use wire::xdr::{Encode, Encoder};
+
+use crate::call::{After, Call, Handled, Stop, file_handle};
+use crate::status;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let path: DirPath<'_> = call.arguments()?;
+    let service = call.service;
+    let (mut exports, rest) = service.exports.at(path.0).ok_or(Stop::Status(NfsStat3::NoEnt))?;
+    let export = exports.find(|export| export.admits(call.connection.peer));
+    let export = export.ok_or(Stop::Status(NfsStat3::Acces))?;
+    let volume = service.volume(export.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
+    // Whoever may mount the export may reach any directory of it by its path; what is in there is guarded by modes.
+    let root = Credentials::root();
+    let request = Request { credentials: &root, now: call.now, access: call.access, key: None };
+    match walk(volume, &request, rest) {
+        Ok(promised) => {
+            let handle = volume.handle(promised.value).to_bytes();
+            let flavors: &[u32] = if export.auth_sys_required { &[AUTH_SYS] } else { &[AUTH_SYS, AUTH_NONE] };
+            let auth_flavors = AuthFlavors::new(flavors).expect("two flavors are within the limit");
+            MntRes::Ok(MntOk { fhandle: file_handle(&handle), auth_flavors }).encode(out);
+            service.shared.mounts.add(call.client(), path.0);
+            Ok(After(Some((volume, promised.after))))
+        }
+        Err(failure) => {
+            failed(status::nfs3(failure.error)?, out);
+            Ok(After(Some((volume, failure.after))))
+        }
+    }
+}
+
+/// Goes down from the root of a volume; `path` has components with slashes before, between and after them. Every one of
+/// them must be a directory: links are the clients' to follow.
+fn walk(volume: &Volume, request: &Request<'_>, path: &[u8]) -> Answer<Ino> {
+    let mut reached = Promised { value: Ino::ROOT, after: Durability::NOW };
+    for name in path.split(|byte| *byte == b'/') {
+        match name {
+            b"" | b"." => continue,
+            b".." => return Err(Error::Invalid.into()),
+            _ => {}
+        }
+        let found = volume.lookup(request, reached.value, name)?;
+        reached.after = reached.after.and(found.after);
+        if found.value.attributes.file_type != FileType::Directory {
+            return Err(Failure { error: Error::NotDirectory, after: reached.after });
+        }
+        reached.value = found.value.attributes.ino;
+    }
+    Ok(reached)
+}
+
+pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
+    MntRes::Err(status::mount3(status)).encode(out);
+}

@@ -1,0 +1,222 @@
+//! Retransmitted calls get the first answer again (design rule 11).
+//!
+//! A non-idempotent call has a [`RequestKey`]. The engine journals, together with the effect of the call, the key and the
+//! *result body*: what follows the accepted RPC header, from the status on. A duplicate gets a header of its own and that
+//! body. Failures changed nothing, so they are remembered in memory only.
+//!
+//! While a thread executes a call, its key is in [`InProgress`]; a duplicate that another thread meets then is told to
+//! come back, and finds the answer. The key enters the set *before* the answer is looked for and leaves it after the
+//! answer was recorded, so that no duplicate can slip between the two.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use siphasher::sip::SipHasher24;
+use volume::request::{self, Answer, Durability, Error, Failure, Request, RequestKey};
+use volume::results::Recall;
+use wire::nfs3::Failed;
+use wire::rpc::CallHeader;
+use wire::xdr::{Encode, Encoder};
+
+use crate::call::{Call, Handled, Object, Stop};
+use crate::limits::{IN_PROGRESS_PER_SHARD, IN_PROGRESS_SHARDS};
+use crate::status;
+
+/// Bytes of a key: client address 16, xid, program, version and procedure 4 each, checksum 8.
+const KEY_BYTES: usize = 40;
+
+const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES);
+
+/// Identifies a call. The address comes first, because the engine bounds answers per client by it.
+fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> RequestKey {
+    let address = match client.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    };
+    let mut key = Vec::with_capacity(KEY_BYTES);
+    key.extend_from_slice(&address);
+    for word in [header.xid, header.program, header.version, header.procedure] {
+        key.extend_from_slice(&word.to_be_bytes());
+    }
+    key.extend_from_slice(&checksum(arguments).to_be_bytes());
+    RequestKey(key.into())
+}
+
+/// Tells calls apart that reuse an xid. Stored in journals, so it never changes; its key is no secret, as a client that
+/// makes collisions fools only itself.
+fn checksum(arguments: &[u8]) -> u64 {
+    SipHasher24::new().hash(arguments)
+}
+
+/// The non-idempotent calls that threads execute at this moment.
+#[derive(Debug, Default)]
+pub(crate) struct InProgress {
+    shards: [Mutex<Vec<RequestKey>>; IN_PROGRESS_SHARDS],
+}
+
+impl InProgress {
+    /// Enters a call; none if it is being executed already, or too many are.
+    fn enter(&self, key: &RequestKey) -> Option<Entered<'_>> {
+        // The checksum ends the key; its last byte is as good as any.
+        let shard = usize::from(key.0.last().copied().unwrap_or(0)) % IN_PROGRESS_SHARDS;
+        let shard = self.shards.get(shard)?;
+        let mut keys = shard.lock();
+        if keys.len() >= IN_PROGRESS_PER_SHARD || keys.contains(key) {
+            return None;
+        }
+        keys.push(key.clone());
+        drop(keys);
+        Some(Entered { shard, key: key.clone() })
+    }
+}
+
+/// A call that is in progress until this is dropped.
+#[derive(Debug)]
+struct Entered<'a> {
+    shard: &'a Mutex<Vec<RequestKey>>,
+    key: RequestKey,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.shard.lock().retain(|key| *key != self.key);
+    }
+}
+
+/// Given to the engine to encode the answer for its journal; named so beside XDR's own `Encode`.
+pub(crate) type ToJournal<'e, T> = request::Encode<'e, T>;
+
+/// A non-idempotent operation: what [`once`] needs to execute it at most once.
+pub(crate) struct Once<R, S, F> {
+    /// Asks the engine.
+    pub(crate) run: R,
+    /// Writes the whole result of a success.
+    pub(crate) succeed: S,
+    /// Makes the resfail body, and merges what the attributes in it wait for.
+    pub(crate) fail: F,
+}
+
+/// Executes an operation on `object`, or repeats what was answered to it before. Read-only exports refuse it.
+pub(crate) fn once<'a, T, B: Encode>(
+    call: &Call<'a>,
+    object: &Object<'a>,
+    out: &mut Encoder<'_>,
+    operation: Once<
+        impl FnOnce(&Request<'_>, ToJournal<'_, T>) -> Answer<T>,
+        impl Fn(&T, &mut Encoder<'_>),
+        impl FnOnce(&mut Durability) -> Result<B, Stop>,
+    >,
+) -> Handled<'a> {
+    let Once { run, succeed, fail } = operation;
+    if object.export.read_only {
+        let (status, mut after) = (status::nfs3(Error::ReadOnly)?, Durability::NOW);
+        Failed { status, body: fail(&mut after)? }.encode(out);
+        return Ok(object.after(after));
+    }
+    let key = request_key(call.client(), &call.header, call.arguments);
+    let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
+    if let Recall::Answered(answer, after) = object.volume.recall(&key) {
+        out.raw(&answer);
+        return Ok(object.after(after));
+    }
+    let mut journaled: Option<Arc<[u8]>> = None;
+    let answer = run(&object.request_once(&key), &mut |value| {
+        let answer = encoded(|out| succeed(value, out));
+        journaled = Some(Arc::clone(&answer));
+        answer
+    });
+    match answer {
+        Ok(promised) => {
+            match journaled {
+                Some(answer) => out.raw(&answer),
+                None => succeed(&promised.value, out),
+            }
+            Ok(object.after(promised.after))
+        }
+        Err(Failure { error, mut after }) => {
+            let failed = Failed { status: status::nfs3(error)?, body: fail(&mut after)? };
+            let answer = encoded(|out| failed.encode(out));
+            out.raw(&answer);
+            object.volume.remember_failure(&key, answer, after, call.now);
+            Ok(object.after(after))
+        }
+    }
+}
+
+/// The bytes of a result, to be kept.
+fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Arc<[u8]> {
+    let mut bytes = Vec::with_capacity(256);
+    write(&mut Encoder::new(&mut bytes));
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::rpc::{Credential, OpaqueAuth};
+
+    use super::*;
+
+    fn header(xid: u32, procedure: u32) -> CallHeader<'static> {
+        CallHeader {
+            xid,
+            program: 100_003,
+            version: 3,
+            procedure,
+            credential: Credential::None,
+            verifier: OpaqueAuth::NONE,
+        }
+    }
+
+    fn key(client: &str, xid: u32, procedure: u32, arguments: &[u8]) -> RequestKey {
+        request_key(client.parse().unwrap(), &header(xid, procedure), arguments)
+    }
+
+    #[test]
+    fn keys_have_a_format_that_never_changes() {
+        let mut expected = vec![0; 10];
+        expected.extend_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
+        expected.extend_from_slice(&[0, 0, 0, 5, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 12]);
+        // SipHash-2-4 of nothing with a key of zeros.
+        expected.extend_from_slice(&[0x1e, 0x92, 0x4b, 0x9d, 0x73, 0x77, 0x00, 0xd7]);
+        assert_eq!(&*key("192.0.2.1", 5, 12, b"").0, expected.as_slice());
+        assert_eq!(key("::ffff:192.0.2.1", 5, 12, b""), key("192.0.2.1", 5, 12, b""));
+    }
+
+    #[test]
+    fn keys_tell_calls_apart() {
+        let one = key("192.0.2.1", 5, 12, b"name");
+        assert_eq!(one, key("192.0.2.1", 5, 12, b"name"));
+        assert_ne!(one, key("192.0.2.2", 5, 12, b"name"));
+        assert_ne!(one, key("192.0.2.1", 6, 12, b"name"));
+        assert_ne!(one, key("192.0.2.1", 5, 13, b"name"));
+        assert_ne!(one, key("192.0.2.1", 5, 12, b"nama"));
+        assert_ne!(one, key("192.0.2.1", 5, 12, b"name\0"));
+    }
+
+    #[test]
+    fn a_call_is_in_progress_once() {
+        let set = InProgress::default();
+        let one = key("192.0.2.1", 5, 12, b"name");
+        let entered = set.enter(&one).unwrap();
+        assert!(set.enter(&one).is_none());
+        assert!(set.enter(&key("192.0.2.1", 6, 12, b"name")).is_some());
+        drop(entered);
+        assert!(set.enter(&one).is_some());
+    }
+
+    #[test]
+    fn calls_in_progress_are_bounded() {
+        let set = InProgress::default();
+        let same_shard = (0..).map(|xid| key("192.0.2.1", xid, 12, b"name"));
+        let entered: Vec<_> =
+            same_shard.clone().take(IN_PROGRESS_PER_SHARD).map(|key| set.enter(&key).is_some()).collect();
+        assert!(entered.iter().all(|entered| *entered), "each left at once");
+        let keys: Vec<_> = same_shard.take(IN_PROGRESS_PER_SHARD + 1).collect();
+        let (last, others) = keys.split_last().unwrap();
+        let mut entered: Vec<_> = others.iter().map(|key| set.enter(key).unwrap()).collect();
+        assert!(set.enter(last).is_none());
+        entered.pop();
+        assert!(set.enter(last).is_some());
+    }
+}

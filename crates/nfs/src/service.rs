@@ -1,0 +1,255 @@
+//! The service: exports and volumes, and what becomes of a call.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use volume::ids::VolumeId;
+use volume::request::{Access, Durability, Durable};
+use volume::time::Time;
+use volume::volume::Volume;
+use wire::nfs3::NfsStat3;
+use wire::record::OpenRecord;
+use wire::rpc::{
+    AcceptStat, AuthStat, CallError, CallHeader, Credential, ReplyHeader, decode_call, encode_success,
+};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+
+pub use crate::call::Connection;
+use crate::call::{After, Call, Stop};
+use crate::dispatch::{self, Operation};
+use crate::exports::{Export, Exports, ExportsError};
+use crate::mount::Mounts;
+use crate::replies::InProgress;
+
+/// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
+pub const HEAD_BYTES: usize = 24;
+
+/// What a reply that was written waits for.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// The volume that it shows.
+    pub volume: Arc<Volume>,
+    /// What of it must be durable; [`Volume::durability`] tells.
+    pub durability: Durability,
+}
+
+/// What became of a call.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The reply was appended, with its record mark, as one fragment.
+    Reply {
+        /// The reply may leave when this is durable. If it never will be, [`Service::failure_reply`] is to be sent
+        /// instead. None: it may leave at once.
+        after: Option<Wait>,
+        /// How long to hold the reply back besides, so that changes do not outrun checkpoints; zero normally.
+        hold: Duration,
+    },
+    /// Media must be read. Nothing was appended and nothing changed; run the same call again with [`Access::Blocking`].
+    WouldBlock,
+    /// A limit is reached just now, or the same call is being executed by another thread. Nothing was appended; run it
+    /// again in a moment.
+    Busy,
+    /// The record is a reply, which nobody here waits for. Nothing was appended.
+    Nothing,
+    /// The record is no call, or breaks a limit of the protocol. Nothing was appended; close the connection.
+    Close,
+}
+
+/// What outlives a change of the configuration.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) in_progress: InProgress,
+    pub(crate) mounts: Mounts,
+}
+
+/// Exports and volumes, which do not change: a new configuration is a new service, see [`Service::replaced_by`]. Event
+/// loops and worker threads share it.
+#[derive(Debug)]
+pub struct Service {
+    pub(crate) exports: Exports,
+    volumes: HashMap<VolumeId, Arc<Volume>>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Service {
+    /// Serves `volumes` as `exports` say.
+    ///
+    /// # Errors
+    /// [`ExportsError`] for paths that cannot be mounted, and exports without their volume.
+    pub fn new(exports: Vec<Export>, volumes: Vec<Arc<Volume>>) -> Result<Service, ExportsError> {
+        Service::with(exports, volumes, Arc::default())
+    }
+
+    /// A service with another configuration that takes over from this one. Both can be used until all calls that this
+    /// one was given have ended.
+    ///
+    /// # Errors
+    /// Those of [`Service::new`].
+    pub fn replaced_by(
+        &self,
+        exports: Vec<Export>,
+        volumes: Vec<Arc<Volume>>,
+    ) -> Result<Service, ExportsError> {
+        Service::with(exports, volumes, Arc::clone(&self.shared))
+    }
+
+    fn with(
+        exports: Vec<Export>,
+        volumes: Vec<Arc<Volume>>,
+        shared: Arc<Shared>,
+    ) -> Result<Service, ExportsError> {
+        let exports = Exports::new(exports)?;
+        let volumes: HashMap<_, _> = volumes.into_iter().map(|volume| (volume.id(), volume)).collect();
+        if let Some(export) = exports.iter().find(|export| !volumes.contains_key(&export.volume)) {
+            return Err(ExportsError::NoVolume(export.path.clone()));
+        }
+        Ok(Service { exports, volumes, shared })
+    }
+
+    /// The volumes, in no particular order.
+    pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
+        self.volumes.values()
+    }
+
+    /// The volume of this id.
+    pub(crate) fn volume(&self, id: VolumeId) -> Option<&Arc<Volume>> {
+        self.volumes.get(&id)
+    }
+
+    /// Executes a call: a whole record without its mark, as it came by `connection`. The reply is appended to `out`, with
+    /// its record mark; `out` may hold earlier replies.
+    pub fn handle(
+        &self,
+        record: &[u8],
+        connection: Connection,
+        now: Time,
+        access: Access,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let (header, arguments) = match decode_call(record) {
+            Ok((header, arguments)) => (header, arguments.rest()),
+            Err(error) => return refuse(record, error, out),
+        };
+        let operation = match find(&header) {
+            Ok(operation) => operation,
+            Err(reply) => return rpc_reply(reply, out),
+        };
+        let xid = header.xid;
+        let call = Call { service: self, header, arguments, connection, now, access };
+        let reply = OpenRecord::begin(out);
+        let body = out.len();
+        let mut encoder = Encoder::new(out);
+        encode_success(&mut encoder, xid);
+        let outcome = match (operation.run)(&call, &mut encoder) {
+            Ok(after) => settle(operation, after, xid, out, body),
+            Err(stop) => stopped(operation, stop, xid, out, body),
+        };
+        match outcome {
+            Outcome::Reply { .. } => reply.seal(out),
+            _ => reply.abandon(out),
+        }
+        outcome
+    }
+
+    /// Appends the reply, with its record mark, that is to be sent when what the real reply showed will never be durable:
+    /// NFS3ERR_IO in the form of the procedure. Of `record` only the first [`HEAD_BYTES`] are looked at; nothing is
+    /// appended if they are not those of a call that was answered with results.
+    pub fn failure_reply(&self, record: &[u8], out: &mut Vec<u8>) {
+        let mut head = [0; HEAD_BYTES / 4];
+        let mut input = Decoder::new(record);
+        for word in &mut head {
+            let Ok(value) = input.u32() else { return };
+            *word = value;
+        }
+        let [xid, _, _, program, version, procedure] = head;
+        let Ok(operation) = dispatch::find(program, version, procedure) else { return };
+        let reply = OpenRecord::begin(out);
+        let body = out.len();
+        fail(operation, NfsStat3::Io, xid, out, body);
+        reply.seal(out);
+    }
+}
+
+/// The operation of a call, or the reply that says why there is none.
+fn find(header: &CallHeader<'_>) -> Result<&'static Operation, ReplyHeader<'static>> {
+    if matches!(header.credential, Credential::Other(_)) {
+        return Err(ReplyHeader::auth_error(header.xid, AuthStat::BadCred));
+    }
+    dispatch::find(header.program, header.version, header.procedure)
+        .map_err(|stat| ReplyHeader::accepted(header.xid, stat))
+}
+
+/// Answers a record that is not a call that could be dispatched.
+fn refuse(record: &[u8], error: CallError, out: &mut Vec<u8>) -> Outcome {
+    match error.reply() {
+        Some(reply) => rpc_reply(reply, out),
+        None if error == CallError::NotACall && is_reply(record) => Outcome::Nothing,
+        None => Outcome::Close,
+    }
+}
+
+/// Appends a reply without results.
+fn rpc_reply(header: ReplyHeader<'_>, out: &mut Vec<u8>) -> Outcome {
+    let reply = OpenRecord::begin(out);
+    header.encode(&mut Encoder::new(out));
+    reply.seal(out);
+    Outcome::Reply { after: None, hold: Duration::ZERO }
+}
+
+/// Finds out whether the result that an operation wrote may be shown yet.
+fn settle(operation: &Operation, after: After<'_>, xid: u32, out: &mut Vec<u8>, body: usize) -> Outcome {
+    let Some((volume, durability)) = after.0 else {
+        return Outcome::Reply { after: None, hold: Duration::ZERO };
+    };
+    let hold = if operation.changes { volume.throttle() } else { Duration::ZERO };
+    let state = if durability == Durability::NOW { Durable::Yes } else { volume.durability(durability) };
+    let after = match state {
+        Durable::Yes => None,
+        Durable::NotYet => Some(Wait { volume: Arc::clone(volume), durability }),
+        Durable::Failed => {
+            fail(operation, NfsStat3::Io, xid, out, body);
+            None
+        }
+    };
+    Outcome::Reply { after, hold }
+}
+
+/// Answers a call whose operation wrote no result.
+fn stopped(operation: &Operation, stop: Stop, xid: u32, out: &mut Vec<u8>, body: usize) -> Outcome {
+    let header = match stop {
+        Stop::WouldBlock => return Outcome::WouldBlock,
+        Stop::Busy => return Outcome::Busy,
+        Stop::OverLimit => return Outcome::Close,
+        Stop::Status(status) => {
+            fail(operation, status, xid, out, body);
+            return Outcome::Reply { after: None, hold: Duration::ZERO };
+        }
+        Stop::Garbage => ReplyHeader::accepted(xid, AcceptStat::GarbageArgs),
+        Stop::Auth(stat) => ReplyHeader::auth_error(xid, stat),
+    };
+    out.truncate(body);
+    header.encode(&mut Encoder::new(out));
+    Outcome::Reply { after: None, hold: Duration::ZERO }
+}
+
+/// Writes a failure without attributes in place of what stands behind `body`.
+fn fail(operation: &Operation, status: NfsStat3, xid: u32, out: &mut Vec<u8>, body: usize) {
+    out.truncate(body);
+    let mut encoder = Encoder::new(out);
+    match operation.failed {
+        Some(failed) => {
+            encode_success(&mut encoder, xid);
+            failed(status, &mut encoder);
+        }
+        None => ReplyHeader::accepted(xid, AcceptStat::SystemErr).encode(&mut encoder),
+    }
+}
+
+/// Whether a record is a reply.
+fn is_reply(record: &[u8]) -> bool {
+    ReplyHeader::decode(&mut Decoder::new(record)).is_ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+use volume::handle::Handle;
+use volume::ids::{Ino, SnapshotId};
+use wire::nfs3::{self, FileHandle3, GetattrArgs, GetattrRes, Procedure, ReadFail, RenameFail};
+use wire::record::{Peek, peek};
+use wire::rpc::{AuthSys, Groups, OpaqueAuth, RejectedReply, ReplyBody};
+use wire::xdr::{Decode, decode_all};
+use wire::{mount3, portmap};
+
+use super::*;
+
+const NULL: u32 = 0;
+
+fn service() -> Service {
+    Service::new(Vec::new(), Vec::new()).unwrap()
+}
+
+fn connection() -> Connection {
+    Connection {
+        peer: "[::ffff:192.0.2.1]:900".parse().unwrap(),
+        local: "[::ffff:192.0.2.2]:2049".parse().unwrap(),
+    }
+}
+
+fn sys() -> Credential<'static> {
+    let groups = Groups::new(&[1]).unwrap();
+    Credential::Sys(AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups })
+}
+
+fn record_as(
+    credential: Credential<'_>,
+    program: u32,
+    version: u32,
+    procedure: u32,
+    args: &impl Encode,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut out = Encoder::new(&mut bytes);
+    CallHeader { xid: 77, program, version, procedure, credential, verifier: OpaqueAuth::NONE }
+        .encode(&mut out);
+    args.encode(&mut out);
+    bytes
+}
+
+fn record(program: u32, version: u32, procedure: u32, args: &impl Encode) -> Vec<u8> {
+    record_as(sys(), program, version, procedure, args)
+}
+
+fn nfs(procedure: Procedure, args: &impl Encode) -> Vec<u8> {
+    record(nfs3::PROGRAM, nfs3::VERSION, procedure.code(), args)
+}
+
+/// Hands a call in, behind another reply; the outcome and what was appended.
+fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
+    let mut out = vec![0xaa; 7];
+    let outcome = service().handle(record, connection(), Time::EPOCH, Access::Cached, &mut out);
+    assert_eq!(out.get(..7), Some(&[0xaa; 7][..]), "earlier replies stay as they are");
+    (outcome, out.split_off(7))
+}
+
+/// The reply of a call that is answered at once: its header and its results.
+fn reply(record: &[u8]) -> (ReplyBody<'static>, Vec<u8>) {
+    let (outcome, out) = handle(record);
+    assert!(matches!(outcome, Outcome::Reply { after: None, hold: Duration::ZERO }), "{outcome:?}");
+    parse(&out)
+}
+
+fn parse(out: &[u8]) -> (ReplyBody<'static>, Vec<u8>) {
+    let Ok(Peek::Complete { record, used }) = peek(out, 1 << 20) else { panic!("no whole record") };
+    assert_eq!(used, out.len(), "one reply and nothing else");
+    let mut input = Decoder::new(record);
+    let header = ReplyHeader::decode(&mut input).unwrap();
+    assert_eq!(header.xid, 77);
+    let body = match header.body {
+        ReplyBody::Accepted { verifier, stat } => {
+            assert_eq!(verifier, OpaqueAuth::NONE);
+            ReplyBody::Accepted { verifier: OpaqueAuth::NONE, stat }
+        }
+        ReplyBody::Denied(denied) => ReplyBody::Denied(denied),
+    };
+    (body, input.rest().to_vec())
+}
+
+fn accepted(stat: AcceptStat) -> ReplyBody<'static> {
+    ReplyHeader::accepted(0, stat).body
+}
+
+/// The results of a call that succeeds as far as RPC is concerned.
+fn results(record: &[u8]) -> Vec<u8> {
+    let (body, results) = reply(record);
+    assert_eq!(body, accepted(AcceptStat::Success));
+    results
+}
+
+#[test]
+fn null_of_every_program_answers_everybody() {
+    for (program, version) in dispatch::served() {
+        for credential in [sys(), Credential::None] {
+            let record = record_as(credential, program, version, NULL, &());
+            assert_eq!(reply(&record), (accepted(AcceptStat::Success), vec![]), "{program} {version}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_served_is_named() {
+    let mismatch = |low, high| accepted(AcceptStat::ProgMismatch { low, high });
+    let cases = [
+        (100_021, 4, NULL, accepted(AcceptStat::ProgUnavail)),
+        (nfs3::PROGRAM, 2, NULL, mismatch(3, 3)),
+        (nfs3::PROGRAM, 4, NULL, mismatch(3, 3)),
+        (nfs3::PROGRAM, 3, 22, accepted(AcceptStat::ProcUnavail)),
+        (nfs3::PROGRAM, 3, u32::MAX, accepted(AcceptStat::ProcUnavail)),
+        (mount3::PROGRAM, 1, 1, mismatch(3, 3)),
+        (mount3::PROGRAM, 3, 6, accepted(AcceptStat::ProcUnavail)),
+        (portmap::PROGRAM, 5, NULL, mismatch(2, 4)),
+        (portmap::PROGRAM, 2, 5, accepted(AcceptStat::ProcUnavail)),
+    ];
+    for (program, version, procedure, expected) in cases {
+        let found = reply(&record(program, version, procedure, &()));
+        assert_eq!(found, (expected, vec![]), "{program} {version} {procedure}");
+    }
+}
+
+#[test]
+fn another_version_of_rpc_is_a_mismatch() {
+    let mut call = nfs(Procedure::Null, &());
+    call.get_mut(8..12).unwrap().copy_from_slice(&[0, 0, 0, 3]);
+    let denied = RejectedReply::RpcMismatch { low: 2, high: 2 };
+    assert_eq!(reply(&call), (ReplyBody::Denied(denied), vec![]));
+}
+
+#[test]
+fn credentials_that_nobody_can_read_are_bad() {
+    let bad = (ReplyBody::Denied(RejectedReply::AuthError(AuthStat::BadCred)), vec![]);
+    for flavor in [6, 390_003] {
+        let other = Credential::Other(OpaqueAuth { flavor, body: b"12345678" });
+        assert_eq!(reply(&record_as(other, nfs3::PROGRAM, 3, NULL, &())), bad, "flavor {flavor}");
+    }
+    let damaged = Credential::Other(OpaqueAuth { flavor: 1, body: b"123" });
+    assert_eq!(reply(&record_as(damaged, nfs3::PROGRAM, 3, NULL, &())), bad);
+}
+
+#[test]
+fn arguments_that_cannot_be_decoded_are_garbage() {
+    for procedure in Procedure::ALL.iter().skip(1) {
+        let found = reply(&nfs(*procedure, &()));
+        assert_eq!(found, (accepted(AcceptStat::GarbageArgs), vec![]), "{}", procedure.name());
+    }
+    for procedure in [mount3::Procedure::Mnt, mount3::Procedure::Umnt] {
+        let found = reply(&record(mount3::PROGRAM, 3, procedure.code(), &()));
+        assert_eq!(found, (accepted(AcceptStat::GarbageArgs), vec![]), "{}", procedure.name());
+    }
+}
+
+#[test]
+fn lengths_over_their_limit_close_the_connection() {
+    let long_handle = nfs(Procedure::Getattr, &65_u32);
+    let long_path = record(mount3::PROGRAM, 3, 1, &u32::MAX);
+    let mut long_credential = nfs(Procedure::Null, &());
+    long_credential.get_mut(28..32).unwrap().copy_from_slice(&[0, 0, 2, 0]);
+    for call in [long_handle, long_path, long_credential] {
+        let (outcome, out) = handle(&call);
+        assert!(matches!(outcome, Outcome::Close), "{outcome:?}");
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn records_that_are_no_calls_are_dropped_or_end_the_connection() {
+    let mut reply = Vec::new();
+    ReplyHeader::accepted(1, AcceptStat::Success).encode(&mut Encoder::new(&mut reply));
+    assert!(matches!(handle(&reply), (Outcome::Nothing, out) if out.is_empty()));
+    let call = nfs(Procedure::Null, &());
+    for garbage in [&[][..], b"GET / HTTP/1.1\r\n\r\n..", call.get(..20).unwrap()] {
+        assert!(matches!(handle(garbage), (Outcome::Close, out) if out.is_empty()), "{garbage:?}");
+    }
+}
+
+#[test]
+fn bytes_after_the_arguments_do_not_matter() {
+    let mut call = nfs(Procedure::Getattr, &0_u32);
+    call.extend_from_slice(b"12345");
+    assert_eq!(results(&call), NfsStat3::BadHandle.code().to_be_bytes());
+}
+
+fn getattr_of(handle: &[u8]) -> nfs3::NfsStat3 {
+    let object = FileHandle3::new(handle).unwrap();
+    let results = results(&nfs(Procedure::Getattr, &GetattrArgs { object }));
+    decode_all::<GetattrRes>(&results).unwrap().unwrap_err().status
+}
+
+#[test]
+fn handles_of_nobody_are_bad_and_those_of_unknown_volumes_stale() {
+    assert_eq!(getattr_of(b""), NfsStat3::BadHandle);
+    assert_eq!(getattr_of(&[1; 36]), NfsStat3::BadHandle);
+    let elsewhere = Handle::new(VolumeId(9), Ino::ROOT, SnapshotId::LIVE, &[0; 16]);
+    assert_eq!(getattr_of(&elsewhere.to_bytes()), NfsStat3::Stale);
+}
+
+#[test]
+fn an_export_needs_its_volume() {
+    let refused = Service::new(vec![Export::new("/main", VolumeId(1))], Vec::new()).err();
+    assert_eq!(refused, Some(ExportsError::NoVolume("/main".into())));
+}
+
+#[test]
+fn what_was_lost_fails_in_the_form_of_its_procedure() {
+    let failure = |record: &[u8]| {
+        let mut out = Vec::new();
+        service().failure_reply(record, &mut out);
+        parse(&out)
+    };
+    let io = |body: &dyn Fn(&mut Encoder<'_>)| {
+        let mut bytes = NfsStat3::Io.code().to_be_bytes().to_vec();
+        body(&mut Encoder::new(&mut bytes));
+        (accepted(AcceptStat::Success), bytes)
+    };
+    // The front of the call is enough.
+    let read = failure(nfs(Procedure::Read, &()).get(..HEAD_BYTES).unwrap());
+    assert_eq!(read, io(&|out| ReadFail { file_attributes: None }.encode(out)));
+    let wcc = nfs3::WccData::NONE;
+    let rename = failure(&nfs(Procedure::Rename, &()));
+    assert_eq!(rename, io(&|out| RenameFail { fromdir_wcc: wcc, todir_wcc: wcc }.encode(out)));
+    assert_eq!(failure(&nfs(Procedure::Getattr, &())), io(&|_| {}));
+    assert_eq!(failure(&record(mount3::PROGRAM, 3, 1, &())), io(&|_| {}));
+    let mut out = Vec::new();
+    service().failure_reply(b"too short", &mut out);
+    assert!(out.is_empty());
+}
+
+#[test]
+fn every_failure_decodes_as_its_procedure() {
+    for (procedure, operation) in Procedure::ALL.iter().zip(&crate::v3::OPERATIONS).skip(1) {
+        let mut bytes = Vec::new();
+        operation.failed.unwrap()(NfsStat3::Stale, &mut Encoder::new(&mut bytes));
+        // Attributes that are left out are one word each; a wcc_data has two of them.
+        let words = match procedure {
+            Procedure::Getattr => 0,
+            Procedure::Lookup | Procedure::Access | Procedure::Readlink | Procedure::Read => 1,
+            Procedure::Readdir | Procedure::Readdirplus => 1,
+            Procedure::Fsstat | Procedure::Fsinfo | Procedure::Pathconf => 1,
+            Procedure::Link => 3,
+            Procedure::Rename => 4,
+            _ => 2,
+        };
+        let mut expected = NfsStat3::Stale.code().to_be_bytes().to_vec();
+        expected.resize(4 + 4 * words, 0);
+        assert_eq!(bytes, expected, "{}", procedure.name());
+    }
+}
+
+#[test]
+fn back_pressure_is_for_what_changes() {
+    let changing: Vec<&str> = Procedure::ALL
+        .iter()
+        .zip(&crate::v3::OPERATIONS)
+        .filter(|(_, operation)| operation.changes)
+        .map(|(procedure, _)| procedure.name())
+        .collect();
+    let expected =
+        ["SETATTR", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR", "RENAME", "LINK"];
+    assert_eq!(changing, expected);
+}
+
+#[test]
+fn the_portmapper_names_this_port() {
+    let ask = |program, protocol| {
+        let wanted = portmap::Mapping { program, version: 3, protocol, port: 0 };
+        let results = results(&record(portmap::PROGRAM, 2, portmap::Procedure::Get.code(), &wanted));
+        decode_all::<u32>(&results).unwrap()
+    };
+    assert_eq!(ask(nfs3::PROGRAM, portmap::PROTOCOL_TCP), 2049);
+    assert_eq!(ask(mount3::PROGRAM, portmap::PROTOCOL_TCP), 2049);
+    assert_eq!(ask(nfs3::PROGRAM, portmap::PROTOCOL_UDP), 0);
+    assert_eq!(ask(100_021, portmap::PROTOCOL_TCP), 0);
+}
+
+#[test]
+fn rpcbind_names_this_address() {
+    let ask = |program, netid: &[u8]| {
+        let empty = portmap::RpcbString(b"");
+        let wanted = portmap::Rpcb {
+            program,
+            version: 3,
+            netid: portmap::RpcbString(netid),
+            address: empty,
+            owner: empty,
+        };
+        let results = results(&record(portmap::PROGRAM, 4, portmap::Procedure::Get.code(), &wanted));
+        decode_all::<portmap::RpcbString<'_>>(&results).unwrap().0.to_vec()
+    };
+    assert_eq!(ask(nfs3::PROGRAM, b"tcp"), b"192.0.2.2.8.1");
+    assert_eq!(ask(nfs3::PROGRAM, b"udp"), b"");
+    assert_eq!(ask(100_021, b"tcp"), b"");
+}
+
+#[test]
+fn the_portmapper_lists_what_is_served_and_takes_nothing_in() {
+    let results2 = results(&record(portmap::PROGRAM, 2, portmap::Procedure::Dump.code(), &()));
+    let listed: portmap::MappingList<'_> = decode_all(&results2).unwrap();
+    let listed: Vec<_> =
+        listed.iter().map(|mapping| (mapping.program, mapping.version, mapping.port)).collect();
+    let served: Vec<_> = dispatch::served().map(|(program, version)| (program, version, 2049)).collect();
+    assert_eq!(listed, served);
+    let results3 = results(&record(portmap::PROGRAM, 3, portmap::Procedure::Dump.code(), &()));
+    let listed: portmap::RpcbList<'_> = decode_all(&results3).unwrap();
+    assert!(listed.iter().all(|rpcb| rpcb.address.0 == b"192.0.2.2.8.1" && rpcb.netid.0 == b"tcp"));
+    assert_eq!(listed.iter().count(), served.len());
+    let mapping = portmap::Mapping { program: 1, version: 1, protocol: 6, port: 1 };
+    for procedure in [portmap::Procedure::Set, portmap::Procedure::Unset] {
+        assert_eq!(results(&record(portmap::PROGRAM, 2, procedure.code(), &mapping)), [0; 4]);
+    }
+}
+
+#[test]
+fn a_mount_of_nothing_has_no_entry() {
+    let results = results(&record(mount3::PROGRAM, 3, 1, &mount3::DirPath(b"/main")));
+    let mounted: mount3::MntRes<'_> = decode_all(&results).unwrap();
+    assert_eq!(mounted, Err(mount3::MountStat3::NoEnt));
+}

@@ -1,0 +1,90 @@
+//! The engine's errors in the words of the protocols: the one place that translates them.
+
+use volume::request::Error;
+use wire::mount3::MountStat3;
+use wire::nfs3::NfsStat3;
+
+use crate::call::Stop;
+
+/// The status that tells a client of `error` (RFC 1813 section 2.6).
+///
+/// # Errors
+/// [`Stop::WouldBlock`] and [`Stop::Busy`]: those are not for clients to see.
+pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Stop> {
+    Ok(match error {
+        Error::NotPermitted => NfsStat3::Perm,
+        Error::NoEntry => NfsStat3::NoEnt,
+        Error::Io => NfsStat3::Io,
+        Error::AccessDenied => NfsStat3::Acces,
+        Error::Exists => NfsStat3::Exist,
+        Error::NotDirectory => NfsStat3::NotDir,
+        Error::IsDirectory => NfsStat3::IsDir,
+        Error::Invalid => NfsStat3::Inval,
+        Error::FileTooLarge => NfsStat3::Fbig,
+        Error::NoSpace => NfsStat3::NoSpc,
+        Error::ReadOnly => NfsStat3::Rofs,
+        Error::TooManyLinks => NfsStat3::Mlink,
+        Error::NameTooLong => NfsStat3::NameTooLong,
+        Error::NotEmpty => NfsStat3::NotEmpty,
+        Error::Stale => NfsStat3::Stale,
+        Error::BadHandle => NfsStat3::BadHandle,
+        Error::NotSync => NfsStat3::NotSync,
+        Error::BadCookie => NfsStat3::BadCookie,
+        Error::BadType => NfsStat3::BadType,
+        Error::CrossDevice => NfsStat3::Xdev,
+        Error::WouldBlock => return Err(Stop::WouldBlock),
+        Error::Busy => return Err(Stop::Busy),
+    })
+}
+
+/// The status of MNT that says the same (RFC 1813 section 5.1.5): its numbers are those of NFS, but there are fewer.
+pub(crate) fn mount3(status: NfsStat3) -> MountStat3 {
+    match MountStat3::from_code(status.code()) {
+        None | Some(MountStat3::Ok) => MountStat3::ServerFault,
+        Some(known) => known,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_a_status_of_its_own() {
+        let errors = [
+            (Error::NotPermitted, 1),
+            (Error::NoEntry, 2),
+            (Error::Io, 5),
+            (Error::AccessDenied, 13),
+            (Error::Exists, 17),
+            (Error::CrossDevice, 18),
+            (Error::NotDirectory, 20),
+            (Error::IsDirectory, 21),
+            (Error::Invalid, 22),
+            (Error::FileTooLarge, 27),
+            (Error::NoSpace, 28),
+            (Error::ReadOnly, 30),
+            (Error::TooManyLinks, 31),
+            (Error::NameTooLong, 63),
+            (Error::NotEmpty, 66),
+            (Error::Stale, 70),
+            (Error::BadHandle, 10_001),
+            (Error::NotSync, 10_002),
+            (Error::BadCookie, 10_003),
+            (Error::BadType, 10_007),
+        ];
+        for (error, code) in errors {
+            assert_eq!(nfs3(error).map(NfsStat3::code), Ok(code), "{error:?}");
+        }
+        assert_eq!(nfs3(Error::WouldBlock), Err(Stop::WouldBlock));
+        assert_eq!(nfs3(Error::Busy), Err(Stop::Busy));
+    }
+
+    #[test]
+    fn mount_says_the_same_where_it_can() {
+        assert_eq!(mount3(NfsStat3::NoEnt), MountStat3::NoEnt);
+        assert_eq!(mount3(NfsStat3::NotDir), MountStat3::NotDir);
+        assert_eq!(mount3(NfsStat3::Stale), MountStat3::ServerFault);
+        assert_eq!(mount3(NfsStat3::Ok), MountStat3::ServerFault);
+    }
+}

@@ -1,0 +1,25 @@
+//! MKDIR (RFC 1813 section 3.3.9): a directory.
+
+use volume::request::Request;
+use wire::nfs3::{CreateFail, MkdirArgs};
+use wire::xdr::Encoder;
+
+use crate::attributes::{set_attributes, unchanged};
+use crate::call::{Call, Handled};
+use crate::replies::{Once, ToJournal, once};
+use crate::v3::create;
+pub(super) use crate::v3::create::failed;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let args: MkdirArgs<'_> = call.arguments()?;
+    let directory = call.object(args.place.dir)?;
+    let operation = Once {
+        run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
+            let set = set_attributes(&args.attributes)?;
+            directory.volume.make_directory(request, directory.ino, args.place.name.0, &set, encode)
+        },
+        succeed: |created: &_, out: &mut Encoder<'_>| create::succeeded(&directory, created, out),
+        fail: |after: &mut _| Ok(CreateFail { dir_wcc: unchanged(directory.shown(after)?) }),
+    };
+    once(call, &directory, out, operation)
+}

@@ -1,0 +1,32 @@
+//! REMOVE (RFC 1813 section 3.3.12): takes away the name of anything but a directory. RMDIR answers in the same form.
+
+use volume::request::Request;
+use volume::results::Removed;
+use wire::nfs3::{NfsStat3, RemoveArgs, RemoveFail, RemoveOk, RemoveRes, WccData};
+use wire::xdr::{Encode, Encoder};
+
+use crate::attributes::unchanged;
+use crate::call::{Call, Handled, Object};
+use crate::replies::{Once, ToJournal, once};
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let args: RemoveArgs<'_> = call.arguments()?;
+    let directory = call.object(args.object.dir)?;
+    let operation = Once {
+        run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
+            directory.volume.remove(request, directory.ino, args.object.name.0, encode)
+        },
+        succeed: |removed: &_, out: &mut Encoder<'_>| succeeded(&directory, removed, out),
+        fail: |after: &mut _| Ok(RemoveFail { dir_wcc: unchanged(directory.shown(after)?) }),
+    };
+    once(call, &directory, out, operation)
+}
+
+/// Writes the result of a success.
+pub(super) fn succeeded(directory: &Object<'_>, removed: &Removed, out: &mut Encoder<'_>) {
+    RemoveRes::Ok(RemoveOk { dir_wcc: directory.wcc(&removed.directory) }).encode(out);
+}
+
+pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
+    super::fail(out, status, RemoveFail { dir_wcc: WccData::NONE });
+}

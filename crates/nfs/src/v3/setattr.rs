@@ -1,0 +1,30 @@
+//! SETATTR (RFC 1813 section 3.3.2): sets attributes, on condition of a ctime if the client gives one.
+
+use volume::request::Request;
+use wire::nfs3::{NfsStat3, SetattrArgs, SetattrFail, SetattrOk, SetattrRes, WccData};
+use wire::xdr::{Encode, Encoder};
+
+use crate::attributes::{set_attributes, time, unchanged};
+use crate::call::{Call, Handled};
+use crate::replies::{Once, ToJournal, once};
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let args: SetattrArgs<'_> = call.arguments()?;
+    let object = call.object(args.object)?;
+    let operation = Once {
+        run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
+            let set = set_attributes(&args.new_attributes)?;
+            let guard = args.guard.map(time).transpose()?;
+            object.volume.set_attributes(request, object.ino, &set, guard, encode)
+        },
+        succeed: |changed: &_, out: &mut Encoder<'_>| {
+            SetattrRes::Ok(SetattrOk { obj_wcc: object.wcc(changed) }).encode(out);
+        },
+        fail: |after: &mut _| Ok(SetattrFail { obj_wcc: unchanged(object.shown(after)?) }),
+    };
+    once(call, &object, out, operation)
+}
+
+pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
+    super::fail(out, status, SetattrFail { obj_wcc: WccData::NONE });
+}

@@ -1,0 +1,62 @@
+//! WRITE (RFC 1813 section 3.3.7): data into a file. It may be repeated, so no answer is remembered.
+
+use volume::limits::FILE_BYTES;
+use volume::request::{Answer, Error};
+use volume::results::{Stability, Written};
+use wire::nfs3::{NfsStat3, StableHow, WccData, WriteArgs, WriteFail, WriteOk, WriteRes};
+use wire::xdr::{Encode, Encoder};
+
+use crate::attributes::unchanged;
+use crate::call::{Call, Handled, Object};
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let args: WriteArgs<'_> = call.arguments()?;
+    let file = call.object(args.file)?;
+    match write(&file, &args) {
+        Ok(promised) => {
+            let written = &promised.value;
+            WriteRes::Ok(WriteOk {
+                file_wcc: file.wcc(&written.file),
+                count: written.count,
+                committed: stable_how(written.committed),
+                verf: written.verifier.0,
+            })
+            .encode(out);
+            Ok(file.after(promised.after))
+        }
+        Err(failure) => file.fail(&failure, out, |attributes| WriteFail { file_wcc: unchanged(attributes) }),
+    }
+}
+
+fn write(file: &Object<'_>, args: &WriteArgs<'_>) -> Answer<Written> {
+    if file.export.read_only {
+        return Err(Error::ReadOnly.into());
+    }
+    if usize::try_from(args.count) != Ok(args.data.len()) {
+        return Err(Error::Invalid.into());
+    }
+    if args.offset.checked_add(u64::from(args.count)).is_none_or(|end| end > FILE_BYTES) {
+        return Err(Error::FileTooLarge.into());
+    }
+    file.volume.write(&file.request(), file.ino, args.offset, args.data, stability(args.stable))
+}
+
+fn stability(stable: StableHow) -> Stability {
+    match stable {
+        StableHow::Unstable => Stability::Unstable,
+        StableHow::DataSync => Stability::DataSync,
+        StableHow::FileSync => Stability::FileSync,
+    }
+}
+
+fn stable_how(stability: Stability) -> StableHow {
+    match stability {
+        Stability::Unstable => StableHow::Unstable,
+        Stability::DataSync => StableHow::DataSync,
+        Stability::FileSync => StableHow::FileSync,
+    }
+}
+
+pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
+    super::fail(out, status, WriteFail { file_wcc: WccData::NONE });
+}
