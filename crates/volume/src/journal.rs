@@ -149,7 +149,10 @@ pub struct Ring {
 
 impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ring").field("length", &self.length).field("head", self.head()).finish_non_exhaustive()
+        f.debug_struct("Ring")
+            .field("length", &self.length)
+            .field("head", self.head())
+            .finish_non_exhaustive()
     }
 }
 
@@ -338,3 +341,6 @@ fn largest_stored_bytes(length: u64) -> u64 {
 fn erase_block(log: &dyn RandomFile, position: u64) -> io::Result<()> {
     log.write_at(position, &vec![0; block_usize()])
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,13 +36,13 @@ use redb::StorageBackend;
 use crate::media::{RandomFile, SECTOR_BYTES};
 
 /// Bytes of a block as the library sees it: its page size.
-pub const DATA_BYTES: u64 = 4096;
+const DATA_BYTES: u64 = 4096;
 
 /// Bytes of a block as it is stored.
-pub const STRIDE: u64 = DATA_BYTES + TRAILER_BYTES as u64;
+const STRIDE: u64 = DATA_BYTES + TRAILER_BYTES as u64;
 
 /// Marks a block that was written.
-pub const MARK: u32 = 0x4846_4942;
+const MARK: u32 = 0x4846_4942;
 
 const TRAILER_BYTES: usize = 8;
 const DATA: usize = 4096;

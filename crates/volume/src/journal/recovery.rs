@@ -281,7 +281,8 @@ fn successor<'r>(
 /// Whether a batch lies within the ring and is no larger than `append` makes them.
 fn fits(header: &BatchHeader, length: u64) -> bool {
     let stored = header.stored_bytes();
-    stored <= largest_stored_bytes(length) && header.position.checked_add(stored).is_some_and(|end| end <= length)
+    stored <= largest_stored_bytes(length)
+        && header.position.checked_add(stored).is_some_and(|end| end <= length)
 }
 
 /// Finds the headers of batches with sequences above `cut` in all of the ring that the chain does not hold.

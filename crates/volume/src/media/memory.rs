@@ -76,14 +76,11 @@ impl MemoryFile {
         self.0.lock().current.clone()
     }
 
-    /// Changes bytes durably behind everybody's back.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
+    /// Flips bits durably behind everybody's back.
+    pub(crate) fn flip(&self, at: usize, mask: u8) {
         let mut state = self.0.lock();
-        assert!(state.pending.is_empty());
-        let mut bytes = state.current.clone();
-        change(&mut bytes);
-        state.synced.clone_from(&bytes);
-        state.current = bytes;
+        state.current[at] ^= mask;
+        state.synced[at] ^= mask;
     }
 
     /// Writes, length changes and syncs so far.
@@ -188,7 +185,9 @@ impl RandomFile for MemoryFile {
         for pending in pending.drain(..) {
             match pending {
                 Pending::Length(length) => synced.resize(length, 0),
-                Pending::Write { offset, bytes } => synced[offset..offset + bytes.len()].copy_from_slice(&bytes),
+                Pending::Write { offset, bytes } => {
+                    synced[offset..offset + bytes.len()].copy_from_slice(&bytes)
+                }
             }
         }
         debug_assert_eq!(synced.len(), current.len());
