@@ -1,1 +1,41 @@
-//! To be written.
+//! Sockets, event loops, exports, configuration and the threads that drive volumes.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`server`] | a server from start to end |
+//! | `event_loop` | the thread that serves connections; one per core |
+//! | `connection`, `acceptor`, `listener` | sockets |
+//! | `calls`, `protocol` | what loops serve: a small seam, and the NFS service behind it |
+//! | `parked`, `workers`, `mailbox` | replies that wait, calls that wait for the disk, and how loops hear of both |
+//! | `driver` | the threads that drive a volume's background work |
+//! | [`config`], [`size`], [`memory`], `exports` | what an operator says |
+//! | [`admin`], `status`, `counters` | what an operator sees |
+//! | `rpcbind` | registration with the system's rpcbind |
+//! | [`limits`] | every limit, with its reason |
+//!
+//! What is absent: any knowledge of the protocol beyond its records, and of what volumes store.
+
+mod acceptor;
+pub mod admin;
+mod buffers;
+mod calls;
+pub mod clock;
+pub mod config;
+mod connection;
+mod counters;
+mod driver;
+pub mod error;
+mod event_loop;
+mod exports;
+pub mod limits;
+mod listener;
+mod mailbox;
+pub mod memory;
+mod parked;
+mod protocol;
+mod rpcbind;
+pub mod server;
+pub mod size;
+mod status;
+pub mod volumes;
+mod workers;

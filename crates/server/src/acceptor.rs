@@ -1,0 +1,112 @@
+//! Accepts connections in the first loop and deals them out to all of them in turn.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Registry, Token};
+use nfs::service::Connection as Ends;
+
+use crate::event_loop::MAILBOX;
+use crate::limits::{ACCEPT_PAUSE, CLIENTS_GREETED_MAX, CONNECTIONS_MAX};
+use crate::listener::prepare;
+use crate::mailbox::{Mailbox, Message};
+
+/// The listening sockets, and whose turn it is.
+pub(crate) struct Acceptor {
+    listeners: Vec<TcpListener>,
+    /// Some listener may have connections.
+    pending: bool,
+    /// No descriptors or too many connections: not before this.
+    paused: Option<Instant>,
+    /// Of all loops; the first is the one that this runs in.
+    loops: Vec<Arc<Mailbox>>,
+    next: usize,
+    greeted: HashSet<IpAddr>,
+}
+
+impl Acceptor {
+    pub(crate) fn new(listeners: Vec<TcpListener>, loops: Vec<Arc<Mailbox>>) -> Acceptor {
+        Acceptor { listeners, pending: false, paused: None, loops, next: 0, greeted: HashSet::new() }
+    }
+
+    pub(crate) fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        for (number, listener) in self.listeners.iter_mut().enumerate() {
+            registry.register(listener, Token(MAILBOX.0 - 1 - number), Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    /// An event that is no connection's came.
+    pub(crate) fn happened(&mut self, token: Token) {
+        self.pending |= token != MAILBOX;
+    }
+
+    pub(crate) fn paused_until(&self) -> Option<Instant> {
+        self.paused
+    }
+
+    /// Accepts what has come; `connections` counts those of all loops, `own` takes those for the loop this runs in.
+    pub(crate) fn accept(&mut self, connections: &AtomicUsize, mut own: impl FnMut(TcpStream, Ends)) {
+        if self.paused.is_some_and(|time| Instant::now() >= time) {
+            self.paused = None;
+            self.pending = true;
+        }
+        if !self.pending || self.paused.is_some() {
+            return;
+        }
+        self.pending = false;
+        for number in 0..self.listeners.len() {
+            while self.paused.is_none() {
+                if connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                    self.pause("all connections are taken; others wait");
+                    break;
+                }
+                match self.listeners[number].accept() {
+                    Ok((stream, peer)) => {
+                        let Ok(local) = stream.local_addr() else { continue };
+                        if prepare(&stream).is_err() {
+                            continue;
+                        }
+                        self.greet(peer.ip());
+                        connections.fetch_add(1, Ordering::Relaxed);
+                        self.deal(stream, Ends { peer, local }, &mut own);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error)
+                        if matches!(
+                            error.kind(),
+                            io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                        ) => {}
+                    Err(error) => self.pause(&format!("cannot accept a connection: {error}")),
+                }
+            }
+        }
+    }
+
+    fn deal(&mut self, stream: TcpStream, ends: Ends, own: &mut impl FnMut(TcpStream, Ends)) {
+        let chosen = self.next;
+        self.next = (self.next + 1) % self.loops.len();
+        tracing::debug!(peer = %ends.peer, event_loop = chosen, "connection accepted");
+        if chosen == 0 {
+            own(stream, ends);
+        } else {
+            self.loops[chosen].send(Message::Connected(stream, ends));
+        }
+    }
+
+    fn pause(&mut self, why: &str) {
+        tracing::warn!("{why}");
+        self.paused = Some(Instant::now() + ACCEPT_PAUSE);
+    }
+
+    fn greet(&mut self, client: IpAddr) {
+        if self.greeted.len() < CLIENTS_GREETED_MAX && self.greeted.insert(client) {
+            tracing::info!(%client, "client connected for the first time");
+        }
+    }
+}

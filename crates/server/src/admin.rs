@@ -1,0 +1,117 @@
+//! The administrator's socket: whoever connects to `DATA/admin.sock` is sent one line of JSON that says what is going on.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::driver::join;
+use crate::error::Error;
+
+/// Name of the socket in the data directory.
+const NAME: &str = "admin.sock";
+
+/// Longest path that a UNIX-domain socket's address holds, bytes.
+const PATH_BYTES_MAX: usize = 107;
+
+/// How long one who asks may take to read the answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The socket, and the thread that answers there.
+pub(crate) struct Admin {
+    path: PathBuf,
+    thread: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+fn socket_path(root: &Path) -> io::Result<PathBuf> {
+    let path = root.join(NAME);
+    if path.as_os_str().len() > PATH_BYTES_MAX {
+        let sentence = format!("{} is too long for a socket's address", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, sentence));
+    }
+    Ok(path)
+}
+
+impl Admin {
+    /// Answers with what `status` returns. The caller holds the data directory, so a socket that is there is left over.
+    pub(crate) fn start(root: &Path, status: Box<dyn Fn() -> String + Send>) -> io::Result<Admin> {
+        let path = socket_path(root)?;
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || {
+            for stream in listener.incoming() {
+                if stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                if let Ok(stream) = stream {
+                    // One who does not listen misses the answer.
+                    let _ = answer(stream, &status());
+                }
+            }
+        })?;
+        Ok(Admin { path, thread, stop })
+    }
+
+    /// Stops answering and removes the socket.
+    pub(crate) fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        // Ends the wait for the next one.
+        if UnixStream::connect(&self.path).is_ok() {
+            join(self.thread);
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn answer(mut stream: UnixStream, status: &str) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(status.as_bytes())?;
+    stream.write_all(b"\n")
+}
+
+/// Asks the server that serves the data directory at `root` for its status, a line of JSON.
+pub fn ask(root: &Path) -> Result<String, Error> {
+    let read = || -> io::Result<String> {
+        let mut stream = UnixStream::connect(socket_path(root)?)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Error::failed(format!(
+            "no server runs on {}: start one with `holdfast serve {0}`, or check the path",
+            root.display()
+        )),
+        _ => Error::failed(format!(
+            "cannot ask the server of {}: {error}; ask as the user that runs it",
+            root.display()
+        )),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_asks_is_answered() {
+        let root = std::env::temp_dir().join(format!("holdfast-admin-{}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        assert!(ask(&root).unwrap_err().sentence.contains("no server runs"));
+        let admin = Admin::start(&root, Box::new(|| "{}".to_owned())).unwrap();
+        assert_eq!(ask(&root).unwrap(), "{}\n");
+        assert_eq!(ask(&root).unwrap(), "{}\n");
+        admin.stop();
+        assert!(ask(&root).is_err());
+        std::fs::remove_dir_all(&root).unwrap();
+    }
+}

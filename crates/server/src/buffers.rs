@@ -1,0 +1,32 @@
+//! Output buffers of a loop's connections, reused so that an idle connection holds none.
+
+use crate::limits::BUFFER_BYTES_KEPT;
+
+/// Empty buffers.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    free: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Buffers {
+    /// Gives `buffer` memory if it has none.
+    pub(crate) fn fill(&mut self, buffer: &mut Vec<u8>) {
+        if buffer.capacity() == 0
+            && let Some(free) = self.free.pop()
+        {
+            self.bytes -= free.capacity();
+            *buffer = free;
+        }
+    }
+
+    /// Takes the memory of an empty buffer.
+    pub(crate) fn take_back(&mut self, buffer: &mut Vec<u8>) {
+        assert!(buffer.is_empty(), "bytes in it have not left");
+        let buffer = std::mem::take(buffer);
+        if buffer.capacity() > 0 && self.bytes + buffer.capacity() <= BUFFER_BYTES_KEPT {
+            self.bytes += buffer.capacity();
+            self.free.push(buffer);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The seam between event loops and what they serve: bytes of a call in, a reply and what it waits for out.
+
+use std::time::Duration;
+
+use nfs::service::Connection;
+use volume::request::{Access, Durability, Durable};
+
+/// Bytes at the front of a call that say what it is: xid, direction, RPC version, program, version and procedure
+/// (RFC 5531 section 9).
+pub(crate) const HEAD_BYTES: usize = 24;
+
+/// The first [`HEAD_BYTES`] of a call; zeros where it was shorter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Head(pub(crate) [u8; HEAD_BYTES]);
+
+impl Head {
+    /// The head of this call.
+    pub(crate) fn of(call: &[u8]) -> Head {
+        let mut head = [0; HEAD_BYTES];
+        let length = call.len().min(HEAD_BYTES);
+        head[..length].copy_from_slice(&call[..length]);
+        Head(head)
+    }
+
+    fn word(&self, number: usize) -> u32 {
+        let mut word = [0; 4];
+        word.copy_from_slice(&self.0[number * 4..number * 4 + 4]);
+        u32::from_be_bytes(word)
+    }
+
+    /// The program called.
+    pub(crate) fn program(&self) -> u32 {
+        self.word(3)
+    }
+
+    /// The procedure called.
+    pub(crate) fn procedure(&self) -> u32 {
+        self.word(5)
+    }
+}
+
+/// What a reply waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    /// Number of the volume among those served.
+    pub(crate) volume: usize,
+    /// What must be durable there.
+    pub(crate) after: Durability,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handled {
+    /// A reply was appended, with its record mark.
+    Reply {
+        /// It may leave when this is durable.
+        after: Option<Wait>,
+        /// How long it is to be held back besides.
+        hold: Duration,
+    },
+    /// It needs media: run it again on a worker.
+    WouldBlock,
+    /// A limit is reached: run it again soon.
+    Busy,
+    /// It deserves no reply.
+    Nothing,
+    /// It deserves no connection.
+    Close,
+}
+
+/// What event loops serve.
+pub(crate) trait Calls: Send + Sync {
+    /// Executes a call and appends its reply, with its record mark, to `out`; without a reply, appends nothing.
+    fn handle(&self, call: &[u8], connection: Connection, access: Access, out: &mut Vec<u8>) -> Handled;
+    /// Whether a reply may leave.
+    fn durable(&self, wait: Wait) -> Durable;
+    /// Appends the reply, with its record mark, to a call whose effect was lost.
+    fn failure_reply(&self, head: Head, out: &mut Vec<u8>);
+}

@@ -1,0 +1,144 @@
+//! One connection: the record that is arriving, the replies that are leaving, and what is in between.
+
+use std::io::{self, Read as _, Write as _};
+use std::time::Instant;
+
+use mio::net::TcpStream;
+use nfs::service::Connection as Ends;
+use wire::limits::RECORD_BYTES_MAX;
+use wire::record::RecordReader;
+
+use crate::buffers::Buffers;
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX};
+
+/// A connection that is being served.
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    pub(crate) ends: Ends,
+    /// Tells it from others that had its place.
+    pub(crate) generation: u64,
+    pub(crate) reader: RecordReader,
+    /// Bytes that were received and not looked at, because a limit was reached.
+    pub(crate) rest: Vec<u8>,
+    /// Replies that may leave; those before `written` have.
+    pub(crate) output: Vec<u8>,
+    written: usize,
+    /// Calls that have not been answered.
+    pub(crate) calls: usize,
+    /// Bytes held for them: the call, or the reply that waits.
+    pub(crate) call_bytes: usize,
+    /// The socket may have something to read.
+    pub(crate) readable: bool,
+    /// The peer will send no more.
+    pub(crate) ended: bool,
+    /// It is in the loop's list of those to be served.
+    pub(crate) listed: bool,
+    /// It is in the loop's list of those to be written to.
+    pub(crate) touched: bool,
+    /// Bytes that the loop counts for it.
+    pub(crate) counted: usize,
+    /// When a byte moved last.
+    pub(crate) moved: Instant,
+}
+
+/// What a read brought.
+pub(crate) enum Received {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The peer has closed, or the connection is broken.
+    End,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, ends: Ends, generation: u64) -> Connection {
+        Connection {
+            stream,
+            ends,
+            generation,
+            reader: RecordReader::new(RECORD_BYTES_MAX),
+            rest: Vec::new(),
+            output: Vec::new(),
+            written: 0,
+            calls: 0,
+            call_bytes: 0,
+            readable: false,
+            ended: false,
+            listed: false,
+            touched: false,
+            counted: 0,
+            moved: Instant::now(),
+        }
+    }
+
+    /// Whether it holds as much as one connection may.
+    pub(crate) fn is_full(&self) -> bool {
+        self.calls >= CONNECTION_CALLS_MAX || self.call_bytes + self.unsent() >= CONNECTION_BYTES_MAX
+    }
+
+    /// Whether there is something to take in.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.rest.is_empty() || (self.readable && !self.ended)
+    }
+
+    /// Whether nothing is left to do for a peer that sends no more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended && self.rest.is_empty() && self.calls == 0 && self.unsent() == 0
+    }
+
+    /// Bytes that wait for the socket to take them.
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.len() - self.written
+    }
+
+    /// Bytes of memory it holds, apart from its calls.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.reader.capacity() + self.rest.capacity() + self.output.capacity()
+    }
+
+    /// Whether it is the peer that makes memory wait: it has sent a part of a record, or does not take replies.
+    pub(crate) fn waits_for_peer(&self) -> bool {
+        self.unsent() > 0 || (!self.readable && !self.reader.is_between_records())
+    }
+
+    /// Reads once.
+    pub(crate) fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return Received::End,
+                Ok(count) => {
+                    self.moved = Instant::now();
+                    return Received::Bytes(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.readable = false;
+                    return Received::Nothing;
+                }
+                Err(_) => return Received::End,
+            }
+        }
+    }
+
+    /// Writes what it can of the output, in as few system calls as the socket allows; an error means that the
+    /// connection is lost.
+    pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        while self.unsent() > 0 {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.written += count;
+                    self.moved = Instant::now();
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        buffers.take_back(&mut self.output);
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! From the configuration's exports to those of the service.
+
+use std::net::SocketAddr;
+
+use nfs::exports::{Export, Squash};
+
+use crate::config;
+use crate::error::Error;
+use crate::volumes::Served;
+
+/// Resolves the configured exports; without any, exports every volume at its name.
+pub(crate) fn resolve(
+    configured: &[config::Export],
+    volumes: &[Served],
+    addresses: &[SocketAddr],
+) -> Result<Vec<Export>, Error> {
+    if configured.is_empty() {
+        return Ok(default_exports(volumes, addresses));
+    }
+    configured
+        .iter()
+        .map(|export| {
+            let served = volumes.iter().find(|served| served.name == export.volume).ok_or_else(|| {
+                Error::usage(format!("the export {:?} is of a volume that is not open", export.path))
+            })?;
+            Ok(Export {
+                read_only: export.read_only,
+                squash: match export.squash {
+                    config::Squash::Root => Squash::Root,
+                    config::Squash::All => Squash::All,
+                    config::Squash::None => Squash::None,
+                },
+                anonymous_uid: export.anonymous_uid,
+                anonymous_gid: export.anonymous_gid,
+                clients: export.clients.iter().map(|network| network.0).collect(),
+                privileged_port_required: export.require_privileged_port,
+                ..Export::new(export.path.clone(), served.volume.id())
+            })
+        })
+        .collect()
+}
+
+/// Every volume at `/NAME`. On loopback addresses only, the superuser is believed: the first mount is made by this
+/// machine's own superuser, who is to be able to write. From elsewhere, anybody can say to be the superuser.
+fn default_exports(volumes: &[Served], addresses: &[SocketAddr]) -> Vec<Export> {
+    let local = addresses.iter().all(|address| address.ip().is_loopback());
+    let squash = if local { Squash::None } else { Squash::Root };
+    tracing::info!(
+        squash = if local { "none" } else { "root" },
+        "no exports are configured: each volume is exported at its name, to everybody who can reach the server"
+    );
+    let export =
+        |served: &Served| Export { squash, ..Export::new(format!("/{}", served.name), served.volume.id()) };
+    volumes.iter().map(export).collect()
+}

@@ -1,0 +1,63 @@
+//! Every limit of the server, with its reason.
+
+use std::time::Duration;
+
+use wire::limits::RECORD_BYTES_MAX;
+
+/// Connections at once. One more waits in the listening socket's queue until one closes.
+pub const CONNECTIONS_MAX: usize = 10_000;
+
+/// Event loops. More cores than this are better used by workers.
+pub const THREADS_MAX: usize = 64;
+
+/// Threads for calls that wait for the disk.
+pub const WORKERS_MAX: usize = 256;
+
+/// Such threads unless told otherwise: enough requests in flight to keep an NVMe device busy.
+pub const WORKERS_DEFAULT: usize = 16;
+
+/// Bytes read from a socket at once, into a buffer that all connections of a loop share.
+pub const READ_BYTES: usize = 256 << 10;
+
+/// Bytes of one connection's replies that have not left and requests that have not been answered, after which
+/// it is not read any more. One reply may exceed it.
+pub const CONNECTION_BYTES_MAX: usize = 4 << 20;
+
+/// Calls of one connection that have not been answered, after which it is not read any more. The Linux client sends
+/// at most 128 per connection unless told otherwise.
+pub const CONNECTION_CALLS_MAX: usize = 1024;
+
+/// The least that one event loop has for all its connections, bytes: a few of the largest requests.
+pub const LOOP_BYTES_MIN: usize = 8 << 20;
+
+/// Bytes of empty output buffers that one loop keeps for reuse.
+pub const BUFFER_BYTES_KEPT: usize = 4 << 20;
+
+/// How long a call that the engine found no room for waits, if no progress is announced before.
+pub const BUSY_RETRY: Duration = Duration::from_millis(2);
+
+/// Calls tried again in one turn that the engine still finds no room for, after which the rest waits too.
+pub const BUSY_RETRIES_IN_VAIN_MAX: usize = 16;
+
+/// How long a connection may hold memory without moving a byte while its loop is out of memory.
+pub const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// How often a loop looks after connections that do nothing.
+pub const TICK: Duration = Duration::from_secs(1);
+
+/// The longest that a loop sleeps while replies wait, in case that progress is not announced.
+pub const PARKED_CHECK: Duration = Duration::from_millis(100);
+
+/// How long to wait before accepting again after the system ran out of descriptors or the limit was reached.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a stopping server waits for what is in flight.
+pub const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// Clients remembered as having been greeted in the log.
+pub const CLIENTS_GREETED_MAX: usize = 4096;
+
+// A loop can always take in one request of the largest size, and answer it.
+const _: () = assert!(LOOP_BYTES_MIN >= 4 * RECORD_BYTES_MAX);
+// One connection cannot use up its loop.
+const _: () = assert!(CONNECTION_BYTES_MAX < LOOP_BYTES_MIN && CONNECTION_BYTES_MAX > 2 * RECORD_BYTES_MAX);

@@ -1,0 +1,76 @@
+//! Listening sockets.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with};
+
+/// Connections that the kernel completes before we accept them.
+const BACKLOG: i32 = 1024;
+
+/// How long a connection is silent before the kernel asks whether its peer is still there, and how often it asks.
+/// A client that vanished is let go of after five minutes.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEPALIVE_PROBES: u32 = 6;
+
+/// Listens at `address`; an error is a sentence.
+pub(crate) fn listen_at(address: SocketAddr) -> Result<TcpListener, String> {
+    open(address).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another program has that port: stop it, or choose another one with --listen ADDR:PORT"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need root: choose another one with --listen ADDR:PORT"
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address: `ip address` shows those it has"
+            }
+            _ => "choose another address with --listen ADDR:PORT",
+        };
+        format!("cannot listen at {address}: {error}; {advice}")
+    })
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        // So that [::] and 0.0.0.0 can be listened at together, and an IPv4 client always looks like one.
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(TcpListener::from_std(std::net::TcpListener::from(socket)))
+}
+
+/// Sets what every connection wants: replies leave at once, and vanished peers are noticed.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_told_with_what_to_do() {
+        let first = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
+        let taken = first.local_addr().unwrap();
+        let sentence = listen_at(taken).unwrap_err();
+        assert!(sentence.contains(&taken.to_string()) && sentence.contains("another program"), "{sentence}");
+        let sentence = listen_at("192.0.2.1:0".parse().unwrap()).unwrap_err();
+        assert!(sentence.contains("no such address"), "{sentence}");
+    }
+}

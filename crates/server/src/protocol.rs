@@ -1,0 +1,72 @@
+//! What event loops serve in earnest: the NFS service, with the wall clock.
+
+use std::sync::Arc;
+
+use nfs::service::{Connection, Outcome, Service};
+use volume::Volume;
+use volume::request::{Access, Durable};
+use wire::mount3;
+use wire::record::MARK_BYTES;
+use wire::rpc::{SUCCESS_BYTES, decode_call};
+use wire::xdr::Decode as _;
+
+use crate::calls::{Calls, HEAD_BYTES, Handled, Head, Wait};
+use crate::clock::now;
+
+/// The NFS service and its volumes, by number.
+pub(crate) struct Protocol {
+    pub(crate) service: Service,
+    pub(crate) volumes: Vec<Arc<Volume>>,
+}
+
+impl Calls for Protocol {
+    fn handle(&self, call: &[u8], connection: Connection, access: Access, out: &mut Vec<u8>) -> Handled {
+        let start = out.len();
+        match self.service.handle(call, connection, now(), access, out) {
+            Outcome::Reply { after, hold } => {
+                log_mount(call, connection, out.get(start..).unwrap_or_default());
+                let after = after.map(|wait| {
+                    let number = self.volumes.iter().position(|volume| Arc::ptr_eq(volume, &wait.volume));
+                    let volume = number.expect("the service was given these volumes and no others");
+                    Wait { volume, after: wait.durability }
+                });
+                Handled::Reply { after, hold }
+            }
+            Outcome::WouldBlock => Handled::WouldBlock,
+            Outcome::Busy => Handled::Busy,
+            Outcome::Nothing => Handled::Nothing,
+            Outcome::Close => Handled::Close,
+        }
+    }
+
+    fn durable(&self, wait: Wait) -> Durable {
+        self.volumes[wait.volume].durability(wait.after)
+    }
+
+    fn failure_reply(&self, head: Head, out: &mut Vec<u8>) {
+        // A call's head, then a credential and a verifier of AUTH_NONE: flavor and length, all zeros.
+        let mut call = [0; HEAD_BYTES + 16];
+        call[..HEAD_BYTES].copy_from_slice(&head.0);
+        self.service.failure_reply(&call, out);
+    }
+}
+
+/// Mounting is an event that operators want to see, granted or not.
+fn log_mount(call: &[u8], connection: Connection, reply: &[u8]) {
+    let head = Head::of(call);
+    let mount = mount3::Procedure::Mnt as u32;
+    if head.program() != mount3::PROGRAM || head.procedure() != mount {
+        return;
+    }
+    let Ok((_, mut arguments)) = decode_call(call) else { return };
+    let Ok(path) = mount3::DirPath::decode(&mut arguments) else { return };
+    let path = String::from_utf8_lossy(path.0);
+    let client = connection.peer.ip();
+    match reply.get(MARK_BYTES + SUCCESS_BYTES..).and_then(|result| result.first_chunk()) {
+        Some([0, 0, 0, 0]) => tracing::info!(%client, %path, "export mounted"),
+        Some(status) => {
+            tracing::warn!(%client, %path, status = u32::from_be_bytes(*status), "mount refused");
+        }
+        None => {}
+    }
+}

@@ -1,0 +1,123 @@
+//! Registration with the system's rpcbind, so that clients find our port by themselves.
+
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use wire::portmap::{self, Mapping, Procedure, Rpcb, RpcbString, netid_tcp, universal_address};
+use wire::record::{RecordReader, write_record};
+use wire::rpc::{CallHeader, Credential, OpaqueAuth, ReplyHeader};
+use wire::xdr::{Decode as _, Decoder, Encode, Encoder};
+
+use crate::error::Error;
+
+/// How long rpcbind may take for anything.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest answer that we expect, bytes.
+const ANSWER_BYTES_MAX: usize = 1024;
+
+/// What we serve.
+const PROGRAMS: [(u32, u32); 2] =
+    [(wire::nfs3::PROGRAM, wire::nfs3::VERSION), (wire::mount3::PROGRAM, wire::mount3::VERSION)];
+
+/// Registers NFS and MOUNT at these addresses, of which rpcbind keeps one for each of IPv4 and IPv6.
+pub(crate) fn register(addresses: &[SocketAddr]) -> Result<(), Error> {
+    for address in families(addresses) {
+        for (program, version) in PROGRAMS {
+            // What a server that was killed left would be in the way.
+            ask(Procedure::Unset, program, version, address)?;
+            if !ask(Procedure::Set, program, version, address)? {
+                return Err(Error::failed(format!(
+                    "rpcbind refuses to register program {program} at {address}: another NFS server is registered; stop \
+                     it, or start without --rpcbind"
+                )));
+            }
+        }
+    }
+    tracing::info!("registered with rpcbind");
+    Ok(())
+}
+
+/// Takes the registrations back.
+pub(crate) fn unregister(addresses: &[SocketAddr]) -> Result<(), Error> {
+    for address in families(addresses) {
+        for (program, version) in PROGRAMS {
+            ask(Procedure::Unset, program, version, address)?;
+        }
+    }
+    Ok(())
+}
+
+/// The first address of each family.
+fn families(addresses: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
+    let first = |v4: bool| addresses.iter().copied().find(|address| address.is_ipv4() == v4);
+    [first(true), first(false)].into_iter().flatten()
+}
+
+fn ask(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Result<bool, Error> {
+    exchange(procedure, program, version, address).map_err(|trouble| {
+        Error::failed(format!(
+            "cannot register with rpcbind: {trouble}; start rpcbind (port {}), or start without --rpcbind",
+            portmap::PORT
+        ))
+    })
+}
+
+/// IPv4 is registered with version 2, which every rpcbind and portmapper has; IPv6 needs version 3.
+fn exchange(
+    procedure: Procedure,
+    program: u32,
+    version: u32,
+    address: SocketAddr,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let rpcbind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), portmap::PORT);
+    let mut stream = TcpStream::connect_timeout(&rpcbind, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut bytes = Vec::new();
+    if address.is_ipv4() {
+        let port = u32::from(address.port());
+        let mapping = Mapping { program, version, protocol: portmap::PROTOCOL_TCP, port };
+        write_call(&mut bytes, portmap::VERSION_PORTMAP, procedure, &mapping);
+    } else {
+        let text = universal_address(&address);
+        let mapping = Rpcb {
+            program,
+            version,
+            netid: RpcbString(netid_tcp(&address).as_bytes()),
+            address: RpcbString(text.as_bytes()),
+            owner: RpcbString(b"superuser"),
+        };
+        write_call(&mut bytes, portmap::VERSIONS_RPCBIND[0], procedure, &mapping);
+    }
+    stream.write_all(&bytes)?;
+    let mut reader = RecordReader::new(ANSWER_BYTES_MAX);
+    let mut buffer = [0; ANSWER_BYTES_MAX];
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Err("it closed the connection".into());
+        }
+        if let Some(record) = reader.next(&mut &buffer[..count])? {
+            let mut decoder = Decoder::new(record);
+            let header = ReplyHeader::decode(&mut decoder)?;
+            return if header.is_success() { Ok(decoder.bool()?) } else { Err("it denied the call".into()) };
+        }
+    }
+}
+
+fn write_call(out: &mut Vec<u8>, version: u32, procedure: Procedure, arguments: &impl Encode) {
+    let header = CallHeader {
+        xid: std::process::id(),
+        program: portmap::PROGRAM,
+        version,
+        procedure: procedure as u32,
+        credential: Credential::None,
+        verifier: OpaqueAuth::NONE,
+    };
+    write_record(out, |encoder: &mut Encoder<'_>| {
+        header.encode(encoder);
+        arguments.encode(encoder);
+    });
+}

@@ -1,0 +1,318 @@
+//! A server from start to end.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use mio::Poll;
+use mio::net::TcpListener;
+use nfs::service::Service;
+use store::Directory;
+use volume::Volume;
+
+use crate::acceptor::Acceptor;
+use crate::admin::Admin;
+use crate::calls::Calls;
+use crate::clock::now;
+use crate::config::Export;
+use crate::counters::Counters;
+use crate::driver::{Drivers, join};
+use crate::error::{Error, ErrorKind};
+use crate::event_loop::{EventLoop, MAILBOX, Shared};
+use crate::exports;
+use crate::limits::LOOP_BYTES_MIN;
+use crate::listener::listen_at;
+use crate::mailbox::{Mailbox, Message};
+use crate::memory;
+use crate::protocol::Protocol;
+use crate::rpcbind;
+use crate::size::Size;
+use crate::status;
+use crate::volumes::{self, Served, milliseconds_since};
+use crate::workers::Workers;
+
+/// The volume that a new data directory gets.
+pub const FIRST_VOLUME: &str = "main";
+
+/// All that a server is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The data directory; created if it is not there.
+    pub data: PathBuf,
+    /// Where to listen.
+    pub listen: Vec<SocketAddr>,
+    /// Directory of journals.
+    pub journal: Option<PathBuf>,
+    /// Bytes of the journal of a new volume.
+    pub journal_bytes: u64,
+    /// Bound of memory, bytes.
+    pub memory: u64,
+    /// Event loops.
+    pub threads: usize,
+    /// Threads for calls that wait for the disk.
+    pub workers: usize,
+    /// Whether to register with rpcbind.
+    pub rpcbind: bool,
+    /// What to export; every volume if there is nothing.
+    pub exports: Vec<Export>,
+}
+
+/// A server that is running.
+pub struct Server {
+    directory: Directory,
+    addresses: Vec<SocketAddr>,
+    paths: Vec<String>,
+    registered: bool,
+    volumes: Vec<Served>,
+    drivers: Vec<Drivers>,
+    loops: Loops,
+    admin: Option<Admin>,
+}
+
+/// The threads that serve connections.
+struct Loops {
+    mailboxes: Vec<Arc<Mailbox>>,
+    counters: Vec<Arc<Counters>>,
+    threads: Vec<JoinHandle<()>>,
+    workers: Arc<Workers>,
+    worker_threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Takes the data directory, opens its volumes, and serves.
+    pub fn start(settings: &Settings) -> Result<Server, Error> {
+        let start = Instant::now();
+        raise_descriptor_limit();
+        let directory = Directory::open_or_create(&settings.data)?;
+        let listeners = listen(&settings.listen)?;
+        let addresses = local_addresses(&listeners)?;
+        let volumes = open_volumes(&directory, settings)?;
+        let exports = exports::resolve(&settings.exports, &volumes, &addresses)?;
+        let paths = exports.iter().map(|export| export.path.clone()).collect();
+        let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
+        let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
+        let calls: Arc<dyn Calls> = Arc::new(Protocol { service, volumes: open });
+        let mut server = Server {
+            loops: Loops::start(settings, listeners, calls)?,
+            drivers: Vec::new(),
+            registered: false,
+            admin: None,
+            directory,
+            addresses,
+            paths,
+            volumes,
+        };
+        match server.start_rest(settings) {
+            Ok(()) => {
+                tracing::info!(milliseconds = milliseconds_since(start), "serving");
+                Ok(server)
+            }
+            Err(error) => {
+                // What was started is to end well; the first error is the one to report.
+                let _ = server.stop();
+                Err(error)
+            }
+        }
+    }
+
+    /// What needs the server to be whole: volumes are driven, and the world is told.
+    fn start_rest(&mut self, settings: &Settings) -> Result<(), Error> {
+        for served in &self.volumes {
+            let mailboxes = self.loops.mailboxes.clone();
+            served.volume.on_progress(Box::new(move || {
+                for mailbox in &mailboxes {
+                    mailbox.announce_progress();
+                }
+            }));
+            self.drivers.push(Drivers::start(served).map_err(|error| no_thread(&error))?);
+        }
+        self.admin = self.start_admin();
+        if settings.rpcbind {
+            rpcbind::register(&self.addresses)?;
+            self.registered = true;
+        }
+        Ok(())
+    }
+
+    /// Without its socket a server can be used all the same.
+    fn start_admin(&self) -> Option<Admin> {
+        let volumes = self.volumes.iter().map(|served| (served.name.clone(), Arc::clone(&served.volume)));
+        let source = status::Source {
+            addresses: self.addresses.clone(),
+            exports: self.paths.clone(),
+            volumes: volumes.collect(),
+            counters: self.loops.counters.clone(),
+            workers: Arc::clone(&self.loops.workers),
+            started: Instant::now(),
+        };
+        let started = Admin::start(self.directory.root(), Box::new(move || source.to_json().to_string()));
+        started
+            .map_err(
+                |error| tracing::warn!(%error, "`holdfast status` will not work: no administrator's socket"),
+            )
+            .ok()
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The paths that clients may mount.
+    pub fn export_paths(&self) -> &[String] {
+        &self.paths
+    }
+
+    /// The data directory's absolute path.
+    pub fn root(&self) -> &Path {
+        self.directory.root()
+    }
+
+    /// Finishes what is in flight, writes everything back, checkpoints, and lets go of the data directory.
+    pub fn stop(self) -> Result<(), Error> {
+        let start = Instant::now();
+        if self.registered
+            && let Err(error) = rpcbind::unregister(&self.addresses)
+        {
+            tracing::warn!(%error, "the registration with rpcbind stays");
+        }
+        self.loops.stop();
+        for drivers in self.drivers {
+            drivers.stop();
+        }
+        let mut result = Ok(());
+        for Served { name, volume } in self.volumes {
+            match volume.close(now()) {
+                Ok(()) => tracing::info!(volume = name, "volume closed"),
+                Err(error) => {
+                    let sentence = format!("the volume {name:?} was not closed cleanly: {error}");
+                    tracing::error!("{sentence}");
+                    result = Err(Error::failed(sentence));
+                }
+            }
+        }
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        tracing::info!(milliseconds = milliseconds_since(start), "stopped");
+        result
+    }
+}
+
+impl Loops {
+    fn start(
+        settings: &Settings,
+        listeners: Vec<TcpListener>,
+        calls: Arc<dyn Calls>,
+    ) -> Result<Loops, Error> {
+        let (workers, worker_threads) =
+            Workers::start(settings.workers, &calls).map_err(|error| no_thread(&error))?;
+        let shared =
+            Arc::new(Shared { calls, workers: Arc::clone(&workers), connections: AtomicUsize::new(0) });
+        let no_loop = |error: io::Error| {
+            Error::failed(format!(
+                "cannot start an event loop: {error}; raise the limit of open files (ulimit -n)"
+            ))
+        };
+        let bytes = usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX);
+        let limit = (bytes / settings.threads).max(LOOP_BYTES_MIN);
+        let (mut loops, mut mailboxes) = (Vec::new(), Vec::new());
+        for _ in 0..settings.threads {
+            let poll = Poll::new().map_err(no_loop)?;
+            let mailbox = Arc::new(Mailbox::new(poll.registry(), MAILBOX).map_err(no_loop)?);
+            mailboxes.push(Arc::clone(&mailbox));
+            loops.push(EventLoop::new(poll, mailbox, Arc::clone(&shared), limit));
+        }
+        if let Some(first) = loops.first_mut() {
+            first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;
+        }
+        let counters = loops.iter().map(EventLoop::counters).collect();
+        let mut threads = Vec::new();
+        for (number, event_loop) in loops.into_iter().enumerate() {
+            let thread = thread::Builder::new().name(format!("loop {number}"));
+            threads.push(thread.spawn(move || event_loop.run()).map_err(|error| no_thread(&error))?);
+        }
+        Ok(Loops { mailboxes, counters, threads, workers, worker_threads })
+    }
+
+    fn stop(self) {
+        for mailbox in &self.mailboxes {
+            mailbox.send(Message::Drain);
+        }
+        for thread in self.threads {
+            join(thread);
+        }
+        self.workers.close();
+        for thread in self.worker_threads {
+            join(thread);
+        }
+    }
+}
+
+fn no_thread(error: &io::Error) -> Error {
+    Error::failed(format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u)"))
+}
+
+fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Error> {
+    addresses
+        .iter()
+        .map(|address| listen_at(*address).map_err(|sentence| Error { kind: ErrorKind::Failed, sentence }))
+        .collect()
+}
+
+fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> {
+    let local = |listener: &TcpListener| {
+        listener.local_addr().map_err(|error| {
+            Error::failed(format!(
+                "cannot tell where we listen: {error}; choose another address with --listen"
+            ))
+        })
+    };
+    listeners.iter().map(local).collect()
+}
+
+/// Opens the volumes that are exported; creates the first one in a new data directory.
+fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served>, Error> {
+    let mut names = directory.volumes()?;
+    if names.is_empty() {
+        volumes::create(directory, FIRST_VOLUME, settings.journal.as_deref(), settings.journal_bytes)?;
+        names.push(FIRST_VOLUME.to_owned());
+    }
+    if !settings.exports.is_empty() {
+        for export in &settings.exports {
+            if !names.contains(&export.volume) {
+                return Err(Error::usage(format!(
+                    "the export {:?} is of the volume {:?}, which {} does not have: create it with `holdfast volume \
+                     create`, or correct the configuration",
+                    export.path,
+                    export.volume,
+                    directory.root().display()
+                )));
+            }
+        }
+        names.retain(|name| settings.exports.iter().any(|export| export.volume == *name));
+    }
+    let shares = memory::shares(settings.memory, names.len());
+    tracing::info!(
+        data = %directory.root().display(),
+        memory = %Size(settings.memory),
+        volumes = names.len(),
+        "starting"
+    );
+    let open = |name: &String| volumes::open(directory, name, settings.journal.as_deref(), shares.volume);
+    names.iter().map(open).collect()
+}
+
+/// Each connection takes a descriptor; the default limit of most systems is 1024.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}

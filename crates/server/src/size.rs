@@ -1,0 +1,108 @@
+//! Sizes as people write them: `4 GiB`, `256MiB`, `1048576`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+
+/// Units, largest first so that the first that fits is the one to show.
+const UNITS: [(&str, u64); 8] = [
+    ("TiB", 1 << 40),
+    ("TB", 1_000_000_000_000),
+    ("GiB", 1 << 30),
+    ("GB", 1_000_000_000),
+    ("MiB", 1 << 20),
+    ("MB", 1_000_000),
+    ("KiB", 1 << 10),
+    ("kB", 1000),
+];
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let binary = UNITS.iter().find(|(unit, bytes)| unit.contains('i') && self.0 >= *bytes);
+        match binary {
+            Some((unit, bytes)) if self.0.is_multiple_of(*bytes) => write!(f, "{} {unit}", self.0 / bytes),
+            Some((unit, bytes)) => {
+                let tenths = u128::from(self.0) * 10 / u128::from(*bytes);
+                write!(f, "{}.{} {unit}", tenths / 10, tenths % 10)
+            }
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let wrong = || {
+            format!("{text:?} is no size: write a whole number and a unit, such as \"4 GiB\" or \"512 MiB\"")
+        };
+        let trimmed = text.trim();
+        let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+        let (number, unit) = trimmed.split_at(digits);
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let unit = unit.trim();
+        let factor = match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+            Some((_, factor)) => *factor,
+            None if unit.is_empty() || unit == "B" => 1,
+            None => return Err(wrong()),
+        };
+        number.checked_mul(factor).map(Size).ok_or_else(wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Size, D::Error> {
+        struct SizeVisitor;
+        impl Visitor<'_> for SizeVisitor {
+            type Value = Size;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a size such as \"4 GiB\", or a number of bytes")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Size, E> {
+                text.parse().map_err(E::custom)
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Size, E> {
+                u64::try_from(bytes).map(Size).map_err(|_| E::custom("a size cannot be negative"))
+            }
+
+            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Size, E> {
+                Ok(Size(bytes))
+            }
+        }
+        deserializer.deserialize_any(SizeVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_shown() {
+        let cases = [
+            ("4 GiB", 4 << 30, "4 GiB"),
+            ("256MiB", 256 << 20, "256 MiB"),
+            (" 1048576 ", 1 << 20, "1 MiB"),
+            ("10 MB", 10_000_000, "9.5 MiB"),
+            ("7", 7, "7 bytes"),
+            ("2 tib", 2 << 40, "2 TiB"),
+        ];
+        for (text, bytes, shown) in cases {
+            let size: Size = text.parse().unwrap();
+            assert_eq!(size, Size(bytes), "{text}");
+            assert_eq!(size.to_string(), shown);
+        }
+        for text in ["", "GiB", "4 Gi", "-1", "1.5 GiB", "99999999999 TiB"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+}

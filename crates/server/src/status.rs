@@ -1,0 +1,53 @@
+//! What a running server says about itself.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+use volume::Volume;
+
+use crate::counters::{Counters, totals};
+use crate::workers::Workers;
+
+/// Where the status comes from.
+pub(crate) struct Source {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) exports: Vec<String>,
+    pub(crate) volumes: Vec<(String, Arc<Volume>)>,
+    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) started: Instant,
+}
+
+impl Source {
+    /// The status now.
+    pub(crate) fn to_json(&self) -> Value {
+        let totals = totals(self.counters.iter().map(Arc::as_ref));
+        let mut server: Map<String, Value> =
+            totals.gauges.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+        server.insert("calls_queued_for_workers".to_owned(), json!(self.workers.queued()));
+        let calls: Map<String, Value> =
+            totals.calls.into_iter().map(|(name, count)| (name, json!(count))).collect();
+        let volumes: Map<String, Value> =
+            self.volumes.iter().map(|(name, volume)| (name.clone(), volume_json(volume))).collect();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "uptime_seconds": self.started.elapsed().as_secs(),
+            "listen": self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "exports": self.exports,
+            "server": server,
+            "calls": calls,
+            "volumes": volumes,
+        })
+    }
+}
+
+fn volume_json(volume: &Volume) -> Value {
+    let mut map: Map<String, Value> =
+        volume.gauges().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    map.insert("id".to_owned(), json!(format!("{:016x}", volume.id().0)));
+    map.insert("refuses_changes".to_owned(), json!(volume.refuses_changes()));
+    Value::Object(map)
+}

@@ -1,0 +1,90 @@
+//! Volumes of a data directory: created with random identities, opened with their share of memory.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use store::{Directory, LOG_FILE_BYTES, NewVolume};
+use volume::ids::VolumeId;
+use volume::media::Media;
+use volume::{CreateOptions, Options, Volume};
+
+use crate::clock::now;
+use crate::error::Error;
+use crate::size::Size;
+
+/// Mode of the root directory of a new volume.
+const ROOT_MODE: u16 = 0o755;
+
+/// A volume that is served.
+pub(crate) struct Served {
+    pub(crate) name: String,
+    pub(crate) volume: Arc<Volume>,
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::failed(format!("the system gives no random numbers: {error}; check /dev/urandom"))
+    })?;
+    Ok(bytes)
+}
+
+/// Creates a volume, whose root directory belongs to the user that this process runs as.
+pub fn create(
+    directory: &Directory,
+    name: &str,
+    journal: Option<&Path>,
+    journal_bytes: u64,
+) -> Result<(), Error> {
+    let id = u64::from_le_bytes(random()?).max(1);
+    let options = CreateOptions {
+        id: VolumeId(id),
+        handle_secret: random()?,
+        journal_id: random()?,
+        root_mode: ROOT_MODE,
+        root_owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+        now: now(),
+    };
+    let journal_bytes = journal_bytes.next_multiple_of(LOG_FILE_BYTES);
+    let new = NewVolume { name, id, journal, journal_bytes };
+    let start = Instant::now();
+    directory.create(&new, |media| Volume::create(media, &options).map_err(|error| error.0))?;
+    tracing::info!(
+        volume = name,
+        id = format_args!("{id:016x}"),
+        journal_size = %Size(journal_bytes),
+        milliseconds = milliseconds_since(start),
+        "volume created"
+    );
+    Ok(())
+}
+
+/// Opens a volume, with `memory` bytes for itself.
+pub(crate) fn open(
+    directory: &Directory,
+    name: &str,
+    journal: Option<&Path>,
+    memory: u64,
+) -> Result<Served, Error> {
+    let start = Instant::now();
+    let media = Arc::new(directory.open_volume(name, journal)?);
+    let journal = media.journal().to_owned();
+    let options = Options { memory, ..Options::default() };
+    let media: Arc<dyn Media> = media;
+    let volume = Volume::open(media, &options, now())
+        .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
+    tracing::info!(
+        volume = name,
+        id = format_args!("{:016x}", volume.id().0),
+        journal = %journal.display(),
+        memory = %Size(memory),
+        milliseconds = milliseconds_since(start),
+        "volume opened"
+    );
+    Ok(Served { name: name.to_owned(), volume: Arc::new(volume) })
+}
+
+pub(crate) fn milliseconds_since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
