@@ -1,1 +1,32 @@
-fn main() {}
+//! Holdfast, a network file server: the command line.
+//!
+//! Exit codes: 0 it worked; 1 it failed, or `check` found faults; 2 the command line or the configuration is wrong; 3 the
+//! data directory or a volume is in use by another process.
+
+mod cli;
+mod commands;
+mod logging;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve(serve) => commands::serve::run(&serve),
+        Command::Volume(volume) => commands::volume::run(&volume),
+        Command::Status(status) => commands::status::run(&status),
+        Command::Config(config) => commands::config::run(&config),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("holdfast: {error}");
+            report::exit_code(error.kind)
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! One file for each command.
+
+pub(crate) mod config;
+pub(crate) mod serve;
+pub(crate) mod status;
+pub(crate) mod volume;

@@ -1,0 +1,46 @@
+//! `holdfast status`: what a running server is doing.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use serde_json::Value;
+use server::admin;
+use server::error::Error;
+
+use crate::cli::Status;
+use crate::report::{Outcome, print};
+
+pub(crate) fn run(status: &Status) -> Outcome {
+    let text = admin::ask(&status.data)?;
+    if status.json {
+        print(&text);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        Error::failed(format!("the server's answer makes no sense: {error}; is it of another version?"))
+    })?;
+    let mut out = String::new();
+    show(&value, 0, &mut out);
+    print(&out);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows an object's members, each on a line, and its objects' members indented.
+fn show(value: &Value, indent: usize, out: &mut String) {
+    let Value::Object(members) = value else { return };
+    let width = members.keys().map(String::len).max().unwrap_or(0);
+    for (name, member) in members {
+        let shown = match member {
+            Value::Object(_) => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Null => "no".to_owned(),
+            Value::Array(items) => {
+                items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join(", ")
+            }
+            other => other.to_string(),
+        };
+        let line = format!("{:indent$}{name:width$}  {shown}", "");
+        writeln!(out, "{}", line.trim_end()).expect("a String takes any text");
+        show(member, indent + 2, out);
+    }
+}
