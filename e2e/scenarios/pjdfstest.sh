@@ -1,0 +1,27 @@
+#!/bin/sh
+# pjdfstest.sh PROGRAM: the whole suite as root; its report goes to $OUT.
+# Which failures are expected is judged outside, from e2e/pjdfstest.expected.
+. "$(dirname "$0")/lib.sh"
+# The suite acts as two users besides root; /etc is not ours to write.
+cp /etc/passwd /etc/group /run/tmp
+grep -q '^tests:' /etc/passwd || {
+	echo 'tests:x:4321:4321::/:/usr/sbin/nologin' >>/run/tmp/passwd
+	echo 'tests:x:4321:' >>/run/tmp/group
+}
+mount --bind /run/tmp/passwd /etc/passwd
+mount --bind /run/tmp/group /etc/group
+cat >/run/tmp/configuration.toml <<END
+[features]
+[settings]
+naptime = 0.01
+allow_remount = false
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["tests", "tests"]]
+END
+attach /mnt/a noac
+mkdir /mnt/a/suite
+chmod 755 /mnt/a/suite
+cd /run/tmp
+"$1" -c /run/tmp/configuration.toml -p /mnt/a/suite -s /run/tmp >"$OUT/report" 2>&1 || true
+mark "the suite has run"
+tail -1 "$OUT/report"
