@@ -9,7 +9,7 @@ use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
 
 use crate::buffers::Buffers;
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX};
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, SENT_BYTES_KEPT_MAX};
 
 /// A connection that is being served.
 pub(crate) struct Connection {
@@ -132,7 +132,13 @@ impl Connection {
                     self.moved = Instant::now();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.written > SENT_BYTES_KEPT_MAX {
+                        self.output.drain(..self.written);
+                        self.written = 0;
+                    }
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }

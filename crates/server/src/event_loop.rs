@@ -25,7 +25,7 @@ use crate::buffers::Buffers;
 use crate::calls::Calls;
 use crate::connection::{Connection, Received};
 use crate::counters::{Counters, add};
-use crate::limits::{DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX, TICK};
+use crate::limits::{DRAIN_MAX, PARKED_CHECK, READ_BYTES, SEND_EARLY_BYTES, STALL_MAX, TICK};
 use crate::mailbox::{Mailbox, Message};
 use crate::parked::Parked;
 use crate::workers::{HeldCall, Owner, Workers};
@@ -235,6 +235,10 @@ impl EventLoop {
 
     /// Puts a connection back into its place, and on the list on which its state belongs.
     fn put_back(&mut self, index: usize, mut connection: Box<Connection>) {
+        // Memory for the next record is kept as long as there is plenty.
+        if self.held > self.limit / 2 && connection.reader.is_between_records() {
+            connection.reader.release();
+        }
         let bytes = connection.held_bytes();
         self.held = self.held - connection.counted + bytes;
         connection.counted = bytes;
@@ -246,11 +250,15 @@ impl EventLoop {
         if wanted && !connection.listed {
             connection.listed = true;
             let owner = Owner { index, generation: connection.generation };
-            let room = self.held < self.limit || self.favoured == Some(owner);
-            let list = if room { &mut self.ready } else { &mut self.starved };
+            let list = if self.has_room(owner) { &mut self.ready } else { &mut self.starved };
             list.push_back(index);
         }
         self.connections[index] = Some(connection);
+    }
+
+    /// Whether there is memory to read from this connection.
+    fn has_room(&self, owner: Owner) -> bool {
+        self.held < self.limit || self.favoured == Some(owner)
     }
 
     fn connection_of(&mut self, owner: Owner) -> Option<&mut Box<Connection>> {
@@ -270,9 +278,10 @@ impl EventLoop {
     fn serve_next(&mut self) {
         let Some(index) = self.ready.pop_front() else { return };
         let Some(mut connection) = self.connections[index].take() else { return };
+        let owner = Owner { index, generation: connection.generation };
         connection.listed = false;
-        if connection.is_full() {
-            // It was not when it was listed. An answer will list it again.
+        // Both may have changed since it was listed. Where it is put back, it is listed again when it is time.
+        if connection.is_full() || !self.has_room(owner) {
             self.put_back(index, connection);
             return;
         }
@@ -318,6 +327,10 @@ impl EventLoop {
         while !input.is_empty() && result.is_ok() {
             if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
                 connection.rest = input.to_vec();
+                break;
+            }
+            if connection.unsent() >= SEND_EARLY_BYTES && connection.send(&mut self.buffers).is_err() {
+                // The end of the turn finds the same and closes it.
                 break;
             }
             result = match reader.next(&mut input) {

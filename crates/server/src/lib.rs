@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`server`] | a server from start to end |
-//! | `event_loop` | the thread that serves connections; one per core |
+//! | `loops`, `event_loop` | the thread that serves connections; one per core |
 //! | `connection`, `acceptor`, `listener` | sockets |
 //! | `calls`, `protocol` | what loops serve: a small seam, and the NFS service behind it |
 //! | `parked`, `workers`, `mailbox` | replies that wait, calls that wait for the disk, and how loops hear of both |
@@ -29,6 +29,7 @@ mod event_loop;
 mod exports;
 pub mod limits;
 mod listener;
+mod loops;
 mod mailbox;
 pub mod memory;
 mod parked;

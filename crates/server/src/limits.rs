@@ -23,6 +23,13 @@ pub const READ_BYTES: usize = 256 << 10;
 /// it is not read any more. One reply may exceed it.
 pub const CONNECTION_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of replies that are sent before the end of a turn, so that large ones do not pile up in memory.
+pub const SEND_EARLY_BYTES: usize = 256 << 10;
+
+/// Bytes at the front of an output buffer that have left, after which the rest is moved there when the socket takes no
+/// more.
+pub const SENT_BYTES_KEPT_MAX: usize = 64 << 10;
+
 /// Calls of one connection that have not been answered, after which it is not read any more. The Linux client sends
 /// at most 128 per connection unless told otherwise.
 pub const CONNECTION_CALLS_MAX: usize = 1024;

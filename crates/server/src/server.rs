@@ -1,39 +1,30 @@
 //! A server from start to end.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use mio::Poll;
 use mio::net::TcpListener;
 use nfs::service::Service;
 use store::Directory;
 use volume::Volume;
 
-use crate::acceptor::Acceptor;
 use crate::admin::Admin;
 use crate::calls::Calls;
 use crate::clock::now;
 use crate::config::Export;
-use crate::counters::Counters;
-use crate::driver::{Drivers, join};
+use crate::driver::Drivers;
 use crate::error::{Error, ErrorKind};
-use crate::event_loop::{EventLoop, MAILBOX, Shared};
 use crate::exports;
-use crate::limits::LOOP_BYTES_MIN;
 use crate::listener::listen_at;
-use crate::mailbox::{Mailbox, Message};
+use crate::loops::{self, Loops, no_thread};
 use crate::memory;
 use crate::protocol::Protocol;
 use crate::rpcbind;
 use crate::size::Size;
 use crate::status;
 use crate::volumes::{self, Served, milliseconds_since};
-use crate::workers::Workers;
 
 /// The volume that a new data directory gets.
 pub const FIRST_VOLUME: &str = "main";
@@ -73,15 +64,6 @@ pub struct Server {
     admin: Option<Admin>,
 }
 
-/// The threads that serve connections.
-struct Loops {
-    mailboxes: Vec<Arc<Mailbox>>,
-    counters: Vec<Arc<Counters>>,
-    threads: Vec<JoinHandle<()>>,
-    workers: Arc<Workers>,
-    worker_threads: Vec<JoinHandle<()>>,
-}
-
 impl Server {
     /// Takes the data directory, opens its volumes, and serves.
     pub fn start(settings: &Settings) -> Result<Server, Error> {
@@ -96,8 +78,13 @@ impl Server {
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
         let calls: Arc<dyn Calls> = Arc::new(Protocol { service, volumes: open });
+        let size = loops::Size {
+            threads: settings.threads,
+            workers: settings.workers,
+            request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
+        };
         let mut server = Server {
-            loops: Loops::start(settings, listeners, calls)?,
+            loops: Loops::start(size, listeners, calls)?,
             drivers: Vec::new(),
             registered: false,
             admin: None,
@@ -201,60 +188,6 @@ impl Server {
         tracing::info!(milliseconds = milliseconds_since(start), "stopped");
         result
     }
-}
-
-impl Loops {
-    fn start(
-        settings: &Settings,
-        listeners: Vec<TcpListener>,
-        calls: Arc<dyn Calls>,
-    ) -> Result<Loops, Error> {
-        let (workers, worker_threads) =
-            Workers::start(settings.workers, &calls).map_err(|error| no_thread(&error))?;
-        let shared =
-            Arc::new(Shared { calls, workers: Arc::clone(&workers), connections: AtomicUsize::new(0) });
-        let no_loop = |error: io::Error| {
-            Error::failed(format!(
-                "cannot start an event loop: {error}; raise the limit of open files (ulimit -n)"
-            ))
-        };
-        let bytes = usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX);
-        let limit = (bytes / settings.threads).max(LOOP_BYTES_MIN);
-        let (mut loops, mut mailboxes) = (Vec::new(), Vec::new());
-        for _ in 0..settings.threads {
-            let poll = Poll::new().map_err(no_loop)?;
-            let mailbox = Arc::new(Mailbox::new(poll.registry(), MAILBOX).map_err(no_loop)?);
-            mailboxes.push(Arc::clone(&mailbox));
-            loops.push(EventLoop::new(poll, mailbox, Arc::clone(&shared), limit));
-        }
-        if let Some(first) = loops.first_mut() {
-            first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;
-        }
-        let counters = loops.iter().map(EventLoop::counters).collect();
-        let mut threads = Vec::new();
-        for (number, event_loop) in loops.into_iter().enumerate() {
-            let thread = thread::Builder::new().name(format!("loop {number}"));
-            threads.push(thread.spawn(move || event_loop.run()).map_err(|error| no_thread(&error))?);
-        }
-        Ok(Loops { mailboxes, counters, threads, workers, worker_threads })
-    }
-
-    fn stop(self) {
-        for mailbox in &self.mailboxes {
-            mailbox.send(Message::Drain);
-        }
-        for thread in self.threads {
-            join(thread);
-        }
-        self.workers.close();
-        for thread in self.worker_threads {
-            join(thread);
-        }
-    }
-}
-
-fn no_thread(error: &io::Error) -> Error {
-    Error::failed(format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u)"))
 }
 
 fn listen(addresses: &[SocketAddr]) -> Result<Vec<TcpListener>, Error> {

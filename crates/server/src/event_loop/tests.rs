@@ -1,1 +1,390 @@
+//! Loops with a service that does as the call says, over real sockets.
 
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicU64;
+
+use nfs::service::Connection as Ends;
+use volume::ids::Seq;
+use volume::request::{Access, Durability, Durable};
+use wire::record::{MARK_BYTES, OpenRecord, write_record};
+use wire::xdr::Encoder;
+
+use super::*;
+use crate::calls::{Handled, Head, Wait};
+use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
+use crate::listener::listen_at;
+use crate::loops::{Loops, Size};
+
+/// What the procedure number of a call asks for. An argument follows the head.
+const ECHO: u32 = 0;
+/// Reply when the sequence of the argument is durable.
+const WAIT: u32 = 1;
+/// Reply from where blocking is allowed.
+const BLOCK: u32 = 2;
+/// Busy until the fake's count of them is zero.
+const BUSY: u32 = 3;
+/// Reply with as many bytes as the argument says.
+const LARGE: u32 = 4;
+const CLOSE: u32 = 5;
+const NOTHING: u32 = 6;
+/// Reply after as many milliseconds as the argument says.
+const HOLD: u32 = 7;
+
+/// The argument of a failure reply.
+const FAILED: u32 = u32::MAX;
+
+#[derive(Default)]
+struct Fake {
+    durable: AtomicU64,
+    failed: AtomicU64,
+    busy: AtomicU64,
+    blocked: AtomicU64,
+}
+
+fn word(bytes: &[u8], number: usize) -> u32 {
+    u32::from_be_bytes(bytes[number * 4..number * 4 + 4].try_into().unwrap())
+}
+
+impl Calls for Fake {
+    fn handle(&self, call: &[u8], _: Ends, access: Access, out: &mut Vec<u8>) -> Handled {
+        let (xid, procedure, argument) = (word(call, 0), word(call, 5), word(call, 6));
+        let mut reply = |length: usize| {
+            let record = OpenRecord::begin(out);
+            Encoder::new(out).u32(xid);
+            Encoder::new(out).u32(argument);
+            out.extend(std::iter::repeat_n(7, length));
+            record.seal(out);
+        };
+        let now = Handled::Reply { after: None, hold: Duration::ZERO };
+        match procedure {
+            WAIT => {
+                reply(0);
+                let after = Durability { seq: Seq(argument.into()), round: 0 };
+                Handled::Reply { after: Some(Wait { volume: 0, after }), hold: Duration::ZERO }
+            }
+            BLOCK if access == Access::Cached => Handled::WouldBlock,
+            BLOCK => {
+                self.blocked.fetch_add(1, Ordering::SeqCst);
+                reply(0);
+                now
+            }
+            BUSY => {
+                let left =
+                    self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                if left.is_ok() {
+                    return Handled::Busy;
+                }
+                reply(0);
+                now
+            }
+            LARGE => {
+                reply(usize::try_from(argument).unwrap());
+                now
+            }
+            CLOSE => Handled::Close,
+            NOTHING => Handled::Nothing,
+            HOLD => {
+                reply(0);
+                Handled::Reply { after: None, hold: Duration::from_millis(argument.into()) }
+            }
+            _ => {
+                reply(0);
+                now
+            }
+        }
+    }
+
+    fn durable(&self, wait: Wait) -> Durable {
+        if wait.after.seq.0 <= self.durable.load(Ordering::SeqCst) {
+            Durable::Yes
+        } else if self.failed.load(Ordering::SeqCst) > 0 {
+            Durable::Failed
+        } else {
+            Durable::NotYet
+        }
+    }
+
+    fn failure_reply(&self, head: Head, out: &mut Vec<u8>) {
+        write_record(out, |out| {
+            out.u32(word(&head.0, 0));
+            out.u32(FAILED);
+        });
+    }
+}
+
+struct Harness {
+    fake: Arc<Fake>,
+    loops: Loops,
+    address: SocketAddr,
+}
+
+impl Harness {
+    fn new(threads: usize) -> Harness {
+        let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let fake = Arc::new(Fake::default());
+        let size = Size { threads, workers: 2, request_bytes: 0 };
+        let loops = Loops::start(size, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
+        Harness { fake, loops, address }
+    }
+
+    fn client(&self) -> Client {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        Client { stream }
+    }
+
+    fn announce(&self) {
+        for mailbox in &self.loops.mailboxes {
+            mailbox.announce_progress();
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.loops.counters.iter().map(|counters| counters.held_bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    fn wait_until(&self, what: &str, condition: impl Fn(&Harness) -> bool) {
+        let start = Instant::now();
+        while !condition(self) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+}
+
+fn call(xid: u32, procedure: u32, argument: u32, padding: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_record(&mut bytes, |out| {
+        for value in [xid, 0, 2, 100_003, 3, procedure, argument] {
+            out.u32(value);
+        }
+        out.raw(&vec![0; padding]);
+    });
+    bytes
+}
+
+impl Client {
+    fn send(&mut self, xid: u32, procedure: u32, argument: u32) {
+        self.stream.write_all(&call(xid, procedure, argument, 0)).unwrap();
+    }
+
+    /// The next reply's xid, argument and length of what follows.
+    fn reply(&mut self) -> (u32, u32, usize) {
+        let mut mark = [0; MARK_BYTES];
+        self.stream.read_exact(&mut mark).unwrap();
+        let mut record = vec![0; usize::try_from(u32::from_be_bytes(mark) & !(1 << 31)).unwrap()];
+        self.stream.read_exact(&mut record).unwrap();
+        (word(&record, 0), word(&record, 1), record.len() - 8)
+    }
+
+    fn is_closed(&mut self) -> bool {
+        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+    }
+}
+
+#[test]
+fn many_calls_in_one_segment_are_all_answered() {
+    let harness = Harness::new(2);
+    for _ in 0..3 {
+        let mut client = harness.client();
+        let batch: Vec<u8> = (0..5000).flat_map(|xid| call(xid, ECHO, xid + 1, 0)).collect();
+        let mut sender = client.stream.try_clone().unwrap();
+        let sending = std::thread::spawn(move || sender.write_all(&batch).unwrap());
+        for xid in 0..5000 {
+            assert_eq!(client.reply(), (xid, xid + 1, 0));
+        }
+        sending.join().unwrap();
+    }
+    harness.loops.stop();
+}
+
+#[test]
+fn a_call_may_come_in_pieces_and_fragments() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    client.stream.set_nodelay(true).unwrap();
+    for byte in call(1, ECHO, 9, 0) {
+        client.stream.write_all(&[byte]).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(client.reply(), (1, 9, 0));
+    let whole = call(2, ECHO, 10, 600_000);
+    let (first, second) = whole[MARK_BYTES..].split_at(1000);
+    let mut fragments = Vec::new();
+    fragments.extend(u32::try_from(first.len()).unwrap().to_be_bytes());
+    fragments.extend(first);
+    fragments.extend((u32::try_from(second.len()).unwrap() | 1 << 31).to_be_bytes());
+    fragments.extend(second);
+    client.stream.write_all(&fragments).unwrap();
+    assert_eq!(client.reply(), (2, 10, 0));
+    harness.loops.stop();
+}
+
+#[test]
+fn a_reply_waits_for_durability_and_does_not_hold_up_others() {
+    let harness = Harness::new(2);
+    let mut client = harness.client();
+    client.send(1, WAIT, 20);
+    client.send(2, WAIT, 10);
+    client.send(3, ECHO, 0);
+    assert_eq!(client.reply(), (3, 0, 0));
+    harness.fake.durable.store(15, Ordering::SeqCst);
+    harness.announce();
+    assert_eq!(client.reply(), (2, 10, 0));
+    harness.fake.durable.store(20, Ordering::SeqCst);
+    harness.announce();
+    assert_eq!(client.reply(), (1, 20, 0));
+    client.send(4, WAIT, 21);
+    harness.wait_until("parking", |harness| {
+        harness.loops.counters.iter().any(|counters| counters.parked.load(Ordering::Relaxed) > 0)
+    });
+    harness.fake.failed.store(1, Ordering::SeqCst);
+    harness.announce();
+    assert_eq!(client.reply(), (4, FAILED, 0));
+    harness.loops.stop();
+}
+
+#[test]
+fn calls_that_block_are_busy_or_deserve_nothing() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    client.send(1, BLOCK, 0);
+    assert_eq!(client.reply(), (1, 0, 0));
+    assert_eq!(harness.fake.blocked.load(Ordering::SeqCst), 1);
+    harness.fake.busy.store(40, Ordering::SeqCst);
+    for xid in 2..30 {
+        client.send(xid, BUSY, 0);
+    }
+    let mut answered: Vec<u32> = (2..30).map(|_| client.reply().0).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (2..30).collect::<Vec<_>>());
+    client.send(30, NOTHING, 0);
+    client.send(31, HOLD, 50);
+    let start = Instant::now();
+    assert_eq!(client.reply(), (31, 50, 0));
+    assert!(start.elapsed() >= Duration::from_millis(45));
+    client.send(32, ECHO, 0);
+    client.send(33, CLOSE, 0);
+    assert_eq!(client.reply(), (32, 0, 0), "what was answered before leaves");
+    assert!(client.is_closed());
+    harness.loops.stop();
+}
+
+#[test]
+fn a_record_over_its_limit_closes_the_connection() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    client.stream.write_all(&(1_u32 << 31 | 64 << 20).to_be_bytes()).unwrap();
+    assert!(client.is_closed());
+    harness
+        .wait_until("closing", |harness| harness.loops.counters[0].connections.load(Ordering::Relaxed) == 0);
+    assert!(harness.held_bytes() == 0);
+    harness.loops.stop();
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_and_costs_bounded_memory() {
+    let harness = Harness::new(1);
+    let mut client = harness.client();
+    let mut sender = client.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || {
+        for xid in 0..20_000 {
+            let argument = if xid < 64 { 1 << 20 } else { 0 };
+            sender.write_all(&call(xid, LARGE, argument, 500)).unwrap();
+        }
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    // A vector that grows may have twice the memory that it needs.
+    let bound = 2 * CONNECTION_BYTES_MAX + 4 * RECORD_BYTES_MAX;
+    assert!(harness.held_bytes() <= bound, "{} bytes are held", harness.held_bytes());
+    for xid in 0..20_000 {
+        assert_eq!(client.reply().0, xid);
+    }
+    sending.join().unwrap();
+    harness.loops.stop();
+}
+
+#[test]
+fn when_memory_is_short_records_are_completed_one_after_the_other() {
+    let harness = Harness::new(1);
+    let size = 1 << 20;
+    let whole = call(1, ECHO, 5, size);
+    let mut clients: Vec<Client> = (0..40).map(|_| harness.client()).collect();
+    // Each has sent half a record: together more than the loop may hold.
+    for client in &mut clients {
+        client.stream.set_nonblocking(true).unwrap();
+    }
+    let mut sent = vec![0; clients.len()];
+    let mut answered = 0;
+    let start = Instant::now();
+    let mut half = true;
+    while answered < clients.len() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{answered} of {} were answered", clients.len());
+        let mut moved = false;
+        for (client, sent) in clients.iter_mut().zip(&mut sent) {
+            let until = if half { whole.len() / 2 } else { whole.len() };
+            if *sent < until
+                && let Ok(count) = client.stream.write(&whole[*sent..until])
+            {
+                *sent += count;
+                moved = true;
+            }
+            let mut reply = [0; 12];
+            if *sent == whole.len() && client.stream.peek(&mut reply).is_ok_and(|count| count == 12) {
+                *sent += 1;
+                answered += 1;
+            }
+        }
+        assert!(harness.held_bytes() <= LOOP_BYTES_MIN + 3 * RECORD_BYTES_MAX, "{}", harness.held_bytes());
+        if !moved {
+            half = false;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    harness.loops.stop();
+}
+
+#[test]
+fn stopping_finishes_what_is_in_flight() {
+    let harness = Harness::new(2);
+    let mut client = harness.client();
+    client.send(1, WAIT, 5);
+    client.send(2, BLOCK, 0);
+    assert_eq!(client.reply(), (2, 0, 0));
+    let fake = Arc::clone(&harness.fake);
+    let mailboxes = harness.loops.mailboxes.clone();
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        fake.durable.store(5, Ordering::SeqCst);
+        for mailbox in mailboxes {
+            mailbox.announce_progress();
+        }
+    });
+    harness.loops.stop();
+    later.join().unwrap();
+    assert_eq!(client.reply(), (1, 5, 0));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_thousand_idle_connections_hold_little() {
+    let harness = Harness::new(2);
+    let mut clients: Vec<Client> = (0..1000).map(|_| harness.client()).collect();
+    for (xid, client) in (0..).zip(&mut clients) {
+        client.stream.write_all(&call(xid, ECHO, 1, 100_000)).unwrap();
+        assert_eq!(client.reply(), (xid, 1, 0));
+    }
+    harness.wait_until("giving memory back", |harness| harness.held_bytes() < 100_000);
+    drop(clients);
+    harness.wait_until("noticing", |harness| {
+        harness.loops.counters.iter().all(|counters| counters.connections.load(Ordering::Relaxed) == 0)
+    });
+    harness.loops.stop();
+}

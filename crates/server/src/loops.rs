@@ -1,0 +1,92 @@
+//! The event loops and workers of a server, started and stopped together.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::thread::{self, JoinHandle};
+
+use mio::Poll;
+use mio::net::TcpListener;
+
+use crate::acceptor::Acceptor;
+use crate::calls::Calls;
+use crate::counters::Counters;
+use crate::driver::join;
+use crate::error::Error;
+use crate::event_loop::{EventLoop, MAILBOX, Shared};
+use crate::limits::LOOP_BYTES_MIN;
+use crate::mailbox::{Mailbox, Message};
+use crate::workers::Workers;
+
+/// How many threads there are, and what they may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    pub(crate) threads: usize,
+    pub(crate) workers: usize,
+    /// Bytes of requests and replies in all loops together.
+    pub(crate) request_bytes: usize,
+}
+
+/// The threads that serve connections.
+pub(crate) struct Loops {
+    pub(crate) mailboxes: Vec<Arc<Mailbox>>,
+    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) workers: Arc<Workers>,
+    threads: Vec<JoinHandle<()>>,
+    worker_threads: Vec<JoinHandle<()>>,
+}
+
+impl Loops {
+    /// Serves `calls` to whoever connects to `listeners`.
+    pub(crate) fn start(
+        size: Size,
+        listeners: Vec<TcpListener>,
+        calls: Arc<dyn Calls>,
+    ) -> Result<Loops, Error> {
+        let (workers, worker_threads) =
+            Workers::start(size.workers, &calls).map_err(|error| no_thread(&error))?;
+        let shared =
+            Arc::new(Shared { calls, workers: Arc::clone(&workers), connections: AtomicUsize::new(0) });
+        let no_loop = |error: io::Error| {
+            Error::failed(format!(
+                "cannot start an event loop: {error}; raise the limit of open files (ulimit -n)"
+            ))
+        };
+        let limit = (size.request_bytes / size.threads).max(LOOP_BYTES_MIN);
+        let (mut loops, mut mailboxes) = (Vec::new(), Vec::new());
+        for _ in 0..size.threads {
+            let poll = Poll::new().map_err(no_loop)?;
+            let mailbox = Arc::new(Mailbox::new(poll.registry(), MAILBOX).map_err(no_loop)?);
+            mailboxes.push(Arc::clone(&mailbox));
+            loops.push(EventLoop::new(poll, mailbox, Arc::clone(&shared), limit));
+        }
+        if let Some(first) = loops.first_mut() {
+            first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;
+        }
+        let counters = loops.iter().map(EventLoop::counters).collect();
+        let mut threads = Vec::new();
+        for (number, event_loop) in loops.into_iter().enumerate() {
+            let thread = thread::Builder::new().name(format!("loop {number}"));
+            threads.push(thread.spawn(move || event_loop.run()).map_err(|error| no_thread(&error))?);
+        }
+        Ok(Loops { mailboxes, counters, workers, threads, worker_threads })
+    }
+
+    /// Finishes what is in flight, and ends the threads.
+    pub(crate) fn stop(self) {
+        for mailbox in &self.mailboxes {
+            mailbox.send(Message::Drain);
+        }
+        for thread in self.threads {
+            join(thread);
+        }
+        self.workers.close();
+        for thread in self.worker_threads {
+            join(thread);
+        }
+    }
+}
+
+pub(crate) fn no_thread(error: &io::Error) -> Error {
+    Error::failed(format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u)"))
+}
