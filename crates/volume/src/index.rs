@@ -25,6 +25,12 @@ pub use error::IndexError;
 
 const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("records");
 
+/// A key and its value.
+pub type Record = (Vec<u8>, Vec<u8>);
+
+/// Is shown each key and value of a scan; breaks to end it.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
 /// The index of an open volume.
 pub struct Index {
     file: CheckedFile,
@@ -76,7 +82,8 @@ impl Index {
         Index::attach(file, cache_bytes)
     }
 
-    /// Opens the same file again after an error; older snapshots fail from now on, with [`IndexError::Closed`].
+    /// Opens the same file again after an error. Older snapshots fail from now on, with [`IndexError::Closed`], unless
+    /// what they are asked for is still in memory.
     pub fn reopen(&mut self) -> Result<(), IndexError> {
         // Two open databases on one file would destroy it.
         drop(self.database.take());
@@ -94,7 +101,9 @@ impl Index {
     /// Begins a change. There is one at a time: another call waits until this one is done.
     pub fn begin(&self) -> Result<Update<'_>, IndexError> {
         let mut transaction = self.database()?.begin_write()?;
-        transaction.set_durability(Durability::Immediate).map_err(|error| IndexError::Io(error.to_string()))?;
+        transaction
+            .set_durability(Durability::Immediate)
+            .map_err(|error| IndexError::Io(error.to_string()))?;
         transaction.set_quick_repair(true);
         Ok(Update { transaction, index: PhantomData })
     }
@@ -149,17 +158,12 @@ impl Snapshot {
     }
 
     /// Visits records with `from <= key < to`, in order, until `visit` breaks.
-    pub fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
         scan(&self.table, from, to, visit)
     }
 
     /// The record with the greatest key of `from <= key < bound`.
-    pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>, IndexError> {
+    pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<Record>, IndexError> {
         if from >= bound {
             return Ok(None);
         }
@@ -201,12 +205,7 @@ impl Update<'_> {
 
     /// Visits records with `from <= key < to`, this change included, in order, until `visit` breaks. `visit` must not
     /// use the update.
-    pub fn scan(
-        &self,
-        from: &[u8],
-        to: &[u8],
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
         scan(&self.transaction.open_table(RECORDS)?, from, to, visit)
     }
 
@@ -226,7 +225,7 @@ fn scan(
     table: &impl ReadableTable<&'static [u8], &'static [u8]>,
     from: &[u8],
     to: &[u8],
-    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    visit: Visit<'_>,
 ) -> Result<(), IndexError> {
     // An empty range is an answer, a reversed one panics in the library.
     if from >= to {
@@ -246,3 +245,6 @@ impl From<io::Error> for IndexError {
         IndexError::from(redb::StorageError::Io(error))
     }
 }
+
+#[cfg(test)]
+mod tests;

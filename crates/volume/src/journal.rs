@@ -38,6 +38,12 @@ const BATCH_BYTES: u64 = 16 << 20;
 /// Smallest ring.
 const RING_BYTES: u64 = 64 << 10;
 
+/// Takes each entry of a replay, with its sequence and the generation that wrote it; an error ends the replay.
+pub type Apply<'a> = &'a mut dyn FnMut(Seq, Generation, &[u8]) -> Result<(), String>;
+
+/// Is shown each entry with its batch and sequence; an error ends the reading.
+pub type Visit<'a> = &'a mut dyn FnMut(&BatchHeader, Seq, &[u8]) -> Result<(), String>;
+
 /// Where replay begins: the last batch that a checkpoint covers, and the place behind it.
 ///
 /// Only a batch that was synced may become the anchor of a durable checkpoint.
@@ -178,7 +184,7 @@ impl Ring {
     pub fn recover(
         log: Arc<dyn RandomFile>,
         anchor: &Anchor,
-        apply: &mut dyn FnMut(Seq, Generation, &[u8]) -> Result<(), String>,
+        apply: Apply<'_>,
     ) -> Result<(Ring, Recovered), RecoverError> {
         recovery::recover(log, anchor, apply)
     }
@@ -187,7 +193,7 @@ impl Ring {
     pub fn inspect(
         log: &dyn RandomFile,
         anchor: &Anchor,
-        visit: &mut dyn FnMut(&BatchHeader, Seq, &[u8]) -> Result<(), String>,
+        visit: Visit<'_>,
     ) -> Result<Recovered, RecoverError> {
         recovery::inspect(log, anchor, visit)
     }

@@ -1,13 +1,44 @@
 //! The volume engine: a state machine over ordered key-value records, with file data beside them.
+//!
+//! It starts no thread and reads no clock: operations are called, background work is driven in steps. Below it is
+//! [`media`], the seam to real or simulated devices; above it are protocols, which call [`Volume`]. `ARCHITECTURE.md` has
+//! the map, `docs/format.md` every byte.
 
+mod access;
+mod attempt;
 pub mod attributes;
+mod cache;
+mod change;
+mod checkpoint;
+mod cleaner;
+pub mod codec;
+mod commit;
+mod dirty;
+pub mod entry;
+mod file_map;
 pub mod handle;
 pub mod ids;
 pub mod index;
+mod inodes;
 pub mod journal;
+pub mod key;
+mod layers;
 pub mod limits;
+mod mapping;
 pub mod media;
+mod memtable;
+mod open;
+mod ops;
+pub mod record;
+mod replies;
 pub mod request;
 pub mod results;
+mod segments;
+mod space;
 pub mod time;
+mod usage;
 pub mod volume;
+mod write_back;
+
+pub use open::{CreateOptions, OpenError};
+pub use volume::{Options, Progress, Volume};

@@ -14,3 +14,21 @@ pub const REQUEST_KEY_BYTES: usize = 64;
 pub const REQUEST_ANSWER_BYTES: usize = 1024;
 /// Most bytes of one WRITE or READ.
 pub const TRANSFER_BYTES: u32 = 1 << 20;
+/// Most remembered answers; at some 400 bytes each, 26 MiB.
+pub const REPLIES: usize = 65_536;
+/// Most remembered answers of one client: twice the slots of a Linux client with 16 connections is below it.
+pub const REPLIES_PER_CLIENT: usize = 1_024;
+/// Largest extent, bytes: what one partly overwritten piece can keep from being freed.
+pub const EXTENT_BYTES: usize = 128 << 10;
+/// Largest write that travels in the journal; a larger one goes to a segment first and pays a second sync.
+pub const INLINE_WRITE_BYTES: usize = 64 << 10;
+/// Size and alignment of pieces of inline data, bytes, so that a database's page overwrites a whole piece.
+pub const INLINE_PIECE_BYTES: u64 = 4096;
+/// Pieces of an index map that are read at once.
+pub const MAP_WINDOW_PIECES: usize = 512;
+/// Pieces of removed files' maps that one checkpoint frees, so that removing a huge file stops nobody.
+pub const REAP_PIECES: usize = 65_536;
+/// Map pieces in one journal entry of a write-back.
+pub const PIECES_PER_ENTRY: usize = 256;
+/// Truncations of one file whose victims no checkpoint has cleared yet; each makes the inode's record 12 bytes longer.
+pub const CUTS: usize = 256;

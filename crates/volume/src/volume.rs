@@ -1,42 +1,49 @@
-//! A volume, open: the operations that protocols call and the steps that threads drive.
+//! A volume, open: what it consists of. Its life is in `open.rs`, its operations are in `ops/`, its background work is in
+//! `write_back.rs`, `checkpoint.rs` and `cleaner.rs`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use crate::attributes::{Attributes, SetAttributes, Wcc};
+use parking_lot::{Mutex, RwLock};
+
+use crate::cache::{BlockCache, GROUP_BLOCKS, RecordCache};
+use crate::checkpoint::Checkpoints;
+use crate::codec::Malformed;
+use crate::commit::Committer;
+use crate::entry::Slot;
 use crate::handle::Handle;
-use crate::ids::{Cookie, Ino, VolumeId};
+use crate::ids::{ExtentId, Ino, SnapshotId, VolumeId};
+use crate::index::{Index, IndexError};
+use crate::inodes::{Inodes, MapPiece, MapWindow};
+use crate::key::{self, Key};
+use crate::layers::Layers;
+use crate::limits::{self, MAP_WINDOW_PIECES};
 use crate::media::Media;
-use crate::request::{Answer, Durability, Durable, Encode, Request, RequestKey};
-use crate::results::*;
+use crate::record::{ExtentRecord, MapRecord, Source, UsageKind};
+use crate::replies::Replies;
+use crate::request::{Durability, Durable, Error, RequestKey};
+use crate::results::{Recall, WriteVerifier};
+use crate::segments::Segments;
+use crate::space::Ledger;
 use crate::time::Time;
-
-/// How a volume is created.
-#[derive(Clone, Debug)]
-pub struct CreateOptions {
-    /// Its identity, random.
-    pub id: VolumeId,
-    /// Key of its file handles, random.
-    pub handle_secret: [u8; 16],
-    /// Mode of the root directory.
-    pub root_mode: u16,
-    /// Owner and group of the root directory.
-    pub root_owner: (u32, u32),
-    /// Wall clock.
-    pub now: Time,
-}
+use crate::usage::Usage;
+use crate::write_back::WriteBack;
 
 /// How a volume is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bound of the memory that this volume uses, in bytes.
     pub memory: u64,
-    /// Bytes of one segment.
+    /// Bytes of one segment, a multiple of 4096; at least 1 MiB makes sense.
     pub segment_bytes: u64,
 }
 
-/// Why a volume could not be created or opened: one sentence that says what to do.
-#[derive(Debug)]
-pub struct OpenError(pub String);
+impl Default for Options {
+    fn default() -> Options {
+        Options { memory: 1 << 30, segment_bytes: 64 << 20 }
+    }
+}
 
 /// What a step of background work did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,68 +54,323 @@ pub enum Progress {
     Idle,
 }
 
+/// How the memory of a volume is shared out, in bytes. The parts and what they are made of together stay below the
+/// `memory` option; `docs/semantics.md` explains the shares.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryLimits {
+    /// A memtable that reaches this is frozen; there are at most two, and one may overshoot while the other is
+    /// checkpointed.
+    pub memtable_bytes: u64,
+    /// Unstable data.
+    pub dirty_bytes: u64,
+    /// Cached blocks of extents.
+    pub block_cache_bytes: u64,
+    /// Cached records.
+    pub record_cache_bytes: u64,
+    /// The index library's cache.
+    pub index_cache_bytes: u64,
+    /// Inodes in memory, a number.
+    pub inodes: usize,
+}
+
+/// What an inode in memory takes, bytes: state, table entry and a window of its map.
+const INODE_BYTES: u64 = 1024;
+
+impl MemoryLimits {
+    /// Shares `memory` out, for a journal ring of `ring` bytes: two memtables never hold more than a ring.
+    pub fn of(memory: u64, ring: u64) -> MemoryLimits {
+        MemoryLimits {
+            memtable_bytes: (memory / 10).min(ring / 3).max(64 << 10),
+            dirty_bytes: (memory / 8).max(256 << 10),
+            block_cache_bytes: memory / 4,
+            record_cache_bytes: memory / 16,
+            index_cache_bytes: memory / 10,
+            inodes: usize::try_from(memory / 16 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
+        }
+    }
+}
+
 /// A volume, open.
-#[derive(Debug)]
-pub struct Volume;
+///
+/// Lock order: inodes by number, then `layers` (read), then the queue of `committer`, then the locks of single tables;
+/// none of them is held across I/O. `index` and the streams belong to the background steps.
+pub struct Volume {
+    pub(crate) media: Arc<dyn Media>,
+    pub(crate) id: VolumeId,
+    pub(crate) handle_secret: [u8; 16],
+    pub(crate) limits: MemoryLimits,
+    pub(crate) layers: RwLock<Arc<Layers>>,
+    pub(crate) index: Mutex<Index>,
+    pub(crate) committer: Committer,
+    pub(crate) inodes: Inodes,
+    pub(crate) records: RecordCache,
+    pub(crate) blocks: BlockCache,
+    pub(crate) segments: Segments,
+    pub(crate) space: Ledger,
+    pub(crate) usage: Usage,
+    pub(crate) replies: Replies,
+    pub(crate) write_back: WriteBack,
+    pub(crate) checkpoints: Checkpoints,
+    pub(crate) cleaner: crate::cleaner::Cleaner,
+    /// Held by a rename that gives a directory another parent.
+    pub(crate) directory_moves: Mutex<()>,
+    pub(crate) next_ino: AtomicU64,
+    pub(crate) next_extent: AtomicU64,
+    /// Times that unstable data was lost since the volume was opened.
+    pub(crate) losses: AtomicU64,
+}
 
-#[expect(unused_variables, missing_docs, reason = "signatures only")]
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Volume").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 impl Volume {
-    // --- life ---
-    pub fn create(media: &dyn Media, options: &CreateOptions) -> Result<(), OpenError> { todo!() }
-    pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Volume, OpenError> { todo!() }
-    /// Flushes, checkpoints; the next open replays nothing.
-    pub fn close(&self, now: Time) -> Result<(), OpenError> { todo!() }
-    pub fn id(&self) -> VolumeId { todo!() }
-    /// Some(reason) once the volume refuses changes.
-    pub fn refuses_changes(&self) -> Option<String> { todo!() }
-    pub fn handle(&self, ino: Ino) -> Handle { todo!() }
-    /// Verifies the checksum; BadHandle if forged or of another volume (whether the object is still there shows in the operation: Stale).
-    pub fn resolve(&self, handle: &Handle) -> Result<Ino, crate::request::Error> { todo!() }
-    pub fn durability(&self, wanted: Durability) -> Durable { todo!() }
-    pub fn recall(&self, key: &RequestKey) -> Recall { todo!() }
-    /// Remembers the answer of a non-idempotent request that failed, so changed nothing (in memory only).
-    pub fn remember_failure(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability) { todo!() }
+    /// Its identity.
+    pub fn id(&self) -> VolumeId {
+        self.id
+    }
 
-    // --- operations ---
-    pub fn attributes(&self, request: &Request<'_>, ino: Ino) -> Answer<Attributes> { todo!() }
-    pub fn set_attributes(&self, request: &Request<'_>, ino: Ino, set: &SetAttributes, guard: Option<Time>, encode: Encode<'_, Wcc>) -> Answer<Wcc> { todo!() }
-    pub fn lookup(&self, request: &Request<'_>, directory: Ino, name: &[u8]) -> Answer<Found> { todo!() }
-    pub fn access(&self, request: &Request<'_>, ino: Ino, wanted: AccessMask) -> Answer<Accessible> { todo!() }
-    pub fn read_link(&self, request: &Request<'_>, ino: Ino) -> Answer<LinkTarget> { todo!() }
-    pub fn read(&self, request: &Request<'_>, ino: Ino, offset: u64, count: u32) -> Answer<ReadData> { todo!() }
-    pub fn write(&self, request: &Request<'_>, ino: Ino, offset: u64, data: &[u8], stability: Stability) -> Answer<Written> { todo!() }
-    pub fn commit(&self, request: &Request<'_>, ino: Ino, offset: u64, count: u32) -> Answer<Committed> { todo!() }
-    pub fn create_file(&self, request: &Request<'_>, directory: Ino, name: &[u8], how: &CreateHow, encode: Encode<'_, Created>) -> Answer<Created> { todo!() }
-    pub fn make_directory(&self, request: &Request<'_>, directory: Ino, name: &[u8], set: &SetAttributes, encode: Encode<'_, Created>) -> Answer<Created> { todo!() }
-    pub fn make_symlink(&self, request: &Request<'_>, directory: Ino, name: &[u8], target: &[u8], set: &SetAttributes, encode: Encode<'_, Created>) -> Answer<Created> { todo!() }
-    pub fn make_node(&self, request: &Request<'_>, directory: Ino, name: &[u8], kind: NodeKind, set: &SetAttributes, encode: Encode<'_, Created>) -> Answer<Created> { todo!() }
-    pub fn remove(&self, request: &Request<'_>, directory: Ino, name: &[u8], encode: Encode<'_, Removed>) -> Answer<Removed> { todo!() }
-    pub fn remove_directory(&self, request: &Request<'_>, directory: Ino, name: &[u8], encode: Encode<'_, Removed>) -> Answer<Removed> { todo!() }
-    pub fn rename(&self, request: &Request<'_>, from: (Ino, &[u8]), to: (Ino, &[u8]), encode: Encode<'_, Renamed>) -> Answer<Renamed> { todo!() }
-    pub fn link(&self, request: &Request<'_>, ino: Ino, directory: Ino, name: &[u8], encode: Encode<'_, Linked>) -> Answer<Linked> { todo!() }
-    /// Names after `cookie` (0: from the start), at most `most`; `plus`: with attributes. BadCookie only for cookies never handed out.
-    pub fn read_directory(&self, request: &Request<'_>, directory: Ino, cookie: Cookie, most: usize, plus: bool) -> Answer<Listing> { todo!() }
-    pub fn status(&self, request: &Request<'_>) -> Answer<VolumeStatus> { todo!() }
+    /// Why it refuses changes, once it does: its journal failed, or its lease is lost.
+    pub fn refuses_changes(&self) -> Option<String> {
+        if self.committer.has_failed() {
+            return self.committer.failure();
+        }
+        (!self.media.lease_held()).then(|| "the lease on the volume is lost".to_owned())
+    }
 
-    // --- background steps (threads in `server`, one caller per kind; the simulator calls them from one thread) ---
-    /// Writes and syncs one batch of queued journal entries. Publishes durability.
-    pub fn step_commit(&self, now: Time) -> Progress { todo!() }
-    /// One round: writes dirty file data to segments, syncs them, journals the map, waits for that to be durable by
-    /// running `step_commit` itself if `drive_commit`, else by blocking until the committer thread has done it.
-    pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress { todo!() }
-    /// One checkpoint, if `force` or one is due.
-    pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress { todo!() }
-    /// One bounded piece of segment cleaning; `drive_commit` as above.
-    pub fn step_clean(&self, now: Time, drive_commit: bool) -> Progress { todo!() }
-    /// Blocks until there is work for that step or the time is over.
-    pub fn wait_commit(&self, most: std::time::Duration) { todo!() }
-    pub fn wait_write_back(&self, most: std::time::Duration) { todo!() }
-    pub fn wait_checkpoint(&self, most: std::time::Duration) { todo!() }
-    /// `notify` is called after durability advanced or failed, and when Busy conditions eased; it must not block.
-    pub fn on_progress(&self, notify: Box<dyn Fn() + Send + Sync>) { todo!() }
-    /// How long the reply of a change should be held back so that the journal does not fill faster than checkpoints
-    /// empty it; zero normally.
-    pub fn throttle(&self) -> std::time::Duration { todo!() }
-    /// Gauges and counters for operators, name and value.
-    pub fn gauges(&self) -> Vec<(&'static str, u64)> { todo!() }
+    /// The handle of an object.
+    pub fn handle(&self, ino: Ino) -> Handle {
+        Handle::new(self.id, ino, SnapshotId::LIVE, &self.handle_secret)
+    }
+
+    /// The object of a handle. Whether it is still there shows in the operation ([`Error::Stale`]).
+    ///
+    /// # Errors
+    /// [`Error::BadHandle`] for one that no server of this volume made, [`Error::Stale`] for a snapshot that is gone.
+    pub fn resolve(&self, handle: &Handle) -> Result<Ino, Error> {
+        if handle.volume != self.id || !handle.is_genuine(&self.handle_secret) {
+            return Err(Error::BadHandle);
+        }
+        if handle.snapshot == SnapshotId::LIVE { Ok(handle.ino) } else { Err(Error::Stale) }
+    }
+
+    /// Whether a reply may leave.
+    pub fn durability(&self, wanted: Durability) -> Durable {
+        if self.write_back.has_failed(wanted.round) {
+            return Durable::Failed;
+        }
+        if self.committer.durable() >= wanted.seq && self.rounds_done() >= wanted.round {
+            return Durable::Yes;
+        }
+        if self.committer.has_failed() { Durable::Failed } else { Durable::NotYet }
+    }
+
+    /// What became of an earlier request with this key.
+    pub fn recall(&self, key: &RequestKey) -> Recall {
+        match self.replies.get(key) {
+            Some((answer, seq)) => Recall::Answered(answer, Durability { seq, round: 0 }),
+            None => Recall::New,
+        }
+    }
+
+    /// Remembers the answer of a non-idempotent request that failed, so changed nothing; in memory only.
+    pub fn remember_failure(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
+        let record = crate::record::ReplyRecord { time: now, seq: after.seq, answer };
+        self.replies.insert(key.clone(), record, false);
+    }
+
+    /// The verifier in force: of this opening, and of what was lost since.
+    pub fn write_verifier(&self) -> WriteVerifier {
+        let generation = u64::from(self.committer.generation().0);
+        let losses = self.losses.load(Ordering::Acquire);
+        WriteVerifier((self.id.0.rotate_left(17) ^ (generation << 24) ^ losses).to_be_bytes())
+    }
+
+    /// `notify` is called after durability advanced or failed, and when a Busy condition may have eased. It must not
+    /// block.
+    pub fn on_progress(&self, notify: Box<dyn Fn() + Send + Sync>) {
+        self.committer.on_progress(notify);
+    }
+
+    /// How long the reply of a change should be held back, so that the journal does not fill faster than checkpoints
+    /// empty it. Grows smoothly from nothing, when half of the ring is used, to a few tens of milliseconds.
+    pub fn throttle(&self) -> Duration {
+        let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes().max(1));
+        let percent = used * 100 / capacity;
+        let over = percent.saturating_sub(60);
+        Duration::from_micros(over * over * 20)
+    }
+
+    /// Gauges for operators: name and value.
+    pub fn gauges(&self) -> Vec<(&'static str, u64)> {
+        let usage = self.usage.get(UsageKind::Volume, 0);
+        let layers = self.layers();
+        vec![
+            ("usage_bytes", usage.bytes),
+            ("usage_inodes", usage.inodes),
+            ("journal_used_bytes", self.committer.used_bytes()),
+            ("journal_capacity_bytes", self.committer.capacity_bytes()),
+            ("durable_seq", self.committer.durable().0),
+            ("queued_seq", self.committer.last_queued().0),
+            ("memtable_bytes", layers.active.bytes()),
+            ("frozen_memtable_bytes", layers.frozen.as_ref().map_or(0, |frozen| frozen.bytes())),
+            ("unstable_bytes", self.write_back.dirty_bytes()),
+            ("write_back_rounds", self.rounds_done()),
+            ("checkpoints", self.checkpoints.done()),
+            ("inodes_in_memory", self.inodes.len() as u64),
+            ("block_cache_bytes", self.blocks.weight()),
+            ("record_cache_bytes", self.records.weight()),
+            ("replies_remembered", self.replies.len() as u64),
+            ("segments", self.segments.infos().len() as u64),
+            ("segments_spare", self.segments.spares() as u64),
+            ("segments_cleaned", self.cleaner.cleaned()),
+            ("space_reserved_bytes", self.space.reserved()),
+            ("verifier_changes", self.losses.load(Ordering::Relaxed)),
+        ]
+    }
+
+    /// The layers as they are now.
+    pub(crate) fn layers(&self) -> Arc<Layers> {
+        Arc::clone(&self.layers.read())
+    }
+
+    /// The last write-back round that is done.
+    pub(crate) fn rounds_done(&self) -> u64 {
+        self.write_back.done()
+    }
+
+    /// What a reply waits for whose answer depends on everything so far.
+    pub(crate) fn everything_so_far(&self) -> Durability {
+        Durability { seq: self.committer.last_queued(), round: 0 }
+    }
+
+    /// Damage found while reading: an event for the operator, an I/O error for the client.
+    pub(crate) fn report(&self, error: &dyn std::fmt::Display) -> Error {
+        tracing::error!(volume = %self.id, %error, "stored data could not be read");
+        Error::Io
+    }
+
+    /// Decodes a stored record, or reports the damage.
+    pub(crate) fn decode<T>(&self, decoded: Result<T, Malformed>) -> Result<T, Error> {
+        decoded.map_err(|error| self.report(&error))
+    }
+
+    /// Caches a record as read from the index of `layers`, unless the index was replaced meanwhile or a memtable knows
+    /// better; the checkpoint that moves a memtable into the index removes its keys from the cache before it switches.
+    pub(crate) fn remember_record(&self, layers: &Layers, key: &Key, slot: &Slot) {
+        let now = self.layers.read();
+        if now.version == layers.version && now.recent(key).is_none() {
+            self.records.insert(key.clone(), slot.clone());
+        }
+    }
+
+    /// Reads a part of a file's map from the index, from `offset` on.
+    pub(crate) fn read_window(&self, layers: &Layers, ino: Ino, offset: u64) -> Result<MapWindow, Error> {
+        let mut pieces = Vec::new();
+        let (from, to) = (key::map(ino, offset.saturating_add(1)), key::map(ino, u64::MAX));
+        let mut damaged = None;
+        let scanned = layers.index.scan(&from, &to, &mut |key, value| match map_piece(key, value) {
+            Ok(piece) => {
+                pieces.push(piece);
+                if pieces.len() == MAP_WINDOW_PIECES {
+                    std::ops::ControlFlow::Break(())
+                } else {
+                    std::ops::ControlFlow::Continue(())
+                }
+            }
+            Err(error) => {
+                damaged = Some(error);
+                std::ops::ControlFlow::Break(())
+            }
+        });
+        scanned.map_err(|error| self.report(&error))?;
+        if let Some(error) = damaged {
+            return Err(self.report(&error));
+        }
+        let to = match pieces.last() {
+            Some(last) if pieces.len() == MAP_WINDOW_PIECES => last.end,
+            _ => u64::MAX,
+        };
+        Ok(MapWindow { version: layers.version, from: offset, to, pieces: Arc::new(pieces) })
+    }
+
+    /// Reads a group of blocks of an extent, verified, into the cache. `None` if the extent is gone: the map that named
+    /// it is out of date.
+    pub(crate) fn read_block(
+        &self,
+        layers: &Layers,
+        extent: ExtentId,
+        group: u32,
+    ) -> Result<Option<Arc<[u8]>>, Error> {
+        if let Some(bytes) = self.blocks.get(&(extent, group)) {
+            return Ok(Some(bytes));
+        }
+        let key = key::extent(extent);
+        let slot = layers.get(&key).map_err(|error| self.report(&error))?;
+        let Some(value) = slot else { return Ok(None) };
+        let record = self.decode(ExtentRecord::decode(&value))?;
+        let first = group * GROUP_BLOCKS;
+        match self.segments.read(&record, first, first + GROUP_BLOCKS - 1) {
+            Ok(bytes) => {
+                let bytes: Arc<[u8]> = bytes.into();
+                self.blocks.insert((extent, group), Arc::clone(&bytes));
+                Ok(Some(bytes))
+            }
+            // The cleaner may have moved it since `layers` was taken.
+            Err(error) => match self.layers().get(&key) {
+                Ok(Some(now)) if now == value => Err(self.report(&error)),
+                Err(error) => Err(self.report(&error)),
+                Ok(_) => Ok(None),
+            },
+        }
+    }
+
+    /// A new inode number.
+    pub(crate) fn new_ino(&self) -> Ino {
+        Ino(self.next_ino.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A new extent id.
+    pub(crate) fn new_extent(&self) -> ExtentId {
+        ExtentId(self.next_extent.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The next change value of an object: the open-generation above a counter, so that it never repeats, not even after
+    /// a crash took back unstable writes.
+    pub(crate) fn next_change(&self, previous: u64) -> u64 {
+        const COUNTER_BITS: u32 = 40;
+        (previous + 1).max(u64::from(self.committer.generation().0) << COUNTER_BITS)
+    }
+}
+
+/// A piece of a map as the index holds it: never inline.
+fn map_piece(key: &[u8], value: &[u8]) -> Result<MapPiece, Malformed> {
+    let end =
+        key::parse(key).and_then(|(_, _, fields)| key::second_number(fields)).ok_or(Malformed("map key"))?;
+    let record = MapRecord::decode(value)?;
+    match record.source {
+        Source::Extent { id, offset } if record.start < end => {
+            Ok(MapPiece { start: record.start, end, birth: record.birth, extent: id, offset })
+        }
+        _ => Err(Malformed("map piece")),
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(_: IndexError) -> Error {
+        Error::Io
+    }
+}
+
+/// Longest name or path component that an operation takes.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
+    if name.len() > limits::NAME_BYTES {
+        return Err(Error::NameTooLong);
+    }
+    if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
+        return Err(Error::Invalid);
+    }
+    Ok(())
 }

@@ -95,7 +95,8 @@ impl CheckedFile {
         self.file.read_at(0, &mut sector)?;
         let (data, trailer) = sector.split_at(HEADER);
         verify(0, data, trailer)?;
-        let wanted = data.get(offset..offset + out.len()).ok_or_else(|| unsupported(offset as u64, out.len()))?;
+        let wanted =
+            data.get(offset..offset + out.len()).ok_or_else(|| unsupported(offset as u64, out.len()))?;
         out.copy_from_slice(wanted);
         Ok(())
     }
@@ -131,7 +132,9 @@ impl StorageBackend for CheckedFile {
         let first = offset / DATA_BYTES;
         let mut stored = vec![0; out.len() / DATA * STORED];
         self.file.read_at(first * STRIDE, &mut stored)?;
-        for ((number, stored), out) in (first..).zip(stored.chunks_exact(STORED)).zip(out.chunks_exact_mut(DATA)) {
+        for ((number, stored), out) in
+            (first..).zip(stored.chunks_exact(STORED)).zip(out.chunks_exact_mut(DATA))
+        {
             let (data, trailer) = stored.split_at(DATA);
             verify(number, data, trailer)?;
             out.copy_from_slice(data);

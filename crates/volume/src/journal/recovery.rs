@@ -22,7 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHeader};
-use super::{Anchor, Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length};
+use super::{
+    Anchor, Apply, Link, PIECE_BYTES, Ring, Visit, erase_block, largest_stored_bytes, usable_length,
+};
 use crate::ids::{Generation, Seq};
 use crate::media::RandomFile;
 use crate::time::Time;
@@ -112,12 +114,10 @@ impl From<io::Error> for RecoverError {
     }
 }
 
-type Visit<'a> = &'a mut dyn FnMut(&BatchHeader, Seq, &[u8]) -> Result<(), String>;
-
 pub(super) fn recover(
     log: Arc<dyn RandomFile>,
     anchor: &Anchor,
-    apply: &mut dyn FnMut(Seq, Generation, &[u8]) -> Result<(), String>,
+    apply: Apply<'_>,
 ) -> Result<(Ring, Recovered), RecoverError> {
     let found = read(&*log, anchor, &mut |header, seq, entry| apply(seq, header.generation, entry))?;
     let mut reader = Reader::new(&*log, found.length);

@@ -57,7 +57,6 @@ struct State {
     fail_from: Option<u64>,
     /// Longest length that there is room for.
     room: Option<usize>,
-    written_bytes: u64,
 }
 
 /// The file.
@@ -86,11 +85,6 @@ impl MemoryFile {
     /// Writes, length changes and syncs so far.
     pub(crate) fn steps(&self) -> u64 {
         self.0.lock().steps
-    }
-
-    /// Bytes written so far.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        self.0.lock().written_bytes
     }
 
     /// Makes every step from the `step`th on fail; `None` heals.
@@ -173,7 +167,6 @@ impl RandomFile for MemoryFile {
         MemoryFile::step(&mut state)?;
         let offset = usize::try_from(offset).unwrap();
         state.current[offset..offset + bytes.len()].copy_from_slice(bytes);
-        state.written_bytes += bytes.len() as u64;
         state.pending.push(Pending::Write { offset, bytes: bytes.to_vec() });
         Ok(())
     }

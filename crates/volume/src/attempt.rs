@@ -1,0 +1,288 @@
+//! One try of an operation: it works on what is in memory, and where something is missing it stops, having changed
+//! nothing. What is missing is then read without holding any lock, and the operation is tried again.
+//!
+//! So no lock is ever held across I/O, and an event loop can try an operation without fear of blocking.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::entry::Slot;
+use crate::ids::{ExtentId, Ino, Seq};
+use crate::inodes::{Guard, InodeState, Load, MapWindow};
+use crate::key::{self, Key};
+use crate::layers::Layers;
+use crate::record::{InodeRecord, NameRecord};
+use crate::request::{Access, Answer, Durability, Error, Failure, Promised};
+use crate::volume::Volume;
+
+/// Tries that may find that the world changed beneath them before the caller is asked to come back.
+const MOST_TRIES: usize = 1000;
+
+/// Something that must be read from media first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A record of the index.
+    Record(Key),
+    /// Pieces of a file's map in the index, from an offset on.
+    Map(Ino, u64),
+    /// Groups of blocks of extents.
+    Blocks(Vec<(ExtentId, u32)>),
+    /// How many bytes of `[from, to)` of a file are mapped.
+    Coverage(Ino, u64, u64),
+}
+
+/// Why a try stopped.
+#[derive(Debug)]
+pub enum Stop {
+    /// The operation fails.
+    Failed(Failure),
+    /// Something is not in memory.
+    Missing(Missing),
+    /// Something changed meanwhile; try again.
+    Again,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error.into())
+    }
+}
+
+/// What a try can see: the volume, and what was read for it.
+#[derive(Debug)]
+pub struct Attempt<'v> {
+    /// The volume.
+    pub volume: &'v Volume,
+    /// Version of the index that `records` and `windows` come from.
+    version: u64,
+    records: HashMap<Key, Slot>,
+    windows: Vec<(Ino, MapWindow)>,
+    /// Groups of blocks of extents, which never change.
+    pub blocks: HashMap<(ExtentId, u32), Arc<[u8]>>,
+    /// Bytes that a file's map covers, as counted without its lock.
+    pub coverage: Option<Coverage>,
+}
+
+/// How many bytes of a range of a file are mapped, and under which circumstances that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    /// The file.
+    pub ino: Ino,
+    /// The range.
+    pub range: (u64, u64),
+    /// Version of the index.
+    pub version: u64,
+    /// Changes of the file's map.
+    pub map_changes: u64,
+    /// The bytes.
+    pub bytes: u64,
+}
+
+/// Inodes locked together.
+pub struct Held {
+    guards: Vec<Guard>,
+}
+
+impl Held {
+    /// One of them.
+    pub fn get(&mut self, ino: Ino) -> &mut InodeState {
+        self.guards
+            .iter_mut()
+            .find(|guard| guard.ino == ino)
+            .expect("only inodes that were locked are asked for")
+    }
+
+    /// What a reply that shows all of them waits for.
+    pub fn durability(&self) -> Durability {
+        self.guards.iter().fold(Durability::NOW, |sum, guard| sum.and(guard.durability()))
+    }
+
+    /// A failure that may reveal the state of all of them.
+    pub fn fail(&self, error: Error) -> Stop {
+        Stop::Failed(Failure { error, after: self.durability() })
+    }
+}
+
+impl Volume {
+    /// Runs an operation to its end.
+    pub(crate) fn run<T>(
+        &self,
+        access: Access,
+        mut body: impl FnMut(&mut Attempt<'_>) -> Result<Promised<T>, Stop>,
+    ) -> Answer<T> {
+        let mut attempt = Attempt {
+            volume: self,
+            version: self.layers().version,
+            records: HashMap::new(),
+            windows: Vec::new(),
+            blocks: HashMap::new(),
+            coverage: None,
+        };
+        for _ in 0..MOST_TRIES {
+            match body(&mut attempt) {
+                Ok(promised) => return Ok(promised),
+                Err(Stop::Failed(failure)) => return Err(failure),
+                Err(Stop::Again) => {}
+                Err(Stop::Missing(_)) if access == Access::Cached => return Err(Error::WouldBlock.into()),
+                Err(Stop::Missing(missing)) => attempt.load(&missing)?,
+            }
+        }
+        Err(Error::Busy.into())
+    }
+}
+
+impl Attempt<'_> {
+    /// Reads what was missing. No lock is held.
+    fn load(&mut self, missing: &Missing) -> Result<(), Error> {
+        let layers = self.volume.layers();
+        if layers.version != self.version {
+            self.version = layers.version;
+            self.records.clear();
+            self.windows.clear();
+        }
+        match missing {
+            Missing::Record(key) => {
+                let slot: Slot =
+                    layers.index.get(key).map_err(|error| self.volume.report(&error))?.map(Arc::from);
+                self.volume.remember_record(&layers, key, &slot);
+                self.records.insert(key.clone(), slot);
+            }
+            Missing::Map(ino, offset) => {
+                let window = self.volume.read_window(&layers, *ino, *offset)?;
+                self.windows.retain(|(of, kept)| of != ino || kept.from != window.from);
+                self.windows.push((*ino, window));
+            }
+            Missing::Blocks(wanted) => {
+                for (extent, group) in wanted {
+                    if let Some(bytes) = self.volume.read_block(&layers, *extent, *group)? {
+                        self.blocks.insert((*extent, *group), bytes);
+                    }
+                }
+            }
+            Missing::Coverage(ino, from, to) => {
+                self.coverage = self.volume.read_coverage(&layers, *ino, *from, *to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A record, from memory.
+    pub fn record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
+        if let Some(slot) = layers.recent(key) {
+            return Ok(slot);
+        }
+        if layers.version == self.version
+            && let Some(slot) = self.records.get(key)
+        {
+            return Ok(slot.clone());
+        }
+        self.volume.records.get(key).ok_or_else(|| Stop::Missing(Missing::Record(key.clone())))
+    }
+
+    /// Locks an inode, with its record loaded. One that is gone is `Stale`.
+    pub fn lock(&self, ino: Ino) -> Result<Guard, Stop> {
+        let volume = self.volume;
+        let cell = volume.inodes.get(ino, volume.committer.durable(), volume.rounds_done());
+        let mut state = cell.lock_arc();
+        if matches!(state.load, Load::Unknown) {
+            self.fill(&mut state)?;
+        }
+        match state.load {
+            Load::Present(_) => Ok(state),
+            _ => Err(Failure { error: Error::Stale, after: state.durability() }.into()),
+        }
+    }
+
+    /// Loads the record of a locked inode.
+    fn fill(&self, state: &mut InodeState) -> Result<(), Stop> {
+        let layers = self.volume.layers();
+        let key = key::inode(state.ino);
+        // A change that is in a memtable may not be durable, and nobody remembers which entry made it.
+        let seq = if layers.recent(&key).is_some() { self.volume.committer.last_queued() } else { Seq(0) };
+        state.load = match self.record(&layers, &key)? {
+            Some(bytes) => Load::Present(self.volume.decode(InodeRecord::decode(&bytes))?),
+            None => Load::Absent,
+        };
+        state.seq = seq;
+        Ok(())
+    }
+
+    /// Locks several inodes, in order.
+    pub fn lock_all(&self, inos: &[Ino]) -> Result<Held, Stop> {
+        let mut inos = inos.to_vec();
+        inos.sort_unstable();
+        inos.dedup();
+        let guards = inos.into_iter().map(|ino| self.lock(ino)).collect::<Result<_, _>>()?;
+        Ok(Held { guards })
+    }
+
+    /// What a name names; the directory should be locked for a reliable answer.
+    pub fn name(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
+        let layers = self.volume.layers();
+        match self.record(&layers, &key::name(directory, name))? {
+            Some(bytes) => Ok(Some(self.volume.decode(NameRecord::decode(&bytes))?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Locks directories together with what the given names in them name, and `more`.
+    pub fn lock_names<const N: usize>(
+        &self,
+        names: [(Ino, &[u8]); N],
+        more: &[Ino],
+    ) -> Result<(Held, [Option<NameRecord>; N]), Stop> {
+        let found = self.names(names)?;
+        let mut inos: Vec<Ino> = names.iter().map(|(directory, _)| *directory).collect();
+        inos.extend(found.iter().flatten().map(|record| record.ino));
+        inos.extend(more);
+        let held = match self.lock_all(&inos) {
+            Ok(held) => held,
+            // The object of a name may be removed before it is locked; a directory that is gone stays so.
+            Err(Stop::Failed(Failure { error: Error::Stale, after })) => {
+                return Err(if self.names(names)? == found {
+                    Failure { error: Error::Stale, after }.into()
+                } else {
+                    Stop::Again
+                });
+            }
+            Err(stop) => return Err(stop),
+        };
+        if self.names(names)? != found {
+            return Err(Stop::Again);
+        }
+        Ok((held, found))
+    }
+
+    fn names<const N: usize>(&self, names: [(Ino, &[u8]); N]) -> Result<[Option<NameRecord>; N], Stop> {
+        let mut found = [None; N];
+        for (slot, (directory, name)) in found.iter_mut().zip(names) {
+            *slot = self.name(directory, name)?;
+        }
+        Ok(found)
+    }
+
+    /// The part of a locked file's map in the index that covers `offset`.
+    pub fn window(&self, layers: &Layers, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
+        let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
+        if let Some(window) = &state.window
+            && covers(window)
+            && layers.is_map_current(state.ino, window.version)
+        {
+            return Ok(window.clone());
+        }
+        let loaded = self.windows.iter().find(|(ino, window)| *ino == state.ino && covers(window));
+        match loaded {
+            Some((_, window)) if layers.is_map_current(state.ino, window.version) => {
+                state.window = Some(window.clone());
+                Ok(window.clone())
+            }
+            _ => Err(Stop::Missing(Missing::Map(state.ino, offset))),
+        }
+    }
+}

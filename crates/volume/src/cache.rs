@@ -1,0 +1,57 @@
+//! What is cached of the index and of segments: bounded in bytes, and verified on its way in.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::entry::Slot;
+use crate::ids::ExtentId;
+use crate::key::Key;
+use crate::record::BLOCK;
+
+/// Checksummed blocks that are read and cached together: the unit of the block cache is 16 KiB.
+pub const GROUP_BLOCKS: u32 = 4;
+
+/// Bytes of a cached group of blocks.
+pub const GROUP_BYTES: usize = BLOCK * GROUP_BLOCKS as usize;
+
+/// What an entry costs beyond key and value, bytes.
+const ENTRY_OVERHEAD_BYTES: u64 = 96;
+
+/// Weighs cached records.
+#[derive(Clone, Debug)]
+pub struct RecordWeight;
+
+impl Weighter<Key, Slot> for RecordWeight {
+    fn weight(&self, key: &Key, slot: &Slot) -> u64 {
+        (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+/// Weighs cached blocks.
+#[derive(Clone, Debug)]
+pub struct BlockWeight;
+
+impl Weighter<(ExtentId, u32), Arc<[u8]>> for BlockWeight {
+    fn weight(&self, _: &(ExtentId, u32), bytes: &Arc<[u8]>) -> u64 {
+        bytes.len() as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+/// Records as the index holds them; consulted only for keys that no memtable knows.
+pub type RecordCache = Cache<Key, Slot, RecordWeight>;
+
+/// Groups of blocks of extents, by extent and number of the group. Extents never change, so neither do these.
+pub type BlockCache = Cache<(ExtentId, u32), Arc<[u8]>, BlockWeight>;
+
+/// A record cache of so many bytes.
+pub fn records(bytes: u64) -> RecordCache {
+    Cache::with_weighter(usize::try_from(bytes / 256).unwrap_or(usize::MAX).max(64), bytes, RecordWeight)
+}
+
+/// A block cache of so many bytes.
+pub fn blocks(bytes: u64) -> BlockCache {
+    let items = usize::try_from(bytes).unwrap_or(usize::MAX) / GROUP_BYTES;
+    Cache::with_weighter(items.max(16), bytes, BlockWeight)
+}

@@ -1,0 +1,174 @@
+//! A transaction in the making: records, usage and the remembered request become one journal entry and one change of the
+//! active memtable.
+
+use std::sync::Arc;
+
+use parking_lot::RwLockReadGuard;
+
+use crate::entry::{Entry, Remembered};
+use crate::file_map::memtable_pieces;
+use crate::ids::{Ino, Seq};
+use crate::key::{self, Key};
+use crate::layers::Layers;
+use crate::record::{InodeRecord, MapRecord, ReplyRecord, Source};
+use crate::request::{Error, Request};
+use crate::usage;
+use crate::volume::Volume;
+
+/// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no look at
+/// [`Volume::layers`] but through it.
+pub struct Change<'v> {
+    volume: &'v Volume,
+    layers: RwLockReadGuard<'v, Arc<Layers>>,
+    entry: Entry,
+    inline_bytes: u64,
+}
+
+/// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
+/// it, as checkpoints and write-back must not wait for each other.
+const BUSY_PERCENT: u64 = 70;
+
+impl Volume {
+    /// Begins a caller's transaction.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the volume refuses changes, `Busy` if the journal is so full that only a checkpoint may go on.
+    pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
+        let used = self.committer.used_bytes() + self.committer.queued_bytes();
+        if used * 100 > self.committer.capacity_bytes() * BUSY_PERCENT {
+            self.checkpoints.kick();
+            return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
+        }
+        self.begin_background()
+    }
+
+    /// Begins a transaction of background work.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the volume refuses changes.
+    pub(crate) fn begin_background(&self) -> Result<Change<'_>, Error> {
+        if self.refuses_changes().is_some() {
+            return Err(Error::ReadOnly);
+        }
+        Ok(Change { volume: self, layers: self.layers.read(), entry: Entry::default(), inline_bytes: 0 })
+    }
+}
+
+impl Change<'_> {
+    /// The layers, which stay as they are until the transaction is done.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// Puts a record.
+    pub fn put(&mut self, key: Key, value: Vec<u8>) {
+        self.entry.records.push((key, Some(value.into())));
+    }
+
+    /// Deletes a record.
+    pub fn delete(&mut self, key: Key) {
+        self.entry.records.push((key, None));
+    }
+
+    /// Puts an inode's record.
+    pub fn put_inode(&mut self, ino: Ino, record: &InodeRecord) {
+        self.put(key::inode(ino), record.encode());
+    }
+
+    /// Counts bytes and inodes to those whose they are.
+    pub fn add_usage(&mut self, inode: &InodeRecord, bytes: i64, inodes: i64) {
+        if bytes != 0 || inodes != 0 {
+            self.entry.usage.extend(usage::deltas(inode, bytes, inodes));
+        }
+    }
+
+    /// Notes segment space that was reserved for inline data in this entry; the checkpoint that moves it gives it back.
+    pub fn add_inline(&mut self, reserved: u64) {
+        self.inline_bytes += reserved;
+    }
+
+    /// Maps pieces of a file: `(end, piece)` in file order, not overlapping. Pieces of the active memtable that they cover
+    /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
+    /// come.
+    pub fn map(&mut self, ino: Ino, pieces: &[(u64, MapRecord)]) {
+        let (Some((_, first)), Some((last_end, _))) = (pieces.first(), pieces.last()) else { return };
+        let mut older: Vec<(u64, MapRecord)> = Vec::new();
+        memtable_pieces(&self.layers.active, ino, (first.start, *last_end), &mut |end, old| {
+            older.push((end, old))
+        });
+        for (old_end, old) in older {
+            self.cut_back(ino, (old_end, &old), pieces);
+        }
+        for (end, piece) in pieces {
+            self.put(key::map(ino, *end), piece.encode());
+        }
+    }
+
+    /// Replaces an older piece by what newer ones leave of it.
+    fn cut_back(&mut self, ino: Ino, (old_end, old): (u64, &MapRecord), newer: &[(u64, MapRecord)]) {
+        self.delete(key::map(ino, old_end));
+        let mut cursor = old.start;
+        let first = newer.partition_point(|(end, _)| *end <= old.start);
+        for (end, piece) in newer[first..].iter().take_while(|(_, piece)| piece.start < old_end) {
+            if cursor < piece.start {
+                self.put(key::map(ino, piece.start), cut_piece(old, cursor, piece.start).encode());
+            }
+            cursor = *end;
+        }
+        if cursor < old_end {
+            self.put(key::map(ino, old_end), cut_piece(old, cursor, old_end).encode());
+        }
+    }
+
+    /// Journals it and makes it visible. The caller holds the locks of all that it changes.
+    pub fn commit(self) -> Seq {
+        let seq = self.volume.committer.push(self.entry.encode());
+        let active = &self.layers.active;
+        if self.inline_bytes > 0 {
+            active.add_inline(self.inline_bytes);
+        }
+        self.volume.usage.apply(&self.entry.usage);
+        if let Some(remembered) = self.entry.remembered {
+            let record = ReplyRecord { time: remembered.time, seq, answer: remembered.answer };
+            self.volume.replies.insert(remembered.key, record, true);
+        }
+        active.apply(self.entry.records);
+        let full = active.bytes() >= self.volume.limits.memtable_bytes;
+        drop(self.layers);
+        if full {
+            self.volume.checkpoints.kick();
+        }
+        seq
+    }
+
+    /// Like [`Change::commit`], with the request's answer remembered.
+    pub fn commit_answered<T>(
+        mut self,
+        request: &Request<'_>,
+        result: &T,
+        encode: &mut dyn FnMut(&T) -> Arc<[u8]>,
+    ) -> Seq {
+        if let Some(key) = request.key {
+            let answer = encode(result);
+            self.entry.remembered = Some(Remembered { key: key.clone(), time: request.now, answer });
+        }
+        self.commit()
+    }
+}
+
+/// `[start, end)` of a piece that begins at `piece.start`.
+pub fn cut_piece(piece: &MapRecord, start: u64, end: u64) -> MapRecord {
+    let skip = start - piece.start;
+    let source = match &piece.source {
+        Source::Inline(bytes) => {
+            let from = usize::try_from(skip).expect("inline data is far below 4 GiB");
+            let length = usize::try_from(end - start).expect("inline data is far below 4 GiB");
+            Source::Inline(bytes[from..from + length].into())
+        }
+        Source::Extent { id, offset } => Source::Extent {
+            id: *id,
+            offset: offset + u32::try_from(skip).expect("an extent is far below 4 GiB"),
+        },
+    };
+    MapRecord { epoch: piece.epoch, start, birth: piece.birth, source }
+}

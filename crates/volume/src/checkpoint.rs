@@ -1,0 +1,279 @@
+//! Checkpoints: a frozen memtable becomes part of the index, and the journal gets its space back.
+//!
+//! ```text
+//!   freeze ──▶ entries durable ──▶ inline data to segments, synced ──▶ index transaction ──▶ switch ──▶ trim
+//! ```
+//!
+//! Operations go on meanwhile on a new memtable. Nothing before the index's commit changes what a crash would find: until
+//! then the journal says it all, after it the index does. The commit holds the journal position that it covers. All
+//! that touches the index's content happens here: pieces of maps that newer ones replaced, the maps of removed and cut
+//! files (in bounded portions), reference counts, live bytes of segments.
+
+mod destage;
+mod merge;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::entry::Slot;
+use crate::ids::{Ino, Layer, SegmentId, Seq};
+use crate::index::IndexError;
+use crate::inodes::Load;
+use crate::key::Key;
+use crate::layers::Layers;
+use crate::memtable::Memtable;
+use crate::record::UsageRecord;
+use crate::replies::ReplyChanges;
+use crate::segments::Stream;
+use crate::time::Time;
+use crate::volume::{Progress, Volume};
+
+/// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
+const AGE: Duration = Duration::from_secs(60);
+
+/// After a failed checkpoint the next one waits this long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// State of checkpoints.
+#[derive(Default)]
+pub struct Checkpoints {
+    state: Mutex<State>,
+    due: Condvar,
+    done: AtomicU64,
+    pub(crate) stream: Mutex<Stream>,
+}
+
+#[derive(Default)]
+struct State {
+    kicked: bool,
+    last: Option<Time>,
+    last_failure: Option<Time>,
+    /// Removed or cut files wait for more of their maps to be freed.
+    more_to_reap: bool,
+    /// What was frozen and is not in the index yet.
+    frozen: Option<Arc<Frozen>>,
+}
+
+/// A frozen memtable, with what else belongs to the same moment.
+pub struct Frozen {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    /// The last entry in it.
+    pub seq: Seq,
+    /// Usage counters that changed.
+    pub usage: Vec<(Key, Option<UsageRecord>)>,
+    /// Remembered answers.
+    pub replies: ReplyChanges,
+}
+
+/// Why a checkpoint was not made. The frozen memtable stays and is tried again.
+#[derive(Debug)]
+pub enum Undone {
+    /// The index failed.
+    Index(IndexError),
+    /// Segments failed.
+    Segments(std::io::Error),
+    /// The journal failed; the volume refuses changes anyway.
+    Journal,
+}
+
+impl std::fmt::Display for Undone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Undone::Index(error) => write!(f, "the index could not be changed: {error}"),
+            Undone::Segments(error) => write!(f, "file data could not be written to a segment: {error}"),
+            Undone::Journal => f.write_str("the journal failed"),
+        }
+    }
+}
+
+impl From<IndexError> for Undone {
+    fn from(error: IndexError) -> Undone {
+        Undone::Index(error)
+    }
+}
+
+/// What a checkpoint changed, besides the index.
+#[derive(Default)]
+pub struct Outcome {
+    /// Files whose map in the index changed.
+    pub maps: std::collections::HashSet<Ino>,
+    /// Files whose cuts, up to that truncation count, are cleared out of the index.
+    pub cleared: Vec<(Ino, u32)>,
+    /// Segments that hold nothing any more.
+    pub dead: Vec<SegmentId>,
+    /// Whether maps of removed or cut files are left over.
+    pub more_to_reap: bool,
+}
+
+impl Checkpoints {
+    /// Asks for a checkpoint.
+    pub fn kick(&self) {
+        self.state.lock().kicked = true;
+        self.due.notify_all();
+    }
+
+    /// Whether one is wanted or half done.
+    pub fn is_pending(&self) -> bool {
+        let state = self.state.lock();
+        state.kicked || state.more_to_reap || state.frozen.is_some()
+    }
+
+    /// How many were made since the volume was opened.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+impl Volume {
+    /// Makes a checkpoint if one is due, or if `force`.
+    pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress {
+        self.maintain_space();
+        if self.refuses_changes().is_some() || !self.is_checkpoint_due(now, force) {
+            return Progress::Idle;
+        }
+        match self.checkpoint(now) {
+            Ok(()) => Progress::Worked,
+            Err(undone) => {
+                tracing::error!(%undone, "a checkpoint could not be made; it will be tried again");
+                self.checkpoints.state.lock().last_failure = Some(now);
+                if matches!(undone, Undone::Index(_))
+                    && let Err(error) = self.index.lock().reopen()
+                {
+                    tracing::error!(%error, "the index could not be opened again");
+                }
+                Progress::Idle
+            }
+        }
+    }
+
+    /// Blocks until a checkpoint is asked for, or the time is over.
+    pub fn wait_checkpoint(&self, most: Duration) {
+        let mut state = self.checkpoints.state.lock();
+        if !state.kicked {
+            self.checkpoints.due.wait_for(&mut state, most);
+        }
+    }
+
+    fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
+        let empty = self.layers().active.is_empty();
+        let ring_filling = self.committer.used_bytes() * 2 > self.committer.capacity_bytes();
+        let mut state = self.checkpoints.state.lock();
+        if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
+            return false;
+        }
+        let last = *state.last.get_or_insert(now);
+        let kicked = std::mem::take(&mut state.kicked) || self.space.is_short();
+        if state.frozen.is_some() || state.more_to_reap || ring_filling {
+            return true;
+        }
+        !empty && (force || kicked || now.since(last) >= AGE)
+    }
+
+    fn checkpoint(&self, now: Time) -> Result<(), Undone> {
+        let frozen = self.freeze(now);
+        if !self.committer.wait_durable(frozen.seq, true) {
+            return Err(Undone::Journal);
+        }
+        let anchor = self.committer.anchor_at(frozen.seq).ok_or(Undone::Journal)?;
+        let mut records = frozen.memtable.sorted();
+        let destaged = self.destage(&mut records).map_err(Undone::Segments)?;
+        let index = self.index.lock();
+        let outcome = self.merge(&index, &frozen, &records, &destaged, anchor);
+        let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;
+        let snapshot = Arc::new(index.snapshot()?);
+        drop(index);
+        destaged.settle(&self.segments, frozen.memtable.layer);
+        self.switch(&records, snapshot, &outcome);
+        self.committer.trim(&anchor);
+        self.space.release(frozen.memtable.inline_bytes());
+        self.delete_segments(&outcome.dead);
+        self.checkpoints.done.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.checkpoints.state.lock();
+        state.frozen = None;
+        state.last = Some(now);
+        state.last_failure = None;
+        state.more_to_reap = outcome.more_to_reap;
+        drop(state);
+        self.committer.wake_waiters();
+        Ok(())
+    }
+
+    /// Sets the active memtable aside, unless one still is.
+    fn freeze(&self, now: Time) -> Arc<Frozen> {
+        let mut state = self.checkpoints.state.lock();
+        if let Some(frozen) = &state.frozen {
+            return Arc::clone(frozen);
+        }
+        let mut layers = self.layers.write();
+        let old = Arc::clone(&layers.active);
+        let frozen = Arc::new(Frozen {
+            memtable: Arc::clone(&old),
+            seq: self.committer.fence(),
+            usage: self.usage.take_changed(),
+            replies: self.replies.take_changes(now),
+        });
+        *layers = Arc::new(Layers {
+            active: Arc::new(Memtable::new(Layer(old.layer.0 + 1))),
+            frozen: Some(old),
+            ..Layers::clone(&layers)
+        });
+        state.frozen = Some(Arc::clone(&frozen));
+        frozen
+    }
+
+    /// Lets lookups go to the index for what was frozen, in one step.
+    fn switch(&self, records: &[(Key, Slot)], index: Arc<crate::index::Snapshot>, outcome: &Outcome) {
+        for (key, _) in records {
+            self.records.remove(key);
+        }
+        {
+            let mut layers = self.layers.write();
+            *layers = Arc::new(layers.switched(index, outcome.maps.clone()));
+        }
+        for (ino, count) in &outcome.cleared {
+            let Some(cell) = self.inodes.peek(*ino) else { continue };
+            let mut state = cell.lock();
+            if let Load::Present(record) = &mut state.load {
+                record.cuts.retain(|cut| cut.count > *count);
+            }
+        }
+    }
+
+    fn delete_segments(&self, dead: &[SegmentId]) {
+        for id in dead {
+            self.cleaner.forget(*id);
+            if let Err(error) = self.segments.delete(*id) {
+                tracing::warn!(segment = id.0, %error, "a dead segment could not be deleted; the next open will");
+            }
+        }
+    }
+
+    /// Keeps enough empty segments allocated for what was accepted and for what may come, and room for a checkpoint; and
+    /// tells the ledger.
+    pub(crate) fn maintain_space(&self) {
+        /// Segments kept ready beyond what is reserved: one for the cleaner, the rest for new data.
+        const EXTRA: u64 = 3;
+        let usable = self.segments.usable_bytes();
+        let wanted = self.space.reserved().div_ceil(usable) + EXTRA;
+        // Without room for a checkpoint nothing new is accepted, so that removing always works (design rule 13).
+        let can_checkpoint = self.media.index().reserve(self.limits.memtable_bytes * 2);
+        if let Err(error) = &can_checkpoint {
+            tracing::debug!(%error, "no room for a whole checkpoint");
+        }
+        while can_checkpoint.is_ok() && (self.segments.spares() as u64) < wanted {
+            if let Err(error) = self.segments.add_spare() {
+                tracing::debug!(%error, "no room for one more segment");
+                break;
+            }
+        }
+        let spares = if can_checkpoint.is_ok() { self.segments.spares() as u64 } else { 0 };
+        match self.media.space() {
+            Ok(device) => self.space.refresh(spares.saturating_sub(1) * usable, device),
+            Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
+        }
+    }
+}

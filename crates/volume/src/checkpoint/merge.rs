@@ -1,0 +1,364 @@
+//! The index transaction of a checkpoint.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
+
+use super::destage::Destaged;
+use super::{Frozen, Outcome, Undone};
+use crate::change::cut_piece;
+use crate::entry::Slot;
+use crate::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
+use crate::index::{Index, IndexError, Update};
+use crate::journal::Anchor;
+use crate::key::{self, FIRST, Key, Table};
+use crate::limits::REAP_PIECES;
+use crate::record::{ExtentRecord, InodeRecord, MapRecord, MetaRecord, SegmentRecord, Source};
+use crate::volume::Volume;
+
+/// Pieces of a map that are read at once.
+const PAGE: usize = 1024;
+
+impl Volume {
+    /// Applies what was frozen to the index in one transaction.
+    pub(super) fn merge(
+        &self,
+        index: &Index,
+        frozen: &Frozen,
+        records: &[(Key, Slot)],
+        destaged: &Destaged,
+        anchor: Anchor,
+    ) -> Result<Outcome, Undone> {
+        let mut merge = Merge {
+            update: index.begin()?,
+            references: HashMap::new(),
+            outcome: Outcome::default(),
+            budget: REAP_PIECES,
+        };
+        merge.apply_records(records)?;
+        merge.apply_maps(destaged)?;
+        merge.clear_cuts(records)?;
+        merge.reap()?;
+        let live = merge.apply_extents(records, destaged)?;
+        self.apply_segments(&mut merge, &live, frozen.memtable.layer, destaged)?;
+        for (key, usage) in &frozen.usage {
+            match usage {
+                Some(usage) => merge.update.put(key, &usage.encode())?,
+                None => merge.update.delete(key)?,
+            }
+        }
+        for key in &frozen.replies.delete {
+            merge.update.delete(&key::reply(&key.0))?;
+        }
+        for (key, record) in &frozen.replies.put {
+            merge.update.put(&key::reply(&key.0), &record.encode())?;
+        }
+        merge.update.put(&key::meta(), &self.meta(anchor, self.committer.generation()).encode())?;
+        let Merge { update, outcome, .. } = merge;
+        update.commit()?;
+        for (id, live) in live {
+            self.segments.update(id, |info| info.live = info.live.wrapping_add_signed(live));
+        }
+        Ok(outcome)
+    }
+
+    /// The record about the family, as of now. Counters may be ahead of what the checkpoint holds; that skips numbers,
+    /// which is harmless.
+    pub(crate) fn meta(&self, anchor: Anchor, generation: Generation) -> MetaRecord {
+        use std::sync::atomic::Ordering::Relaxed;
+        MetaRecord {
+            format: MetaRecord::FORMAT,
+            volume: self.id,
+            handle_secret: self.handle_secret,
+            epoch: crate::ids::Epoch(0),
+            generation,
+            next_ino: Ino(self.next_ino.load(Relaxed)),
+            next_extent: ExtentId(self.next_extent.load(Relaxed)),
+            next_segment: self.segments.next(),
+            time_ceiling: self.committer.time_ceiling(),
+            anchor,
+        }
+    }
+
+    /// Writes the live bytes of segments, and deletes the rows of those that nothing can refer to any more.
+    fn apply_segments(
+        &self,
+        merge: &mut Merge<'_>,
+        live: &BTreeMap<SegmentId, i64>,
+        layer: Layer,
+        destaged: &Destaged,
+    ) -> Result<(), Undone> {
+        let destaged_to: BTreeSet<SegmentId> =
+            destaged.extents.values().map(|record| record.segment).collect();
+        for (id, info) in self.segments.infos() {
+            let delta = live.get(&id).copied().unwrap_or(0);
+            let now = info.live.wrapping_add_signed(delta);
+            let settled = info.sealed && info.pending == 0 && info.newest_layer <= layer;
+            if now == 0 && settled && !destaged_to.contains(&id) {
+                merge.update.delete(&key::segment(id))?;
+                merge.outcome.dead.push(id);
+            } else if delta != 0 || info.newest_layer == layer || destaged_to.contains(&id) {
+                merge
+                    .update
+                    .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A transaction in progress.
+struct Merge<'i> {
+    update: Update<'i>,
+    /// Changes of extents' reference counts.
+    references: HashMap<ExtentId, i64>,
+    outcome: Outcome,
+    /// Pieces of removed and cut files that may still be freed.
+    budget: usize,
+}
+
+impl Merge<'_> {
+    /// Puts and deletes what needs no second thought.
+    fn apply_records(&mut self, records: &[(Key, Slot)]) -> Result<(), IndexError> {
+        for (key, slot) in records {
+            let plain = matches!(
+                key::parse(key),
+                Some((_, Table::Inode | Table::Name | Table::Cookie | Table::Symlink | Table::Reap, _))
+            );
+            match slot {
+                _ if !plain => {}
+                Some(value) => self.update.put(key, value)?,
+                None => self.update.delete(key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays newer pieces over older ones.
+    fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), Undone> {
+        for (ino, pieces) in &destaged.maps {
+            self.outcome.maps.insert(*ino);
+            for (end, piece) in pieces {
+                self.punch(*ino, piece.start, *end)?;
+                self.put_piece(*ino, *end, piece)?;
+            }
+        }
+        self.outcome.maps.extend(&destaged.removed);
+        Ok(())
+    }
+
+    /// Takes `[start, end)` out of a file's map.
+    fn punch(&mut self, ino: Ino, start: u64, end: u64) -> Result<(), Undone> {
+        let mut from = start;
+        loop {
+            let page = self.page(ino, from)?;
+            for (old_end, old) in &page {
+                if old.start >= end {
+                    return Ok(());
+                }
+                self.drop_piece(ino, *old_end, old)?;
+                if old.start < start {
+                    self.put_piece(ino, start, &cut_piece(old, old.start, start))?;
+                }
+                if *old_end > end {
+                    self.put_piece(ino, *old_end, &cut_piece(old, end, *old_end))?;
+                    return Ok(());
+                }
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE => from = *last,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn put_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
+        if let Source::Extent { id, .. } = piece.source {
+            *self.references.entry(id).or_default() += 1;
+        }
+        self.update.put(&key::map(ino, end), &piece.encode())
+    }
+
+    fn drop_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
+        if let Source::Extent { id, .. } = piece.source {
+            *self.references.entry(id).or_default() -= 1;
+        }
+        self.update.delete(&key::map(ino, end))
+    }
+
+    /// Pieces of a file's map that end behind `from`: a page of them.
+    fn page(&self, ino: Ino, from: u64) -> Result<Vec<(u64, MapRecord)>, Undone> {
+        let mut page = Vec::new();
+        let mut damaged = None;
+        self.update.scan(
+            &key::map(ino, from.saturating_add(1)),
+            &key::map(ino, u64::MAX),
+            &mut |key, value| {
+                let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+                match (end, MapRecord::decode(value)) {
+                    (Some(end), Ok(piece)) => page.push((end, piece)),
+                    _ => damaged = Some(key.to_vec()),
+                }
+                if page.len() == PAGE || damaged.is_some() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )?;
+        match damaged {
+            Some(key) => {
+                Err(IndexError::Corrupt(format!("the map record at {key:02x?} does not decode")).into())
+            }
+            None => Ok(page),
+        }
+    }
+
+    /// Frees what truncations hid; a record whose cuts are all done with loses them.
+    fn clear_cuts(&mut self, records: &[(Key, Slot)]) -> Result<(), Undone> {
+        for (key, slot) in records {
+            let (Some((_, Table::Inode, fields)), Some(value)) = (key::parse(key), slot) else { continue };
+            let ino = Ino(key::number(fields).unwrap_or_default());
+            let record = decode_inode(value)?;
+            if !record.cuts.is_empty() {
+                self.clear_cuts_of(ino, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear_cuts_of(&mut self, ino: Ino, mut record: InodeRecord) -> Result<(), Undone> {
+        self.outcome.maps.insert(ino);
+        let mut from = record.cuts.iter().map(|cut| cut.from).min().unwrap_or(u64::MAX);
+        loop {
+            let page = self.page(ino, from)?;
+            for (end, piece) in &page {
+                let visible = record.visible_end(piece.birth);
+                if visible >= *end {
+                    continue;
+                }
+                self.drop_piece(ino, *end, piece)?;
+                if visible > piece.start {
+                    self.put_piece(ino, visible, &cut_piece(piece, piece.start, visible))?;
+                }
+                self.budget = self.budget.saturating_sub(1);
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE && self.budget > 0 => from = *last,
+                Some(_) if page.len() == PAGE => {
+                    self.outcome.more_to_reap = true;
+                    self.update.put(&key::reap(ino), &[])?;
+                    return Ok(());
+                }
+                _ => break,
+            }
+        }
+        self.outcome.cleared.push((ino, record.truncations));
+        record.cuts.clear();
+        self.update.put(&key::inode(ino), &record.encode())?;
+        Ok(())
+    }
+
+    /// Frees the maps of removed files, and goes on with cuts that were too much for an earlier checkpoint.
+    fn reap(&mut self) -> Result<(), Undone> {
+        for ino in self.waiting_to_be_reaped()? {
+            if self.budget == 0 {
+                self.outcome.more_to_reap = true;
+                return Ok(());
+            }
+            self.outcome.maps.insert(ino);
+            if let Some(value) = self.update.get(&key::inode(ino))? {
+                let record = decode_inode(&value)?;
+                self.update.delete(&key::reap(ino))?;
+                self.clear_cuts_of(ino, record)?;
+            } else {
+                self.reap_removed(ino)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reap_removed(&mut self, ino: Ino) -> Result<(), Undone> {
+        loop {
+            let page = self.page(ino, 0)?;
+            for (end, piece) in &page {
+                self.drop_piece(ino, *end, piece)?;
+            }
+            self.budget = self.budget.saturating_sub(page.len());
+            if page.len() < PAGE {
+                self.update.delete(&key::reap(ino))?;
+                return Ok(());
+            }
+            if self.budget == 0 {
+                self.outcome.more_to_reap = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Files in the table of those to be reaped; as many as the budget could serve.
+    fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, Undone> {
+        let mut waiting = Vec::new();
+        let (from, to) = key::table_range(FIRST, Table::Reap);
+        self.update.scan(&from, &to, &mut |key, _| {
+            waiting.extend(key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map(Ino));
+            if waiting.len() >= REAP_PIECES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(waiting)
+    }
+
+    /// Brings the extent table up to date: new and moved rows, and reference counts. Returns by how much each segment's
+    /// live bytes changed.
+    fn apply_extents(
+        &mut self,
+        records: &[(Key, Slot)],
+        destaged: &Destaged,
+    ) -> Result<BTreeMap<SegmentId, i64>, Undone> {
+        let mut newest: BTreeMap<ExtentId, ExtentRecord> = destaged.extents.clone();
+        for (key, slot) in records {
+            if let (Some((_, Table::Extent, fields)), Some(value)) = (key::parse(key), slot) {
+                let id = ExtentId(key::number(fields).unwrap_or_default());
+                newest.insert(id, decode_extent(value)?);
+            }
+        }
+        let touched: BTreeSet<ExtentId> = newest.keys().chain(self.references.keys()).copied().collect();
+        let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
+        for id in touched {
+            let old = self.update.get(&key::extent(id))?.map(|value| decode_extent(&value)).transpose()?;
+            let before = old.as_ref().map_or(0, |old| i64::from(old.references));
+            let references = before + self.references.get(&id).copied().unwrap_or(0);
+            if let Some(old) = &old {
+                *live.entry(old.segment).or_default() -= i64::from(old.stored);
+            }
+            match newest.remove(&id).or_else(|| old.clone()) {
+                Some(mut row) if references > 0 => {
+                    row.references =
+                        u32::try_from(references).map_err(|_| corrupt(id, "too many references"))?;
+                    *live.entry(row.segment).or_default() += i64::from(row.stored);
+                    self.update.put(&key::extent(id), &row.encode())?;
+                }
+                _ if references < 0 => {
+                    return Err(corrupt(id, "more references dropped than there were").into());
+                }
+                None if references > 0 => {
+                    return Err(corrupt(id, "named by a map, but not in the extent table").into());
+                }
+                _ if old.is_some() => self.update.delete(&key::extent(id))?,
+                _ => {}
+            }
+        }
+        live.retain(|_, delta| *delta != 0);
+        Ok(live)
+    }
+}
+
+fn corrupt(id: ExtentId, what: &str) -> IndexError {
+    IndexError::Corrupt(format!("extent {id}: {what}"))
+}
+
+fn decode_inode(value: &[u8]) -> Result<InodeRecord, IndexError> {
+    InodeRecord::decode(value).map_err(|error| IndexError::Corrupt(error.to_string()))
+}
+
+fn decode_extent(value: &[u8]) -> Result<ExtentRecord, IndexError> {
+    ExtentRecord::decode(value).map_err(|error| IndexError::Corrupt(error.to_string()))
+}

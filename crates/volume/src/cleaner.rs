@@ -1,0 +1,179 @@
+//! The cleaner: moves what is alive out of segments that are mostly dead, so that they can be deleted.
+//!
+//! Moving changes one row of the extent table (design rule 1). Only the cleaner changes places, and only checkpoints
+//! change reference counts, in the index: a checkpoint that applies a moved row takes the count from the index, and drops
+//! the row if the extent was freed meanwhile. So the move needs no lock.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::ids::{ExtentId, SegmentId};
+use crate::key;
+use crate::record::{ExtentHeader, ExtentRecord};
+use crate::segments::{Stream, find_extents};
+use crate::time::Time;
+use crate::volume::{Progress, Volume};
+
+/// Bytes of a segment that one step looks at.
+const STEP_BYTES: u64 = 4 << 20;
+
+/// A segment is cleaned when less than this share of it is alive, in percent.
+const LIVE_PERCENT: u64 = 50;
+
+/// The same when space is short.
+const LIVE_PERCENT_SHORT: u64 = 90;
+
+/// State of the cleaner.
+#[derive(Default)]
+pub struct Cleaner {
+    state: Mutex<State>,
+    cleaned: AtomicU64,
+    stream: Mutex<Stream>,
+}
+
+#[derive(Default)]
+struct State {
+    current: Option<(SegmentId, u64)>,
+    /// Segments that were gone through, and wait for a checkpoint to see them dead.
+    finished: HashSet<SegmentId>,
+}
+
+impl Cleaner {
+    /// Segments gone through since the volume was opened.
+    pub fn cleaned(&self) -> u64 {
+        self.cleaned.load(Ordering::Relaxed)
+    }
+
+    /// A segment is deleted.
+    pub fn forget(&self, id: SegmentId) {
+        self.state.lock().finished.remove(&id);
+    }
+}
+
+impl Volume {
+    /// One bounded piece of cleaning. `drive_commit` makes it run the commits that it waits for.
+    pub fn step_clean(&self, _now: Time, drive_commit: bool) -> Progress {
+        if self.refuses_changes().is_some() {
+            return Progress::Idle;
+        }
+        let current = self.cleaner.state.lock().current;
+        let Some((id, offset)) = current.or_else(|| self.segment_to_clean()) else {
+            if self.space.is_short() && !self.checkpoints.is_pending() {
+                self.space.exhausted();
+            }
+            return Progress::Idle;
+        };
+        match self.clean(id, offset, drive_commit) {
+            Ok(next) => self.note_cleaned(id, next),
+            Err(error) => {
+                tracing::error!(segment = id.0, %error, "a segment could not be cleaned");
+                self.note_cleaned(id, None);
+            }
+        }
+        Progress::Worked
+    }
+
+    fn note_cleaned(&self, id: SegmentId, next: Option<u64>) {
+        let mut state = self.cleaner.state.lock();
+        state.current = next.map(|offset| (id, offset));
+        if next.is_none() {
+            state.finished.insert(id);
+            drop(state);
+            self.cleaner.cleaned.fetch_add(1, Ordering::Relaxed);
+            self.checkpoints.kick();
+        }
+    }
+
+    /// The segment that gives most for least, if one is worth it. All rows that name its extents are in the index.
+    fn segment_to_clean(&self) -> Option<(SegmentId, u64)> {
+        let layers = self.layers();
+        let oldest_in_memory = layers.frozen.as_ref().map_or(layers.active.layer, |frozen| frozen.layer);
+        let percent = if self.space.is_short() { LIVE_PERCENT_SHORT } else { LIVE_PERCENT };
+        let state = self.cleaner.state.lock();
+        self.segments
+            .infos()
+            .into_iter()
+            .filter(|(id, info)| {
+                info.sealed
+                    && info.pending == 0
+                    && info.newest_layer < oldest_in_memory
+                    && info.live > 0
+                    && info.live * 100 < info.capacity * percent
+                    && !state.finished.contains(id)
+            })
+            .min_by_key(|(_, info)| info.live * 1000 / info.capacity.max(1))
+            .map(|(id, _)| (id, 0))
+    }
+
+    /// Moves the live extents that begin in one piece of a segment. Returns where the next piece begins.
+    fn clean(&self, id: SegmentId, offset: u64, drive_commit: bool) -> io::Result<Option<u64>> {
+        let capacity = self.segments.info(id).map_or(0, |info| info.capacity);
+        let length = STEP_BYTES.min(capacity.saturating_sub(offset));
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.segments.blob(id)?.read_at(offset, &mut bytes)?;
+        let is_last = offset + length >= capacity;
+        let (found, scanned) = find_extents(&bytes, is_last);
+        let mut moved = Vec::new();
+        if let Err(error) = self.copy_live(id, offset, &found, &mut moved) {
+            self.cleaner.stream.lock().seal(&self.segments);
+            self.drop_moves(&moved);
+            return Err(error);
+        }
+        if !moved.is_empty() {
+            self.journal_moves(&moved, drive_commit)?;
+        }
+        Ok((!is_last).then_some(offset + scanned as u64))
+    }
+
+    /// Copies those extents that the extent table still finds here, and syncs the copies.
+    fn copy_live(
+        &self,
+        id: SegmentId,
+        offset: u64,
+        found: &[(usize, ExtentHeader)],
+        moved: &mut Vec<(ExtentId, ExtentRecord)>,
+    ) -> io::Result<()> {
+        let layers = self.layers();
+        let mut stream = self.cleaner.stream.lock();
+        for (start, header) in found {
+            let Some(value) = layers.get(&key::extent(header.id)).map_err(io::Error::other)? else {
+                continue;
+            };
+            let row = ExtentRecord::decode(&value).map_err(io::Error::other)?;
+            if row.segment != id || row.offset != offset + *start as u64 {
+                continue;
+            }
+            let data = self.segments.read(&row, 0, u32::MAX)?;
+            let mut new = stream.append(&self.segments, header.id, &data)?;
+            new.references = row.references;
+            moved.push((header.id, new));
+        }
+        if moved.is_empty() { Ok(()) } else { stream.flush(&self.segments) }
+    }
+
+    fn drop_moves(&self, moved: &[(ExtentId, ExtentRecord)]) {
+        for (_, row) in moved {
+            self.segments.settle(row.segment, 1, None);
+        }
+    }
+
+    fn journal_moves(&self, moved: &[(ExtentId, ExtentRecord)], drive_commit: bool) -> io::Result<()> {
+        let begun = self.begin_background();
+        let Ok(mut change) = begun else {
+            self.drop_moves(moved);
+            return Err(io::Error::other("the volume refuses changes"));
+        };
+        let layer = change.layers().active.layer;
+        for (id, row) in moved {
+            change.put(key::extent(*id), row.encode());
+            self.put_segment(&mut change, row.segment);
+            self.segments.settle(row.segment, 1, Some(layer));
+        }
+        let seq = change.commit();
+        self.committer.wait_durable(seq, drive_commit);
+        Ok(())
+    }
+}

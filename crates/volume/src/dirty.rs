@@ -1,0 +1,102 @@
+//! Unstable data of a file: accepted, in memory, not yet on media.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A run of unstable bytes.
+#[derive(Clone, Debug)]
+pub struct DirtyPiece {
+    /// Offset in the file.
+    pub start: u64,
+    /// Offset in the file behind the last byte.
+    pub end: u64,
+    /// The WRITE that brought it: tells a write-back whether what it wrote is still the newest.
+    pub write: u64,
+    /// A buffer that holds the bytes.
+    bytes: Arc<[u8]>,
+    /// Where they begin in it.
+    from: usize,
+}
+
+impl DirtyPiece {
+    /// The bytes.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[self.from..self.from + self.len()]
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.end - self.start).expect("a piece is no longer than its buffer")
+    }
+
+    /// The buffer and the range of it that `[start, end)` of the file occupies.
+    pub fn slice(&self, start: u64, end: u64) -> (Arc<[u8]>, usize, usize) {
+        let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
+        let length = usize::try_from(end - start).expect("a piece is no longer than its buffer");
+        (Arc::clone(&self.bytes), self.from + skip, self.from + skip + length)
+    }
+
+    /// The part of it within `[start, end)`.
+    pub fn clipped(&self, start: u64, end: u64) -> DirtyPiece {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
+        DirtyPiece { start, end, write: self.write, bytes: Arc::clone(&self.bytes), from: self.from + skip }
+    }
+}
+
+/// The unstable data of one file: pieces that do not overlap, by their end.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    pieces: BTreeMap<u64, DirtyPiece>,
+    bytes: u64,
+}
+
+impl Dirty {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Segment space to reserve for them: with an extent's header for each piece.
+    pub fn footprint(&self) -> u64 {
+        self.bytes + self.pieces.len() as u64 * crate::space::PIECE_OVERHEAD_BYTES
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Takes new data over; what it replaces goes.
+    pub fn insert(&mut self, start: u64, bytes: Arc<[u8]>, write: u64) {
+        let end = start + bytes.len() as u64;
+        self.remove(start, end);
+        self.bytes += end - start;
+        self.pieces.insert(end, DirtyPiece { start, end, write, bytes, from: 0 });
+    }
+
+    /// Forgets `[start, end)`.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        for piece in self.overlapping(start, end).cloned().collect::<Vec<_>>() {
+            self.pieces.remove(&piece.end);
+            self.bytes -= piece.end - piece.start;
+            for rest in [(piece.start, start), (end, piece.end)] {
+                if rest.0 < rest.1 {
+                    self.bytes += rest.1 - rest.0;
+                    self.pieces.insert(rest.1, piece.clipped(rest.0, rest.1));
+                }
+            }
+        }
+    }
+
+    /// Pieces that touch `[start, end)`, in file order.
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &DirtyPiece> {
+        let from = start.saturating_add(1);
+        self.pieces.range(from..).map(|(_, piece)| piece).take_while(move |piece| piece.start < end)
+    }
+
+    /// All pieces, in file order.
+    pub fn pieces(&self) -> impl Iterator<Item = &DirtyPiece> {
+        self.pieces.values()
+    }
+}

@@ -1,0 +1,182 @@
+//! Where the bytes of a file are: unstable data over the active memtable, over the frozen one, over the index.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::attempt::Stop;
+use crate::dirty::DirtyPiece;
+use crate::ids::{ExtentId, Ino};
+use crate::inodes::{InodeState, MapPiece, MapWindow};
+use crate::key;
+use crate::layers::Layers;
+use crate::memtable::Memtable;
+use crate::record::{InodeRecord, MapRecord, Source};
+
+/// Where a run of bytes is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Unstable, in memory.
+    Dirty(DirtyPiece),
+    /// In a memtable: a buffer and where in it the run begins.
+    Inline(Arc<[u8]>, usize),
+    /// In an extent, from that many bytes into it.
+    Extent(ExtentId, u32),
+}
+
+/// A run of a file's bytes; what lies between runs is a hole.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// First offset in the file.
+    pub start: u64,
+    /// Offset behind the last.
+    pub end: u64,
+    /// Where it is.
+    pub place: Place,
+}
+
+impl Run {
+    /// The part of this run within `[start, end)`.
+    fn clipped(&self, start: u64, end: u64) -> Run {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        let skip = start - self.start;
+        let skip_bytes = usize::try_from(skip).expect("a run is no longer than its buffer");
+        let place = match &self.place {
+            Place::Dirty(piece) => Place::Dirty(piece.clipped(start, end)),
+            Place::Inline(bytes, from) => Place::Inline(Arc::clone(bytes), from + skip_bytes),
+            Place::Extent(id, offset) => {
+                Place::Extent(*id, offset + u32::try_from(skip).expect("an extent is far below 4 GiB"))
+            }
+        };
+        Run { start, end, place }
+    }
+}
+
+/// Fills gaps with runs, layer by layer from the newest.
+struct Cover {
+    gaps: Vec<(u64, u64)>,
+    runs: Vec<Run>,
+}
+
+impl Cover {
+    /// Lets `layer` (in file order, not overlapping) fill what is still a gap.
+    fn place(&mut self, layer: &[Run]) {
+        let mut left = Vec::with_capacity(self.gaps.len());
+        for (start, end) in std::mem::take(&mut self.gaps) {
+            let mut cursor = start;
+            let first = layer.partition_point(|run| run.end <= start);
+            for run in layer[first..].iter().take_while(|run| run.start < end) {
+                if run.start > cursor {
+                    left.push((cursor, run.start));
+                }
+                let clipped = run.clipped(cursor, end);
+                cursor = clipped.end;
+                self.runs.push(clipped);
+            }
+            if cursor < end {
+                left.push((cursor, end));
+            }
+        }
+        self.gaps = left;
+    }
+}
+
+/// The runs of `[from, to)` of a locked file, in file order. `windows` gives the part of the index's map around an offset.
+pub fn resolve(
+    layers: &Layers,
+    state: &mut InodeState,
+    range: (u64, u64),
+    with_dirty: bool,
+    windows: &mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, Stop>,
+) -> Result<Vec<Run>, Stop> {
+    let (from, to) = range;
+    let mut cover = Cover { gaps: vec![(from, to)], runs: Vec::new() };
+    if from >= to {
+        return Ok(cover.runs);
+    }
+    if with_dirty {
+        let runs: Vec<Run> = state
+            .dirty
+            .overlapping(from, to)
+            .map(|piece| Run { start: piece.start, end: piece.end, place: Place::Dirty(piece.clone()) })
+            .collect();
+        cover.place(&runs);
+    }
+    let ino = state.ino;
+    cover.place(&memtable_runs(&layers.active, ino, state.record(), range));
+    if let Some(frozen) = &layers.frozen {
+        cover.place(&memtable_runs(frozen, ino, state.record(), range));
+    }
+    let mapped_end = state.record().mapped_end;
+    for (start, end) in cover.gaps.clone() {
+        let end = end.min(mapped_end);
+        let mut offset = start;
+        while offset < end {
+            let window = windows(state, offset)?;
+            let bound = window.to.min(end);
+            let runs = window_runs(&window.pieces, state.record(), (offset, bound));
+            cover.place(&runs);
+            offset = bound;
+        }
+    }
+    cover.runs.sort_unstable_by_key(|run| run.start);
+    Ok(cover.runs)
+}
+
+/// What a memtable says of `range` of a file.
+pub fn memtable_runs(memtable: &Memtable, ino: Ino, record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
+    let mut runs = Vec::new();
+    memtable_pieces(memtable, ino, range, &mut |end, piece| {
+        let end = end.min(record.visible_end(piece.birth));
+        if piece.start < end {
+            let place = match piece.source {
+                Source::Inline(bytes) => Place::Inline(bytes, 0),
+                Source::Extent { id, offset } => Place::Extent(id, offset),
+            };
+            runs.push(Run { start: piece.start, end, place });
+        }
+    });
+    runs
+}
+
+/// The pieces in a memtable that touch `range`, hidden ones too: `visit(end, piece)`.
+pub fn memtable_pieces(
+    memtable: &Memtable,
+    ino: Ino,
+    range: (u64, u64),
+    visit: &mut dyn FnMut(u64, MapRecord),
+) {
+    let (from, to) = (key::map(ino, range.0.saturating_add(1)), key::map(ino, u64::MAX));
+    memtable.scan(&from, &to, &mut |key, slot| {
+        let Some(value) = slot else { return ControlFlow::Continue(()) };
+        let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+        let (Some(end), Ok(piece)) = (end, MapRecord::decode(value)) else {
+            unreachable!("a memtable holds only what this process encoded, or replay verified")
+        };
+        if piece.start >= range.1 {
+            return ControlFlow::Break(());
+        }
+        visit(end, piece);
+        ControlFlow::Continue(())
+    });
+}
+
+fn window_runs(pieces: &[MapPiece], record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
+    let first = pieces.partition_point(|piece| piece.end <= range.0);
+    pieces[first..]
+        .iter()
+        .take_while(|piece| piece.start < range.1)
+        .filter_map(|piece| {
+            let end = piece.end.min(record.visible_end(piece.birth));
+            (piece.start < end).then_some(Run {
+                start: piece.start,
+                end,
+                place: Place::Extent(piece.extent, piece.offset),
+            })
+        })
+        .collect()
+}
+
+/// Bytes that runs cover.
+pub fn covered(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| run.end - run.start).sum()
+}

@@ -1,0 +1,222 @@
+//! Inodes in memory: what is known of each, and its lock.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::lock_api::ArcMutexGuard;
+use parking_lot::{Mutex, RawMutex};
+
+use crate::attributes::Attributes;
+use crate::dirty::Dirty;
+use crate::ids::{ExtentId, Ino, Seq};
+use crate::record::InodeRecord;
+use crate::request::Durability;
+
+/// Parts that are locked one by one; a power of two.
+const SHARDS: usize = 16;
+
+/// What is known of an inode.
+#[derive(Debug, Default)]
+pub enum Load {
+    /// Nothing: its record was not read yet.
+    #[default]
+    Unknown,
+    /// There is none of this number, or no more.
+    Absent,
+    /// Its record, newest state.
+    Present(InodeRecord),
+}
+
+/// A piece of a file's map as the index holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapPiece {
+    /// First offset in the file.
+    pub start: u64,
+    /// Offset behind the last.
+    pub end: u64,
+    /// Truncation count of its birth.
+    pub birth: u32,
+    /// The extent.
+    pub extent: ExtentId,
+    /// Bytes of the extent before this piece.
+    pub offset: u32,
+}
+
+/// A part of a file's map, read from the index.
+#[derive(Clone, Debug)]
+pub struct MapWindow {
+    /// Version of the index that it was read from.
+    pub version: u64,
+    /// Offset from which on it is complete.
+    pub from: u64,
+    /// Offset up to which it is complete.
+    pub to: u64,
+    /// Pieces that touch it, in file order.
+    pub pieces: Arc<Vec<MapPiece>>,
+}
+
+/// An inode in memory. Its lock is held for short pieces of work, never across I/O; several are locked in order of
+/// their numbers.
+#[derive(Debug)]
+pub struct InodeState {
+    /// Its number.
+    pub ino: Ino,
+    /// Its record.
+    pub load: Load,
+    /// The last journal entry that changed what it shows.
+    pub seq: Seq,
+    /// The last write-back round that a stable write of it waits for.
+    pub round: u64,
+    /// Its size, when unstable data reaches beyond the size in the record.
+    pub unstable_size: Option<u64>,
+    /// Its unstable data.
+    pub dirty: Dirty,
+    /// Bytes of unstable data that are counted to the volume's.
+    pub counted_bytes: u64,
+    /// Segment space that is reserved for it, bytes.
+    pub reserved_bytes: u64,
+    /// Whether the record holds times that are not in the journal yet.
+    pub unsaved: bool,
+    /// Counts changes of its map, so that what was found without the lock can be checked.
+    pub map_changes: u64,
+    /// What was last read of its map in the index.
+    pub window: Option<MapWindow>,
+}
+
+impl InodeState {
+    /// One of which nothing is known.
+    pub fn new(ino: Ino) -> InodeState {
+        InodeState {
+            ino,
+            load: Load::Unknown,
+            seq: Seq(0),
+            round: 0,
+            unstable_size: None,
+            dirty: Dirty::default(),
+            counted_bytes: 0,
+            reserved_bytes: 0,
+            unsaved: false,
+            map_changes: 0,
+            window: None,
+        }
+    }
+
+    /// Its record. Only for states that were locked through [`crate::attempt::Attempt`], which loads it.
+    pub fn record(&self) -> &InodeRecord {
+        match &self.load {
+            Load::Present(record) => record,
+            _ => unreachable!("an inode is locked only with its record loaded"),
+        }
+    }
+
+    /// Its record, to change it.
+    pub fn record_mut(&mut self) -> &mut InodeRecord {
+        match &mut self.load {
+            Load::Present(record) => record,
+            _ => unreachable!("an inode is locked only with its record loaded"),
+        }
+    }
+
+    /// The size that it shows, bytes.
+    pub fn size(&self) -> u64 {
+        self.record().size.max(self.unstable_size.unwrap_or(0))
+    }
+
+    /// What GETATTR shows.
+    pub fn attributes(&self) -> Attributes {
+        let mut attributes = self.record().attributes(self.ino);
+        if let Some(unstable) = self.unstable_size {
+            attributes.size = attributes.size.max(unstable);
+        }
+        if !self.dirty.is_empty() {
+            attributes.used = (attributes.used + self.dirty.bytes()).min(attributes.size);
+        }
+        attributes
+    }
+
+    /// What a reply that shows it waits for.
+    pub fn durability(&self) -> Durability {
+        Durability { seq: self.seq, round: self.round }
+    }
+
+    fn can_be_forgotten(&self, durable: Seq, round: u64) -> bool {
+        self.dirty.is_empty() && !self.unsaved && self.seq <= durable && self.round <= round
+    }
+}
+
+/// A shared inode.
+pub type Cell = Arc<Mutex<InodeState>>;
+
+/// A locked inode.
+pub type Guard = ArcMutexGuard<RawMutex, InodeState>;
+
+/// All inodes in memory; bounded.
+#[derive(Debug)]
+pub struct Inodes {
+    shards: [Mutex<Shard>; SHARDS],
+    most_per_shard: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    cells: HashMap<Ino, Cell>,
+    /// In the order in which they are looked at when one has to go.
+    order: VecDeque<Ino>,
+}
+
+impl Inodes {
+    /// Holds about `most` inodes, more only while they are in use or not durable.
+    pub fn new(most: usize) -> Inodes {
+        Inodes { shards: Default::default(), most_per_shard: (most / SHARDS).max(4) }
+    }
+
+    /// The inode of a number, known or not. `durable` and `round` tell which states may be forgotten for it.
+    pub fn get(&self, ino: Ino, durable: Seq, round: u64) -> Cell {
+        let index = usize::try_from(ino.0 % SHARDS as u64).expect("a remainder is small");
+        let mut shard = self.shards[index].lock();
+        if let Some(cell) = shard.cells.get(&ino) {
+            return Arc::clone(cell);
+        }
+        if shard.cells.len() >= self.most_per_shard {
+            shard.evict(durable, round);
+        }
+        let cell = Arc::new(Mutex::new(InodeState::new(ino)));
+        shard.cells.insert(ino, Arc::clone(&cell));
+        shard.order.push_back(ino);
+        cell
+    }
+
+    /// The inode of a number, if it is in memory.
+    pub fn peek(&self, ino: Ino) -> Option<Cell> {
+        let index = usize::try_from(ino.0 % SHARDS as u64).expect("a remainder is small");
+        self.shards[index].lock().cells.get(&ino).cloned()
+    }
+
+    /// How many are in memory.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().cells.len()).sum()
+    }
+}
+
+impl Shard {
+    /// Forgets a few inodes that nobody uses: a second-chance queue would know better which, but needs a mark on the
+    /// hot path.
+    fn evict(&mut self, durable: Seq, round: u64) {
+        let mut looks = 16;
+        let mut evicted = 0;
+        while looks > 0 && evicted < 2 {
+            looks -= 1;
+            let Some(ino) = self.order.pop_front() else { return };
+            let cell = self.cells.get(&ino).expect("the queue names each cell once");
+            // With the shard locked nobody can get a new reference, so a count of one stays one.
+            let forget = Arc::strong_count(cell) == 1
+                && cell.try_lock().is_some_and(|state| state.can_be_forgotten(durable, round));
+            if forget {
+                self.cells.remove(&ino);
+                evicted += 1;
+            } else {
+                self.order.push_back(ino);
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The layers that a lookup goes through: active memtable, frozen memtable, index.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::entry::Slot;
+use crate::ids::Ino;
+use crate::index::{IndexError, Snapshot};
+use crate::key::Key;
+use crate::memtable::Memtable;
+
+/// Checkpoints whose changed inodes are remembered, so that cached maps of others stay valid.
+const REMEMBERED_SWITCHES: usize = 16;
+
+/// A consistent stack of layers. Replaced as a whole when a memtable is frozen and when a checkpoint is done.
+#[derive(Clone, Debug)]
+pub struct Layers {
+    /// Takes changes.
+    pub active: Arc<Memtable>,
+    /// Being checkpointed.
+    pub frozen: Option<Arc<Memtable>>,
+    /// All that is older.
+    pub index: Arc<Snapshot>,
+    /// Counts the index's versions: what was read from the index under another one may be out of date.
+    pub version: u64,
+    /// For the last versions, newest last: the inodes whose maps in the index changed with it.
+    pub switches: VecDeque<(u64, Arc<HashSet<Ino>>)>,
+}
+
+impl Layers {
+    /// What the memtables say of a key; `None` if only the index knows.
+    pub fn recent(&self, key: &[u8]) -> Option<Slot> {
+        self.active.get(key).or_else(|| self.frozen.as_ref()?.get(key))
+    }
+
+    /// Reads a record through all layers; may read media.
+    pub fn get(&self, key: &[u8]) -> Result<Slot, IndexError> {
+        match self.recent(key) {
+            Some(slot) => Ok(slot),
+            None => Ok(self.index.get(key)?.map(Arc::from)),
+        }
+    }
+
+    /// Whether pieces of `ino`'s map that were read from the index at `version` are still what the index says.
+    pub fn is_map_current(&self, ino: Ino, version: u64) -> bool {
+        let Some(missed) = self.version.checked_sub(version) else { return false };
+        let known = self.switches.iter().filter(|(switch, _)| *switch > version);
+        missed == 0
+            || (known.clone().count() as u64 == missed
+                && known.into_iter().all(|(_, inos)| !inos.contains(&ino)))
+    }
+
+    /// The stack after a checkpoint of the frozen memtable.
+    pub fn switched(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> Layers {
+        let mut switches = self.switches.clone();
+        switches.push_back((self.version + 1, Arc::new(changed)));
+        if switches.len() > REMEMBERED_SWITCHES {
+            switches.pop_front();
+        }
+        Layers { active: Arc::clone(&self.active), frozen: None, index, version: self.version + 1, switches }
+    }
+
+    /// The first `most` records with `from <= key < to`, both within one inode of one table; may read media.
+    pub fn scan(&self, from: &[u8], to: &[u8], most: usize) -> Result<Vec<(Key, Arc<[u8]>)>, IndexError> {
+        let mut merged: BTreeMap<Key, Slot> = BTreeMap::new();
+        let mut from: Key = from.into();
+        let mut found: Vec<(Key, Arc<[u8]>)> = Vec::new();
+        while found.len() < most {
+            // Deleted records hide others, so one page of each layer may give fewer than were asked for.
+            merged.clear();
+            let page = most - found.len() + 64;
+            let bounds = [
+                self.page_of_index(&from, to, page, &mut merged)?,
+                self.frozen.as_ref().and_then(|frozen| page_of(frozen, &from, to, page, &mut merged)),
+                page_of(&self.active, &from, to, page, &mut merged),
+            ];
+            // Beyond the least of these some layer was not read yet.
+            let complete_to: Option<Key> = bounds.into_iter().flatten().min();
+            for (key, slot) in std::mem::take(&mut merged) {
+                if complete_to.as_ref().is_some_and(|bound| key > *bound) || found.len() == most {
+                    break;
+                }
+                if let Some(value) = slot {
+                    found.push((key, value));
+                }
+            }
+            let Some(bound) = complete_to else { break };
+            from = [&bound[..], &[0]].concat().into_boxed_slice();
+        }
+        Ok(found)
+    }
+
+    /// Adds a page of the index; returns its last key if there may be more behind it.
+    fn page_of_index(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        most: usize,
+        into: &mut BTreeMap<Key, Slot>,
+    ) -> Result<Option<Key>, IndexError> {
+        let (mut count, mut last) = (0, None);
+        self.index.scan(from, to, &mut |key, value| {
+            into.insert(key.into(), Some(value.into()));
+            count += 1;
+            if count == most {
+                last = Some(Key::from(key));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(last)
+    }
+}
+
+fn page_of(
+    memtable: &Memtable,
+    from: &[u8],
+    to: &[u8],
+    most: usize,
+    into: &mut BTreeMap<Key, Slot>,
+) -> Option<Key> {
+    let (mut count, mut last) = (0, None);
+    memtable.scan(from, to, &mut |key, slot| {
+        into.insert(key.into(), slot.clone());
+        count += 1;
+        if count == most {
+            last = Some(Key::from(key));
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    last
+}

@@ -1,0 +1,144 @@
+//! Changes of a file's map, and what they mean for its size and for the bytes that it uses.
+
+use crate::attempt::{Attempt, Coverage, Missing, Stop};
+use crate::change::Change;
+use crate::file_map::{covered, resolve};
+use crate::ids::Ino;
+use crate::inodes::{InodeState, Load};
+use crate::layers::Layers;
+use crate::limits::INLINE_PIECE_BYTES;
+use crate::record::{InodeRecord, MapRecord, Source};
+use crate::request::Error;
+use crate::volume::Volume;
+
+/// Ranges up to this are counted piece by piece under the file's lock; larger ones without it.
+const COUNT_LOCKED_BYTES: u64 = 8 << 20;
+
+/// Step in which a large range is counted, bytes.
+const COUNT_STEP_BYTES: u64 = 256 << 20;
+
+/// Whether all of a file up to the end of its map is mapped.
+fn is_dense(record: &InodeRecord) -> bool {
+    record.used == record.mapped_end
+}
+
+impl Attempt<'_> {
+    /// Bytes of `[from, to)` of a locked file that are mapped, unstable data left out.
+    pub fn mapped_bytes(&self, state: &mut InodeState, from: u64, to: u64) -> Result<u64, Stop> {
+        let record = state.record();
+        let to = to.min(record.mapped_end);
+        if from >= to {
+            return Ok(0);
+        }
+        if is_dense(record) {
+            return Ok(to - from);
+        }
+        let layers = self.volume.layers();
+        if to - from <= COUNT_LOCKED_BYTES {
+            let mut windows = |state: &mut InodeState, offset| self.window(&layers, state, offset);
+            return Ok(covered(&resolve(&layers, state, (from, to), false, &mut windows)?));
+        }
+        let wanted = (state.ino, (from, to), layers.version, state.map_changes);
+        match &self.coverage {
+            Some(known) if (known.ino, known.range, known.version, known.map_changes) == wanted => {
+                Ok(known.bytes)
+            }
+            _ => Err(Stop::Missing(Missing::Coverage(state.ino, from, to))),
+        }
+    }
+}
+
+impl Volume {
+    /// Counts the mapped bytes of a large range without holding the file's lock while reading. `None` if the file is
+    /// gone or not in memory: the next try will find out.
+    pub(crate) fn read_coverage(
+        &self,
+        layers: &Layers,
+        ino: Ino,
+        from: u64,
+        to: u64,
+    ) -> Result<Option<Coverage>, Error> {
+        let Some(cell) = self.inodes.peek(ino) else { return Ok(None) };
+        let mut copy = {
+            let state = cell.lock();
+            let Load::Present(record) = &state.load else { return Ok(None) };
+            InodeState {
+                load: Load::Present(record.clone()),
+                map_changes: state.map_changes,
+                ..InodeState::new(ino)
+            }
+        };
+        let mut bytes = 0;
+        let mut start = from;
+        while start < to {
+            let end = to.min(start.saturating_add(COUNT_STEP_BYTES));
+            let mut windows = |_: &mut InodeState, offset| Ok(self.read_window(layers, ino, offset)?);
+            match resolve(layers, &mut copy, (start, end), false, &mut windows) {
+                Ok(runs) => bytes += covered(&runs),
+                Err(Stop::Failed(failure)) => return Err(failure.error),
+                Err(_) => return Ok(None),
+            }
+            start = end;
+        }
+        // The memtables may have changed while they were read; then the count of map changes tells.
+        Ok(Some(Coverage {
+            ino,
+            range: (from, to),
+            version: layers.version,
+            map_changes: copy.map_changes,
+            bytes,
+        }))
+    }
+
+    /// Accounts for unstable data after it changed: in the volume's sum, and in reserved space.
+    pub(crate) fn settle_dirty(&self, state: &mut InodeState) {
+        let (bytes, footprint) = (state.dirty.bytes(), state.dirty.footprint());
+        self.write_back.count(state.counted_bytes, bytes);
+        state.counted_bytes = bytes;
+        if footprint > state.reserved_bytes {
+            self.space.extend(footprint - state.reserved_bytes);
+        } else {
+            self.space.release(state.reserved_bytes - footprint);
+        }
+        state.reserved_bytes = footprint;
+        if state.dirty.is_empty() {
+            let size = state.size();
+            state.record_mut().size = size;
+            state.unstable_size = None;
+        }
+    }
+
+    /// Puts pieces into a locked file's map: the records, its size and its usage. `new_bytes` of them were holes.
+    pub(crate) fn put_pieces(
+        &self,
+        change: &mut Change<'_>,
+        state: &mut InodeState,
+        pieces: &[(u64, MapRecord)],
+        new_bytes: u64,
+    ) {
+        let Some((end, _)) = pieces.last() else { return };
+        change.map(state.ino, pieces);
+        state.map_changes += 1;
+        let record = state.record_mut();
+        record.size = record.size.max(*end);
+        record.mapped_end = record.mapped_end.max(*end);
+        record.used += new_bytes;
+        let new_bytes = i64::try_from(new_bytes).expect("a file is below 2^63 bytes");
+        change.add_usage(state.record(), new_bytes, 0);
+    }
+}
+
+/// Inline pieces of `bytes` at `offset`, split at multiples of [`INLINE_PIECE_BYTES`]: `(end, piece)`.
+pub fn inline_pieces(record: &InodeRecord, offset: u64, bytes: &[u8], into: &mut Vec<(u64, MapRecord)>) {
+    let mut start = offset;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let room = INLINE_PIECE_BYTES - start % INLINE_PIECE_BYTES;
+        let (piece, after) = rest.split_at(rest.len().min(usize::try_from(room).expect("a piece is small")));
+        let end = start + piece.len() as u64;
+        let source = Source::Inline(piece.into());
+        into.push((end, MapRecord { epoch: record.epoch, start, birth: record.truncations, source }));
+        start = end;
+        rest = after;
+    }
+}

@@ -1,0 +1,105 @@
+//! What the journal says since a checkpoint, ordered, in memory.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::entry::Slot;
+use crate::ids::Layer;
+use crate::key::{self, Key};
+
+/// Parts that are locked one by one; a power of two.
+const SHARDS: usize = 16;
+
+/// What a record costs in memory beyond its key and value, bytes: tree node, pointers, reference counts.
+const RECORD_OVERHEAD_BYTES: u64 = 96;
+
+/// One layer of recent changes.
+///
+/// Records of one inode lie in one shard, so scans within an inode are ordered. Locks are held for a lookup or an
+/// insertion, never across I/O.
+#[derive(Debug)]
+pub struct Memtable {
+    /// Its place in the sequence of layers.
+    pub layer: Layer,
+    shards: [RwLock<BTreeMap<Key, Slot>>; SHARDS],
+    bytes: AtomicU64,
+    inline_bytes: AtomicU64,
+}
+
+impl Memtable {
+    /// An empty layer.
+    pub fn new(layer: Layer) -> Memtable {
+        Memtable {
+            layer,
+            shards: Default::default(),
+            bytes: AtomicU64::new(0),
+            inline_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Memory that it takes, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// File data in it for which segment space is reserved, bytes.
+    pub fn inline_bytes(&self) -> u64 {
+        self.inline_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes segment space reserved for file data that was put here.
+    pub fn add_inline(&self, bytes: u64) {
+        self.inline_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What it says of a key: nothing, deleted (`Some(None)`), or a value.
+    pub fn get(&self, key: &[u8]) -> Option<Slot> {
+        self.shards[key::shard(key, SHARDS)].read().get(key).cloned()
+    }
+
+    /// Takes changes over.
+    pub fn apply(&self, records: impl IntoIterator<Item = (Key, Slot)>) {
+        for (key, slot) in records {
+            let size =
+                (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES;
+            self.bytes.fetch_add(size, Ordering::Relaxed);
+            let shard = key::shard(&key, SHARDS);
+            let old = self.shards[shard].write().insert(key, slot);
+            if let Some(slot) = old {
+                let freed = size.min(slot.map_or(0, |value| value.len()) as u64 + RECORD_OVERHEAD_BYTES);
+                self.bytes.fetch_sub(freed, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Visits records with `from <= key < to`, both within one inode of one table, in order.
+    pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &Slot) -> ControlFlow<()>) {
+        let shard = self.shards[key::shard(from, SHARDS)].read();
+        let range = shard.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)));
+        for (key, slot) in range {
+            if visit(key, slot).is_break() {
+                return;
+            }
+        }
+    }
+
+    /// Whether nothing was put or deleted.
+    pub fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| shard.read().is_empty())
+    }
+
+    /// All records in key order; values are shared, not copied.
+    pub fn sorted(&self) -> Vec<(Key, Slot)> {
+        let mut all: Vec<(Key, Slot)> = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.read().iter().map(|(key, slot)| (key.clone(), slot.as_ref().map(Arc::clone))));
+        }
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+}

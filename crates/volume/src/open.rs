@@ -1,0 +1,415 @@
+//! The life of a volume: created, opened, closed.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::attributes::{Device, FileType};
+use crate::cache;
+use crate::checkpoint::Checkpoints;
+use crate::cleaner::Cleaner;
+use crate::codec::Malformed;
+use crate::commit::Committer;
+use crate::entry::Entry;
+use crate::ids::{Cookie, Epoch, ExtentId, Generation, Ino, Layer, SegmentId, Seq, VolumeId};
+use crate::index::{Index, IndexError, Snapshot};
+use crate::inodes::Inodes;
+use crate::journal::{RecoverError, Recovered, Ring};
+use crate::key::{self, FAMILY, FIRST, Table};
+use crate::layers::Layers;
+use crate::media::Media;
+use crate::memtable::Memtable;
+use crate::record::{
+    InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind, UsageRecord,
+};
+use crate::replies::Replies;
+use crate::request::RequestKey;
+use crate::segments::{SegmentInfo, Segments};
+use crate::space::{Ledger, PIECE_OVERHEAD_BYTES};
+use crate::time::Time;
+use crate::usage::Usage;
+use crate::volume::{MemoryLimits, Options, Progress, Volume};
+use crate::write_back::WriteBack;
+
+/// The first cookie that is handed out: 1 and 2 are `.` and `..`.
+pub const FIRST_COOKIE: Cookie = Cookie(3);
+
+/// Memory of the index library while a volume is created, bytes.
+const CREATE_CACHE_BYTES: usize = 1 << 20;
+
+/// How a volume is created.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// Its identity: random, not zero.
+    pub id: VolumeId,
+    /// Key of its file handles: random.
+    pub handle_secret: [u8; 16],
+    /// Identity of its journal: random, so that another volume's journal is not taken for this one's.
+    pub journal_id: [u8; 16],
+    /// Mode of the root directory.
+    pub root_mode: u16,
+    /// Owner and group of the root directory.
+    pub root_owner: (u32, u32),
+    /// Wall clock.
+    pub now: Time,
+}
+
+/// Why a volume could not be created, opened or closed: a sentence that says what is wrong and what to do.
+#[derive(Debug)]
+pub struct OpenError(pub String);
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<IndexError> for OpenError {
+    fn from(error: IndexError) -> OpenError {
+        OpenError(format!(
+            "the volume's index cannot be used: {error}; run `holdfast check` on the data directory"
+        ))
+    }
+}
+
+impl From<RecoverError> for OpenError {
+    fn from(error: RecoverError) -> OpenError {
+        OpenError(format!("the volume's journal cannot be used: {error}"))
+    }
+}
+
+impl From<Malformed> for OpenError {
+    fn from(error: Malformed) -> OpenError {
+        OpenError(format!("the volume's index holds a {error}; run `holdfast check` on the data directory"))
+    }
+}
+
+impl From<std::io::Error> for OpenError {
+    fn from(error: std::io::Error) -> OpenError {
+        OpenError(format!("the volume's files cannot be used: {error}"))
+    }
+}
+
+/// What the index and the journal say of the whole, gathered while a volume is opened.
+pub(crate) struct Loaded {
+    pub meta: MetaRecord,
+    pub memtable: Memtable,
+    pub usage: Usage,
+    pub replies: Replies,
+    pub segments: HashMap<SegmentId, SegmentInfo>,
+    next_ino: u64,
+    next_extent: u64,
+    next_segment: u64,
+}
+
+impl Volume {
+    /// Creates an empty volume. A crash in the middle leaves something that does not open; create it again.
+    ///
+    /// # Errors
+    /// Media failed, or are full.
+    pub fn create(media: &dyn Media, options: &CreateOptions) -> Result<(), OpenError> {
+        let anchor = Ring::format(media.log().as_ref(), options.journal_id)?;
+        let index = Index::create(media.index(), CREATE_CACHE_BYTES)?;
+        let root = root_record(options);
+        let meta = MetaRecord {
+            format: MetaRecord::FORMAT,
+            volume: options.id,
+            handle_secret: options.handle_secret,
+            epoch: Epoch(0),
+            generation: Generation(0),
+            next_ino: Ino(Ino::ROOT.0 + 1),
+            next_extent: ExtentId(1),
+            next_segment: SegmentId(1),
+            time_ceiling: options.now,
+            anchor,
+        };
+        let mut update = index.begin()?;
+        update.put(&key::inode(Ino::ROOT), &root.encode())?;
+        let one = UsageRecord { bytes: 0, inodes: 1 };
+        let (uid, gid) = options.root_owner;
+        for (kind, id) in
+            [(UsageKind::Volume, 0), (UsageKind::User, uid.into()), (UsageKind::Group, gid.into())]
+        {
+            update.put(&key::usage(kind.byte(), id), &one.encode())?;
+        }
+        update.put(&key::meta(), &meta.encode())?;
+        Ok(update.commit()?)
+    }
+
+    /// Opens a volume: replays its journal, and makes the beginning of a new generation durable.
+    ///
+    /// # Errors
+    /// The index or the journal is damaged, missing or of another volume or format; or media failed.
+    pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Volume, OpenError> {
+        let log = media.log();
+        let limits = MemoryLimits::of(options.memory, log.len()?);
+        let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
+        let index = Index::open(media.index(), cache_bytes)?;
+        let snapshot = index.snapshot()?;
+        let mut loaded = Loaded::from_index(&snapshot)?;
+        let anchor = loaded.meta.anchor;
+        let (ring, recovered) = Ring::recover(log, &anchor, &mut |seq, _, bytes| {
+            loaded.replay(seq, bytes).map_err(|error| error.to_string())
+        })?;
+        let generation = Generation(recovered.generation.max(loaded.meta.generation).0 + 1);
+        tracing::info!(volume = %loaded.meta.volume, generation = generation.0, ?recovered, "volume recovered");
+        let segments = load_segments(&media, options, &loaded)?;
+        let volume =
+            assemble(media, limits, index, snapshot, loaded, segments, (ring, &recovered, generation, now));
+        volume.maintain_space();
+        volume.committer.push(Entry::default().encode());
+        volume.committer.step();
+        match volume.committer.failure() {
+            Some(reason) => Err(OpenError(format!("the volume cannot begin a new generation: {reason}"))),
+            None => Ok(volume),
+        }
+    }
+
+    /// Writes all unstable data back and checkpoints, so that the next open replays nothing.
+    ///
+    /// # Errors
+    /// The volume refuses changes; what was acknowledged is on media all the same.
+    pub fn close(&self, now: Time) -> Result<(), OpenError> {
+        while self.step_write_back(now, true, true) == Progress::Worked {}
+        while self.committer.step() {}
+        // One checkpoint takes all; a second one the rows of segments that the first emptied.
+        self.step_checkpoint(now, true);
+        self.step_checkpoint(now, true);
+        self.segments.drop_spares();
+        if let Some(reason) = self.refuses_changes() {
+            return Err(OpenError(reason));
+        }
+        if self.layers().active.is_empty() && self.layers().frozen.is_none() {
+            Ok(())
+        } else {
+            Err(OpenError(
+                "the last checkpoint could not be made; the next start replays the journal".to_owned(),
+            ))
+        }
+    }
+
+    /// Writes and syncs one batch of queued journal entries.
+    pub fn step_commit(&self, _now: Time) -> Progress {
+        if self.committer.step() { Progress::Worked } else { Progress::Idle }
+    }
+
+    /// Blocks until entries are queued, or the time is over.
+    pub fn wait_commit(&self, most: std::time::Duration) {
+        self.committer.wait_for_work(most);
+    }
+}
+
+fn root_record(options: &CreateOptions) -> InodeRecord {
+    let now = options.now;
+    InodeRecord {
+        epoch: Epoch(0),
+        file_type: FileType::Directory,
+        mode: options.root_mode & 0o7777,
+        links: 2,
+        uid: options.root_owner.0,
+        gid: options.root_owner.1,
+        size: 0,
+        used: 0,
+        mapped_end: 0,
+        device: Device::default(),
+        atime: now,
+        mtime: now,
+        ctime: now,
+        change: 1,
+        parent: Ino::ROOT,
+        next_cookie: FIRST_COOKIE,
+        entries: 0,
+        tree: 0,
+        create_verifier: None,
+        truncations: 0,
+        cuts: Vec::new(),
+    }
+}
+
+fn assemble(
+    media: Arc<dyn Media>,
+    limits: MemoryLimits,
+    index: Index,
+    snapshot: Snapshot,
+    loaded: Loaded,
+    segments: Segments,
+    (ring, recovered, generation, now): (Ring, &Recovered, Generation, Time),
+) -> Volume {
+    // Unless the clock was set back, times that were handed out are in the past.
+    let ceiling = recovered.time_ceiling.max(loaded.meta.time_ceiling);
+    let floor = if now < ceiling { ceiling } else { Time::from_nanos(i64::MIN) };
+    // Inline data that the journal holds needs room in segments, as when it was accepted.
+    let space = Ledger::default();
+    space.extend(loaded.memtable.inline_bytes());
+    let layers = Layers {
+        active: Arc::new(loaded.memtable),
+        frozen: None,
+        index: Arc::new(snapshot),
+        version: 1,
+        switches: VecDeque::new(),
+    };
+    Volume {
+        media,
+        id: loaded.meta.volume,
+        handle_secret: loaded.meta.handle_secret,
+        limits,
+        layers: RwLock::new(Arc::new(layers)),
+        index: Mutex::new(index),
+        committer: Committer::new(ring, recovered.last_seq, generation, floor),
+        inodes: Inodes::new(limits.inodes),
+        records: cache::records(limits.record_cache_bytes),
+        blocks: cache::blocks(limits.block_cache_bytes),
+        segments,
+        space,
+        usage: loaded.usage,
+        replies: loaded.replies,
+        write_back: WriteBack::default(),
+        checkpoints: Checkpoints::default(),
+        cleaner: Cleaner::default(),
+        directory_moves: Mutex::new(()),
+        next_ino: AtomicU64::new(loaded.next_ino),
+        next_extent: AtomicU64::new(loaded.next_extent),
+        losses: AtomicU64::new(0),
+    }
+}
+
+/// Takes over the segments that the index and the journal know. Others were being created when the server stopped; no
+/// entry names them, so they go.
+fn load_segments(media: &Arc<dyn Media>, options: &Options, loaded: &Loaded) -> Result<Segments, OpenError> {
+    let present = media.list_blobs()?;
+    let after_present = present.iter().map(|id| id.0 + 1).max().unwrap_or(0);
+    let segments =
+        Segments::new(Arc::clone(media), options.segment_bytes, loaded.next_segment.max(after_present));
+    for id in &present {
+        if !loaded.segments.contains_key(id) {
+            media.delete_blob(*id)?;
+        }
+    }
+    for (id, info) in &loaded.segments {
+        if !present.contains(id) && info.live > 0 {
+            tracing::error!(segment = id.0, "a segment is missing: the files that lie in it cannot be read");
+        }
+        segments.load(*id, *info);
+    }
+    Ok(segments)
+}
+
+impl Loaded {
+    pub(crate) fn from_index(index: &Snapshot) -> Result<Loaded, OpenError> {
+        let meta = index.get(&key::meta())?.ok_or_else(|| {
+            OpenError("the index holds no volume: its creation was interrupted; create it again".to_owned())
+        })?;
+        let meta = MetaRecord::decode(&meta)?;
+        let mut loaded = Loaded {
+            memtable: Memtable::new(Layer(1)),
+            usage: Usage::default(),
+            replies: Replies::default(),
+            segments: HashMap::new(),
+            next_ino: meta.next_ino.0,
+            next_extent: meta.next_extent.0,
+            next_segment: meta.next_segment.0,
+            meta,
+        };
+        each(index, FIRST, Table::Usage, &mut |fields, value| {
+            let kind =
+                fields.first().and_then(|byte| UsageKind::from_byte(*byte)).ok_or(Malformed("usage key"))?;
+            let id = key::number(&fields[1..]).ok_or(Malformed("usage key"))?;
+            loaded.usage.load(kind, id, UsageRecord::decode(value)?);
+            Ok(())
+        })?;
+        each(index, FAMILY, Table::Segment, &mut |fields, value| {
+            let record = SegmentRecord::decode(value)?;
+            loaded.add_segment(SegmentId(key::number(fields).ok_or(Malformed("segment key"))?), record);
+            Ok(())
+        })?;
+        let mut replies: Vec<(RequestKey, ReplyRecord)> = Vec::new();
+        each(index, FAMILY, Table::Reply, &mut |fields, value| {
+            replies.push((RequestKey(fields.into()), ReplyRecord::decode(value)?));
+            Ok(())
+        })?;
+        replies.sort_by_key(|(_, record)| record.seq);
+        for (key, record) in replies {
+            loaded.replies.load(key, record);
+        }
+        Ok(loaded)
+    }
+
+    /// A segment from before: nothing will be appended to it (design rule 14).
+    fn add_segment(&mut self, id: SegmentId, record: SegmentRecord) {
+        let info = SegmentInfo {
+            capacity: record.capacity,
+            written: record.capacity,
+            live: record.live,
+            pending: 0,
+            newest_layer: Layer(1),
+            sealed: true,
+        };
+        self.segments.entry(id).or_insert(info);
+        self.next_segment = self.next_segment.max(id.0 + 1);
+    }
+
+    /// Applies a journal entry.
+    pub(crate) fn replay(&mut self, seq: Seq, bytes: &[u8]) -> Result<(), Malformed> {
+        let entry = Entry::decode(bytes)?;
+        for (key, slot) in &entry.records {
+            let Some((_, table, fields)) = key::parse(key) else {
+                return Err(Malformed("key in a journal entry"));
+            };
+            // Values are checked here once, so that what a memtable holds always decodes.
+            if let Some(value) = slot {
+                crate::record::describe(table, value)?;
+            }
+            let number = key::number(fields).unwrap_or(0);
+            match table {
+                Table::Inode => self.next_ino = self.next_ino.max(number + 1),
+                Table::Extent => self.next_extent = self.next_extent.max(number + 1),
+                Table::Segment => {
+                    if let Some(value) = slot {
+                        self.add_segment(SegmentId(number), SegmentRecord::decode(value)?);
+                    }
+                }
+                Table::Map => {
+                    if let Some(Source::Inline(bytes)) = slot
+                        .as_ref()
+                        .map(|value| MapRecord::decode(value))
+                        .transpose()?
+                        .map(|piece| piece.source)
+                    {
+                        self.memtable.add_inline(bytes.len() as u64 + PIECE_OVERHEAD_BYTES);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.usage.apply(&entry.usage);
+        if let Some(remembered) = entry.remembered {
+            let record = ReplyRecord { time: remembered.time, seq, answer: remembered.answer };
+            self.replies.insert(remembered.key, record, true);
+        }
+        self.memtable.apply(entry.records);
+        Ok(())
+    }
+}
+
+/// Visits all records of a table: the fields of the key, and the value.
+pub(crate) fn each(
+    index: &Snapshot,
+    member: crate::ids::Member,
+    table: Table,
+    visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), Malformed>,
+) -> Result<(), OpenError> {
+    let (from, to) = key::table_range(member, table);
+    let mut result = Ok(());
+    index.scan(&from, &to, &mut |key, value| {
+        let fields = key::parse(key).map_or(&[][..], |(_, _, fields)| fields);
+        result = visit(fields, value);
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(result?)
+}

@@ -1,0 +1,141 @@
+//! The operations that protocols call, one per file, named as RFC 1813 names them.
+//!
+//! Each finds what it needs, decides, journals and answers, under the locks of the inodes that it touches; see
+//! [`crate::attempt`] for what happens when something is not in memory.
+
+mod access;
+mod commit;
+mod create;
+mod getattr;
+mod link;
+mod lookup;
+mod read;
+mod readdir;
+mod readlink;
+mod remove;
+mod rename;
+mod setattr;
+mod status;
+mod write;
+
+use crate::attributes::{FileType, SetTime};
+use crate::change::Change;
+use crate::ids::{Cookie, Ino};
+use crate::inodes::{InodeState, Load};
+use crate::key;
+use crate::record::{CookieRecord, InodeRecord, NameRecord};
+use crate::request::Error;
+use crate::time::Time;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Marks a change in a record: `ctime`, the version, and with `content` also `mtime`. The change time never repeats,
+    /// so neither does an mtime that follows it.
+    fn touch(&self, record: &mut InodeRecord, stamp: Time, content: bool) {
+        record.ctime = stamp.max(record.ctime.next());
+        if content {
+            record.mtime = record.ctime;
+        }
+        record.change = self.next_change(record.change);
+    }
+
+    /// Enters a name into a directory's record and journals it; returns the directory's new record.
+    fn add_name(
+        &self,
+        change: &mut Change<'_>,
+        directory: (Ino, &InodeRecord),
+        name: &[u8],
+        object: (Ino, FileType),
+        stamp: Time,
+    ) -> InodeRecord {
+        let (directory_ino, old) = directory;
+        let (ino, file_type) = object;
+        let mut record = old.clone();
+        let cookie = record.next_cookie;
+        record.next_cookie = Cookie(cookie.0 + 1);
+        record.entries += 1;
+        self.touch(&mut record, stamp, true);
+        let epoch = record.epoch;
+        change.put(key::name(directory_ino, name), NameRecord { epoch, ino, cookie, file_type }.encode());
+        change
+            .put(key::cookie(directory_ino, cookie), CookieRecord { epoch, ino, name: name.into() }.encode());
+        record
+    }
+
+    /// Takes a name out of a directory's record and journals that; returns the directory's new record.
+    fn drop_name(
+        &self,
+        change: &mut Change<'_>,
+        directory: (Ino, &InodeRecord),
+        name: &[u8],
+        found: &NameRecord,
+        stamp: Time,
+    ) -> InodeRecord {
+        let (directory_ino, old) = directory;
+        let mut record = old.clone();
+        record.entries = record.entries.saturating_sub(1);
+        self.touch(&mut record, stamp, true);
+        change.delete(key::name(directory_ino, name));
+        change.delete(key::cookie(directory_ino, found.cookie));
+        record
+    }
+
+    /// Takes one name from an object: its new record, or `None` if that was the last and the object goes. A directory
+    /// goes at once; the caller made sure that it is empty.
+    fn unlink(&self, change: &mut Change<'_>, state: &mut InodeState, stamp: Time) -> Option<InodeRecord> {
+        let mut record = state.record().clone();
+        let ino = state.ino;
+        if record.links > 1 && record.file_type != FileType::Directory {
+            record.links -= 1;
+            self.touch(&mut record, stamp, false);
+            change.put_inode(ino, &record);
+            return Some(record);
+        }
+        change.delete(key::inode(ino));
+        if record.file_type == FileType::Symlink {
+            change.delete(key::symlink(ino));
+        }
+        if record.mapped_end > 0 || !record.cuts.is_empty() {
+            change.put(key::reap(ino), Vec::new());
+        }
+        change.add_usage(&record, -signed(record.used), -1);
+        None
+    }
+
+    /// Brings an object's state up to date with what [`Volume::unlink`] journaled.
+    fn set_unlinked(&self, state: &mut InodeState, record: Option<InodeRecord>) {
+        match record {
+            Some(record) => *state.record_mut() = record,
+            None => {
+                state.dirty.remove(0, u64::MAX);
+                self.settle_dirty(state);
+                state.unsaved = false;
+                state.load = Load::Absent;
+            }
+        }
+    }
+}
+
+/// A size as a difference.
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).expect("a file is below 2^63 bytes")
+}
+
+/// The time that a client asked for.
+fn chosen(set: SetTime, current: Time, stamp: Time) -> Time {
+    match set {
+        SetTime::Keep => current,
+        SetTime::Now => stamp,
+        SetTime::To(time) => time,
+    }
+}
+
+/// The directory that an operation needs.
+fn check_directory(record: &InodeRecord) -> Result<(), Error> {
+    if record.file_type == FileType::Directory { Ok(()) } else { Err(Error::NotDirectory) }
+}
+
+/// Names that no operation may create, remove or move.
+fn is_dot(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}

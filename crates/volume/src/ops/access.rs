@@ -1,0 +1,43 @@
+//! ACCESS (RFC 1813 section 3.3.4).
+
+use crate::access::{EXECUTE, READ, WRITE, may};
+use crate::attributes::FileType;
+use crate::ids::Ino;
+use crate::record::InodeRecord;
+use crate::request::{Answer, Credentials, Promised, Request};
+use crate::results::{AccessMask, Accessible};
+use crate::volume::Volume;
+
+impl Volume {
+    /// Which of the wanted permissions the caller has.
+    pub fn access(&self, request: &Request<'_>, ino: Ino, wanted: AccessMask) -> Answer<Accessible> {
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(ino)?;
+            let granted = AccessMask(granted(request.credentials, state.record()) & wanted.0);
+            Ok(Promised {
+                value: Accessible { granted, attributes: state.attributes() },
+                after: state.durability(),
+            })
+        })
+    }
+}
+
+/// What the mode bits grant. The owner's exceptions for READ and WRITE are left out: they stand in for an open that was
+/// checked, and a client asks here because it opens.
+fn granted(who: &Credentials, inode: &InodeRecord) -> u32 {
+    let mut granted = 0;
+    let is_directory = inode.file_type == FileType::Directory;
+    if may(who, inode, READ) {
+        granted |= AccessMask::READ;
+    }
+    if may(who, inode, WRITE) {
+        granted |= AccessMask::MODIFY | AccessMask::EXTEND;
+        if is_directory {
+            granted |= AccessMask::DELETE;
+        }
+    }
+    if may(who, inode, EXECUTE) {
+        granted |= if is_directory { AccessMask::LOOKUP } else { AccessMask::EXECUTE };
+    }
+    granted
+}

@@ -1,0 +1,40 @@
+//! COMMIT (RFC 1813 section 3.3.21).
+
+use crate::access::check_write;
+use crate::attempt::Stop;
+use crate::attributes::FileType;
+use crate::ids::Ino;
+use crate::limits::INLINE_WRITE_BYTES;
+use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::results::Committed;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Makes the unstable data of a file stable. The whole file is committed, whatever range is asked for: that is
+    /// allowed, and the rest would follow in a moment anyway. A little data goes into the journal at once.
+    pub fn commit(&self, request: &Request<'_>, ino: Ino, _offset: u64, _count: u32) -> Answer<Committed> {
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let fail = |error, after| Stop::Failed(Failure { error, after });
+            if state.record().file_type != FileType::Regular {
+                return Err(fail(Error::Invalid, state.durability()));
+            }
+            check_write(request.credentials, state.record())
+                .map_err(|error| fail(error, state.durability()))?;
+            let verifier = self.write_verifier();
+            if state.dirty.bytes() <= INLINE_WRITE_BYTES as u64 {
+                if !state.dirty.is_empty() || state.unsaved {
+                    drop(self.begin()?);
+                    self.save_inline(attempt, &mut state)?;
+                }
+            } else {
+                if self.refuses_changes().is_some() {
+                    return Err(fail(Error::ReadOnly, Durability::NOW));
+                }
+                state.round = self.write_back.request(ino);
+            }
+            let file = state.attributes().unchanged();
+            Ok(Promised { value: Committed { verifier, file }, after: state.durability() })
+        })
+    }
+}

@@ -1,0 +1,342 @@
+//! CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to 3.3.11).
+
+use super::setattr::permitted_mode;
+use super::{check_directory, chosen, is_dot};
+use crate::access::{self, EXECUTE, SETGID};
+use crate::attempt::{Attempt, Held, Stop};
+use crate::attributes::{Device, FileType, SetAttributes, Wcc};
+use crate::change::Change;
+use crate::ids::{Cookie, Ino};
+use crate::inodes::Load;
+use crate::key;
+use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES};
+use crate::open::FIRST_COOKIE;
+use crate::record::{InodeRecord, NameRecord, encode_symlink};
+use crate::request::{Answer, Encode, Error, Promised, Request};
+use crate::results::{CreateHow, Created, NodeKind};
+use crate::time::Time;
+use crate::volume::{Volume, check_name};
+
+/// Mode of an object for which the client gave none.
+const DEFAULT_FILE_MODE: u32 = 0o644;
+const DEFAULT_DIRECTORY_MODE: u32 = 0o755;
+
+/// What is to be made.
+struct New<'a> {
+    file_type: FileType,
+    set: SetAttributes,
+    device: Device,
+    target: &'a [u8],
+    verifier: Option<[u8; 8]>,
+    /// Whether an existing file will do.
+    existing: Existing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Refuse,
+    Take,
+    /// Only one that was made with the same verifier.
+    TakeOwn([u8; 8]),
+}
+
+impl<'a> New<'a> {
+    fn plain(file_type: FileType, set: SetAttributes) -> New<'a> {
+        New {
+            file_type,
+            set,
+            device: Device::default(),
+            target: &[],
+            verifier: None,
+            existing: Existing::Refuse,
+        }
+    }
+}
+
+impl Volume {
+    /// Makes a regular file.
+    pub fn create_file(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        how: &CreateHow,
+        encode: Encode<'_, Created>,
+    ) -> Answer<Created> {
+        let new = match how {
+            CreateHow::Unchecked(set) => {
+                New { existing: Existing::Take, ..New::plain(FileType::Regular, *set) }
+            }
+            CreateHow::Guarded(set) => New::plain(FileType::Regular, *set),
+            CreateHow::Exclusive(verifier) => New {
+                verifier: Some(*verifier),
+                existing: Existing::TakeOwn(*verifier),
+                ..New::plain(FileType::Regular, SetAttributes::default())
+            },
+        };
+        self.make(request, directory, name, &new, encode)
+    }
+
+    /// Makes a directory.
+    pub fn make_directory(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        set: &SetAttributes,
+        encode: Encode<'_, Created>,
+    ) -> Answer<Created> {
+        self.make(request, directory, name, &New::plain(FileType::Directory, *set), encode)
+    }
+
+    /// Makes a symbolic link to `target`: 1 to 4095 bytes, none of them NUL.
+    pub fn make_symlink(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        target: &[u8],
+        set: &SetAttributes,
+        encode: Encode<'_, Created>,
+    ) -> Answer<Created> {
+        if target.len() > SYMLINK_BYTES {
+            return Err(Error::NameTooLong.into());
+        }
+        if target.is_empty() || target.contains(&0) {
+            return Err(Error::Invalid.into());
+        }
+        let set = SetAttributes { mode: Some(0o777), size: None, ..*set };
+        let new = New { target, ..New::plain(FileType::Symlink, set) };
+        self.make(request, directory, name, &new, encode)
+    }
+
+    /// Makes a device node, socket or FIFO; device nodes are the superuser's to make.
+    pub fn make_node(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        kind: NodeKind,
+        set: &SetAttributes,
+        encode: Encode<'_, Created>,
+    ) -> Answer<Created> {
+        let (file_type, device) = match kind {
+            NodeKind::Block(device) => (FileType::Block, device),
+            NodeKind::Character(device) => (FileType::Character, device),
+            NodeKind::Socket => (FileType::Socket, Device::default()),
+            NodeKind::Fifo => (FileType::Fifo, Device::default()),
+        };
+        if matches!(kind, NodeKind::Block(_) | NodeKind::Character(_)) && request.credentials.uid != 0 {
+            return Err(Error::NotPermitted.into());
+        }
+        let set = SetAttributes { size: None, ..*set };
+        self.make(request, directory, name, &New { device, ..New::plain(file_type, set) }, encode)
+    }
+
+    fn make(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        new: &New<'_>,
+        encode: Encode<'_, Created>,
+    ) -> Answer<Created> {
+        if is_dot(name) {
+            return Err(Error::Exists.into());
+        }
+        check_name(name)?;
+        self.run(request.access, |attempt| {
+            let (mut held, [found]) = attempt.lock_names([(directory, name)], &[])?;
+            let state = held.get(directory);
+            if let Err(error) = check_directory(state.record())
+                .and_then(|()| access::check(request.credentials, state.record(), EXECUTE))
+            {
+                return Err(held.fail(error));
+            }
+            match found {
+                Some(found) => self.take_existing(request, attempt, held, directory, &found, new, encode),
+                None => self.make_new(request, held, directory, name, new, encode),
+            }
+        })
+    }
+
+    /// An existing file in answer to CREATE. Only a size that was given is set on it (RFC 1813 section 3.3.8), as a
+    /// change of its own.
+    fn take_existing(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt<'_>,
+        mut held: Held,
+        directory: Ino,
+        found: &NameRecord,
+        new: &New<'_>,
+        encode: Encode<'_, Created>,
+    ) -> Result<Promised<Created>, Stop> {
+        let file = held.get(found.ino);
+        let acceptable = file.record().file_type == FileType::Regular
+            && match new.existing {
+                Existing::Refuse => false,
+                Existing::Take => true,
+                Existing::TakeOwn(verifier) => file.record().create_verifier == Some(verifier),
+            };
+        if !acceptable {
+            return Err(held.fail(Error::Exists));
+        }
+        if let (Existing::Take, Some(size)) = (new.existing, new.set.size)
+            && (size != file.size() || !file.dirty.is_empty() || file.record().size != size)
+        {
+            return self.truncate_existing(request, attempt, held, directory, found.ino, size, encode);
+        }
+        let attributes = file.attributes();
+        let wcc = held.get(directory).attributes().unchanged();
+        Ok(Promised { value: Created { attributes, directory: wcc }, after: held.durability() })
+    }
+
+    fn truncate_existing(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt<'_>,
+        mut held: Held,
+        directory: Ino,
+        ino: Ino,
+        size: u64,
+        encode: Encode<'_, Created>,
+    ) -> Result<Promised<Created>, Stop> {
+        let state = held.get(ino);
+        if let Err(error) = access::check_write(request.credentials, state.record()) {
+            return Err(held.fail(error));
+        }
+        if size > FILE_BYTES {
+            return Err(held.fail(Error::FileTooLarge));
+        }
+        let mut change = self.resize(request, attempt, state, size)?;
+        let attributes = state.attributes();
+        let directory = held.get(directory).attributes().unchanged();
+        let created = Created { attributes, directory };
+        change.put_inode(ino, held.get(ino).record());
+        let seq = change.commit_answered(request, &created, encode);
+        let state = held.get(ino);
+        state.seq = seq;
+        state.unsaved = false;
+        Ok(Promised { value: created, after: held.durability() })
+    }
+
+    fn make_new(
+        &self,
+        request: &Request<'_>,
+        mut held: Held,
+        directory: Ino,
+        name: &[u8],
+        new: &New<'_>,
+        encode: Encode<'_, Created>,
+    ) -> Result<Promised<Created>, Stop> {
+        let parent = held.get(directory);
+        let old = parent.record().clone();
+        let before = parent.attributes().before();
+        if let Err(error) = check_new(request, &old, new) {
+            return Err(held.fail(error));
+        }
+        // Its number is the highest of all, so locking it last keeps the order; nobody else can know it yet.
+        let ino = self.new_ino();
+        let cell = self.inodes.get(ino, self.committer.durable(), self.rounds_done());
+        let mut state = cell.lock_arc();
+        let mut change = self.begin()?;
+        let (stamp, _) = self.committer.stamp(request.now);
+        let record = self.new_record(request, directory, &old, new, stamp);
+        let mut parent_record =
+            self.add_name(&mut change, (directory, &old), name, (ino, new.file_type), stamp);
+        if new.file_type == FileType::Directory {
+            parent_record.links += 1;
+        }
+        self.put_new(&mut change, (directory, &parent_record), (ino, &record), new.target);
+        let created = Created {
+            attributes: record.attributes(ino),
+            directory: Wcc { before, after: parent_record.attributes(directory) },
+        };
+        let seq = change.commit_answered(request, &created, encode);
+        state.load = Load::Present(record);
+        state.seq = seq;
+        drop(state);
+        let parent = held.get(directory);
+        *parent.record_mut() = parent_record;
+        parent.seq = seq;
+        parent.unsaved = false;
+        Ok(Promised { value: created, after: held.durability() })
+    }
+
+    fn put_new(
+        &self,
+        change: &mut Change<'_>,
+        parent: (Ino, &InodeRecord),
+        new: (Ino, &InodeRecord),
+        target: &[u8],
+    ) {
+        let (ino, record) = new;
+        if !target.is_empty() {
+            change.put(key::symlink(ino), encode_symlink(record.epoch, target));
+        }
+        change.put_inode(ino, record);
+        change.put_inode(parent.0, parent.1);
+        change.add_usage(record, 0, 1);
+    }
+
+    fn new_record(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        parent: &InodeRecord,
+        new: &New<'_>,
+        stamp: Time,
+    ) -> InodeRecord {
+        let who = request.credentials;
+        let is_directory = new.file_type == FileType::Directory;
+        let inherits_group = parent.mode & SETGID != 0;
+        let gid = new.set.gid.unwrap_or(if inherits_group { parent.gid } else { who.gid });
+        let default_mode = if is_directory { DEFAULT_DIRECTORY_MODE } else { DEFAULT_FILE_MODE };
+        let mut mode = permitted_mode(who, gid, new.set.mode.unwrap_or(default_mode));
+        if is_directory && inherits_group {
+            mode |= SETGID;
+        }
+        InodeRecord {
+            epoch: parent.epoch,
+            file_type: new.file_type,
+            mode,
+            links: if is_directory { 2 } else { 1 },
+            uid: new.set.uid.unwrap_or(who.uid),
+            gid,
+            size: new.set.size.unwrap_or(new.target.len() as u64),
+            used: 0,
+            mapped_end: 0,
+            device: new.device,
+            atime: chosen(new.set.atime, stamp, stamp),
+            mtime: chosen(new.set.mtime, stamp, stamp),
+            ctime: stamp,
+            change: self.next_change(0),
+            parent: if is_directory { directory } else { Ino(0) },
+            next_cookie: if is_directory { FIRST_COOKIE } else { Cookie(0) },
+            entries: 0,
+            tree: parent.tree,
+            create_verifier: new.verifier,
+            truncations: 0,
+            cuts: Vec::new(),
+        }
+    }
+}
+
+/// Whether the caller may make that in this directory.
+fn check_new(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> Result<(), Error> {
+    let who = request.credentials;
+    access::check_change_names(who, directory)?;
+    if new.file_type == FileType::Directory && directory.links >= LINKS {
+        return Err(Error::TooManyLinks);
+    }
+    if new.set.size.is_some_and(|size| size > FILE_BYTES) {
+        return Err(Error::FileTooLarge);
+    }
+    let takes_owner = new.set.uid.is_some_and(|uid| uid != who.uid);
+    let takes_group = new.set.gid.is_some_and(|gid| !who.in_group(gid) && gid != directory.gid);
+    if who.uid != 0 && (takes_owner || takes_group) {
+        return Err(Error::NotPermitted);
+    }
+    Ok(())
+}

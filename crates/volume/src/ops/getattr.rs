@@ -1,0 +1,16 @@
+//! GETATTR (RFC 1813 section 3.3.1).
+
+use crate::attributes::Attributes;
+use crate::ids::Ino;
+use crate::request::{Answer, Promised, Request};
+use crate::volume::Volume;
+
+impl Volume {
+    /// Attributes of an object.
+    pub fn attributes(&self, request: &Request<'_>, ino: Ino) -> Answer<Attributes> {
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(ino)?;
+            Ok(Promised { value: state.attributes(), after: state.durability() })
+        })
+    }
+}

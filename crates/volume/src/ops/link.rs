@@ -1,0 +1,72 @@
+//! LINK (RFC 1813 section 3.3.15).
+
+use super::{check_directory, is_dot};
+use crate::access::{self, EXECUTE};
+use crate::attributes::{FileType, Wcc};
+use crate::ids::Ino;
+use crate::limits::LINKS;
+use crate::request::{Answer, Encode, Error, Promised, Request};
+use crate::results::Linked;
+use crate::volume::{Volume, check_name};
+
+impl Volume {
+    /// Gives an object, not a directory, one more name.
+    pub fn link(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        directory: Ino,
+        name: &[u8],
+        encode: Encode<'_, Linked>,
+    ) -> Answer<Linked> {
+        if is_dot(name) {
+            return Err(Error::Exists.into());
+        }
+        check_name(name)?;
+        let who = request.credentials;
+        self.run(request.access, |attempt| {
+            let (mut held, [found]) = attempt.lock_names([(directory, name)], &[ino])?;
+            let parent = held.get(directory);
+            let old = parent.record().clone();
+            let before = parent.attributes().before();
+            let object = held.get(ino).record().clone();
+            let checked =
+                check_directory(&old).and_then(|()| access::check(who, &old, EXECUTE)).and_then(|()| {
+                    if found.is_some() {
+                        return Err(Error::Exists);
+                    }
+                    if object.file_type == FileType::Directory {
+                        return Err(Error::NotPermitted);
+                    }
+                    access::check_change_names(who, &old)?;
+                    if object.links >= LINKS {
+                        return Err(Error::TooManyLinks);
+                    }
+                    if object.tree == old.tree { Ok(()) } else { Err(Error::CrossDevice) }
+                });
+            if let Err(error) = checked {
+                return Err(held.fail(error));
+            }
+            let mut change = self.begin()?;
+            let (stamp, _) = self.committer.stamp(request.now);
+            let record = self.add_name(&mut change, (directory, &old), name, (ino, object.file_type), stamp);
+            let mut object = object;
+            object.links += 1;
+            self.touch(&mut object, stamp, false);
+            change.put_inode(ino, &object);
+            change.put_inode(directory, &record);
+            *held.get(ino).record_mut() = object;
+            *held.get(directory).record_mut() = record;
+            let attributes = held.get(ino).attributes();
+            let linked =
+                Linked { attributes, directory: Wcc { before, after: held.get(directory).attributes() } };
+            let seq = change.commit_answered(request, &linked, encode);
+            for changed in [ino, directory] {
+                let state = held.get(changed);
+                state.seq = seq;
+                state.unsaved = false;
+            }
+            Ok(Promised { value: linked, after: held.durability() })
+        })
+    }
+}

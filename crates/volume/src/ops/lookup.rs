@@ -1,0 +1,40 @@
+//! LOOKUP (RFC 1813 section 3.3.3).
+
+use super::check_directory;
+use crate::access::{self, EXECUTE};
+use crate::attempt::Stop;
+use crate::ids::Ino;
+use crate::request::{Answer, Error, Failure, Promised, Request};
+use crate::results::Found;
+use crate::volume::{Volume, check_name};
+
+impl Volume {
+    /// What a name in a directory names; `.` and `..` are the directory and its parent.
+    pub fn lookup(&self, request: &Request<'_>, directory: Ino, name: &[u8]) -> Answer<Found> {
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(directory)?;
+            let after = state.durability();
+            let fail = |error| Stop::Failed(Failure { error, after });
+            check_directory(state.record()).map_err(fail)?;
+            access::check(request.credentials, state.record(), EXECUTE).map_err(fail)?;
+            let directory_attributes = state.attributes();
+            let ino = match name {
+                b"." => directory,
+                b".." => state.record().parent,
+                _ => {
+                    check_name(name).map_err(fail)?;
+                    attempt.name(directory, name)?.ok_or_else(|| fail(Error::NoEntry))?.ino
+                }
+            };
+            // Two inodes are locked at once only in order, so the name may be gone before its object is locked.
+            drop(state);
+            let object = match attempt.lock(ino) {
+                Ok(object) => object,
+                Err(Stop::Failed(Failure { error: Error::Stale, .. })) => return Err(Stop::Again),
+                Err(stop) => return Err(stop),
+            };
+            let found = Found { attributes: object.attributes(), directory: directory_attributes };
+            Ok(Promised { value: found, after: after.and(object.durability()) })
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! READ (RFC 1813 section 3.3.6).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::access::check_read;
+use crate::attempt::{Attempt, Missing, Stop};
+use crate::attributes::FileType;
+use crate::cache::GROUP_BYTES;
+use crate::file_map::{Place, Run, resolve};
+use crate::ids::{ExtentId, Ino};
+use crate::inodes::Guard;
+use crate::request::{Answer, Error, Failure, Promised, Request};
+use crate::results::{Piece, ReadData};
+use crate::time::Time;
+use crate::volume::Volume;
+
+/// An atime that is older than this is updated by a read even if the file did not change since, as `relatime` does.
+const ATIME_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Volume {
+    /// Reads up to `count` bytes at `offset`.
+    pub fn read(&self, request: &Request<'_>, ino: Ino, offset: u64, count: u32) -> Answer<ReadData> {
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            let fail = |error| Stop::Failed(Failure { error, after });
+            match state.record().file_type {
+                FileType::Regular => {}
+                FileType::Directory => return Err(fail(Error::IsDirectory)),
+                _ => return Err(fail(Error::Invalid)),
+            }
+            check_read(request.credentials, state.record()).map_err(fail)?;
+            let size = state.size();
+            let end = offset.saturating_add(u64::from(count)).min(size);
+            let start = offset.min(end);
+            let pieces = self.read_pieces(attempt, &mut state, start, end)?;
+            self.note_read(&mut state, request.now);
+            let data = ReadData {
+                pieces,
+                count: usize::try_from(end - start).expect("a READ is below 4 GiB"),
+                eof: end >= size,
+                attributes: state.attributes(),
+            };
+            Ok(Promised { value: data, after })
+        })
+    }
+
+    fn read_pieces(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut Guard,
+        start: u64,
+        end: u64,
+    ) -> Result<Vec<Piece>, Stop> {
+        let layers = self.layers();
+        let mut windows =
+            |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
+        let runs = resolve(&layers, state, (start, end), true, &mut windows)?;
+        let mut out =
+            Output { volume: self, attempt, pieces: Vec::with_capacity(runs.len() + 1), missing: Vec::new() };
+        let mut cursor = start;
+        for run in &runs {
+            out.zeros(run.start - cursor);
+            out.run(run);
+            cursor = run.end;
+        }
+        out.zeros(end - cursor);
+        if out.missing.is_empty() { Ok(out.pieces) } else { Err(Stop::Missing(Missing::Blocks(out.missing))) }
+    }
+
+    /// Updates the access time as `relatime` does: in memory; it is saved with the next write-back.
+    fn note_read(&self, state: &mut Guard, now: Time) {
+        let record = state.record();
+        let stale = record.atime <= record.mtime || record.atime <= record.ctime;
+        if (stale || now.since(record.atime) >= ATIME_AGE) && now > record.atime {
+            state.record_mut().atime = now;
+            state.unsaved = true;
+            let cell = Arc::clone(Guard::mutex(state));
+            self.write_back.enter(state, &cell, now);
+        }
+    }
+}
+
+struct Output<'a> {
+    volume: &'a Volume,
+    attempt: &'a Attempt<'a>,
+    pieces: Vec<Piece>,
+    missing: Vec<(ExtentId, u32)>,
+}
+
+impl Output<'_> {
+    fn zeros(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.pieces.push(Piece::Zeros(usize::try_from(bytes).expect("a READ is below 4 GiB")));
+        }
+    }
+
+    fn run(&mut self, run: &Run) {
+        let length = usize::try_from(run.end - run.start).expect("a READ is below 4 GiB");
+        match &run.place {
+            Place::Dirty(piece) => {
+                let (bytes, start, end) = piece.slice(run.start, run.end);
+                self.pieces.push(Piece::Data { bytes, start, end });
+            }
+            Place::Inline(bytes, from) => {
+                self.pieces.push(Piece::Data { bytes: Arc::clone(bytes), start: *from, end: from + length });
+            }
+            Place::Extent(id, offset) => self.extent(*id, *offset as usize, length),
+        }
+    }
+
+    fn extent(&mut self, id: ExtentId, offset: usize, length: usize) {
+        let mut at = offset;
+        while at < offset + length {
+            let group = u32::try_from(at / GROUP_BYTES).expect("an extent is far below 4 GiB");
+            let start = at % GROUP_BYTES;
+            let end = GROUP_BYTES.min(start + offset + length - at);
+            let known = self
+                .attempt
+                .blocks
+                .get(&(id, group))
+                .cloned()
+                .or_else(|| self.volume.blocks.get(&(id, group)));
+            match known {
+                Some(bytes) if bytes.len() >= end => self.pieces.push(Piece::Data { bytes, start, end }),
+                _ => self.missing.push((id, group)),
+            }
+            at += end - start;
+        }
+    }
+}

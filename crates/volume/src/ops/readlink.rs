@@ -1,0 +1,26 @@
+//! READLINK (RFC 1813 section 3.3.5).
+
+use crate::attributes::FileType;
+use crate::ids::Ino;
+use crate::key;
+use crate::record::decode_symlink;
+use crate::request::{Answer, Error, Failure, Promised, Request};
+use crate::results::LinkTarget;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Where a symbolic link points.
+    pub fn read_link(&self, request: &Request<'_>, ino: Ino) -> Answer<LinkTarget> {
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(ino)?;
+            let after = state.durability();
+            if state.record().file_type != FileType::Symlink {
+                return Err(Failure { error: Error::Invalid, after }.into());
+            }
+            let slot = attempt.record(&self.layers(), &key::symlink(ino))?;
+            let value = slot.ok_or_else(|| self.report(&"a symbolic link has no target"))?;
+            let target = self.decode(decode_symlink(&value))?.into();
+            Ok(Promised { value: LinkTarget { target, attributes: state.attributes() }, after })
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! REMOVE and RMDIR (RFC 1813 sections 3.3.12 and 3.3.13).
+
+use super::{check_directory, is_dot};
+use crate::access::{self, EXECUTE};
+use crate::attributes::{FileType, Wcc};
+use crate::ids::Ino;
+use crate::request::{Answer, Encode, Error, Promised, Request};
+use crate::results::Removed;
+use crate::volume::{Volume, check_name};
+
+impl Volume {
+    /// Removes the name of anything but a directory; an object without names is gone at once, its data is freed in the
+    /// background.
+    pub fn remove(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        encode: Encode<'_, Removed>,
+    ) -> Answer<Removed> {
+        if is_dot(name) {
+            return Err(Error::IsDirectory.into());
+        }
+        self.remove_name(request, directory, name, false, encode)
+    }
+
+    /// Removes an empty directory.
+    pub fn remove_directory(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        encode: Encode<'_, Removed>,
+    ) -> Answer<Removed> {
+        match name {
+            b"." => return Err(Error::Invalid.into()),
+            b".." => return Err(Error::NotEmpty.into()),
+            _ => {}
+        }
+        self.remove_name(request, directory, name, true, encode)
+    }
+
+    fn remove_name(
+        &self,
+        request: &Request<'_>,
+        directory: Ino,
+        name: &[u8],
+        is_rmdir: bool,
+        encode: Encode<'_, Removed>,
+    ) -> Answer<Removed> {
+        check_name(name)?;
+        let who = request.credentials;
+        self.run(request.access, |attempt| {
+            let (mut held, [found]) = attempt.lock_names([(directory, name)], &[])?;
+            let parent = held.get(directory);
+            let old = parent.record().clone();
+            let before = parent.attributes().before();
+            if let Err(error) = check_directory(&old).and_then(|()| access::check(who, &old, EXECUTE)) {
+                return Err(held.fail(error));
+            }
+            let Some(found) = found else { return Err(held.fail(Error::NoEntry)) };
+            let object = held.get(found.ino).record();
+            let kind = match object.file_type {
+                FileType::Directory if !is_rmdir => Err(Error::IsDirectory),
+                FileType::Directory if object.entries > 0 => Err(Error::NotEmpty),
+                FileType::Directory => Ok(()),
+                _ if is_rmdir => Err(Error::NotDirectory),
+                _ => Ok(()),
+            };
+            if let Err(error) = access::check_remove(who, &old, object).and(kind) {
+                return Err(held.fail(error));
+            }
+            let mut change = self.begin()?;
+            let (stamp, _) = self.committer.stamp(request.now);
+            let mut record = self.drop_name(&mut change, (directory, &old), name, &found, stamp);
+            if is_rmdir {
+                record.links -= 1;
+            }
+            let left = self.unlink(&mut change, held.get(found.ino), stamp);
+            change.put_inode(directory, &record);
+            let removed = Removed { directory: Wcc { before, after: record.attributes(directory) } };
+            let seq = change.commit_answered(request, &removed, encode);
+            let object = held.get(found.ino);
+            self.set_unlinked(object, left);
+            object.seq = seq;
+            let parent = held.get(directory);
+            *parent.record_mut() = record;
+            parent.seq = seq;
+            parent.unsaved = false;
+            Ok(Promised { value: removed, after: held.durability() })
+        })
+    }
+}

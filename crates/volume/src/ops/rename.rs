@@ -1,0 +1,202 @@
+//! RENAME (RFC 1813 section 3.3.14).
+
+use super::{check_directory, is_dot};
+use crate::access::{self, EXECUTE, WRITE};
+use crate::attempt::{Attempt, Held, Stop};
+use crate::attributes::{FileType, Wcc};
+use crate::change::Change;
+use crate::ids::Ino;
+use crate::limits::LINKS;
+use crate::record::{InodeRecord, NameRecord};
+use crate::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::results::Renamed;
+use crate::time::Time;
+use crate::volume::{Volume, check_name};
+
+/// A directory and a name in it.
+type Name<'a> = (Ino, &'a [u8]);
+
+/// What is renamed, and what it replaces.
+struct Move<'a> {
+    from: Name<'a>,
+    to: Name<'a>,
+    object: NameRecord,
+    replaced: Option<NameRecord>,
+}
+
+impl Volume {
+    /// Moves a name; an object that had the new name is replaced, in one step.
+    pub fn rename(
+        &self,
+        request: &Request<'_>,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        encode: Encode<'_, Renamed>,
+    ) -> Answer<Renamed> {
+        if is_dot(from.1) || is_dot(to.1) {
+            return Err(Error::Invalid.into());
+        }
+        check_name(from.1)?;
+        check_name(to.1)?;
+        self.run(request.access, |attempt| {
+            // A directory that changes its parent must not end up below itself. Only such renames change who is below
+            // whom, so one at a time can look at all ancestors without holding their locks together.
+            let moves_directory = from.0 != to.0
+                && attempt.name(from.0, from.1)?.is_some_and(|name| name.file_type == FileType::Directory);
+            let _one_at_a_time = moves_directory.then(|| self.directory_moves.lock());
+            let ancestors = if moves_directory { self.ancestors(attempt, to.0)? } else { Vec::new() };
+            let (mut held, [object, replaced]) = attempt.lock_names([from, to], &[])?;
+            let Some(object) = object else { return Err(self.no_source(request, &mut held, from, to)) };
+            if !moves_directory && from.0 != to.0 && object.file_type == FileType::Directory {
+                return Err(Stop::Again);
+            }
+            let work = Move { from, to, object, replaced };
+            if let Err(error) = self.check_rename(request.credentials, &mut held, &work, &ancestors) {
+                return Err(held.fail(error));
+            }
+            let before = [from.0, to.0].map(|ino| held.get(ino).attributes().before());
+            if replaced.is_some_and(|replaced| replaced.ino == object.ino) {
+                // Two names of one object: nothing happens (POSIX rename).
+                let [from, to] = [from.0, to.0].map(|ino| held.get(ino).attributes().unchanged());
+                return Ok(Promised { value: Renamed { from, to }, after: held.durability() });
+            }
+            let mut change = self.begin()?;
+            let (stamp, _) = self.committer.stamp(request.now);
+            let left = self.move_name(&mut change, &mut held, &work, stamp);
+            let renamed = Renamed {
+                from: Wcc { before: before[0], after: held.get(from.0).attributes() },
+                to: Wcc { before: before[1], after: held.get(to.0).attributes() },
+            };
+            let seq = change.commit_answered(request, &renamed, encode);
+            if let (Some(replaced), Some(left)) = (replaced, left) {
+                let state = held.get(replaced.ino);
+                self.set_unlinked(state, left);
+                state.seq = seq;
+            }
+            for ino in [from.0, to.0, object.ino] {
+                let state = held.get(ino);
+                state.seq = seq;
+                state.unsaved = false;
+            }
+            Ok(Promised { value: renamed, after: held.durability() })
+        })
+    }
+
+    /// Why there is nothing to rename.
+    fn no_source(&self, request: &Request<'_>, held: &mut Held, from: Name<'_>, to: Name<'_>) -> Stop {
+        for directory in [from.0, to.0] {
+            let record = held.get(directory).record();
+            let checked =
+                check_directory(record).and_then(|()| access::check(request.credentials, record, EXECUTE));
+            if let Err(error) = checked {
+                return held.fail(error);
+            }
+        }
+        held.fail(Error::NoEntry)
+    }
+
+    /// A directory and all directories above it. While it runs no directory changes its parent.
+    fn ancestors(&self, attempt: &Attempt<'_>, directory: Ino) -> Result<Vec<Ino>, Stop> {
+        let mut ancestors = vec![directory];
+        let mut ino = directory;
+        while ino != Ino::ROOT {
+            let state = attempt.lock(ino)?;
+            let parent = state.record().parent;
+            if state.record().file_type != FileType::Directory || parent == Ino(0) {
+                return Err(Failure { error: Error::NotDirectory, after: state.durability() }.into());
+            }
+            ino = parent;
+            ancestors.push(ino);
+        }
+        Ok(ancestors)
+    }
+
+    fn check_rename(
+        &self,
+        who: &Credentials,
+        held: &mut Held,
+        work: &Move<'_>,
+        ancestors: &[Ino],
+    ) -> Result<(), Error> {
+        let record = |held: &mut Held, ino: Ino| -> InodeRecord { held.get(ino).record().clone() };
+        let (from, to) = (record(held, work.from.0), record(held, work.to.0));
+        check_directory(&from)?;
+        check_directory(&to)?;
+        let object = record(held, work.object.ino);
+        let is_directory = object.file_type == FileType::Directory;
+        access::check_remove(who, &from, &object)?;
+        access::check_change_names(who, &to)?;
+        if from.tree != to.tree {
+            return Err(Error::CrossDevice);
+        }
+        if is_directory && ancestors.contains(&work.object.ino) {
+            return Err(Error::Invalid);
+        }
+        let changes_parent = work.from.0 != work.to.0;
+        if is_directory && changes_parent {
+            access::check(who, &object, WRITE)?;
+        }
+        if let Some(replaced) = &work.replaced {
+            if replaced.ino == work.object.ino {
+                return Ok(());
+            }
+            let replaced = record(held, replaced.ino);
+            access::check_remove(who, &to, &replaced)?;
+            match (is_directory, replaced.file_type == FileType::Directory) {
+                (true, false) => return Err(Error::NotDirectory),
+                (false, true) => return Err(Error::IsDirectory),
+                (true, true) if replaced.entries > 0 => return Err(Error::NotEmpty),
+                _ => {}
+            }
+        } else if is_directory && changes_parent && to.links >= LINKS {
+            return Err(Error::TooManyLinks);
+        }
+        Ok(())
+    }
+
+    /// Journals the rename and brings the records of all but the replaced object up to date. Returns what is left of
+    /// that, if there is one.
+    fn move_name(
+        &self,
+        change: &mut Change<'_>,
+        held: &mut Held,
+        work: &Move<'_>,
+        stamp: Time,
+    ) -> Option<Option<InodeRecord>> {
+        let is_directory = work.object.file_type == FileType::Directory;
+        let changes_parent = work.from.0 != work.to.0;
+        let record = self.drop_name(
+            change,
+            (work.from.0, held.get(work.from.0).record()),
+            work.from.1,
+            &work.object,
+            stamp,
+        );
+        *held.get(work.from.0).record_mut() = record;
+        let mut left = None;
+        if let Some(replaced) = &work.replaced {
+            let mut record =
+                self.drop_name(change, (work.to.0, held.get(work.to.0).record()), work.to.1, replaced, stamp);
+            if replaced.file_type == FileType::Directory {
+                record.links -= 1;
+            }
+            *held.get(work.to.0).record_mut() = record;
+            left = Some(self.unlink(change, held.get(replaced.ino), stamp));
+        }
+        let target = (work.object.ino, work.object.file_type);
+        let record =
+            self.add_name(change, (work.to.0, held.get(work.to.0).record()), work.to.1, target, stamp);
+        *held.get(work.to.0).record_mut() = record;
+        let object = held.get(work.object.ino).record_mut();
+        self.touch(object, stamp, false);
+        if is_directory && changes_parent {
+            object.parent = work.to.0;
+            held.get(work.from.0).record_mut().links -= 1;
+            held.get(work.to.0).record_mut().links += 1;
+        }
+        for ino in [work.from.0, work.to.0, work.object.ino] {
+            change.put_inode(ino, held.get(ino).record());
+        }
+        left
+    }
+}

@@ -1,0 +1,154 @@
+//! SETATTR (RFC 1813 section 3.3.2).
+
+use super::{chosen, signed};
+use crate::access::{self, SETGID, WRITE, owns, without_privilege_bits};
+use crate::attempt::{Attempt, Stop};
+use crate::attributes::{FileType, SetAttributes, SetTime, Wcc};
+use crate::change::Change;
+use crate::ids::Ino;
+use crate::inodes::InodeState;
+use crate::limits::{CUTS, FILE_BYTES};
+use crate::record::InodeRecord;
+use crate::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::time::Time;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Sets attributes; with `guard`, only if the change time is still that.
+    pub fn set_attributes(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        set: &SetAttributes,
+        guard: Option<Time>,
+        encode: Encode<'_, Wcc>,
+    ) -> Answer<Wcc> {
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            check(request.credentials, state.record(), set, guard)
+                .map_err(|error| Stop::Failed(Failure { error, after }))?;
+            let before = state.attributes().before();
+            let old = state.record().clone();
+            let mut change = match set.size {
+                Some(size) => self.resize(request, attempt, &mut state, size)?,
+                None => self.begin()?,
+            };
+            let (stamp, _) = self.committer.stamp(request.now);
+            let mut record = state.record().clone();
+            if set.size.is_none() {
+                self.touch(&mut record, stamp, false);
+            }
+            apply(request.credentials, &mut record, set, stamp);
+            if (record.uid, record.gid) != (old.uid, old.gid) {
+                // What is counted to the owner changes hands with the file.
+                change.add_usage(&old, -signed(record.used), -1);
+                change.add_usage(&record, signed(record.used), 1);
+            }
+            change.put_inode(ino, &record);
+            *state.record_mut() = record;
+            let wcc = Wcc { before, after: state.attributes() };
+            state.seq = change.commit_answered(request, &wcc, encode);
+            state.unsaved = false;
+            Ok(Promised { value: wcc, after: state.durability() })
+        })
+    }
+
+    /// Begins a transaction that gives a locked file another size. What is left to the caller is to put its record.
+    pub(super) fn resize(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt<'_>,
+        state: &mut InodeState,
+        size: u64,
+    ) -> Result<Change<'_>, Stop> {
+        let mapped_end = state.record().mapped_end;
+        if state.record().cuts.len() >= CUTS {
+            self.checkpoints.kick();
+            return Err(Error::Busy.into());
+        }
+        let freed = attempt.mapped_bytes(state, size, mapped_end)?;
+        let mut change = self.begin()?;
+        let (stamp, _) = self.committer.stamp(request.now);
+        let record = state.record_mut();
+        self.touch(record, stamp, true);
+        if request.credentials.uid != 0 {
+            record.mode = without_privilege_bits(record);
+        }
+        if size < mapped_end {
+            record.cut(size);
+            record.mapped_end = size;
+            record.used -= freed;
+        }
+        record.size = size;
+        change.add_usage(state.record(), -signed(freed), 0);
+        state.unstable_size = None;
+        state.dirty.remove(size, u64::MAX);
+        state.map_changes += 1;
+        self.settle_dirty(state);
+        Ok(change)
+    }
+}
+
+fn check(
+    who: &Credentials,
+    inode: &InodeRecord,
+    set: &SetAttributes,
+    guard: Option<Time>,
+) -> Result<(), Error> {
+    if guard.is_some_and(|guard| guard != inode.ctime) {
+        return Err(Error::NotSync);
+    }
+    if let Some(size) = set.size {
+        match inode.file_type {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::Invalid),
+        }
+        access::check_write(who, inode)?;
+        if size > FILE_BYTES {
+            return Err(Error::FileTooLarge);
+        }
+    }
+    let sets_owner = set.uid.is_some_and(|uid| uid != inode.uid);
+    let sets_group = set.gid.is_some_and(|gid| gid != inode.gid);
+    let joins = set.gid.is_none_or(|gid| who.in_group(gid) || gid == inode.gid);
+    if who.uid != 0 && (sets_owner || (sets_group && !(owns(who, inode) && joins))) {
+        return Err(Error::NotPermitted);
+    }
+    let needs_owner = set.mode.is_some()
+        || set.uid.is_some()
+        || set.gid.is_some()
+        || matches!(set.atime, SetTime::To(_))
+        || matches!(set.mtime, SetTime::To(_));
+    if needs_owner && !owns(who, inode) {
+        return Err(Error::NotPermitted);
+    }
+    let sets_now = set.atime == SetTime::Now || set.mtime == SetTime::Now;
+    if sets_now && !owns(who, inode) && !access::may(who, inode, WRITE) {
+        return Err(Error::AccessDenied);
+    }
+    Ok(())
+}
+
+/// Sets what is asked for, apart from the size. Setuid and setgid go when the owner changes, unless the same request sets
+/// the mode.
+fn apply(who: &Credentials, record: &mut InodeRecord, set: &SetAttributes, stamp: Time) {
+    if set.uid.is_some() || set.gid.is_some() {
+        record.mode = without_privilege_bits(record);
+    }
+    record.uid = set.uid.unwrap_or(record.uid);
+    record.gid = set.gid.unwrap_or(record.gid);
+    if let Some(mode) = set.mode {
+        record.mode = permitted_mode(who, record.gid, mode);
+    }
+    record.atime = chosen(set.atime, record.atime, stamp);
+    record.mtime = chosen(set.mtime, record.mtime, stamp);
+    record.create_verifier = None;
+}
+
+/// The mode that the caller may set on an object of that group: setgid only for a member of it.
+pub(super) fn permitted_mode(who: &Credentials, gid: u32, mode: u32) -> u16 {
+    let mode = u16::try_from(mode & 0o7777).expect("twelve bits");
+    if who.uid == 0 || who.in_group(gid) { mode } else { mode & !SETGID }
+}

@@ -1,0 +1,167 @@
+//! WRITE (RFC 1813 section 3.3.7).
+
+use std::sync::Arc;
+
+use crate::access::{check_write, without_privilege_bits};
+use crate::attempt::{Attempt, Stop};
+use crate::attributes::{FileType, Wcc};
+use crate::ids::Ino;
+use crate::inodes::Guard;
+use crate::limits::{FILE_BYTES, INLINE_WRITE_BYTES};
+use crate::mapping::inline_pieces;
+use crate::record::InodeRecord;
+use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::results::{Stability, Written};
+use crate::space::PIECE_OVERHEAD_BYTES;
+use crate::time::Time;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Writes `data` at `offset`. A small stable write travels in the journal; a large one is unstable until the next
+    /// round of write-back made it stable, and its reply waits for that.
+    pub fn write(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Answer<Written> {
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            self.check_write(request, &state, offset, data.len())
+                .map_err(|error| Stop::Failed(Failure { error, after }))?;
+            let verifier = self.write_verifier();
+            let before = state.attributes().before();
+            let is_stable = stability != Stability::Unstable;
+            let after = if data.is_empty() {
+                after
+            } else if is_stable && data.len() <= INLINE_WRITE_BYTES {
+                self.write_inline(request, attempt, &mut state, offset, data)?
+            } else {
+                self.write_unstable(request, &mut state, offset, data, is_stable)?
+            };
+            let written = Written {
+                count: u32::try_from(data.len()).expect("a WRITE is below 4 GiB"),
+                committed: if is_stable { Stability::FileSync } else { Stability::Unstable },
+                verifier,
+                file: Wcc { before, after: state.attributes() },
+            };
+            Ok(Promised { value: written, after })
+        })
+    }
+
+    fn check_write(
+        &self,
+        request: &Request<'_>,
+        state: &Guard,
+        offset: u64,
+        length: usize,
+    ) -> Result<(), Error> {
+        match state.record().file_type {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::Invalid),
+        }
+        check_write(request.credentials, state.record())?;
+        if offset.checked_add(length as u64).is_none_or(|end| end > FILE_BYTES) {
+            return Err(Error::FileTooLarge);
+        }
+        if self.refuses_changes().is_some() { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// The record of a file whose content changes.
+    fn written_record(&self, request: &Request<'_>, record: &InodeRecord, stamp: Time) -> InodeRecord {
+        let mut record = record.clone();
+        self.touch(&mut record, stamp, true);
+        if request.credentials.uid != 0 {
+            record.mode = without_privilege_bits(&record);
+        }
+        record
+    }
+
+    fn write_inline(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt<'_>,
+        state: &mut Guard,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Durability, Stop> {
+        let end = offset + data.len() as u64;
+        let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
+        let mut change = self.begin()?;
+        let mut pieces = Vec::new();
+        inline_pieces(state.record(), offset, data, &mut pieces);
+        let reserved = data.len() as u64 + pieces.len() as u64 * PIECE_OVERHEAD_BYTES;
+        self.reserve(reserved)?;
+        change.add_inline(reserved);
+        let (stamp, _) = self.committer.stamp(request.now);
+        *state.record_mut() = self.written_record(request, state.record(), stamp);
+        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        state.dirty.remove(offset, end);
+        self.settle_dirty(state);
+        change.put_inode(state.ino, state.record());
+        state.seq = change.commit();
+        state.unsaved = false;
+        Ok(state.durability())
+    }
+
+    fn write_unstable(
+        &self,
+        request: &Request<'_>,
+        state: &mut Guard,
+        offset: u64,
+        data: &[u8],
+        is_stable: bool,
+    ) -> Result<Durability, Stop> {
+        let limit = self.limits.dirty_bytes;
+        let held = self.write_back.dirty_bytes();
+        if held + data.len() as u64 > limit / 2 {
+            self.write_back.press();
+        }
+        if held > 0 && held + data.len() as u64 > limit {
+            return Err(Error::Busy.into());
+        }
+        let reserved = data.len() as u64 + PIECE_OVERHEAD_BYTES;
+        self.reserve(reserved)?;
+        let (stamp, ceiling) = self.committer.stamp(request.now);
+        let record = self.written_record(request, state.record(), stamp);
+        let mode_changed = record.mode != state.record().mode;
+        *state.record_mut() = record;
+        let end = offset + data.len() as u64;
+        state.reserved_bytes += reserved;
+        state.unstable_size = Some(state.size().max(end));
+        state.dirty.insert(offset, Arc::from(data), self.write_back.new_write());
+        self.settle_dirty(state);
+        state.unsaved = true;
+        let cell = Arc::clone(Guard::mutex(state));
+        self.write_back.enter(state, &cell, request.now);
+        if mode_changed {
+            self.save_record(state)?;
+        }
+        if is_stable {
+            state.round = self.write_back.request(state.ino);
+        }
+        Ok(state.durability().and(Durability { seq: ceiling, round: 0 }))
+    }
+
+    /// Journals a file's record by itself: a change of its mode is not unstable, even if unstable data caused it.
+    fn save_record(&self, state: &mut Guard) -> Result<(), Stop> {
+        let mut change = self.begin_background()?;
+        change.put_inode(state.ino, state.record());
+        state.seq = change.commit();
+        Ok(())
+    }
+
+    /// Reserves segment space, and asks for more if there is none.
+    fn reserve(&self, bytes: u64) -> Result<(), Error> {
+        let reserved = self.space.reserve(bytes);
+        if reserved.is_err() {
+            self.write_back.press();
+            self.checkpoints.kick();
+        }
+        reserved
+    }
+}

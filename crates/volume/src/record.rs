@@ -1,0 +1,53 @@
+//! Values of records. Each belongs to a table of [`crate::key::Table`]; `docs/format.md` gives every byte.
+//!
+//! Values of a volume's tables begin with the epoch in which they were born: snapshots will need it (design rule 6).
+
+mod directory;
+mod extent;
+mod inode;
+mod map;
+mod meta;
+#[cfg(test)]
+mod tests;
+
+pub use directory::{CookieRecord, NameRecord};
+pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
+pub use inode::{Cut, InodeRecord};
+pub use map::{MapRecord, Source};
+pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::ids::Epoch;
+
+/// Decodes any value of `table`; for fuzzing and for `holdfast dump`, which prints it.
+pub fn describe(table: crate::key::Table, bytes: &[u8]) -> Result<String, Malformed> {
+    use crate::key::Table;
+    Ok(match table {
+        Table::Inode => format!("{:?}", InodeRecord::decode(bytes)?),
+        Table::Name => format!("{:?}", NameRecord::decode(bytes)?),
+        Table::Cookie => format!("{:?}", CookieRecord::decode(bytes)?),
+        Table::Map => format!("{:?}", MapRecord::decode(bytes)?),
+        Table::Reap => "removed".to_owned(),
+        Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
+        Table::Symlink => format!("{:?}", String::from_utf8_lossy(decode_symlink(bytes)?)),
+        Table::Extent => format!("{:?}", ExtentRecord::decode(bytes)?),
+        Table::Segment => format!("{:?}", SegmentRecord::decode(bytes)?),
+        Table::Reply => format!("{:?}", ReplyRecord::decode(bytes)?),
+        Table::Meta => format!("{:?}", MetaRecord::decode(bytes)?),
+    })
+}
+
+/// Encodes a symlink's target.
+pub fn encode_symlink(epoch: Epoch, target: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + target.len());
+    out.u32(epoch.0);
+    out.bytes(target);
+    out
+}
+
+/// Decodes a symlink's target.
+pub fn decode_symlink(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    let mut reader = Reader::new(bytes, "symlink record");
+    reader.u32()?;
+    Ok(reader.rest())
+}

@@ -1,0 +1,69 @@
+//! The map of a file: which bytes lie where. The key holds the end of the range, so that the piece which covers an offset
+//! is the first one whose key is greater.
+
+use std::sync::Arc;
+
+use crate::codec::{Malformed, Reader, Write};
+use crate::ids::{Epoch, ExtentId};
+
+/// Where the bytes of a piece are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In this record, until a checkpoint moves them to a segment.
+    Inline(Arc<[u8]>),
+    /// In an extent, from `offset` bytes into it.
+    Extent {
+        /// Which extent.
+        id: ExtentId,
+        /// Bytes of it before this piece.
+        offset: u32,
+    },
+}
+
+/// A piece of a file's map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapRecord {
+    /// Epoch of birth.
+    pub epoch: Epoch,
+    /// Offset in the file at which it begins.
+    pub start: u64,
+    /// The file's truncation count when it was written.
+    pub birth: u32,
+    /// Where its bytes are.
+    pub source: Source,
+}
+
+impl MapRecord {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(29);
+        out.u32(self.epoch.0);
+        out.u64(self.start);
+        out.u32(self.birth);
+        match &self.source {
+            Source::Inline(bytes) => {
+                out.u8(0);
+                out.bytes(bytes);
+            }
+            Source::Extent { id, offset } => {
+                out.u8(1);
+                out.u64(id.0);
+                out.u32(*offset);
+            }
+        }
+        out
+    }
+
+    /// Takes its bytes apart.
+    pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
+        let mut r = Reader::new(bytes, "map record");
+        let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);
+        let source = match r.u8()? {
+            0 => Source::Inline(r.rest().into()),
+            1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
+            _ => return Err(r.malformed()),
+        };
+        r.finish()?;
+        Ok(MapRecord { epoch, start, birth, source })
+    }
+}

@@ -1,0 +1,131 @@
+//! Remembered replies (design rule 11): a bounded cache of answers to non-idempotent requests, rebuilt from the journal
+//! and from what checkpoints carry over.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::ids::Seq;
+use crate::limits::{REPLIES, REPLIES_PER_CLIENT};
+use crate::record::ReplyRecord;
+use crate::request::RequestKey;
+use crate::time::Time;
+
+/// How long an answer is carried over by checkpoints: longer than any client waits before it retransmits.
+pub const REMEMBER: Duration = Duration::from_secs(300);
+
+/// Bytes of a key that name the client.
+const CLIENT_BYTES: usize = 16;
+
+/// The cache.
+#[derive(Debug, Default)]
+pub struct Replies {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answers: HashMap<RequestKey, ReplyRecord>,
+    /// Keys of each client, oldest first.
+    clients: HashMap<Box<[u8]>, VecDeque<RequestKey>>,
+    /// All keys, oldest first; a key that is gone or newer is passed over.
+    order: VecDeque<(RequestKey, Seq)>,
+    /// Added since the last freeze.
+    fresh: Vec<RequestKey>,
+    /// In the index.
+    stored: VecDeque<(Time, RequestKey)>,
+}
+
+/// What a checkpoint does to the reply table.
+#[derive(Debug, Default)]
+pub struct ReplyChanges {
+    /// Answers to store.
+    pub put: Vec<(RequestKey, ReplyRecord)>,
+    /// Answers that expired.
+    pub delete: Vec<RequestKey>,
+}
+
+impl Replies {
+    /// The answer to an earlier request with this key.
+    pub fn get(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Seq)> {
+        self.state.lock().answers.get(key).map(|record| (Arc::clone(&record.answer), record.seq))
+    }
+
+    /// Remembers an answer; with `durable` it is part of a journal entry, so checkpoints carry it over.
+    pub fn insert(&self, key: RequestKey, record: ReplyRecord, durable: bool) {
+        let mut state = self.state.lock();
+        if durable {
+            state.fresh.push(key.clone());
+        }
+        state.insert(key, record);
+    }
+
+    /// Takes over an answer from the index, when a volume is opened; oldest first.
+    pub fn load(&self, key: RequestKey, record: ReplyRecord) {
+        let mut state = self.state.lock();
+        state.stored.push_back((record.time, key.clone()));
+        state.insert(key, record);
+    }
+
+    /// What the next checkpoint stores and deletes.
+    pub fn take_changes(&self, now: Time) -> ReplyChanges {
+        let mut state = self.state.lock();
+        let mut changes = ReplyChanges::default();
+        while state.stored.front().is_some_and(|(time, _)| now.since(*time) > REMEMBER)
+            || state.stored.len() > REPLIES
+        {
+            let (_, key) = state.stored.pop_front().expect("checked to be there");
+            changes.delete.push(key);
+        }
+        for key in std::mem::take(&mut state.fresh) {
+            let Some(record) = state.answers.get(&key).cloned() else { continue };
+            if now.since(record.time) <= REMEMBER {
+                state.stored.push_back((record.time, key.clone()));
+                changes.put.push((key, record));
+            }
+        }
+        // A key that was used again is stored anew, so its older row must not be deleted with the row's age.
+        changes.delete.retain(|key| !changes.put.iter().any(|(put, _)| put == key));
+        changes
+    }
+
+    /// How many answers are remembered.
+    pub fn len(&self) -> usize {
+        self.state.lock().answers.len()
+    }
+}
+
+impl State {
+    fn insert(&mut self, key: RequestKey, record: ReplyRecord) {
+        let client: Box<[u8]> = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0).into();
+        self.order.push_back((key.clone(), record.seq));
+        if self.answers.insert(key.clone(), record).is_none() {
+            let of_client = self.clients.entry(client).or_default();
+            of_client.push_back(key);
+            if of_client.len() > REPLIES_PER_CLIENT {
+                let oldest = of_client.pop_front().expect("it holds more than its limit");
+                self.answers.remove(&oldest);
+            }
+        }
+        while self.answers.len() > REPLIES || self.order.len() > 2 * REPLIES {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((key, seq)) = self.order.pop_front() else { return };
+        if self.answers.get(&key).is_none_or(|record| record.seq != seq) {
+            return;
+        }
+        self.answers.remove(&key);
+        let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
+        if let Some(of_client) = self.clients.get_mut(client) {
+            of_client.retain(|other| *other != key);
+            if of_client.is_empty() {
+                self.clients.remove(client);
+            }
+        }
+    }
+}

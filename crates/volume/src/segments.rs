@@ -1,0 +1,292 @@
+//! Segments: append-only files of extents, and the streams that fill them.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::ids::{ExtentId, Layer, SegmentId};
+use crate::limits::EXTENT_BYTES;
+use crate::media::{BLOCK_BYTES, Blob, Media};
+use crate::record::{BLOCK, ExtentHeader, ExtentRecord};
+
+/// Extents begin at multiples of this, so that headers can be found.
+const ALIGN: usize = 8;
+
+/// Bytes that a stream gathers before it writes.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// First block of a segment: its magic and id.
+const MAGIC: [u8; 8] = *b"HfSegmnt";
+
+/// What is known of a segment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentInfo {
+    /// Bytes allocated to it.
+    pub capacity: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Stored bytes of extents in the index's extent table.
+    pub live: u64,
+    /// Extents written whose rows are not journaled yet.
+    pub pending: u64,
+    /// The newest memtable that holds a row for one of its extents.
+    pub newest_layer: Layer,
+    /// Whether nothing will be appended any more.
+    pub sealed: bool,
+}
+
+/// All segments of a volume.
+pub struct Segments {
+    media: Arc<dyn Media>,
+    capacity: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    infos: HashMap<SegmentId, SegmentInfo>,
+    blobs: HashMap<SegmentId, Arc<dyn Blob>>,
+    spare: Vec<(SegmentId, Arc<dyn Blob>)>,
+    next: u64,
+}
+
+impl std::fmt::Debug for Segments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Segments").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+impl Segments {
+    /// Segments of `capacity` bytes; `next` is the first number that was never used.
+    pub fn new(media: Arc<dyn Media>, capacity: u64, next: u64) -> Segments {
+        Segments { media, capacity, state: Mutex::new(State { next, ..State::default() }) }
+    }
+
+    /// Bytes of file data that a spare segment can take for certain.
+    pub fn usable_bytes(&self) -> u64 {
+        self.capacity.saturating_sub(2 * BLOCK_BYTES + EXTENT_BYTES as u64).max(1)
+    }
+
+    /// Takes over a segment that was there before.
+    pub fn load(&self, id: SegmentId, info: SegmentInfo) {
+        self.state.lock().infos.insert(id, info);
+    }
+
+    /// Next segment number.
+    pub fn next(&self) -> SegmentId {
+        SegmentId(self.state.lock().next)
+    }
+
+    /// Spare segments at hand: allocated, empty.
+    pub fn spares(&self) -> usize {
+        self.state.lock().spare.len()
+    }
+
+    /// Allocates one more spare segment.
+    pub fn add_spare(&self) -> io::Result<()> {
+        let id = {
+            let mut state = self.state.lock();
+            state.next += 1;
+            SegmentId(state.next - 1)
+        };
+        let blob = self.media.create_blob(id, self.capacity)?;
+        self.state.lock().spare.push((id, blob));
+        Ok(())
+    }
+
+    /// Gives the spare segments back, when a volume is closed.
+    pub fn drop_spares(&self) {
+        for (id, _) in std::mem::take(&mut self.state.lock().spare) {
+            if let Err(error) = self.media.delete_blob(id) {
+                tracing::warn!(segment = id.0, %error, "a spare segment could not be deleted; the next open will");
+            }
+        }
+    }
+
+    fn take_spare(&self) -> io::Result<(SegmentId, Arc<dyn Blob>)> {
+        if self.state.lock().spare.is_empty() {
+            self.add_spare()?;
+        }
+        let mut state = self.state.lock();
+        let (id, blob) = state.spare.pop().ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;
+        state.infos.insert(id, SegmentInfo { capacity: self.capacity, ..SegmentInfo::default() });
+        state.blobs.insert(id, Arc::clone(&blob));
+        Ok((id, blob))
+    }
+
+    /// Changes what is known of a segment.
+    pub fn update(&self, id: SegmentId, change: impl FnOnce(&mut SegmentInfo)) {
+        if let Some(info) = self.state.lock().infos.get_mut(&id) {
+            change(info);
+        }
+    }
+
+    /// Notes that rows of so many extents in `id` were journaled into `layer`, or dropped.
+    pub fn settle(&self, id: SegmentId, extents: u64, layer: Option<Layer>) {
+        self.update(id, |info| {
+            info.pending -= extents;
+            info.newest_layer = info.newest_layer.max(layer.unwrap_or_default());
+        });
+    }
+
+    /// What is known of one.
+    pub fn info(&self, id: SegmentId) -> Option<SegmentInfo> {
+        self.state.lock().infos.get(&id).copied()
+    }
+
+    /// What is known of all.
+    pub fn infos(&self) -> Vec<(SegmentId, SegmentInfo)> {
+        let mut all: Vec<_> = self.state.lock().infos.iter().map(|(id, info)| (*id, *info)).collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
+    }
+
+    /// Opens a segment for reading.
+    pub fn blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
+        if let Some(blob) = self.state.lock().blobs.get(&id) {
+            return Ok(Arc::clone(blob));
+        }
+        let blob = self.media.open_blob(id)?;
+        self.state.lock().blobs.insert(id, Arc::clone(&blob));
+        Ok(blob)
+    }
+
+    /// Deletes a segment that nothing refers to any more.
+    pub fn delete(&self, id: SegmentId) -> io::Result<()> {
+        let mut state = self.state.lock();
+        state.infos.remove(&id);
+        state.blobs.remove(&id);
+        drop(state);
+        match self.media.delete_blob(id) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads blocks `[first, last]` of an extent, verified; the result begins at the first of them.
+    pub fn read(&self, extent: &ExtentRecord, first: u32, last: u32) -> io::Result<Vec<u8>> {
+        let from = first as usize * BLOCK;
+        let to = (last as usize).saturating_add(1).saturating_mul(BLOCK).min(extent.stored as usize);
+        let mut bytes = vec![0; to.saturating_sub(from)];
+        self.blob(extent.segment)?.read_at(extent.offset + from as u64, &mut bytes)?;
+        for (index, block) in bytes.chunks(BLOCK).enumerate() {
+            let number = first as usize + index;
+            let place = extent.offset + (number * BLOCK) as u64;
+            if extent.checksums.get(number) != Some(&ExtentRecord::checksum(block, extent.segment, place)) {
+                let what =
+                    format!("segment {} at {place}: the bytes do not match their checksum", extent.segment);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Appends extents to one segment after another. There is one for write-back, one for checkpoints, one for the cleaner.
+#[derive(Default)]
+pub struct Stream {
+    open: Option<Open>,
+}
+
+struct Open {
+    id: SegmentId,
+    blob: Arc<dyn Blob>,
+    /// Offset in the segment of `buffer`'s first byte; a multiple of the block.
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl Stream {
+    /// Appends an extent and says where it lies. Its bytes are on media after [`Stream::flush`].
+    pub fn append(&mut self, segments: &Segments, id: ExtentId, bytes: &[u8]) -> io::Result<ExtentRecord> {
+        let needed = (ExtentHeader::BYTES + ALIGN + bytes.len()) as u64 + BLOCK_BYTES;
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.at + open.buffer.len() as u64 + needed > segments.capacity)
+        {
+            self.flush(segments)?;
+            self.seal(segments);
+        }
+        if self.open.is_none() {
+            self.open = Some(Open::new(segments)?);
+        }
+        let open = self.open.as_mut().expect("opened just above");
+        open.buffer.resize(open.buffer.len().next_multiple_of(ALIGN), 0);
+        let length = u32::try_from(bytes.len()).expect("extents are far below 4 GiB");
+        open.buffer.extend_from_slice(&ExtentHeader { id, length }.encode());
+        let record = ExtentRecord::of(bytes, open.id, open.at + open.buffer.len() as u64);
+        open.buffer.extend_from_slice(bytes);
+        segments.update(open.id, |info| info.pending += 1);
+        if open.buffer.len() >= WRITE_BYTES {
+            open.write(segments, false)?;
+        }
+        Ok(record)
+    }
+
+    /// Puts everything appended on media. The block that is begun is filled up, so that no later append touches it.
+    pub fn flush(&mut self, segments: &Segments) -> io::Result<()> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.write(segments, true)?;
+        open.blob.sync()
+    }
+
+    /// Appends no more to the current segment.
+    pub fn seal(&mut self, segments: &Segments) {
+        if let Some(open) = self.open.take() {
+            segments.update(open.id, |info| info.sealed = true);
+        }
+    }
+}
+
+impl Open {
+    fn new(segments: &Segments) -> io::Result<Open> {
+        let (id, blob) = segments.take_spare()?;
+        let mut buffer = vec![0; usize::try_from(BLOCK_BYTES).expect("a block is small")];
+        buffer[..8].copy_from_slice(&MAGIC);
+        buffer[8..16].copy_from_slice(&id.0.to_be_bytes());
+        Ok(Open { id, blob, at: 0, buffer })
+    }
+
+    /// Writes whole blocks; with `all`, pads the last one.
+    fn write(&mut self, segments: &Segments, all: bool) -> io::Result<()> {
+        let block = usize::try_from(BLOCK_BYTES).expect("a block is small");
+        if all {
+            self.buffer.resize(self.buffer.len().next_multiple_of(block), 0);
+        }
+        let whole = self.buffer.len() - self.buffer.len() % block;
+        self.blob.append(self.at, &self.buffer[..whole])?;
+        self.buffer.drain(..whole);
+        self.at += whole as u64;
+        let written = self.at;
+        segments.update(self.id, |info| info.written = written);
+        Ok(())
+    }
+}
+
+/// Finds the extents in a piece of a segment's bytes: `(offset behind the header, header)`, and how far it looked. An
+/// extent that ends behind the piece is left for the next piece, which begins there; with `is_last` there is none.
+pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>, usize) {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at + ExtentHeader::BYTES <= bytes.len() {
+        match ExtentHeader::decode(&bytes[at..]) {
+            Some(header) => {
+                let start = at + ExtentHeader::BYTES;
+                match start.checked_add(header.length as usize).filter(|end| *end <= bytes.len()) {
+                    Some(end) => {
+                        found.push((start, header));
+                        at = end.next_multiple_of(ALIGN);
+                    }
+                    // A header that no extent of ours has is file data or damage.
+                    None if is_last || header.length as usize > EXTENT_BYTES => at += ALIGN,
+                    None => return (found, at),
+                }
+            }
+            None => at += ALIGN,
+        }
+    }
+    (found, at.min(bytes.len()))
+}

@@ -1,0 +1,293 @@
+//! One round of write-back.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::attempt::{Attempt, Stop};
+use crate::cache::GROUP_BYTES;
+use crate::dirty::DirtyPiece;
+use crate::ids::{ExtentId, Ino, Seq};
+use crate::inodes::{Cell, Guard, InodeState};
+use crate::key;
+use crate::limits::{EXTENT_BYTES, INLINE_WRITE_BYTES, PIECES_PER_ENTRY};
+use crate::mapping::inline_pieces;
+use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source};
+use crate::request::{Access, Durability, Error, Promised};
+use crate::space::PIECE_OVERHEAD_BYTES;
+use crate::time::Time;
+use crate::volume::{Progress, Volume};
+
+/// An extent that was written, and which unstable data it holds.
+struct Planned {
+    id: ExtentId,
+    record: ExtentRecord,
+    start: u64,
+    bytes: Vec<u8>,
+    /// `(start, end, write)` of the pieces in it.
+    parts: Vec<(u64, u64, u64)>,
+}
+
+/// Marks a round that failed.
+struct RoundFailed;
+
+impl Volume {
+    /// One round of write-back: of what was asked for and what is old, or of everything. `drive_commit` makes it run the
+    /// commits that it waits for; else another thread must.
+    pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
+        self.maintain_space();
+        let Some((round, files)) = self.write_back.begin(now, everything) else { return Progress::Idle };
+        let failed = self.write_back_files(&files, drive_commit).is_err();
+        if failed {
+            // What was accepted is still in memory, but a client may have been told that it could not be made stable.
+            self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+            for (_, cell) in &files {
+                let state = cell.lock();
+                if state.unsaved || !state.dirty.is_empty() {
+                    self.write_back.enter(&state, cell, now);
+                }
+            }
+        }
+        self.write_back.finish(round, failed);
+        self.committer.wake_waiters();
+        Progress::Worked
+    }
+
+    /// Blocks until a round is asked for, or the time is over.
+    pub fn wait_write_back(&self, most: std::time::Duration) {
+        self.write_back.wait(most);
+    }
+
+    fn write_back_files(&self, files: &[(Ino, Cell)], drive_commit: bool) -> Result<(), RoundFailed> {
+        if self.committer.has_failed() {
+            return Err(RoundFailed);
+        }
+        let mut large = Vec::new();
+        // What goes into the journal must stay small beside the ring: it is written although callers may have to wait.
+        let mut inline_left = usize::try_from(self.committer.capacity_bytes() / 16).unwrap_or(usize::MAX);
+        for (ino, cell) in files {
+            let pieces: Vec<DirtyPiece> = cell.lock().dirty.pieces().cloned().collect();
+            let bytes: usize = pieces.iter().map(DirtyPiece::len).sum();
+            if bytes > INLINE_WRITE_BYTES.min(inline_left) {
+                large.push((*ino, pieces));
+            } else {
+                inline_left -= bytes;
+                self.save_small(*ino)?;
+            }
+        }
+        let mut planned = self.write_extents(&large)?;
+        for (ino, _) in &large {
+            let of_file = planned.remove(0);
+            for some in of_file.chunks(PIECES_PER_ENTRY) {
+                self.save_extents(*ino, some)?;
+            }
+        }
+        let last = self.committer.last_queued();
+        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(RoundFailed) }
+    }
+
+    /// Writes and syncs the unstable data of files. A segment that failed is left; what was written to it goes to a new
+    /// one, from memory, once.
+    fn write_extents(&self, files: &[(Ino, Vec<DirtyPiece>)]) -> Result<Vec<Vec<Planned>>, RoundFailed> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        for _ in 0..2 {
+            let mut planned: Vec<Vec<Planned>> = Vec::new();
+            match self.try_write_extents(files, &mut planned) {
+                Ok(()) => return Ok(planned),
+                Err(error) => {
+                    tracing::error!(%error, "writing file data to a segment failed");
+                    self.write_back.stream.lock().seal(&self.segments);
+                    for plan in planned.iter().flatten() {
+                        self.segments.settle(plan.record.segment, 1, None);
+                    }
+                }
+            }
+        }
+        Err(RoundFailed)
+    }
+
+    fn try_write_extents(
+        &self,
+        files: &[(Ino, Vec<DirtyPiece>)],
+        planned: &mut Vec<Vec<Planned>>,
+    ) -> io::Result<()> {
+        let mut stream = self.write_back.stream.lock();
+        for (_, pieces) in files {
+            planned.push(Vec::new());
+            let of_file = planned.last_mut().expect("pushed just above");
+            for (start, bytes, parts) in extents(pieces) {
+                let id = self.new_extent();
+                let record = stream.append(&self.segments, id, &bytes)?;
+                of_file.push(Planned { id, record, start, bytes, parts });
+            }
+        }
+        stream.flush(&self.segments)
+    }
+
+    /// Journals the little unstable data that a file has, and its times.
+    fn save_small(&self, ino: Ino) -> Result<(), RoundFailed> {
+        let saved = self.run(Access::Blocking, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            self.save_inline(attempt, &mut state)?;
+            Ok(Promised { value: (), after: Durability::NOW })
+        });
+        ignore_removed(saved.map(|_| ()).map_err(|failure| failure.error))
+    }
+
+    /// Journals all unstable data of a locked file with its bytes in the entry, and its times.
+    pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut Guard) -> Result<Seq, Stop> {
+        if state.dirty.is_empty() && !state.unsaved {
+            return Ok(state.seq);
+        }
+        let mut pieces = Vec::new();
+        let mut new_bytes = 0;
+        let dirty: Vec<DirtyPiece> = state.dirty.pieces().cloned().collect();
+        for piece in &dirty {
+            inline_pieces(state.record(), piece.start, piece.data(), &mut pieces);
+            new_bytes += piece.end - piece.start - attempt.mapped_bytes(state, piece.start, piece.end)?;
+        }
+        let mut change = self.begin_background()?;
+        let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + PIECE_OVERHEAD_BYTES).sum();
+        self.space.extend(reserved);
+        change.add_inline(reserved);
+        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        for piece in &dirty {
+            state.dirty.remove(piece.start, piece.end);
+        }
+        self.settle_dirty(state);
+        change.put_inode(state.ino, state.record());
+        state.seq = change.commit();
+        state.unsaved = false;
+        Ok(state.seq)
+    }
+
+    /// Journals where the unstable data of a file went, as far as it is still the newest.
+    fn save_extents(&self, ino: Ino, planned: &[Planned]) -> Result<(), RoundFailed> {
+        let saved = self.run(Access::Blocking, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            self.save_planned(attempt, &mut state, planned)?;
+            Ok(Promised { value: (), after: Durability::NOW })
+        });
+        if saved.is_err() {
+            for plan in planned {
+                self.segments.settle(plan.record.segment, 1, None);
+            }
+        }
+        ignore_removed(saved.map(|_| ()).map_err(|failure| failure.error))
+    }
+
+    fn save_planned(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut InodeState,
+        planned: &[Planned],
+    ) -> Result<(), Stop> {
+        let mut pieces = Vec::new();
+        let mut used = vec![false; planned.len()];
+        let mut new_bytes = 0;
+        for (index, plan) in planned.iter().enumerate() {
+            for (start, end) in plan.current(state) {
+                new_bytes += end - start - attempt.mapped_bytes(state, start, end)?;
+                pieces.push((end, plan.piece(state.record(), start)));
+                used[index] = true;
+            }
+        }
+        let mut change = self.begin_background()?;
+        let layer = change.layers().active.layer;
+        for (plan, used) in planned.iter().zip(used) {
+            if used {
+                change.put(key::extent(plan.id), plan.record.encode());
+                self.put_segment(&mut change, plan.record.segment);
+                plan.cache(self);
+            }
+            self.segments.settle(plan.record.segment, 1, used.then_some(layer));
+        }
+        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        for (end, piece) in &pieces {
+            state.dirty.remove(piece.start, *end);
+        }
+        self.settle_dirty(state);
+        change.put_inode(state.ino, state.record());
+        state.seq = change.commit();
+        state.unsaved = false;
+        Ok(())
+    }
+
+    /// Journals the creation of a segment with the first entry that names it.
+    pub(crate) fn put_segment(&self, change: &mut crate::change::Change<'_>, id: crate::ids::SegmentId) {
+        if let Some(info) = self.segments.info(id)
+            && info.newest_layer == crate::ids::Layer(0)
+        {
+            change.put(key::segment(id), SegmentRecord { capacity: info.capacity, live: 0 }.encode());
+        }
+    }
+}
+
+impl Planned {
+    /// The ranges of this extent that still hold the newest data of a locked file.
+    fn current(&self, state: &InodeState) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (start, end, write) in &self.parts {
+            for piece in state.dirty.overlapping(*start, *end).filter(|piece| piece.write == *write) {
+                let range = (piece.start.max(*start), piece.end.min(*end));
+                match ranges.last_mut() {
+                    Some(last) if last.1 == range.0 => last.1 = range.1,
+                    _ => ranges.push(range),
+                }
+            }
+        }
+        ranges
+    }
+
+    fn piece(&self, record: &InodeRecord, start: u64) -> MapRecord {
+        let offset = u32::try_from(start - self.start).expect("an extent is far below 4 GiB");
+        let source = Source::Extent { id: self.id, offset };
+        MapRecord { epoch: record.epoch, start, birth: record.truncations, source }
+    }
+
+    /// Keeps the bytes at hand for readers.
+    fn cache(&self, volume: &Volume) {
+        for (group, bytes) in (0..).zip(self.bytes.chunks(GROUP_BYTES)) {
+            volume.blocks.insert((self.id, group), Arc::from(bytes));
+        }
+    }
+}
+
+/// What becomes one extent: where it begins in the file, its bytes, and `(start, end, write)` of the pieces in it.
+type Cut = (u64, Vec<u8>, Vec<(u64, u64, u64)>);
+
+/// Cuts unstable data into extents.
+fn extents(pieces: &[DirtyPiece]) -> Vec<Cut> {
+    let mut extents: Vec<Cut> = Vec::new();
+    for piece in pieces {
+        let mut start = piece.start;
+        while start < piece.end {
+            let boundary = (start / EXTENT_BYTES as u64 + 1) * EXTENT_BYTES as u64;
+            let end = piece.end.min(boundary);
+            let part = piece.clipped(start, end);
+            match extents.last_mut() {
+                Some((first, bytes, parts))
+                    if *first + bytes.len() as u64 == start && start % EXTENT_BYTES as u64 != 0 =>
+                {
+                    bytes.extend_from_slice(part.data());
+                    parts.push((start, end, piece.write));
+                }
+                _ => extents.push((start, part.data().to_vec(), vec![(start, end, piece.write)])),
+            }
+            start = end;
+        }
+    }
+    extents
+}
+
+/// A file that was removed meanwhile needs no write-back.
+fn ignore_removed(result: Result<(), Error>) -> Result<(), RoundFailed> {
+    match result {
+        Ok(()) | Err(Error::Stale) => Ok(()),
+        Err(error) => {
+            tracing::error!(?error, "unstable data could not be journaled");
+            Err(RoundFailed)
+        }
+    }
+}
