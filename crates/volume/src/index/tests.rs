@@ -1,0 +1,308 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::media::memory::{MemoryFile, Random};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const CACHE: usize = 1 << 20;
+
+fn create() -> (Arc<MemoryFile>, Index) {
+    let file = MemoryFile::holding(Vec::new());
+    let index = Index::create(Arc::clone(&file) as Arc<dyn RandomFile>, CACHE).unwrap();
+    (file, index)
+}
+
+fn open(file: &Arc<MemoryFile>) -> Result<Index, IndexError> {
+    Index::open(Arc::clone(file) as Arc<dyn RandomFile>, CACHE)
+}
+
+fn contents(index: &Index) -> Result<Model, IndexError> {
+    let mut all = Model::new();
+    index.snapshot()?.scan(&[], &[0xff; 9], &mut |key, value| {
+        all.insert(key.to_vec(), value.to_vec());
+        ControlFlow::Continue(())
+    })?;
+    Ok(all)
+}
+
+fn random_key(random: &mut Random) -> Vec<u8> {
+    random.below(400).to_be_bytes().to_vec()
+}
+
+/// Changes some records, in the model too.
+fn change(
+    random: &mut Random,
+    update: &mut Update<'_>,
+    model: &mut Model,
+    most: u64,
+) -> Result<(), IndexError> {
+    for _ in 0..random.below(most) {
+        let key = random_key(random);
+        if random.below(3) == 0 {
+            update.delete(&key)?;
+            model.remove(&key);
+        } else {
+            // Some values are larger than a page.
+            let bytes = if random.below(40) == 0 { 10_000 } else { 80 };
+            let value =
+                vec![u8::try_from(random.below(256)).unwrap(); usize::try_from(random.below(bytes)).unwrap()];
+            update.put(&key, &value)?;
+            model.insert(key, value);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn it_does_what_an_ordered_map_does() {
+    for seed in 0..8 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let (file, mut index) = create();
+        let mut model = Model::new();
+        for _ in 0..30 {
+            let old = index.snapshot().unwrap();
+            let mut changed = model.clone();
+            let mut update = index.begin().unwrap();
+            change(random, &mut update, &mut changed, 60).unwrap();
+            let key = random_key(random);
+            assert_eq!(update.get(&key).unwrap(), changed.get(&key).cloned());
+            match random.below(4) {
+                0 => update.abort().unwrap(),
+                1 => drop(update),
+                _ => {
+                    update.commit().unwrap();
+                    assert_eq!(old.get(&key).unwrap(), model.get(&key).cloned(), "snapshots do not change");
+                    model = changed;
+                }
+            }
+            drop(old);
+            match random.below(6) {
+                0 => index.reopen().unwrap(),
+                1 => {
+                    drop(index);
+                    index = open(&file).unwrap();
+                }
+                _ => {}
+            }
+            assert_eq!(contents(&index).unwrap(), model);
+            check_lookups(random, &index, &model);
+        }
+    }
+}
+
+fn check_lookups(random: &mut Random, index: &Index, model: &Model) {
+    let snapshot = index.snapshot().unwrap();
+    let (from, to) = (random_key(random), random_key(random));
+    assert_eq!(snapshot.get(&from).unwrap(), model.get(&from).cloned());
+    let (mut found, mut expected) = (Vec::new(), Vec::new());
+    let most = usize::try_from(random.below(20)).unwrap() + 1;
+    snapshot
+        .scan(&from, &to, &mut |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            if found.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .unwrap();
+    let mut last = None;
+    if from < to {
+        let range = || model.range(from.clone()..to.clone()).map(|(key, value)| (key.clone(), value.clone()));
+        expected = range().take(most).collect();
+        last = range().next_back();
+    }
+    assert_eq!(found, expected);
+    assert_eq!(snapshot.last_before(&from, &to).unwrap(), last);
+}
+
+#[test]
+fn a_flipped_bit_is_refused_or_lies_where_nobody_reads() {
+    let random = &mut Random::new(5);
+    let (file, index) = create();
+    let mut model = Model::new();
+    for _ in 0..12 {
+        let mut update = index.begin().unwrap();
+        change(random, &mut update, &mut model, 60).unwrap();
+        update.commit().unwrap();
+    }
+    drop(index);
+    let image = file.bytes();
+    let mut refused = 0;
+    let positions: Vec<usize> = (0..512)
+        .step_by(3)
+        .chain((0..600).map(|_| usize::try_from(random.below(image.len() as u64)).unwrap()))
+        .collect();
+    for at in positions {
+        let file = MemoryFile::holding(image.clone());
+        file.flip(at, 1 << (at % 8));
+        match open(&file).and_then(|index| contents(&index)) {
+            Ok(found) => assert_eq!(found, model, "byte {at}"),
+            Err(error) => {
+                assert!(matches!(error, IndexError::Corrupt(_)), "byte {at}: {error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 170 + 20, "{refused}");
+}
+
+#[test]
+fn a_block_in_the_place_of_another_is_refused() {
+    let random = &mut Random::new(6);
+    let (file, index) = create();
+    let mut model = Model::new();
+    let mut update = index.begin().unwrap();
+    change(random, &mut update, &mut model, 400).unwrap();
+    update.commit().unwrap();
+    drop(index);
+    let image = file.bytes();
+    let stride = 4104;
+    let blocks = image.len() / stride;
+    let mut refused = 0;
+    for to in 1..blocks {
+        let mut swapped = image.clone();
+        let from = stride * (1 + to % (blocks - 1));
+        swapped.copy_within(from..from + stride, stride * to);
+        match open(&MemoryFile::holding(swapped)).and_then(|index| contents(&index)) {
+            Ok(found) => assert_eq!(found, model),
+            Err(error) => {
+                assert!(matches!(error, IndexError::Corrupt(_)), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+#[test]
+fn a_full_disk_leaves_what_was_committed() {
+    let random = &mut Random::new(7);
+    let (file, mut index) = create();
+    let mut model = Model::new();
+    let mut update = index.begin().unwrap();
+    change(random, &mut update, &mut model, 100).unwrap();
+    update.commit().unwrap();
+    file.set_room(Some(file.bytes().len() + 10_000));
+    let old = index.snapshot().unwrap();
+    let mut update = index.begin().unwrap();
+    let full = (0..2000_u64)
+        .try_for_each(|n| update.put(&n.to_be_bytes(), &[1; 3000]))
+        .and_then(|()| update.commit());
+    assert_eq!(full, Err(IndexError::Full));
+    assert_eq!(index.begin().and_then(|mut update| update.put(b"k", b"v")), Err(IndexError::Closed));
+    index.reopen().unwrap();
+    // What the old snapshot still has in memory is right; the rest it does not get.
+    assert!(matches!(old.get(b"k"), Ok(None) | Err(IndexError::Closed)));
+    assert_eq!(contents(&index).unwrap(), model);
+    // Removing works without room.
+    let mut update = index.begin().unwrap();
+    let gone = model.pop_first().unwrap().0;
+    update.delete(&gone).unwrap();
+    update.commit().unwrap();
+    assert_eq!(contents(&index).unwrap(), model);
+    file.set_room(None);
+    let mut update = index.begin().unwrap();
+    (0..2000_u64).try_for_each(|n| update.put(&n.to_be_bytes(), &[1; 3000])).unwrap();
+    update.commit().unwrap();
+    let stats = index.stats().unwrap();
+    assert!(
+        stats.stored_bytes > 2000 * 3000 && stats.file_bytes > stats.stored_bytes && stats.tree_height > 1
+    );
+}
+
+#[test]
+fn nothing_goes_on_after_a_failed_sync() {
+    let (file, mut index) = create();
+    let mut update = index.begin().unwrap();
+    update.put(b"k", b"v").unwrap();
+    // Finds the step that syncs: the one after which a healed device alone does not help.
+    let mut refused = 0;
+    drop(update);
+    for ahead in 0..12 {
+        let mut update = index.begin().unwrap();
+        update.put(b"k", &[ahead]).unwrap();
+        file.fail_from(Some(file.steps() + u64::from(ahead)));
+        let result = update.commit();
+        file.fail_from(None);
+        if result.is_err() && index.reopen().is_err() {
+            refused += 1;
+            assert!(matches!(index.reopen(), Err(IndexError::Io(_))));
+            assert_eq!(index.snapshot().unwrap_err(), IndexError::Closed);
+            index = open(&file).unwrap();
+        }
+    }
+    assert!(refused >= 2, "a commit syncs twice: {refused}");
+}
+
+#[test]
+fn a_crash_at_any_write_leaves_one_commit_or_the_next() {
+    let mut points = 0;
+    let mut outcomes = [0, 0];
+    for step in 0.. {
+        let Some(new) = crash_at(step) else { break };
+        points += 1;
+        outcomes[usize::from(new)] += 1;
+    }
+    println!("{points} crash points; the commit in flight was lost, survived: {outcomes:?}");
+    assert!(points > 200 && outcomes[1] > 0, "{points} {outcomes:?}");
+}
+
+/// Runs a workload until its `step`th step fails, loses power and opens again. `None` if the workload ended before;
+/// else whether the commit that was in flight survived.
+fn crash_at(step: u64) -> Option<bool> {
+    let random = &mut Random::new(step);
+    let (file, mut index) = create();
+    file.fail_from(Some(file.steps() + step));
+    let mut model = Model::new();
+    let mut attempted = Model::new();
+    let mut crashed = false;
+    for turn in 0..14 {
+        attempted = model.clone();
+        // Large changes make the file grow; later small ones let it shrink.
+        let result = index.begin().and_then(|mut update| {
+            if turn == 3 {
+                for n in 0..120_u64 {
+                    update.put(&(n + 1000).to_be_bytes(), &[3; 9000])?;
+                    attempted.insert((n + 1000).to_be_bytes().to_vec(), vec![3; 9000]);
+                }
+            } else if turn == 6 {
+                for n in 0..120_u64 {
+                    update.delete(&(n + 1000).to_be_bytes())?;
+                    attempted.remove(&(n + 1000).to_be_bytes()[..]);
+                }
+            } else {
+                change(random, &mut update, &mut attempted, 30)?;
+            }
+            update.commit()
+        });
+        if result.is_err() {
+            crashed = true;
+            break;
+        }
+        model.clone_from(&attempted);
+        if turn % 5 == 4 && index.reopen().is_err() {
+            crashed = true;
+            break;
+        }
+    }
+    if !crashed {
+        return None;
+    }
+    let mut after = file.after_power_loss(random);
+    // The next opening may be cut short as well.
+    if random.below(2) == 0 {
+        after.fail_from(Some(after.steps() + random.below(6)));
+        drop(open(&after));
+        after = after.after_power_loss(random);
+    }
+    let index = open(&after).unwrap_or_else(|error| panic!("step {step}: {error}"));
+    let found = contents(&index).unwrap_or_else(|error| panic!("step {step}: {error}"));
+    assert!(found == model || found == attempted, "step {step}");
+    let survived = found != model;
+    // And it goes on from there.
+    let mut model = found;
+    let mut update = index.begin().unwrap();
+    change(random, &mut update, &mut model, 30).unwrap();
+    update.commit().unwrap_or_else(|error| panic!("step {step}: {error}"));
+    assert_eq!(contents(&index).unwrap(), model, "step {step}");
+    Some(survived)
+}
