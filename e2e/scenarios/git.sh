@@ -12,7 +12,7 @@ mark "cloning"
 git clone -q --no-local --no-hardlinks "$1" clone || fail "git clone"
 cd clone
 mark "$(git ls-files | wc -l) files checked out"
-git fsck --full --strict || fail "git fsck of the clone"
+git fsck --full --strict --no-progress || fail "git fsck of the clone"
 [ -z "$(git status --porcelain)" ] || fail "a fresh clone is not clean"
 for number in 1 2 3 4 5; do
 	mkdir "added$number"
@@ -25,7 +25,7 @@ mark "committed and packed"
 cd /
 reattach /mnt/a nconnect=4
 cd /mnt/a/clone
-git fsck --full --strict || fail "git fsck after the remount"
+git fsck --full --strict --no-progress || fail "git fsck after the remount"
 [ "$(git rev-parse HEAD)" = "$(cat /run/tmp/head)" ] || fail "another HEAD after the remount"
 [ -z "$(git status --porcelain)" ] || fail "not clean after the remount"
 git diff --quiet HEAD || fail "files differ from HEAD after the remount"

@@ -13,9 +13,9 @@ mark "$count files unpacked"
 [ "$count" -ge 5000 ] || fail "only $count files: the promise is about 5,000 and more"
 find . -type f -print0 | sort -z | xargs -0 sha256sum >/run/tmp/unpacked
 mark "configuring"
-make -s ARCH=um tinyconfig >/run/tmp/configure.log 2>&1 || { tail /run/tmp/configure.log; fail "tinyconfig"; }
+make -s ARCH=um SUBARCH=x86_64 tinyconfig >/run/tmp/configure.log 2>&1 || { tail /run/tmp/configure.log; fail "tinyconfig"; }
 mark "building"
-make -s ARCH=um linux >/run/tmp/build.log 2>&1 || { tail -20 /run/tmp/build.log; fail "make linux"; }
+make -s ARCH=um SUBARCH=x86_64 linux >/run/tmp/build.log 2>&1 || { tail -20 /run/tmp/build.log; fail "make linux"; }
 ./linux --version || fail "the kernel that was built does not run"
 find . -type f -print0 | sort -z | xargs -0 sha256sum >/run/tmp/built
 mark "$(find . -name '*.o' | wc -l) objects built"

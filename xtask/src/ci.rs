@@ -1,0 +1,75 @@
+//! The stages of continuous integration. A developer runs the same ones.
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use crate::process::{cargo, run};
+use crate::report::Report;
+use crate::{e2e, usage};
+
+/// What `cargo xtask help ci` prints.
+pub(crate) const HELP: &str = "\
+cargo xtask ci STAGE...|all: run stages as continuous integration does, in the order given.
+
+  smoke   formatting, lints without a warning, tidy
+  test    every test of the workspace
+  sim     the reference model and the crashes of the simulated media, fixed and fresh seeds
+  fuzz    each parser for a minute, from the golden messages and from nothing
+  e2e     a real Linux client in User-Mode-Linux guests (needs root; see `cargo xtask help e2e`)
+
+Each step has a time budget and fails when it takes longer. The last line is `N passed, N failed`.
+";
+
+type Stage = fn(&mut Report);
+
+const STAGES: &[(&str, Stage)] =
+    &[("smoke", smoke), ("test", test), ("sim", sim), ("fuzz", fuzz), ("e2e", e2e_stage)];
+
+/// `cargo xtask ci`.
+pub(crate) fn command(names: &[&str]) -> ExitCode {
+    let all: Vec<&str> = STAGES.iter().map(|(name, _)| *name).collect();
+    let names = if names == ["all"] { &all } else { names };
+    if names.is_empty() || names.iter().any(|name| !all.contains(name)) {
+        return usage(HELP);
+    }
+    let mut report = Report::default();
+    for name in names {
+        let stage = STAGES.iter().find(|(known, _)| known == name);
+        stage.expect("every name was looked up above").1(&mut report);
+    }
+    report.finish()
+}
+
+/// A step that is one program.
+fn step(report: &mut Report, name: &str, minutes: u64, command: Command) {
+    let budget = Duration::from_secs(minutes * 60);
+    report.step(name, budget, || run(command, budget).map(|()| String::new()));
+}
+
+fn smoke(report: &mut Report) {
+    step(report, "smoke: format", 1, cargo(&["fmt", "--all", "--check"]));
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    step(report, "smoke: lints", 8, cargo(&lints));
+    step(report, "smoke: tidy", 2, cargo(&["xtask", "tidy"]));
+}
+
+fn test(report: &mut Report) {
+    step(report, "test", 15, cargo(&["test", "--workspace", "--locked"]));
+}
+
+fn sim(report: &mut Report) {
+    step(report, "sim", 12, cargo(&["run", "--release", "--locked", "-p", "sim", "--", "ci"]));
+}
+
+fn fuzz(report: &mut Report) {
+    let manifest = "fuzz/Cargo.toml";
+    let build = ["build", "--release", "--locked", "--manifest-path", manifest];
+    step(report, "fuzz: build", 5, cargo(&build));
+    let all = ["run", "--release", "--locked", "--manifest-path", manifest, "--", "all", "--seconds", "60"];
+    step(report, "fuzz: every target", 8, cargo(&all));
+}
+
+fn e2e_stage(report: &mut Report) {
+    let budget = Duration::from_secs(20 * 60);
+    report.step("e2e", budget, || e2e::run_all(budget));
+}

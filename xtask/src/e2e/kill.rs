@@ -1,0 +1,123 @@
+//! kill -9 at random moments, while two guests and libnfs work; the server is started again at once.
+
+use std::fs;
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::lab::{Lab, Peer};
+use super::libnfs::Client;
+use super::{Options, probe};
+use crate::random::Random;
+
+const GUESTS: [u8; 2] = [1, 2];
+/// The longest that the server may take from its start to its first reply.
+const FIRST_REPLY: Duration = Duration::from_secs(20);
+/// Files of libnfs are up to this long.
+const LIBNFS_BYTES_MAX: usize = 300_000;
+
+/// Runs the scenario; the note says how long the server took to answer again.
+pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
+    if lab.peer == Peer::Ganesha {
+        return rounds(lab, 0, options.seed);
+    }
+    rounds(lab, options.rounds, options.seed)
+}
+
+fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
+    lab.start()?;
+    let handle = probe::mount(lab.peer.mount_port()).map_err(|error| format!("MNT: {error}"))?;
+    let mut client = Client::new(lab, seed)?;
+    let program = std::env::current_exe().map_err(|error| format!("this program has no name: {error}"))?;
+    let program = program.to_string_lossy();
+    let mut guests = Vec::new();
+    for number in GUESTS {
+        let seed = (seed ^ u64::from(number)).to_string();
+        guests.push((number, lab.start_guest(number, "kill.sh", "512M", &[&program, &seed])?));
+    }
+    let over = AtomicBool::new(false);
+    let (times, libnfs) = thread::scope(|scope| {
+        let client = scope.spawn(|| work(&mut client, &over));
+        let times = torment(lab, count, seed, &handle, &mut guests);
+        over.store(true, Ordering::Relaxed);
+        (times, client.join().expect("the client's thread does not panic"))
+    });
+    fs::write(lab.out().join("stop"), "").map_err(|error| format!("{}: {error}", lab.out().display()))?;
+    let times = times?;
+    let interrupted = libnfs?;
+    for (number, guest) in &mut guests {
+        lab.finish_guest(*number, guest)?;
+    }
+    client.verify()?;
+    Ok(format!(
+        "{} rounds; restart to first reply {}; libnfs {} files, {interrupted} interrupted",
+        times.len(),
+        summary(&times),
+        client.files()
+    ))
+}
+
+/// Writes files until it is over; returns how many attempts a kill has cost.
+fn work(client: &mut Client, over: &AtomicBool) -> Result<usize, String> {
+    let mut interrupted = 0;
+    while !over.load(Ordering::Relaxed) {
+        interrupted += usize::from(!client.put(LIBNFS_BYTES_MAX)?);
+    }
+    Ok(interrupted)
+}
+
+/// Kills and starts the server again, `count` times; how long each start took until the old handle was answered.
+fn torment(
+    lab: &mut Lab,
+    count: usize,
+    seed: u64,
+    handle: &[u8],
+    guests: &mut [(u8, Child)],
+) -> Result<Vec<Duration>, String> {
+    let mut random = Random::new(seed);
+    let mut times = Vec::new();
+    // The guests boot and mount first.
+    thread::sleep(Duration::from_secs(6));
+    for round in 1..=count {
+        thread::sleep(Duration::from_millis(500) + Duration::from_millis(random.next() % 3500));
+        for (number, guest) in &mut *guests {
+            if let Ok(Some(status)) = guest.try_wait() {
+                return Err(format!("guest {number} ended before round {round}: {status}"));
+            }
+        }
+        if let Some(status) = lab.ended()? {
+            return Err(format!("the server ended by itself before round {round}: {status}"));
+        }
+        lab.kill();
+        let start = Instant::now();
+        lab.spawn()?;
+        times.push(first_reply(lab, start, handle).map_err(|why| format!("round {round}: {why}"))?);
+    }
+    thread::sleep(Duration::from_secs(2));
+    Ok(times)
+}
+
+fn first_reply(lab: &mut Lab, start: Instant, handle: &[u8]) -> Result<Duration, String> {
+    while start.elapsed() < FIRST_REPLY {
+        match probe::getattr(handle) {
+            Ok(0) => return Ok(start.elapsed()),
+            Ok(status) => return Err(format!("the handle of the root answers with status {status}")),
+            Err(_) => thread::sleep(Duration::from_millis(2)),
+        }
+        if let Some(status) = lab.ended()? {
+            return Err(format!("the server does not open again: {status}"));
+        }
+    }
+    Err(format!("no reply within {} s of the start", FIRST_REPLY.as_secs()))
+}
+
+/// The middle and the longest of the times.
+fn summary(times: &[Duration]) -> String {
+    let mut sorted = times.to_vec();
+    sorted.sort();
+    let (Some(median), Some(longest)) = (sorted.get(sorted.len() / 2), sorted.last()) else {
+        return "never needed".to_owned();
+    };
+    format!("median {} ms, longest {} ms", median.as_millis(), longest.as_millis())
+}

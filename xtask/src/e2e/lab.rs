@@ -1,0 +1,264 @@
+//! One scenario's laboratory: a fresh data directory, a server that can be killed and started again, guests.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Options, probe, scratch};
+use crate::process::{self, root, target_directory};
+
+/// The server's address in the namespace; `e2e/guest` gives it to its loopback.
+pub(super) const ADDRESS: &str = "10.77.0.1";
+/// Where NFS answers.
+pub(super) const PORT: u16 = 2049;
+
+/// How long a server may take to answer after its start.
+const START: Duration = Duration::from_secs(30);
+/// How long a server may take to end after SIGTERM.
+const STOP: Duration = Duration::from_secs(20);
+/// How long the offline check may take.
+const CHECK: Duration = Duration::from_secs(300);
+/// The most lines of the server's log that a failure shows.
+const LOG_LINES: usize = 40;
+
+/// The server under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// Ours.
+    Holdfast,
+    /// A foreign one, to try the scenarios themselves.
+    Ganesha,
+}
+
+impl Peer {
+    pub(super) fn parse(name: &str) -> Option<Peer> {
+        match name {
+            "holdfast" => Some(Peer::Holdfast),
+            "ganesha" => Some(Peer::Ganesha),
+            _ => None,
+        }
+    }
+
+    /// Where MOUNT answers.
+    pub(super) fn mount_port(self) -> u16 {
+        match self {
+            Peer::Holdfast => PORT,
+            Peer::Ganesha => 20048,
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Lab {
+    pub(super) peer: Peer,
+    pub(super) folder: PathBuf,
+    namespace: String,
+    /// Scenarios end before this, whatever they wait for.
+    end: Instant,
+    server: Option<Child>,
+    /// A file system of the scenario's own, to be unmounted.
+    mounted: Option<PathBuf>,
+}
+
+impl Lab {
+    /// A laboratory without a server yet. What an earlier run left is removed.
+    pub(super) fn new(options: &Options, namespace: &str, name: &str, end: Instant) -> Result<Lab, String> {
+        let folder = scratch().join(name);
+        let _ = Command::new("umount").arg("-q").arg(folder.join("disk")).stderr(Stdio::null()).status();
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("out")).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let namespace = namespace.to_owned();
+        Ok(Lab { peer: options.peer, folder, namespace, end, server: None, mounted: None })
+    }
+
+    /// A folder that guests may write.
+    pub(super) fn out(&self) -> PathBuf {
+        self.folder.join("out")
+    }
+
+    /// The data directory.
+    pub(super) fn data(&self) -> PathBuf {
+        self.mounted.clone().unwrap_or_else(|| self.folder.clone()).join("data")
+    }
+
+    /// The time that is left, less what cleaning up takes.
+    pub(super) fn left(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// Puts the data directory on an ext4 file system of so many MiB.
+    pub(super) fn mount_disk(&mut self, mebibytes: u64) -> Result<(), String> {
+        let (image, disk) = (self.folder.join("image"), self.folder.join("disk"));
+        let made = File::create(&image).and_then(|file| file.set_len(mebibytes << 20));
+        made.and_then(|()| fs::create_dir(&disk)).map_err(|error| format!("{}: {error}", image.display()))?;
+        process::output(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image))?;
+        process::output(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&disk))?;
+        self.mounted = Some(disk);
+        Ok(())
+    }
+
+    /// Starts the server and waits until it answers.
+    pub(super) fn start(&mut self) -> Result<(), String> {
+        self.spawn()?;
+        let end = Instant::now() + START;
+        while Instant::now() < end {
+            if probe::null(PORT).is_ok() && probe::null(self.peer.mount_port()).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.ended()? {
+                return Err(format!("the server ended at once: {status}"));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("the server does not answer after {} s", START.as_secs()))
+    }
+
+    /// Starts the server, and waits for nothing.
+    pub(super) fn spawn(&mut self) -> Result<(), String> {
+        let log = File::options().create(true).append(true).open(self.log());
+        let log = log.map_err(|error| format!("{}: {error}", self.log().display()))?;
+        let errors = log.try_clone().map_err(|error| format!("{}: {error}", self.log().display()))?;
+        let mut command = self.command()?;
+        command.stdout(log).stderr(errors);
+        self.server = Some(process::start(&mut command)?);
+        Ok(())
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        if self.peer == Peer::Ganesha {
+            let mut command = Command::new(root().join("e2e/peer/ganesha"));
+            command.arg(&self.namespace).arg(self.folder.join("ganesha"));
+            return Ok(command);
+        }
+        let configuration = self.folder.join("holdfast.toml");
+        // Guests act as root, as the tests of permissions need.
+        let text = "journal_size = \"64 MiB\"\n\n[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
+        fs::write(&configuration, text).map_err(|error| format!("{}: {error}", configuration.display()))?;
+        let mut command = Command::new(binary());
+        command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
+        command.arg("--config").arg(configuration);
+        Ok(command)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
+    /// The server's status, if it has ended by itself.
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        let Some(server) = &mut self.server else { return Ok(None) };
+        server.try_wait().map_err(|error| format!("the server: {error}"))
+    }
+
+    /// kill -9.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            process::stop(&mut server);
+        }
+    }
+
+    /// Ends the server as its operator would, and checks what it leaves.
+    pub(super) fn close(&mut self) -> Result<(), String> {
+        if self.peer == Peer::Ganesha {
+            self.kill();
+            return Ok(());
+        }
+        let Some(mut server) = self.server.take() else {
+            return Err("there is no server to stop".to_owned());
+        };
+        process::signal(&server, "TERM");
+        match process::wait(&mut server, STOP) {
+            Some(status) if status.success() => {}
+            Some(status) => return Err(format!("after SIGTERM the server ends with {status}")),
+            None => return Err(format!("the server does not end within {} s of SIGTERM", STOP.as_secs())),
+        }
+        let mut check = Command::new(binary());
+        check.arg("check").arg(self.data());
+        process::run(check, CHECK).map_err(|why| format!("holdfast check: {why}"))
+    }
+
+    /// Prints the end of the server's log.
+    pub(super) fn show_log(&self) {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        println!("---- the server's log, its last lines ({})", self.log().display());
+        for line in lines.iter().skip(lines.len().saturating_sub(LOG_LINES)) {
+            println!("     {line}");
+        }
+    }
+
+    /// Removes what the scenario has left.
+    pub(super) fn clear(&mut self) {
+        self.kill();
+        if let Some(disk) = self.mounted.take() {
+            let _ = Command::new("umount").arg(&disk).status();
+        }
+        for name in ["data", "image", "ganesha"] {
+            let path = self.folder.join(name);
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
+    }
+
+    /// Runs a script of `e2e/scenarios` in one guest, to its end.
+    pub(super) fn guest(&self, script: &str, memory: &str, arguments: &[&str]) -> Result<(), String> {
+        let mut guest = self.start_guest(1, script, memory, arguments)?;
+        self.finish_guest(1, &mut guest)
+    }
+
+    /// Starts a script of `e2e/scenarios` in guest `number`.
+    pub(super) fn start_guest(
+        &self,
+        number: u8,
+        script: &str,
+        memory: &str,
+        arguments: &[&str],
+    ) -> Result<Child, String> {
+        let limit = self.left().as_secs().saturating_sub(5).max(10).to_string();
+        let mut command = Command::new(root().join("e2e/guest"));
+        command.args([
+            "run",
+            "-N",
+            &self.namespace,
+            "-n",
+            &number.to_string(),
+            "-t",
+            &limit,
+            "-m",
+            memory,
+            "-o",
+        ]);
+        command.arg(self.out());
+        command.args(["-e", &format!("PORT={PORT}"), "-e", &format!("MOUNTPORT={}", self.peer.mount_port())]);
+        command.arg(root().join("e2e/scenarios").join(script)).args(arguments);
+        process::start(&mut command)
+    }
+
+    /// Waits for a guest; a script that fails is an error.
+    pub(super) fn finish_guest(&self, number: u8, guest: &mut Child) -> Result<(), String> {
+        match process::wait(guest, self.left()) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("guest {number}: {status}")),
+            None => Err(format!("guest {number} did not end in time")),
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(disk) = &self.mounted {
+            let _ = Command::new("umount").arg("-l").arg(disk).status();
+        }
+    }
+}
+
+/// The binary under test.
+fn binary() -> PathBuf {
+    absolute(&target_directory()).join("release/holdfast")
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    if path.is_absolute() { path.to_path_buf() } else { root().join(path) }
+}

@@ -1,0 +1,82 @@
+//! The tools of libnfs: a client in user space that shares no code with Linux's.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::lab::{ADDRESS, Lab, PORT, Peer};
+use crate::random::Random;
+
+/// Seconds that one tool may take, a restart of the server included.
+const LIMIT: &str = "60";
+
+/// A user of the tools, who knows what was acknowledged to him.
+pub(super) struct Client {
+    peer: Peer,
+    folder: PathBuf,
+    random: Random,
+    /// What each name holds, once nfs-cp has said that it is there.
+    acknowledged: BTreeMap<String, Vec<u8>>,
+    made: usize,
+}
+
+impl Client {
+    pub(super) fn new(lab: &Lab, seed: u64) -> Result<Client, String> {
+        let folder = lab.folder.join("libnfs");
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let random = Random::new(seed);
+        Ok(Client { peer: lab.peer, folder, random, acknowledged: BTreeMap::new(), made: 0 })
+    }
+
+    fn url(&self, name: &str) -> String {
+        let mount_port = self.peer.mount_port();
+        format!("nfs://{ADDRESS}/main/{name}?nfsport={PORT}&mountport={mount_port}&version=3")
+    }
+
+    /// Writes a file of up to `length_max` bytes; false if the tool could not.
+    pub(super) fn put(&mut self, length_max: usize) -> Result<bool, String> {
+        self.made += 1;
+        let name = format!("libnfs-{}", self.made);
+        let length = self.random.below(length_max);
+        let content = self.random.bytes(length);
+        let local = self.folder.join("content");
+        fs::write(&local, &content).map_err(|error| format!("{}: {error}", local.display()))?;
+        let output = tool("nfs-cp", &[&local.to_string_lossy(), &self.url(&name)])?;
+        if output.status.success() {
+            self.acknowledged.insert(name, content);
+        }
+        Ok(output.status.success())
+    }
+
+    /// Reads every acknowledged file and compares; the listing must show them too.
+    pub(super) fn verify(&self) -> Result<(), String> {
+        let listing = tool("nfs-ls", &[&self.url("")])?;
+        let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
+        for (name, content) in &self.acknowledged {
+            let output = tool("nfs-cat", &[&self.url(name)])?;
+            if !output.status.success() {
+                return Err(format!("nfs-cat {name}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+            }
+            if output.stdout != *content {
+                let (is, was) = (output.stdout.len(), content.len());
+                return Err(format!("{name} differs: {is} bytes, {was} were acknowledged"));
+            }
+            if !listing.lines().any(|line| line.split_whitespace().next_back() == Some(name)) {
+                return Err(format!("nfs-ls does not show {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many files were acknowledged.
+    pub(super) fn files(&self) -> usize {
+        self.acknowledged.len()
+    }
+}
+
+fn tool(name: &str, arguments: &[&str]) -> Result<Output, String> {
+    let mut command = Command::new("timeout");
+    command.arg(LIMIT).arg(name).args(arguments).current_dir(Path::new("/"));
+    command.output().map_err(|error| format!("{name}: {error}"))
+}

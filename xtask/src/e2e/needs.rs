@@ -1,0 +1,78 @@
+//! What the end-to-end tests need from the machine, and who provides it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::installed;
+use super::lab::Peer;
+
+/// A program, and the package of Debian that has it.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("linux.uml", "user-mode-linux"),
+    ("ip", "iproute2"),
+    ("mount.nfs", "nfs-common"),
+    ("modprobe", "kmod"),
+    ("perl", "perl"),
+    ("nfs-cp", "libnfs-utils"),
+    ("sqlite3", "sqlite3"),
+    ("git", "git"),
+    ("gcc", "gcc"),
+    ("make", "make"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("bc", "bc"),
+    ("mkfs.ext4", "e2fsprogs"),
+];
+
+/// Programs that only the foreign server needs.
+const GANESHA: &[(&str, &str)] = &[("ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs"), ("rpcbind", "rpcbind")];
+
+/// A program, and the crate that has it.
+const CRATES: &[(&str, &str)] = &[("pjdfstest", "pjdfstest@0.2.2"), ("fsx", "fsx@0.3.2")];
+
+/// Refuses to begin unless everything is there; says all that is missing at once.
+pub(super) fn check(peer: Peer) -> Result<(), String> {
+    let foreign = if peer == Peer::Ganesha { GANESHA } else { &[] };
+    let programs = PROGRAMS.iter().chain(foreign);
+    let mut packages: Vec<&str> =
+        programs.filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
+    if !Path::new(super::scenarios::LINUX_SOURCE).exists() {
+        packages.push("linux-source-6.1");
+    }
+    let crates: Vec<&str> =
+        CRATES.iter().filter(|(program, _)| installed(program).is_none()).map(|(_, name)| *name).collect();
+    let mut missing = Vec::new();
+    if !is_root() {
+        missing.push("root: namespaces, guests and loop devices are made".to_owned());
+    }
+    if !packages.is_empty() {
+        missing.push(format!("apt-get install --no-install-recommends {}", packages.join(" ")));
+    }
+    if !crates.is_empty() {
+        missing.push(format!("cargo install --locked {}", crates.join(" ")));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(format!("this machine lacks\n  {}", missing.join("\n  "))) }
+}
+
+/// Whether the shell finds the program; the places for root's programs count.
+fn has(program: &str) -> bool {
+    let look = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}");
+    let status = Command::new("sh").args(["-c", &look]).stdout(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has;
+
+    #[test]
+    fn a_program_that_is_not_there_is_missed() {
+        assert!(has("sh"));
+        assert!(!has("no-such-program-anywhere"));
+    }
+}

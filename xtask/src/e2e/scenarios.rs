@@ -1,0 +1,172 @@
+//! The scenarios, each with its budget and what it does outside the guest.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use super::lab::{Lab, Peer};
+use super::libnfs::Client;
+use super::{Options, installed, kill, scratch};
+use crate::process::{self, root};
+
+/// The source of Linux as Debian packs it.
+pub(super) const LINUX_SOURCE: &str = "/usr/src/linux-source-6.1.tar.xz";
+
+type Run = fn(&mut Lab, &Options) -> Result<String, String>;
+
+/// One scenario.
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    seconds: u64,
+    /// Whether it makes sense against a foreign server.
+    foreign: bool,
+    pub(super) run: Run,
+}
+
+impl Scenario {
+    /// The longest that it may take.
+    pub(super) fn budget(&self, options: &Options) -> Duration {
+        let longer = match self.name {
+            "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
+            "fsx" => options.minutes.unwrap_or(0).saturating_mul(60),
+            _ => 0,
+        };
+        Duration::from_secs(self.seconds + longer)
+    }
+}
+
+const ALL: &[Scenario] = &[
+    Scenario { name: "libnfs", seconds: 60, foreign: true, run: libnfs },
+    Scenario { name: "two-guests", seconds: 120, foreign: true, run: two_guests },
+    Scenario { name: "git", seconds: 200, foreign: true, run: git },
+    Scenario { name: "sqlite", seconds: 120, foreign: true, run: sqlite },
+    Scenario { name: "pjdfstest", seconds: 180, foreign: true, run: pjdfstest },
+    Scenario { name: "fsx", seconds: 150, foreign: true, run: fsx },
+    Scenario { name: "full-disk", seconds: 180, foreign: false, run: full_disk },
+    Scenario { name: "kill", seconds: 90, foreign: true, run: kill::run },
+    Scenario { name: "source-tree", seconds: 480, foreign: true, run: source_tree },
+];
+
+/// The scenario of this name.
+pub(super) fn find(name: &str) -> Option<&'static Scenario> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}
+
+/// What was asked for, or all that makes sense.
+pub(super) fn chosen(options: &Options) -> Vec<&'static Scenario> {
+    let wanted = |scenario: &&Scenario| {
+        let named = options.names.iter().any(|name| name == scenario.name);
+        named || options.names.is_empty() && (scenario.foreign || options.peer == Peer::Holdfast)
+    };
+    ALL.iter().filter(wanted).collect()
+}
+
+/// The longest that all of it may take.
+pub(super) fn budget(options: &Options) -> Duration {
+    let scenarios: Duration = chosen(options).iter().map(|scenario| scenario.budget(options)).sum();
+    scenarios + Duration::from_secs(60)
+}
+
+/// Makes a file under the scratch folder once; later runs find it there.
+fn once(name: &str, script: &str) -> Result<PathBuf, String> {
+    let path = scratch().join(name);
+    if !path.exists() {
+        process::output(Command::new(root().join("e2e").join(script)).arg(&path))?;
+    }
+    Ok(path)
+}
+
+fn source_tree(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    let tarball = once("linux.tar", "source-tree")?;
+    lab.start()?;
+    lab.guest("source-tree.sh", "1536M", &[&tarball.to_string_lossy()])?;
+    Ok(String::new())
+}
+
+fn git(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    let repository = once("repository.git", "git-repository")?;
+    lab.start()?;
+    lab.guest("git.sh", "768M", &[&repository.to_string_lossy()])?;
+    Ok(String::new())
+}
+
+fn sqlite(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.start()?;
+    lab.guest("sqlite.sh", "512M", &["20"])?;
+    Ok(String::new())
+}
+
+fn fsx(lab: &mut Lab, options: &Options) -> Result<String, String> {
+    let program = installed("fsx").ok_or("fsx is not installed")?;
+    let seconds = options.minutes.map_or(60, |minutes| minutes * 60).to_string();
+    // The exerciser's seeds are 32 bits wide.
+    let seed = (options.seed % 1_000_000_000).to_string();
+    lab.start()?;
+    lab.guest("fsx.sh", "512M", &[&program.to_string_lossy(), &seconds, &seed])?;
+    Ok(format!("seed {seed}"))
+}
+
+fn two_guests(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.start()?;
+    let mut one = lab.start_guest(1, "two-guests.sh", "256M", &[])?;
+    let mut two = lab.start_guest(2, "two-guests.sh", "256M", &[])?;
+    let one = lab.finish_guest(1, &mut one);
+    let two = lab.finish_guest(2, &mut two);
+    one.and(two)?;
+    Ok(String::new())
+}
+
+fn libnfs(lab: &mut Lab, options: &Options) -> Result<String, String> {
+    lab.start()?;
+    let mut client = Client::new(lab, options.seed)?;
+    for length_max in [1, 100, 5000, 70_000, 1 << 20, 5 << 20, 20 << 20] {
+        if !client.put(length_max)? {
+            return Err(format!("nfs-cp of up to {length_max} bytes failed"));
+        }
+    }
+    client.verify()?;
+    Ok(format!("{} files", client.files()))
+}
+
+fn full_disk(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.mount_disk(1024)?;
+    lab.start()?;
+    lab.guest("full-disk.sh", "512M", &[])?;
+    Ok(String::new())
+}
+
+fn pjdfstest(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    let program = installed("pjdfstest").ok_or("pjdfstest is not installed")?;
+    lab.start()?;
+    lab.guest("pjdfstest.sh", "512M", &[&program.to_string_lossy()])?;
+    let path = lab.out().join("report");
+    let report = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let path = root().join("e2e/pjdfstest.expected");
+    let expected = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    judge(&report, &expected)
+}
+
+/// Compares the suite's report with the failures that are explained.
+fn judge(report: &str, expected: &str) -> Result<String, String> {
+    let expected: BTreeSet<&str> =
+        expected.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let cases = |verdict: &str| -> BTreeSet<&str> {
+        let lines = report.lines().filter(|line| line.split_whitespace().nth(1) == Some(verdict));
+        lines.filter_map(|line| line.split_whitespace().next()).collect()
+    };
+    let (passed, failed) = (cases("success"), cases("FAILED"));
+    if passed.is_empty() {
+        return Err("the suite reports no case that passed".to_owned());
+    }
+    let surprises: Vec<&str> = failed.difference(&expected).copied().collect();
+    let cured: Vec<&str> = expected.intersection(&passed).copied().collect();
+    if !surprises.is_empty() {
+        return Err(format!("not expected to fail: {}", surprises.join(", ")));
+    }
+    if !cured.is_empty() {
+        return Err(format!("passes now, so take it out of pjdfstest.expected: {}", cured.join(", ")));
+    }
+    Ok(format!("{} passed, {} failed as explained", passed.len(), failed.len()))
+}

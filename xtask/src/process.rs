@@ -1,0 +1,84 @@
+//! Running other programs, never longer than they may take.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a running program is looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().expect("the manifest of xtask lies one folder below the root").to_path_buf()
+}
+
+/// Where cargo puts what it builds, as this process was told.
+pub(crate) fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Cargo, as it started this process, in the root of the repository.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a program to its end, or stops it with all that it has started once `budget` is over.
+pub(crate) fn run(mut command: Command, budget: Duration) -> Result<(), String> {
+    let name = format!("{command:?}");
+    let mut child = start(&mut command)?;
+    match wait(&mut child, budget) {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("{name}: {status}")),
+        None => Err(format!("{name}: stopped after {} s", budget.as_secs())),
+    }
+}
+
+/// Starts a program without input in a process group of its own.
+pub(crate) fn start(command: &mut Command) -> Result<Child, String> {
+    command.stdin(Stdio::null()).process_group(0);
+    command.spawn().map_err(|error| format!("cannot run {command:?}: {error}"))
+}
+
+/// Waits for a program that [`start`] has started; none if it had to be stopped.
+pub(crate) fn wait(child: &mut Child, budget: Duration) -> Option<ExitStatus> {
+    let end = Instant::now() + budget;
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        if Instant::now() >= end {
+            stop(child);
+            return None;
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Stops a program and all that it has started, at once.
+pub(crate) fn stop(child: &mut Child) {
+    signal(child, "KILL");
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Sends a signal to the whole group of a program.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let group = format!("-{}", child.id());
+    let _ = Command::new("kill").args(["-s", name, "--", &group]).stderr(Stdio::null()).status();
+}
+
+/// What a program prints, if it succeeds.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}: {}", output.status, said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

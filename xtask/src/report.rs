@@ -1,0 +1,50 @@
+//! What has passed and what has failed, with the time that each took; the last line is the count.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Counts of what has run so far.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    passed: usize,
+    failed: usize,
+}
+
+impl Report {
+    /// Runs one step. Going over the budget is a failure too: a check that nobody waits for is not run.
+    pub(crate) fn step(
+        &mut self,
+        name: &str,
+        budget: Duration,
+        run: impl FnOnce() -> Result<String, String>,
+    ) {
+        println!("==== {name} (budget {} s)", budget.as_secs());
+        let start = Instant::now();
+        let outcome = run();
+        let elapsed = start.elapsed();
+        let outcome = match outcome {
+            Ok(_) if elapsed > budget => {
+                Err(format!("took longer than its budget of {} s", budget.as_secs()))
+            }
+            other => other,
+        };
+        let seconds = elapsed.as_secs_f64();
+        match outcome {
+            Ok(note) => {
+                self.passed += 1;
+                let colon = if note.is_empty() { "" } else { ": " };
+                println!("PASS {name} in {seconds:.1} s{colon}{note}");
+            }
+            Err(why) => {
+                self.failed += 1;
+                println!("FAIL {name} in {seconds:.1} s: {why}");
+            }
+        }
+    }
+
+    /// Prints the counts, alone on the last line.
+    pub(crate) fn finish(self) -> ExitCode {
+        println!("{} passed, {} failed", self.passed, self.failed);
+        if self.failed == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

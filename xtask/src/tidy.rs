@@ -1,0 +1,105 @@
+//! Rules about the tree that no compiler checks. Each rule is a function from text to the places that break it, so
+//! that its test can plant a violation and see it caught.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use crate::process;
+
+mod documents;
+mod layers;
+mod sources;
+
+/// What `cargo xtask help tidy` prints.
+pub(crate) const HELP: &str = "\
+cargo xtask tidy: check the rules that no compiler checks, over every file that git tracks or would.
+
+  layers      which crate may depend on which (the table of ARCHITECTURE.md); no async runtime anywhere, no
+              sockets beneath the engine, the protocols and the media
+  sources     no file of more than 800 lines, no mod.rs, no module for odds and ends; no sockets, files,
+              threads or clocks in the crates wire, nfs and volume; no paths of one person's machine
+  documents   every path that a document names in backticks exists; every dependency has its reason in
+              docs/dependencies.md
+
+Prints each violation with its place; ends with the number of rules that passed and failed.
+";
+
+/// A file of the tree, with its path from the root.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// A place that breaks a rule, and how.
+pub(crate) type Violation = String;
+
+/// Everything the rules look at.
+struct Tree {
+    root: PathBuf,
+    files: Vec<File>,
+    metadata: serde_json::Value,
+}
+
+type Rule = fn(&Tree) -> Vec<Violation>;
+
+const RULES: &[(&str, Rule)] = &[
+    ("layers: crates", |tree| layers::crates(&tree.metadata)),
+    ("layers: foundations", |tree| layers::foundations(&tree.metadata)),
+    ("sources: length", |tree| tree.files.iter().flat_map(sources::length).collect()),
+    ("sources: names", |tree| tree.files.iter().flat_map(sources::names).collect()),
+    ("sources: no I/O", |tree| tree.files.iter().flat_map(sources::no_io).collect()),
+    ("sources: portable", |tree| tree.files.iter().flat_map(sources::portable).collect()),
+    ("documents: paths", |tree| documents::paths(&tree.files, &|path| tree.root.join(path).exists())),
+    ("documents: dependencies", |tree| documents::dependencies(&tree.metadata, &tree.files)),
+];
+
+/// `cargo xtask tidy`.
+pub(crate) fn command() -> ExitCode {
+    match check() {
+        Ok((passed, failed)) => {
+            println!("{passed} passed, {failed} failed");
+            if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(why) => {
+            eprintln!("tidy: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check() -> Result<(usize, usize), String> {
+    let tree = read()?;
+    let mut failed = 0;
+    for (name, rule) in RULES {
+        let violations = rule(&tree);
+        let verdict = if violations.is_empty() { "PASS" } else { "FAIL" };
+        println!("{verdict} {name}");
+        for violation in &violations {
+            println!("     {violation}");
+        }
+        failed += usize::from(!violations.is_empty());
+    }
+    Ok((RULES.len() - failed, failed))
+}
+
+fn read() -> Result<Tree, String> {
+    let root = process::root();
+    let metadata = process::output(&mut process::cargo(&["metadata", "--format-version", "1", "--locked"]))?;
+    let metadata = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let names = process::output(
+        Command::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+            .current_dir(&root),
+    )?;
+    let files =
+        names.split('\0').filter(|name| !name.is_empty()).filter_map(|name| text(&root, name)).collect();
+    Ok(Tree { root, files, metadata })
+}
+
+/// The file, unless it is not text or git knows it but it is gone.
+fn text(root: &Path, name: &str) -> Option<File> {
+    let text = fs::read_to_string(root.join(name)).ok()?;
+    Some(File { path: name.to_owned(), text })
+}

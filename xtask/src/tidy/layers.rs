@@ -1,0 +1,155 @@
+//! Which crate may depend on which, read from `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::Violation;
+
+/// The crates of the workspace, and those of them that each may name in any kind of dependency.
+const TABLE: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("volume", &[]),
+    ("store", &["volume"]),
+    ("nfs", &["wire", "volume"]),
+    ("server", &["wire", "volume", "store", "nfs"]),
+    ("load", &["wire"]),
+    ("sim", &["wire", "volume", "nfs"]),
+    ("holdfast", &["wire", "volume", "store", "nfs", "server"]),
+    ("xtask", &[]),
+];
+
+/// Crates that bring an event loop of their own: nowhere.
+const RUNTIMES: &[&str] =
+    &["tokio", "async-std", "smol", "async-executor", "futures-executor", "glommio", "monoio"];
+
+/// Crates that open sockets: only in `server` and what stands on it.
+const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hyper", "quinn"];
+
+/// The crates beneath which there are no sockets.
+const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim"];
+
+/// Dependencies within the workspace that the table does not allow. Development dependencies count: a test that
+/// needs what is above it belongs above.
+pub(super) fn crates(metadata: &Value) -> Vec<Violation> {
+    let members = members(metadata);
+    let mut violations = Vec::new();
+    for (name, package) in &members {
+        let Some((_, allowed)) = TABLE.iter().find(|(known, _)| known == name) else {
+            violations.push(format!("crate {name} is not in the table of layers"));
+            continue;
+        };
+        for dependency in array(package, "dependencies").iter().filter_map(|entry| entry["name"].as_str()) {
+            if members.contains_key(dependency) && !allowed.contains(&dependency) {
+                violations
+                    .push(format!("crate {name} depends on {dependency}, which its layer may not know"));
+            }
+        }
+    }
+    violations
+}
+
+/// Foreign crates that must not stand beneath ours, however deep: async runtimes and sockets.
+pub(super) fn foundations(metadata: &Value) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for name in members(metadata).keys() {
+        let beneath = beneath(metadata, name);
+        for runtime in RUNTIMES.iter().filter(|runtime| beneath.contains(**runtime)) {
+            violations.push(format!("crate {name} stands on the async runtime {runtime}"));
+        }
+        if WITHOUT_SOCKETS.contains(name) {
+            for socket in SOCKETS.iter().filter(|socket| beneath.contains(**socket)) {
+                violations.push(format!("crate {name} stands on {socket}, which opens sockets"));
+            }
+        }
+    }
+    violations
+}
+
+/// The packages of the workspace by name.
+pub(super) fn members(metadata: &Value) -> BTreeMap<&str, &Value> {
+    let ids: BTreeSet<&str> = array(metadata, "workspace_members").iter().filter_map(Value::as_str).collect();
+    let ours = |package: &&Value| package["id"].as_str().is_some_and(|id| ids.contains(id));
+    let packages = array(metadata, "packages").iter().filter(ours);
+    packages.filter_map(|package| Some((package["name"].as_str()?, package))).collect()
+}
+
+/// The elements of an array in an object; none if there is no such array.
+pub(super) fn array<'v>(object: &'v Value, key: &str) -> &'v [Value] {
+    object[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The names of all packages that `name` is built from, development dependencies aside.
+fn beneath<'v>(metadata: &'v Value, name: &str) -> BTreeSet<&'v str> {
+    let names: BTreeMap<&str, &str> = array(metadata, "packages")
+        .iter()
+        .filter_map(|package| Some((package["id"].as_str()?, package["name"].as_str()?)))
+        .collect();
+    let nodes: BTreeMap<&str, &Value> = array(&metadata["resolve"], "nodes")
+        .iter()
+        .filter_map(|node| Some((node["id"].as_str()?, node)))
+        .collect();
+    let mut waiting: Vec<&str> =
+        names.iter().filter(|(_, known)| **known == name).map(|(id, _)| *id).collect();
+    let mut seen = BTreeSet::new();
+    while let Some(id) = waiting.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let Some(node) = nodes.get(id) else { continue };
+        let shipped = |entry: &&Value| array(entry, "dep_kinds").iter().any(|kind| kind["kind"] != "dev");
+        waiting.extend(array(node, "deps").iter().filter(shipped).filter_map(|entry| entry["pkg"].as_str()));
+    }
+    seen.into_iter().filter_map(|id| names.get(id).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A workspace of `wire` and `volume`, and the given dependency of `volume`.
+    fn workspace(dependency: &str, kind: Value) -> Value {
+        json!({
+            "workspace_members": ["w", "v"],
+            "packages": [
+                {"id": "w", "name": "wire", "dependencies": []},
+                {"id": "v", "name": "volume", "dependencies": [{"name": dependency}]},
+                {"id": "m", "name": "mio", "dependencies": []},
+                {"id": "t", "name": "tokio", "dependencies": []},
+                {"id": "b", "name": "between", "dependencies": [{"name": "mio"}]},
+            ],
+            "resolve": {"nodes": [
+                {"id": "w", "deps": []},
+                {"id": "v", "deps": [{"pkg": dependency.get(..1).unwrap_or(""), "dep_kinds": [{"kind": kind}]}]},
+                {"id": "b", "deps": [{"pkg": "m", "dep_kinds": [{"kind": null}]}]},
+                {"id": "m", "deps": []},
+                {"id": "t", "deps": []},
+            ]},
+        })
+    }
+
+    #[test]
+    fn a_layer_that_knows_one_above_it_is_found() {
+        assert_eq!(crates(&workspace("wire", Value::Null)).len(), 1);
+        assert!(crates(&workspace("between", Value::Null)).is_empty());
+    }
+
+    #[test]
+    fn a_crate_outside_the_table_is_found() {
+        let metadata = json!({"workspace_members": ["x"], "packages": [{"id": "x", "name": "stray"}]});
+        assert_eq!(crates(&metadata), ["crate stray is not in the table of layers"]);
+    }
+
+    #[test]
+    fn a_socket_beneath_another_crate_is_found() {
+        assert_eq!(foundations(&workspace("between", Value::Null)).len(), 1);
+        assert!(foundations(&workspace("between", json!("dev"))).is_empty());
+    }
+
+    #[test]
+    fn an_async_runtime_is_found() {
+        assert_eq!(foundations(&workspace("tokio", Value::Null)).len(), 2, "a runtime, and sockets");
+    }
+}
