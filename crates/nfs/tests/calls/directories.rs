@@ -1,0 +1,203 @@
+//! READDIR and READDIRPLUS: every name once, within the client's room.
+
+use std::collections::BTreeSet;
+
+use wire::nfs3::*;
+
+use crate::support::{Call, Server, encoded, place, results, root};
+
+const NAMES: usize = 60;
+
+/// A directory of names with lengths from 1 to [`NAMES`].
+fn directory(server: &Server) -> (FileHandle3<'static>, BTreeSet<Vec<u8>>) {
+    let dir = server.mkdir(root(), server.root(), "dir", 0o755);
+    let mut names: BTreeSet<Vec<u8>> = (1..=NAMES).map(|length| vec![b'n'; length]).collect();
+    for name in &names {
+        server.create(root(), dir, std::str::from_utf8(name).unwrap(), 0o644);
+    }
+    names.extend([b".".to_vec(), b"..".to_vec()]);
+    (dir, names)
+}
+
+/// One reply: how many bytes its resok body takes, and what it says.
+fn readdir(server: &Server, dir: FileHandle3<'_>, cookie: u64, count: u32) -> (usize, ReaddirRes<'static>) {
+    let args = encoded(&ReaddirArgs { dir, cookie, cookieverf: [0; 8], count });
+    send(server, Procedure::Readdir, &args)
+}
+
+fn readdirplus(
+    server: &Server,
+    dir: FileHandle3<'_>,
+    cookie: u64,
+    dircount: u32,
+    maxcount: u32,
+) -> (usize, ReaddirplusRes<'static>) {
+    let args = encoded(&ReaddirplusArgs { dir, cookie, cookieverf: [0; 8], dircount, maxcount });
+    send(server, Procedure::Readdirplus, &args)
+}
+
+fn send<T: wire::xdr::Decode<'static>>(server: &Server, procedure: Procedure, args: &[u8]) -> (usize, T) {
+    let xid = server.next_xid();
+    let call = Call { xid, program: PROGRAM, version: 3, procedure: procedure.code(), args };
+    let reply = server.rpc(root(), call);
+    (reply.1.len() - 4, results(reply))
+}
+
+#[test]
+fn every_name_is_listed_once_whatever_the_room() {
+    let server = Server::new();
+    let (dir, names) = directory(&server);
+    for count in [188, 200, 256, 511, 1024, 4096, 1 << 20, u32::MAX] {
+        let (mut cookie, mut seen) = (0, Vec::new());
+        loop {
+            let (bytes, res) = readdir(&server, dir, cookie, count);
+            let res = res.unwrap();
+            assert!(bytes <= count as usize, "{bytes} of {count}");
+            assert_eq!(res.dir_attributes, Some(server.getattr(dir)));
+            for entry in res.entries {
+                seen.push(entry.name.0.to_vec());
+                cookie = entry.cookie;
+            }
+            if res.eof {
+                break;
+            }
+            assert!(res.entries.iter().next().is_some(), "each reply goes on");
+        }
+        assert_eq!(seen.len(), names.len(), "count {count}");
+        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), names);
+    }
+}
+
+#[test]
+fn a_reply_is_as_full_as_it_can_be() {
+    let server = Server::new();
+    let (dir, _) = directory(&server);
+    let (whole, res) = readdir(&server, dir, 0, 1 << 20);
+    assert!(res.unwrap().eof);
+    let mut last = 0;
+    for count in 100..=u32::try_from(whole).unwrap() {
+        let (bytes, res) = readdir(&server, dir, 0, count);
+        match res {
+            Ok(res) => {
+                let entries = res.entries.iter().count();
+                assert!(entries >= last, "more room never shows fewer names");
+                assert!(bytes <= count as usize);
+                // The longest name here takes 84 bytes, so no more than that is left unused.
+                assert!(res.eof || count as usize - bytes < 84, "{bytes} of {count}");
+                assert_eq!(res.eof, count as usize == whole);
+                last = entries;
+            }
+            Err(refused) => {
+                assert_eq!(refused.status, NfsStat3::TooSmall);
+                assert_eq!(refused.body.dir_attributes, Some(server.getattr(dir)));
+                // An empty list takes 104 bytes, `.` another 28.
+                assert!(count < 132);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_end_needs_room_too() {
+    let server = Server::new();
+    let (dir, _) = directory(&server);
+    let (_, res) = readdir(&server, dir, 0, 1 << 20);
+    let last = res.unwrap().entries.iter().last().unwrap().cookie;
+    let (bytes, res) = readdir(&server, dir, last, 104);
+    let res = res.unwrap();
+    assert_eq!((bytes, res.eof, res.entries.iter().count()), (104, true, 0));
+    let (_, res) = readdir(&server, dir, last, 103);
+    assert_eq!(res.unwrap_err().status, NfsStat3::TooSmall);
+}
+
+#[test]
+fn plus_shows_what_lookup_would() {
+    let server = Server::new();
+    let (dir, names) = directory(&server);
+    for (dircount, maxcount) in
+        [(u32::MAX, 512), (100, 1 << 20), (0, 1 << 20), (u32::MAX, u32::MAX), (512, 4096)]
+    {
+        let (mut cookie, mut seen) = (0, BTreeSet::new());
+        loop {
+            let (bytes, res) = readdirplus(&server, dir, cookie, dircount, maxcount);
+            let res = res.unwrap();
+            assert!(bytes <= maxcount as usize);
+            let entries: Vec<_> = res.entries.iter().collect();
+            let names_bytes: usize =
+                entries.iter().map(|entry| 20 + entry.name.0.len().next_multiple_of(4)).sum();
+            assert!(names_bytes <= dircount as usize || entries.len() == 1);
+            for entry in &entries {
+                let attributes = entry.name_attributes.unwrap();
+                assert_eq!(attributes.fileid, entry.fileid);
+                assert_eq!(server.getattr(entry.name_handle.unwrap()), attributes);
+                assert!(seen.insert(entry.name.0.to_vec()));
+                cookie = entry.cookie;
+            }
+            if res.eof {
+                break;
+            }
+            assert!(!entries.is_empty());
+        }
+        assert_eq!(seen, names);
+    }
+    let (_, res) = readdirplus(&server, dir, 0, 4096, 200);
+    let refused = res.unwrap_err();
+    assert_eq!(
+        (refused.status, refused.body.dir_attributes),
+        (NfsStat3::TooSmall, Some(server.getattr(dir)))
+    );
+}
+
+#[test]
+fn removing_what_was_listed_skips_nothing() {
+    let server = Server::new();
+    let (dir, names) = directory(&server);
+    let (mut cookie, mut seen) = (0, BTreeSet::new());
+    loop {
+        let (_, res) = readdir(&server, dir, cookie, 300);
+        let res = res.unwrap();
+        for entry in res.entries {
+            assert!(seen.insert(entry.name.0.to_vec()));
+            cookie = entry.cookie;
+            if !entry.name.0.starts_with(b".") {
+                let name = std::str::from_utf8(entry.name.0).unwrap();
+                let removed: RemoveRes =
+                    server.call(root(), Procedure::Remove, &RemoveArgs { object: place(dir, name) });
+                removed.unwrap();
+            }
+        }
+        if res.eof {
+            break;
+        }
+    }
+    assert_eq!(seen, names);
+}
+
+#[test]
+fn a_large_directory_takes_many_batches() {
+    let server = Server::new();
+    let dir = server.mkdir(root(), server.root(), "dir", 0o755);
+    for number in 0..1500 {
+        server.create(root(), dir, &format!("{number}"), 0o644);
+    }
+    let (_, res) = readdir(&server, dir, 0, 1 << 20);
+    let res = res.unwrap();
+    assert_eq!((res.entries.iter().count(), res.eof), (1502, true));
+    let (_, res) = readdirplus(&server, dir, 0, 1 << 20, 1 << 20);
+    let res = res.unwrap();
+    assert_eq!((res.entries.iter().count(), res.eof), (1502, true));
+}
+
+#[test]
+fn only_directories_are_listed_and_only_their_cookies_are_good() {
+    let server = Server::new();
+    let (dir, _) = directory(&server);
+    let file = server.lookup(root(), dir, "n").unwrap();
+    let (_, res) = readdir(&server, file, 0, 4096);
+    let refused = res.unwrap_err();
+    assert_eq!((refused.status, refused.body.dir_attributes), (NfsStat3::NotDir, Some(server.getattr(file))));
+    for cookie in [1 << 40, u64::MAX] {
+        assert_eq!(readdir(&server, dir, cookie, 4096).1.unwrap_err().status, NfsStat3::BadCookie);
+        assert_eq!(readdirplus(&server, dir, cookie, 4096, 4096).1.unwrap_err().status, NfsStat3::BadCookie);
+    }
+}

@@ -1,0 +1,343 @@
+//! A server of one or two volumes in memory, and clients that call it.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs::exports::{Export, Squash};
+use nfs::service::{Connection, Outcome, Service};
+use volume::ids::VolumeId;
+use volume::request::{Access, Durable};
+use volume::time::Time;
+use volume::{CreateOptions, Options, Volume};
+use wire::nfs3::{self, *};
+use wire::record::{Peek, peek};
+use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader};
+use wire::xdr::{Decode, Decoder, Encode, Encoder, decode_all};
+use wire::{mount3, record};
+
+use crate::media::Memory;
+
+/// The path of the export that tests use.
+pub(crate) const PATH: &str = "/main";
+
+/// A server.
+pub(crate) struct Server {
+    pub(crate) service: Service,
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) media: Arc<Memory>,
+    now: Cell<i64>,
+    xid: Cell<u32>,
+}
+
+/// Who calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Client {
+    pub(crate) peer: SocketAddr,
+    pub(crate) credential: Credential<'static>,
+}
+
+/// A client with AUTH_SYS at 192.0.2.1.
+pub(crate) fn client(uid: u32, gid: u32) -> Client {
+    let groups = Groups::default();
+    let credential = Credential::Sys(AuthSys { stamp: 1, machine_name: b"client", uid, gid, groups });
+    Client { peer: "192.0.2.1:900".parse().unwrap(), credential }
+}
+
+/// The superuser of that client.
+pub(crate) fn root() -> Client {
+    client(0, 0)
+}
+
+/// An export of the volume whose rules stand in no test's way.
+pub(crate) fn open_export() -> Export {
+    Export { squash: Squash::None, ..Export::new(PATH, VolumeId(1)) }
+}
+
+fn create(id: u64) -> (Arc<Memory>, Arc<Volume>) {
+    let media = Memory::new();
+    let options = CreateOptions {
+        id: VolumeId(id),
+        handle_secret: [u8::try_from(id).unwrap(); 16],
+        journal_id: [7; 16],
+        root_mode: 0o755,
+        root_owner: (0, 0),
+        now: Time::from_parts(1_700_000_000, 0),
+    };
+    Volume::create(media.as_ref(), &options).unwrap();
+    let volume = open(&media);
+    (media, volume)
+}
+
+fn open(media: &Arc<Memory>) -> Arc<Volume> {
+    let options = Options { memory: 64 << 20, segment_bytes: 4 << 20 };
+    Arc::new(Volume::open(Arc::clone(media) as _, &options, Time::from_parts(1_700_000_000, 1)).unwrap())
+}
+
+impl Server {
+    /// A server with the usual export.
+    pub(crate) fn new() -> Server {
+        Server::with(vec![open_export()])
+    }
+
+    /// A server of a volume with these exports.
+    pub(crate) fn with(exports: Vec<Export>) -> Server {
+        let (media, volume) = create(1);
+        let service = Service::new(exports, vec![Arc::clone(&volume)]).unwrap();
+        Server { service, volume, media, now: Cell::new(1_700_000_001), xid: Cell::new(1000) }
+    }
+
+    /// A server of two volumes, the second one at `/other`.
+    pub(crate) fn of_two() -> Server {
+        let mut server = Server::new();
+        let (_, other) = create(2);
+        let second = Export { squash: Squash::None, ..Export::new("/other", VolumeId(2)) };
+        let volumes = vec![Arc::clone(&server.volume), other];
+        server.service = Service::new(vec![open_export(), second], volumes).unwrap();
+        server
+    }
+
+    /// The same media opened by another process, as after a kill.
+    pub(crate) fn restarted(self) -> Server {
+        let Server { service, volume, media, now, xid } = self;
+        drop((service, volume));
+        let volume = open(&media);
+        let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
+        Server { service, volume, media, now, xid }
+    }
+
+    /// Replaces the configuration.
+    pub(crate) fn export(&mut self, exports: Vec<Export>) {
+        self.service = self.service.replaced_by(exports, vec![Arc::clone(&self.volume)]).unwrap();
+    }
+
+    /// An xid that was not used before.
+    pub(crate) fn next_xid(&self) -> u32 {
+        self.xid.set(self.xid.get() + 1);
+        self.xid.get()
+    }
+
+    /// Hands a record in once, a millisecond after the one before.
+    pub(crate) fn offer(&self, who: Client, record: &[u8], access: Access) -> (Outcome, Vec<u8>) {
+        self.now.set(self.now.get() + 1);
+        let connection = Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap() };
+        let mut out = Vec::new();
+        let now =
+            Time::from_parts(1_700_000_000, 0).plus(Duration::from_millis(self.now.get().unsigned_abs()));
+        let outcome = self.service.handle(record, connection, now, access, &mut out);
+        (outcome, out)
+    }
+
+    /// Executes a record as a server does: runs it again where it would block, waits until its reply may leave.
+    pub(crate) fn serve(&self, who: Client, record: &[u8]) -> Vec<u8> {
+        let mut access = Access::Cached;
+        loop {
+            let (outcome, mut out) = self.offer(who, record, access);
+            match outcome {
+                Outcome::Reply { after: None, .. } => return out,
+                Outcome::Reply { after: Some(wait), .. } => {
+                    while wait.volume.durability(wait.durability) == Durable::NotYet {
+                        self.work(&wait.volume);
+                    }
+                    if wait.volume.durability(wait.durability) == Durable::Failed {
+                        out.clear();
+                        self.service.failure_reply(record, &mut out);
+                    }
+                    return out;
+                }
+                Outcome::WouldBlock if access == Access::Cached => access = Access::Blocking,
+                Outcome::Busy => self.work(&self.volume),
+                other => panic!("no reply: {other:?}"),
+            }
+        }
+    }
+
+    /// Does the background work that is due.
+    fn work(&self, volume: &Volume) {
+        let now = Time::from_parts(1_700_000_000 + self.now.get(), 0);
+        volume.step_commit(now);
+        volume.step_write_back(now, true, true);
+        volume.step_checkpoint(now, false);
+    }
+
+    /// Calls a procedure; the body of the reply, behind the header.
+    pub(crate) fn rpc(&self, who: Client, call: Call<'_>) -> (ReplyBody<'static>, Vec<u8>) {
+        parse(&self.serve(who, &call.record(who)), call.xid)
+    }
+
+    /// Calls a procedure of NFS whose result is decoded.
+    pub(crate) fn call<T: Decode<'static>>(
+        &self,
+        who: Client,
+        procedure: nfs3::Procedure,
+        args: &impl Encode,
+    ) -> T {
+        self.call_as(self.next_xid(), who, procedure, args)
+    }
+
+    /// The same with an xid of the caller's.
+    pub(crate) fn call_as<T: Decode<'static>>(
+        &self,
+        xid: u32,
+        who: Client,
+        procedure: nfs3::Procedure,
+        args: &impl Encode,
+    ) -> T {
+        let args = encoded(args);
+        let call = Call { xid, program: nfs3::PROGRAM, version: 3, procedure: procedure.code(), args: &args };
+        results(self.rpc(who, call))
+    }
+
+    /// Calls a procedure of MOUNT whose result is decoded.
+    pub(crate) fn mount<T: Decode<'static>>(
+        &self,
+        who: Client,
+        procedure: mount3::Procedure,
+        args: &impl Encode,
+    ) -> T {
+        let args = encoded(args);
+        let call = Call {
+            xid: self.next_xid(),
+            program: mount3::PROGRAM,
+            version: 3,
+            procedure: procedure.code(),
+            args: &args,
+        };
+        results(self.rpc(who, call))
+    }
+
+    /// The handle of the root directory.
+    pub(crate) fn root(&self) -> FileHandle3<'static> {
+        self.root_of(PATH)
+    }
+
+    /// The handle of what is mounted at `path`.
+    pub(crate) fn root_of(&self, path: &str) -> FileHandle3<'static> {
+        let path = mount3::DirPath(path.as_bytes());
+        let mounted: mount3::MntRes<'_> = self.mount(root(), mount3::Procedure::Mnt, &path);
+        mounted.unwrap().fhandle
+    }
+
+    /// Creates a file of the mode, in the name of `who`.
+    pub(crate) fn create(
+        &self,
+        who: Client,
+        dir: FileHandle3<'_>,
+        name: &str,
+        mode: u32,
+    ) -> FileHandle3<'static> {
+        let set = Sattr3 { mode: Some(mode), ..Sattr3::default() };
+        let how = CreateHow3::Guarded(set);
+        let created: CreateRes<'_> =
+            self.call(who, nfs3::Procedure::Create, &CreateArgs { place: place(dir, name), how });
+        created.unwrap().obj.unwrap()
+    }
+
+    /// Makes a directory of the mode, in the name of `who`.
+    pub(crate) fn mkdir(
+        &self,
+        who: Client,
+        dir: FileHandle3<'_>,
+        name: &str,
+        mode: u32,
+    ) -> FileHandle3<'static> {
+        let attributes = Sattr3 { mode: Some(mode), ..Sattr3::default() };
+        let args = MkdirArgs { place: place(dir, name), attributes };
+        let made: MkdirRes<'_> = self.call(who, nfs3::Procedure::Mkdir, &args);
+        made.unwrap().obj.unwrap()
+    }
+
+    /// The attributes of an object.
+    pub(crate) fn getattr(&self, object: FileHandle3<'_>) -> Fattr3 {
+        let res: GetattrRes = self.call(root(), nfs3::Procedure::Getattr, &GetattrArgs { object });
+        res.unwrap().obj_attributes
+    }
+
+    /// What a name stands for.
+    pub(crate) fn lookup(
+        &self,
+        who: Client,
+        dir: FileHandle3<'_>,
+        name: &str,
+    ) -> Result<FileHandle3<'static>, NfsStat3> {
+        let args = LookupArgs { what: place(dir, name) };
+        let found: LookupRes<'_> = self.call(who, nfs3::Procedure::Lookup, &args);
+        found.map(|found| found.object).map_err(|failed| failed.status)
+    }
+
+    /// Writes stably.
+    pub(crate) fn write(&self, file: FileHandle3<'_>, offset: u64, data: &[u8]) -> WriteRes {
+        let count = u32::try_from(data.len()).unwrap();
+        let args = WriteArgs { file, offset, count, stable: StableHow::FileSync, data };
+        self.call(root(), nfs3::Procedure::Write, &args)
+    }
+
+    /// Reads.
+    pub(crate) fn read(&self, file: FileHandle3<'_>, offset: u64, count: u32) -> ReadRes<'static> {
+        self.call(root(), nfs3::Procedure::Read, &ReadArgs { file, offset, count })
+    }
+}
+
+/// A call to be encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) xid: u32,
+    pub(crate) program: u32,
+    pub(crate) version: u32,
+    pub(crate) procedure: u32,
+    pub(crate) args: &'a [u8],
+}
+
+impl Call<'_> {
+    /// Its record.
+    pub(crate) fn record(&self, who: Client) -> Vec<u8> {
+        let Call { xid, program, version, procedure, args } = *self;
+        let (credential, verifier) = (who.credential, OpaqueAuth::NONE);
+        let mut bytes = encoded(&CallHeader { xid, program, version, procedure, credential, verifier });
+        bytes.extend_from_slice(args);
+        bytes
+    }
+}
+
+/// The bytes of a value.
+pub(crate) fn encoded(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+/// A name in a directory.
+pub(crate) fn place<'a>(dir: FileHandle3<'a>, name: &'a str) -> DirOpArgs3<'a> {
+    DirOpArgs3 { dir, name: Filename3(name.as_bytes()) }
+}
+
+/// Takes a marked reply to `xid` apart.
+pub(crate) fn parse(out: &[u8], xid: u32) -> (ReplyBody<'static>, Vec<u8>) {
+    let Ok(Peek::Complete { record, used }) = peek(out, wire::limits::RECORD_BYTES_MAX) else {
+        panic!("no whole record");
+    };
+    assert_eq!(used, out.len(), "one reply and nothing else");
+    assert_eq!(used, record.len() + record::MARK_BYTES);
+    let mut input = Decoder::new(record);
+    let header = ReplyHeader::decode(&mut input).unwrap();
+    assert_eq!(header.xid, xid);
+    let body = match header.body {
+        ReplyBody::Accepted { stat, .. } => ReplyBody::Accepted { verifier: OpaqueAuth::NONE, stat },
+        ReplyBody::Denied(denied) => ReplyBody::Denied(denied),
+    };
+    (body, input.rest().to_vec())
+}
+
+/// Decodes the results of an accepted call. They are leaked, so that tests need not hold them.
+pub(crate) fn results<T: Decode<'static>>((body, results): (ReplyBody<'static>, Vec<u8>)) -> T {
+    assert_eq!(body, ReplyHeader::accepted(0, AcceptStat::Success).body);
+    decode_all(results.leak()).unwrap()
+}
+
+/// The attributes before an operation that changed nothing are those after it.
+pub(crate) fn assert_unchanged(wcc: WccData) -> Fattr3 {
+    let after = wcc.after.unwrap();
+    assert_eq!(wcc.before, Some(WccAttr::from(after)));
+    after
+}
