@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
@@ -26,6 +26,14 @@ impl IndexFile {
         Ok(IndexFile { file, path: path.to_owned() })
     }
 
+    /// Bytes up to `end` that the device would still have to give: what was reserved before is there already, and must
+    /// not be asked for again on a full device.
+    fn missing_up_to(&self, end: u64) -> io::Result<u64> {
+        /// `st_blocks` counts in these units.
+        const BLOCK_UNIT: u64 = 512;
+        Ok(end.saturating_sub(self.file.metadata()?.blocks().saturating_mul(BLOCK_UNIT)))
+    }
+
     fn in_context(&self, action: &str, error: &io::Error) -> io::Error {
         in_context(action, &self.path, error)
     }
@@ -34,11 +42,16 @@ impl IndexFile {
 /// Allocates `length` bytes from `offset`, and makes the file that long if `extend`; gives up before it has taken
 /// what little is left of a full device.
 pub(crate) fn allocate(file: &File, offset: u64, length: u64, extend: bool) -> io::Result<()> {
+    allocate_missing(file, offset, length, length, extend)
+}
+
+/// The same where all but `missing` bytes are allocated already.
+fn allocate_missing(file: &File, offset: u64, length: u64, missing: u64, extend: bool) -> io::Result<()> {
     if length == 0 {
         return Ok(());
     }
     let status = fstatvfs(file)?;
-    if length > status.f_bavail.saturating_mul(status.f_frsize) {
+    if missing > status.f_bavail.saturating_mul(status.f_frsize) {
         return Err(io::ErrorKind::StorageFull.into());
     }
     let flags = if extend { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
@@ -71,7 +84,8 @@ impl RandomFile for IndexFile {
         if len < old {
             return self.file.set_len(len).map_err(|error| self.in_context("shorten", &error));
         }
-        allocate(&self.file, old, len - old, true).map_err(|error| {
+        let missing = self.missing_up_to(len).map_err(|error| self.in_context("examine", &error))?;
+        allocate_missing(&self.file, old, len - old, missing, true).map_err(|error| {
             // A device that filled up half way has left the file longer. If even this fails, the longer file has
             // zeros at its end that nobody refers to.
             let _ = self.file.set_len(old);
@@ -97,14 +111,16 @@ impl RandomFile for IndexFile {
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         let len = self.len()?;
-        allocate(&self.file, len, bytes, false).map_err(|error| self.in_context("reserve space for", &error))
+        let missing = self
+            .missing_up_to(len.saturating_add(bytes))
+            .map_err(|error| self.in_context("examine", &error))?;
+        allocate_missing(&self.file, len, bytes, missing, false)
+            .map_err(|error| self.in_context("reserve space for", &error))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
     use crate::scratch::Scratch;
 

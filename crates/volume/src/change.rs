@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use parking_lot::RwLockReadGuard;
 
+use crate::apply;
 use crate::entry::{Entry, Remembered};
 use crate::file_map::memtable_pieces;
 use crate::ids::{Ino, Seq};
 use crate::key::{self, Key};
 use crate::layers::Layers;
-use crate::record::{InodeRecord, MapRecord, ReplyRecord, Source};
+use crate::record::{InodeRecord, MapRecord, Source};
 use crate::request::{Error, Request};
 use crate::usage;
 use crate::volume::Volume;
@@ -26,14 +27,25 @@ pub struct Change<'v> {
 
 /// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
 /// it, as checkpoints and write-back must not wait for each other.
-const BUSY_PERCENT: u64 = 70;
+const BUSY_PERCENT: u64 = 80;
 
 impl Volume {
-    /// Begins a caller's transaction.
+    /// Begins a caller's transaction that adds something.
     ///
     /// # Errors
-    /// `ReadOnly` if the volume refuses changes, `Busy` if the journal is so full that only a checkpoint may go on.
+    /// Those of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
     pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
+        if !self.space.can_checkpoint() {
+            return Err(Error::NoSpace);
+        }
+        self.begin_freeing()
+    }
+
+    /// Begins a caller's transaction that works on a full disk too: one that removes, or changes what is there.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the volume refuses changes, `Busy` if the journal is so full that only background work may go on.
+    pub(crate) fn begin_freeing(&self) -> Result<Change<'_>, Error> {
         let used = self.committer.used_bytes() + self.committer.queued_bytes();
         if used * 100 > self.committer.capacity_bytes() * BUSY_PERCENT {
             self.checkpoints.kick();
@@ -127,12 +139,7 @@ impl Change<'_> {
         if self.inline_bytes > 0 {
             active.add_inline(self.inline_bytes);
         }
-        self.volume.usage.apply(&self.entry.usage);
-        if let Some(remembered) = self.entry.remembered {
-            let record = ReplyRecord { time: remembered.time, seq, answer: remembered.answer };
-            self.volume.replies.insert(remembered.key, record, true);
-        }
-        active.apply(self.entry.records);
+        apply::apply(self.entry, seq, active, &self.volume.usage, &self.volume.replies);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;
         drop(self.layers);
         if full {

@@ -29,7 +29,7 @@ use crate::record::UsageRecord;
 use crate::replies::ReplyChanges;
 use crate::segments::Stream;
 use crate::time::Time;
-use crate::volume::{Progress, Volume};
+use crate::volume::{Progress, SPARES_SET_ASIDE, Volume};
 
 /// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
 const AGE: Duration = Duration::from_secs(60);
@@ -53,6 +53,8 @@ struct State {
     last_failure: Option<Time>,
     /// Removed or cut files wait for more of their maps to be freed.
     more_to_reap: bool,
+    /// How many checkpoints there were when [`Checkpoints::may_help`] was asked last.
+    looked_at: u64,
     /// What was frozen and is not in the index yet.
     frozen: Option<Arc<Frozen>>,
 }
@@ -116,10 +118,13 @@ impl Checkpoints {
         self.due.notify_all();
     }
 
-    /// Whether one is wanted or half done.
-    pub fn is_pending(&self) -> bool {
-        let state = self.state.lock();
-        state.kicked || state.more_to_reap || state.frozen.is_some()
+    /// Whether a checkpoint could still give room: it could not if one was made since the last look, or if the last
+    /// try failed.
+    pub fn may_help(&self) -> bool {
+        let mut state = self.state.lock();
+        let done = self.done();
+        let made_one = std::mem::replace(&mut state.looked_at, done) != done;
+        state.more_to_reap || !(made_one || state.last_failure.is_some())
     }
 
     /// How many were made since the volume was opened.
@@ -140,13 +145,28 @@ impl Volume {
             Err(undone) => {
                 tracing::error!(%undone, "a checkpoint could not be made; it will be tried again");
                 self.checkpoints.state.lock().last_failure = Some(now);
-                if matches!(undone, Undone::Index(_))
-                    && let Err(error) = self.index.lock().reopen()
-                {
-                    tracing::error!(%error, "the index could not be opened again");
-                }
+                self.recover_index(&undone);
                 Progress::Idle
             }
+        }
+    }
+
+    /// A full device is no reason to give up: the index is opened again and the checkpoint is tried again. Any other
+    /// failure of the index means that it may not hold what it says, so the volume refuses changes.
+    fn recover_index(&self, undone: &Undone) {
+        let Undone::Index(error) = undone else { return };
+        if !matches!(error, IndexError::Full) {
+            self.committer
+                .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
+        }
+        let mut index = self.index.lock();
+        match index.reopen().and_then(|()| index.snapshot()) {
+            Ok(snapshot) => {
+                // The same content as before: what was read from the index stays valid.
+                let mut layers = self.layers.write();
+                *layers = Arc::new(Layers { index: Arc::new(snapshot), ..Layers::clone(&layers) });
+            }
+            Err(error) => self.committer.fail(format!("the index could not be opened again: {error}")),
         }
     }
 
@@ -160,7 +180,7 @@ impl Volume {
 
     fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
         let empty = self.layers().active.is_empty();
-        let ring_filling = self.committer.used_bytes() * 2 > self.committer.capacity_bytes();
+        let ring_filling = self.committer.used_bytes() * 5 > self.committer.capacity_bytes() * 2;
         let mut state = self.checkpoints.state.lock();
         if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
             return false;
@@ -255,10 +275,10 @@ impl Volume {
     /// Keeps enough empty segments allocated for what was accepted and for what may come, and room for a checkpoint; and
     /// tells the ledger.
     pub(crate) fn maintain_space(&self) {
-        /// Segments kept ready beyond what is reserved: one for the cleaner, the rest for new data.
-        const EXTRA: u64 = 3;
+        /// Segments kept ready for new data beyond what is reserved.
+        const AHEAD: u64 = 2;
         let usable = self.segments.usable_bytes();
-        let wanted = self.space.reserved().div_ceil(usable) + EXTRA;
+        let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
         // Without room for a checkpoint nothing new is accepted, so that removing always works (design rule 13).
         let can_checkpoint = self.media.index().reserve(self.limits.memtable_bytes * 2);
         if let Err(error) = &can_checkpoint {
@@ -270,9 +290,9 @@ impl Volume {
                 break;
             }
         }
-        let spares = if can_checkpoint.is_ok() { self.segments.spares() as u64 } else { 0 };
+        let ready = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE) * usable;
         match self.media.space() {
-            Ok(device) => self.space.refresh(spares.saturating_sub(1) * usable, device),
+            Ok(device) => self.space.refresh(ready, device, can_checkpoint.is_ok()),
             Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
         }
     }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::ids::{ExtentId, SegmentId};
 use crate::key;
+use crate::limits::PIECES_PER_ENTRY;
 use crate::record::{ExtentHeader, ExtentRecord};
 use crate::segments::{Stream, find_extents};
 use crate::time::Time;
@@ -61,7 +62,7 @@ impl Volume {
         }
         let current = self.cleaner.state.lock().current;
         let Some((id, offset)) = current.or_else(|| self.segment_to_clean()) else {
-            if self.space.is_short() && !self.checkpoints.is_pending() {
+            if self.space.is_short() && (self.layers().active.is_empty() || !self.checkpoints.may_help()) {
                 self.space.exhausted();
             }
             return Progress::Idle;
@@ -110,11 +111,11 @@ impl Volume {
 
     /// Moves the live extents that begin in one piece of a segment. Returns where the next piece begins.
     fn clean(&self, id: SegmentId, offset: u64, drive_commit: bool) -> io::Result<Option<u64>> {
-        let capacity = self.segments.info(id).map_or(0, |info| info.capacity);
-        let length = STEP_BYTES.min(capacity.saturating_sub(offset));
+        let written = self.segments.info(id).map_or(0, |info| info.written);
+        let length = STEP_BYTES.min(written.saturating_sub(offset));
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         self.segments.blob(id)?.read_at(offset, &mut bytes)?;
-        let is_last = offset + length >= capacity;
+        let is_last = offset + length >= written;
         let (found, scanned) = find_extents(&bytes, is_last);
         let mut moved = Vec::new();
         if let Err(error) = self.copy_live(id, offset, &found, &mut moved) {
@@ -122,8 +123,10 @@ impl Volume {
             self.drop_moves(&moved);
             return Err(error);
         }
-        if !moved.is_empty() {
-            self.journal_moves(&moved, drive_commit)?;
+        for (index, some) in moved.chunks(PIECES_PER_ENTRY).enumerate() {
+            self.journal_moves(some, drive_commit).inspect_err(|_| {
+                self.drop_moves(&moved[index * PIECES_PER_ENTRY..]);
+            })?;
         }
         Ok((!is_last).then_some(offset + scanned as u64))
     }
@@ -163,7 +166,6 @@ impl Volume {
     fn journal_moves(&self, moved: &[(ExtentId, ExtentRecord)], drive_commit: bool) -> io::Result<()> {
         let begun = self.begin_background();
         let Ok(mut change) = begun else {
-            self.drop_moves(moved);
             return Err(io::Error::other("the volume refuses changes"));
         };
         let layer = change.layers().active.layer;

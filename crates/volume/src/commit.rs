@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::ids::{Generation, Seq};
 use crate::journal::{Anchor, AppendError, Batch, Ring};
+use crate::media::Media;
 use crate::time::Time;
 
 /// How far ahead of the clock a batch promises that no time was handed out beyond; after a crash with the clock set
@@ -21,6 +22,8 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// The journal of an open volume, its queue and what is durable.
 pub struct Committer {
+    /// Asked before each batch whether the lease is still held.
+    media: Arc<dyn Media>,
     queue: Mutex<Queue>,
     queued: Condvar,
     ring: Mutex<Writer>,
@@ -68,8 +71,15 @@ impl std::fmt::Debug for Committer {
 
 impl Committer {
     /// Goes on after `last`, which is durable.
-    pub fn new(ring: Ring, last: Seq, generation: Generation, time_floor: Time) -> Committer {
+    pub fn new(
+        media: Arc<dyn Media>,
+        ring: Ring,
+        last: Seq,
+        generation: Generation,
+        time_floor: Time,
+    ) -> Committer {
         Committer {
+            media,
             queue: Mutex::new(Queue { first: last.0 + 1, ..Queue::default() }),
             queued: Condvar::new(),
             durable: AtomicU64::new(last.0),
@@ -169,6 +179,10 @@ impl Committer {
     /// Writes and syncs one batch; true if it did.
     pub fn step(&self) -> bool {
         if self.has_failed() {
+            return false;
+        }
+        if !self.media.lease_held() {
+            self.fail("the lease on the volume is lost: another server may have it".to_owned());
             return false;
         }
         let mut writer = self.ring.lock();

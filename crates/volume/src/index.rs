@@ -62,10 +62,7 @@ impl Index {
     /// Makes an empty index of an empty file. A crash before this returns leaves none; the caller starts again with an
     /// empty file. `cache_bytes` bounds the library's cache of pages, those not written yet included.
     pub fn create(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
-        if file.len().map_err(|error| IndexError::Io(error.to_string()))? != 0 {
-            return Err(IndexError::Io("the index file is not empty".into()));
-        }
-        let index = Index::attach(CheckedFile::new(file), cache_bytes)?;
+        let index = Index::attach(CheckedFile::create(file)?, cache_bytes)?;
         let update = index.begin()?;
         update.transaction.open_table(RECORDS)?;
         update.commit()?;
@@ -74,12 +71,7 @@ impl Index {
 
     /// Opens an index as the last commit left it.
     pub fn open(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
-        let file = CheckedFile::new(file);
-        // The library would take an empty file for a new index.
-        if file.is_empty()? {
-            return Err(IndexError::Corrupt("the index file is empty".into()));
-        }
-        Index::attach(file, cache_bytes)
+        Index::attach(CheckedFile::open(file)?, cache_bytes)
     }
 
     /// Opens the same file again after an error. Older snapshots fail from now on, with [`IndexError::Closed`], unless
@@ -87,6 +79,7 @@ impl Index {
     pub fn reopen(&mut self) -> Result<(), IndexError> {
         // Two open databases on one file would destroy it.
         drop(self.database.take());
+        self.file = self.file.reopen()?;
         self.database = Some(open_database(self.file.clone(), self.cache_bytes)?);
         Ok(())
     }
@@ -114,7 +107,7 @@ impl Index {
         let stats = update.transaction.stats()?;
         update.abort()?;
         Ok(IndexStats {
-            file_bytes: self.file.stored_len()?,
+            file_bytes: self.file.stored_len(),
             stored_bytes: stats.stored_bytes(),
             pages: stats.allocated_pages(),
             tree_height: stats.tree_height(),
@@ -122,8 +115,8 @@ impl Index {
     }
 
     /// Bytes of the file.
-    pub fn file_bytes(&self) -> Result<u64, IndexError> {
-        Ok(self.file.stored_len()?)
+    pub fn file_bytes(&self) -> u64 {
+        self.file.stored_len()
     }
 
     fn attach(file: CheckedFile, cache_bytes: usize) -> Result<Index, IndexError> {

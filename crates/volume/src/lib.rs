@@ -5,6 +5,7 @@
 //! the map, `docs/format.md` every byte.
 
 mod access;
+mod apply;
 mod attempt;
 pub mod attributes;
 mod cache;

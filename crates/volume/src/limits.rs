@@ -24,8 +24,8 @@ pub const EXTENT_BYTES: usize = 128 << 10;
 pub const INLINE_WRITE_BYTES: usize = 64 << 10;
 /// Size and alignment of pieces of inline data, bytes, so that a database's page overwrites a whole piece.
 pub const INLINE_PIECE_BYTES: u64 = 4096;
-/// Pieces of an index map that are read at once.
-pub const MAP_WINDOW_PIECES: usize = 512;
+/// Pieces of an index map that are read at once and kept with an inode: at 40 bytes each, 2.5 KiB.
+pub const MAP_WINDOW_PIECES: usize = 64;
 /// Pieces of removed files' maps that one checkpoint frees, so that removing a huge file stops nobody.
 pub const REAP_PIECES: usize = 65_536;
 /// Map pieces in one journal entry of a write-back.

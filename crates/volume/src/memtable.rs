@@ -18,6 +18,14 @@ const SHARDS: usize = 16;
 /// What a record costs in memory beyond its key and value, bytes: tree node, pointers, reference counts.
 const RECORD_OVERHEAD_BYTES: u64 = 96;
 
+fn record_bytes(key: &Key, slot: &Slot) -> u64 {
+    (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES
+}
+
+fn is_cookie(key: &[u8]) -> bool {
+    matches!(key::parse(key), Some((_, key::Table::Cookie, _)))
+}
+
 /// One layer of recent changes.
 ///
 /// Records of one inode lie in one shard, so scans within an inode are ordered. Locks are held for a lookup or an
@@ -65,15 +73,19 @@ impl Memtable {
     /// Takes changes over.
     pub fn apply(&self, records: impl IntoIterator<Item = (Key, Slot)>) {
         for (key, slot) in records {
-            let size =
-                (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES;
-            self.bytes.fetch_add(size, Ordering::Relaxed);
-            let shard = key::shard(&key, SHARDS);
-            let old = self.shards[shard].write().insert(key, slot);
-            if let Some(slot) = old {
-                let freed = size.min(slot.map_or(0, |value| value.len()) as u64 + RECORD_OVERHEAD_BYTES);
-                self.bytes.fetch_sub(freed, Ordering::Relaxed);
-            }
+            let size = record_bytes(&key, &slot);
+            let key_bytes = key.len();
+            let mut shard = self.shards[key::shard(&key, SHARDS)].write();
+            // A cookie is given to one name once, so one that was put here is in no older layer: nothing is left to hide,
+            // and a listing need not pass over it (design rule 8).
+            let vanishes = slot.is_none() && is_cookie(&key) && shard.get(&key).is_some_and(Option::is_some);
+            let old = if vanishes { shard.remove(&key) } else { shard.insert(key, slot) };
+            drop(shard);
+            let freed = old.map_or(0, |old| {
+                (key_bytes + old.map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES
+            });
+            self.bytes.fetch_add(if vanishes { 0 } else { size }, Ordering::Relaxed);
+            self.bytes.fetch_sub(freed, Ordering::Relaxed);
         }
     }
 

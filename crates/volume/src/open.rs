@@ -8,13 +8,14 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::apply;
 use crate::attributes::{Device, FileType};
 use crate::cache;
 use crate::checkpoint::Checkpoints;
 use crate::cleaner::Cleaner;
 use crate::codec::Malformed;
 use crate::commit::Committer;
-use crate::entry::Entry;
+use crate::entry::{Entry, Slot};
 use crate::ids::{Cookie, Epoch, ExtentId, Generation, Ino, Layer, SegmentId, Seq, VolumeId};
 use crate::index::{Index, IndexError, Snapshot};
 use crate::inodes::Inodes;
@@ -178,8 +179,6 @@ impl Volume {
     pub fn close(&self, now: Time) -> Result<(), OpenError> {
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
-        // One checkpoint takes all; a second one the rows of segments that the first emptied.
-        self.step_checkpoint(now, true);
         self.step_checkpoint(now, true);
         self.segments.drop_spares();
         if let Some(reason) = self.refuses_changes() {
@@ -255,13 +254,12 @@ fn assemble(
         switches: VecDeque::new(),
     };
     Volume {
-        media,
         id: loaded.meta.volume,
         handle_secret: loaded.meta.handle_secret,
         limits,
         layers: RwLock::new(Arc::new(layers)),
         index: Mutex::new(index),
-        committer: Committer::new(ring, recovered.last_seq, generation, floor),
+        committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inodes),
         records: cache::records(limits.record_cache_bytes),
         blocks: cache::blocks(limits.block_cache_bytes),
@@ -276,6 +274,7 @@ fn assemble(
         next_ino: AtomicU64::new(loaded.next_ino),
         next_extent: AtomicU64::new(loaded.next_extent),
         losses: AtomicU64::new(0),
+        media,
     }
 }
 
@@ -356,43 +355,33 @@ impl Loaded {
 
     /// Applies a journal entry.
     pub(crate) fn replay(&mut self, seq: Seq, bytes: &[u8]) -> Result<(), Malformed> {
-        let entry = Entry::decode(bytes)?;
+        let mut entry = Entry::decode(bytes)?;
         for (key, slot) in &entry.records {
-            let Some((_, table, fields)) = key::parse(key) else {
-                return Err(Malformed("key in a journal entry"));
-            };
-            // Values are checked here once, so that what a memtable holds always decodes.
-            if let Some(value) = slot {
-                crate::record::describe(table, value)?;
-            }
-            let number = key::number(fields).unwrap_or(0);
-            match table {
-                Table::Inode => self.next_ino = self.next_ino.max(number + 1),
-                Table::Extent => self.next_extent = self.next_extent.max(number + 1),
-                Table::Segment => {
-                    if let Some(value) = slot {
-                        self.add_segment(SegmentId(number), SegmentRecord::decode(value)?);
-                    }
-                }
-                Table::Map => {
-                    if let Some(Source::Inline(bytes)) = slot
-                        .as_ref()
-                        .map(|value| MapRecord::decode(value))
-                        .transpose()?
-                        .map(|piece| piece.source)
-                    {
-                        self.memtable.add_inline(bytes.len() as u64 + PIECE_OVERHEAD_BYTES);
-                    }
-                }
-                _ => {}
-            }
+            apply::check_record(key, slot)?;
+            self.count_record(key, slot)?;
         }
-        self.usage.apply(&entry.usage);
-        if let Some(remembered) = entry.remembered {
-            let record = ReplyRecord { time: remembered.time, seq, answer: remembered.answer };
-            self.replies.insert(remembered.key, record, true);
+        apply::overlay(&self.memtable, std::mem::take(&mut entry.records));
+        apply::apply(entry, seq, &self.memtable, &self.usage, &self.replies);
+        Ok(())
+    }
+
+    /// Keeps numbers from being handed out again, and what else the records say of the whole.
+    fn count_record(&mut self, key: &[u8], slot: &Slot) -> Result<(), Malformed> {
+        let Some((_, table, fields)) = key::parse(key) else { return Ok(()) };
+        let number = key::number(fields).unwrap_or(0);
+        match (table, slot) {
+            (Table::Inode, _) => self.next_ino = self.next_ino.max(number.saturating_add(1)),
+            (Table::Extent, _) => self.next_extent = self.next_extent.max(number.saturating_add(1)),
+            (Table::Segment, Some(value)) => {
+                self.add_segment(SegmentId(number), SegmentRecord::decode(value)?)
+            }
+            (Table::Map, Some(value)) => {
+                if let Source::Inline(bytes) = MapRecord::decode(value)?.source {
+                    self.memtable.add_inline(bytes.len() as u64 + PIECE_OVERHEAD_BYTES);
+                }
+            }
+            _ => {}
         }
-        self.memtable.apply(entry.records);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Remembered replies (design rule 11): a bounded cache of answers to non-idempotent requests, rebuilt from the journal
 //! and from what checkpoints carry over.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,7 +87,8 @@ impl Replies {
             }
         }
         // A key that was used again is stored anew, so its older row must not be deleted with the row's age.
-        changes.delete.retain(|key| !changes.put.iter().any(|(put, _)| put == key));
+        let put: HashSet<&RequestKey> = changes.put.iter().map(|(key, _)| key).collect();
+        changes.delete.retain(|key| !put.contains(key));
         changes
     }
 

@@ -17,6 +17,9 @@ const ALIGN: usize = 8;
 /// Bytes that a stream gathers before it writes.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// Segments that are kept open for reading.
+const OPEN_BLOBS: usize = 256;
+
 /// First block of a segment: its magic and id.
 const MAGIC: [u8; 8] = *b"HfSegmnt";
 
@@ -149,7 +152,13 @@ impl Segments {
             return Ok(Arc::clone(blob));
         }
         let blob = self.media.open_blob(id)?;
-        self.state.lock().blobs.insert(id, Arc::clone(&blob));
+        let mut state = self.state.lock();
+        if state.blobs.len() >= OPEN_BLOBS {
+            // Which one goes matters little: opening one again costs less than the read that wants it.
+            let victim = state.blobs.keys().next().copied();
+            victim.and_then(|victim| state.blobs.remove(&victim));
+        }
+        state.blobs.insert(id, Arc::clone(&blob));
         Ok(blob)
     }
 
@@ -219,10 +228,10 @@ impl Stream {
         open.buffer.extend_from_slice(&ExtentHeader { id, length }.encode());
         let record = ExtentRecord::of(bytes, open.id, open.at + open.buffer.len() as u64);
         open.buffer.extend_from_slice(bytes);
-        segments.update(open.id, |info| info.pending += 1);
         if open.buffer.len() >= WRITE_BYTES {
             open.write(segments, false)?;
         }
+        segments.update(open.id, |info| info.pending += 1);
         Ok(record)
     }
 

@@ -17,8 +17,8 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct State {
     reserved: u64,
-    /// What the spare segments can take, the cleaner's one left out.
-    ready: u64,
+    /// Whether the index cannot grow by a whole checkpoint.
+    index_full: bool,
     /// How often it was found that neither a checkpoint nor the cleaner could give more room.
     rounds: u64,
     /// The round in which room was first missed, until there is room again.
@@ -36,10 +36,10 @@ const ROOM_AGAIN_BYTES: u64 = crate::limits::TRANSFER_BYTES as u64 + PIECE_OVERH
 pub const PIECE_OVERHEAD_BYTES: u64 = 64;
 
 impl Ledger {
-    /// Reserves room, or says whether it is worth waiting.
-    pub fn reserve(&self, bytes: u64) -> Result<(), Error> {
+    /// Reserves room out of `ready` bytes that spare segments can take, or says whether it is worth waiting.
+    pub fn reserve(&self, bytes: u64, ready: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
-        if state.reserved + bytes <= state.ready {
+        if state.reserved + bytes <= ready && !state.index_full {
             state.reserved += bytes;
             state.short_since = None;
             return Ok(());
@@ -75,14 +75,19 @@ impl Ledger {
         self.state.lock().rounds += 1;
     }
 
-    /// Notes what there is.
-    pub fn refresh(&self, ready: u64, device: Space) {
+    /// Notes what there is: on the device, in spare segments, and whether a checkpoint has room.
+    pub fn refresh(&self, ready: u64, device: Space, can_checkpoint: bool) {
         let mut state = self.state.lock();
-        state.ready = ready;
         state.device = device;
-        if state.reserved + ROOM_AGAIN_BYTES <= ready {
+        state.index_full = !can_checkpoint;
+        if can_checkpoint && state.reserved + ROOM_AGAIN_BYTES <= ready {
             state.short_since = None;
         }
+    }
+
+    /// Whether the index can take a whole checkpoint, as last looked at.
+    pub fn can_checkpoint(&self) -> bool {
+        !self.state.lock().index_full
     }
 
     /// The device, as last looked at.

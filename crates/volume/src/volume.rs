@@ -45,6 +45,10 @@ impl Default for Options {
     }
 }
 
+/// Spare segments that are not for new data: one for the cleaner, one because data that is accepted as a whole is written
+/// through two streams.
+pub(crate) const SPARES_SET_ASIDE: u64 = 2;
+
 /// What a step of background work did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -74,25 +78,25 @@ pub struct MemoryLimits {
 }
 
 /// What an inode in memory takes, bytes: state, table entry and a window of its map.
-const INODE_BYTES: u64 = 1024;
+const INODE_BYTES: u64 = 4096;
 
 impl MemoryLimits {
     /// Shares `memory` out, for a journal ring of `ring` bytes: two memtables never hold more than a ring.
     pub fn of(memory: u64, ring: u64) -> MemoryLimits {
         MemoryLimits {
-            memtable_bytes: (memory / 10).min(ring / 3).max(64 << 10),
-            dirty_bytes: (memory / 8).max(256 << 10),
+            memtable_bytes: (memory / 12).min(ring / 3).max(64 << 10),
+            dirty_bytes: (memory / 10).max(256 << 10),
             block_cache_bytes: memory / 4,
             record_cache_bytes: memory / 16,
             index_cache_bytes: memory / 10,
-            inodes: usize::try_from(memory / 16 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
+            inodes: usize::try_from(memory / 8 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
         }
     }
 }
 
 /// A volume, open.
 ///
-/// Lock order: inodes by number, then `layers` (read), then the queue of `committer`, then the locks of single tables;
+/// Lock order: `directory_moves`, inodes by number, `checkpoints`, then `layers`, then the queue of `committer`, then the locks of single tables;
 /// none of them is held across I/O. `index` and the streams belong to the background steps.
 pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
@@ -134,10 +138,7 @@ impl Volume {
 
     /// Why it refuses changes, once it does: its journal failed, or its lease is lost.
     pub fn refuses_changes(&self) -> Option<String> {
-        if self.committer.has_failed() {
-            return self.committer.failure();
-        }
-        (!self.media.lease_held()).then(|| "the lease on the volume is lost".to_owned())
+        self.committer.has_failed().then(|| self.committer.failure().unwrap_or_default())
     }
 
     /// The handle of an object.
@@ -195,11 +196,11 @@ impl Volume {
     }
 
     /// How long the reply of a change should be held back, so that the journal does not fill faster than checkpoints
-    /// empty it. Grows smoothly from nothing, when half of the ring is used, to a few tens of milliseconds.
+    /// empty it. Grows from nothing, when 40 % of the ring are used, with the square of what is more, to 32 ms at 80 %.
     pub fn throttle(&self) -> Duration {
         let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes().max(1));
         let percent = used * 100 / capacity;
-        let over = percent.saturating_sub(60);
+        let over = percent.saturating_sub(40);
         Duration::from_micros(over * over * 20)
     }
 

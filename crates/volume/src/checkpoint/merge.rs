@@ -96,7 +96,8 @@ impl Volume {
             if now == 0 && settled && !destaged_to.contains(&id) {
                 merge.update.delete(&key::segment(id))?;
                 merge.outcome.dead.push(id);
-            } else if delta != 0 || info.newest_layer == layer || destaged_to.contains(&id) {
+            } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
+                // Also when only a newer memtable names it: the entry that journaled its creation may be trimmed now.
                 merge
                     .update
                     .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;

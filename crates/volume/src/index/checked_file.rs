@@ -1,62 +1,87 @@
 //! A file of blocks that verifies each block it reads, beneath a library that does not.
 //!
-//! A block of [`DATA_BYTES`] is stored with a trailer behind it: CRC32C over block number and data (4 bytes), and a mark
-//! (4 bytes, [`MARK`]), both big-endian. Block `n` begins at `n * STRIDE`. A block that was never written is all zeros,
-//! mark included, and is refused: the library reads only what it wrote. The number in the checksum catches a block that
-//! was written to another's place. What no checksum of a block can catch is an old version of it, kept by a device that
-//! lost a write after its sync returned; media promise not to.
+//! | bytes of the file | content |
+//! |---|---|
+//! | 0..488 | block 0, the library's header page: it uses the first 320 bytes |
+//! | 488..496 | length of the file as the library sees it, 0 if that is not yet created |
+//! | 496..504 | zero |
+//! | 504..512 | seal of bytes 0..504, as of block 0 |
+//! | 512..4096 | unused |
+//! | then groups of | one block of seals, 8 bytes for each of the 512 blocks behind it; then those blocks |
+//!
+//! A seal is CRC32C over the block's number (8 bytes) and its data, and a mark ([`MARK`]), both big-endian. A seal that is
+//! all zeros belongs to a block that was never written, which is refused like any other that does not verify: the library
+//! reads only what it wrote. The number catches a block that was written to another's place. What no checksum of a block
+//! can catch is an old version of both, kept by a device that lost writes after their sync returned; media promise not to.
+//! Seals lie apart so that blocks stay aligned: a page that the library writes is whole pages to the kernel and the device,
+//! which need to read nothing to write it.
+//!
+//! # Length
+//!
+//! The library doubles its file when it needs one more page. Here that only changes the length that it is shown; the file
+//! below grows as far as blocks are really written, so on a device that is nearly full the index takes what it needs, and
+//! space that was reserved behind the file is enough.
 //!
 //! # What a crash may leave
 //!
 //! The library (redb 4.4) never overwrites a page that the last commit can reach, with one exception: the first 320 bytes
-//! of page 0, its header. A torn write of any other page leaves a block that does not verify, which nobody reads: the
-//! next open begins from the header, and that names only pages synced before it was written. This needs the library's
+//! of page 0, its header. A torn write of any other page leaves a block that does not match its seal, which nobody reads:
+//! the next open begins from the header, and that names only pages synced before it was written. This needs the library's
 //! two-phase commit, which `quick_repair` sets: first all pages and the unused of the header's two commit slots are
 //! written and synced, then one byte of the header is switched and synced. With it a reopening takes the slot that the
 //! byte names and the record of free pages that belongs to it, and looks at no half-written tree.
-//! Blocks do not begin on sectors, so a write of one block rewrites the ends of the sectors that it shares with its
-//! neighbours; the neighbours' bytes in them are the same before and after, whichever is kept.
+//! Several seals share a sector. A write of one rewrites the bytes of the others as they are; so whichever version of the
+//! sector is kept, the seals of blocks that were not written are right in it.
 //!
 //! The header is overwritten in place: god byte (which slot is valid, whether the last process closed the file), counts
-//! of regions, two commit slots with a checksum each. It is not stored as the other blocks are: its bytes and its own
-//! trailer lie together within the first [`SECTOR_BYTES`] of the file, which media keep or lose as one. So there is always
-//! an old header or a new one, never a mixture; and a flipped bit in the god byte, which the library could not see and
-//! which would turn it back to an older commit whose pages were reused since, does not verify. Everything in the two
-//! versions that differs was made durable in the right order by the library: a new slot before the god byte that points
-//! to it. The count of regions may be older than the length of the file; the library then goes by the length, which it
-//! may, as the god byte still says that the file was not closed.
+//! of regions, two commit slots with a checksum each. Its bytes, the length and their seal lie together within the first
+//! [`SECTOR_BYTES`] of the file, which media keep or lose as one. So there is always an old header or a new one, never a
+//! mixture; and a flipped bit in the god byte, which the library could not see and which would turn it back to an older
+//! commit whose pages were reused since, does not verify. Everything in the two versions that differs was made durable in
+//! the right order by the library: a new slot before the god byte that points to it, a new length before the counts that
+//! need it, a shorter one after the counts that do not.
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use redb::StorageBackend;
 
 use crate::media::{RandomFile, SECTOR_BYTES};
 
-/// Bytes of a block as the library sees it: its page size.
-const DATA_BYTES: u64 = 4096;
+/// Bytes of a block: the library's page size.
+const BLOCK_BYTES: u64 = 4096;
+const BLOCK: usize = 4096;
 
-/// Bytes of a block as it is stored.
-const STRIDE: u64 = DATA_BYTES + TRAILER_BYTES as u64;
-
-/// Marks a block that was written.
+/// Marks the seal of a block that was written.
 const MARK: u32 = 0x4846_4942;
 
-const TRAILER_BYTES: usize = 8;
-const DATA: usize = 4096;
-const STORED: usize = DATA + TRAILER_BYTES;
+const SEAL: usize = 8;
 
-/// Bytes of block 0 that can be used; the library needs 320.
-const HEADER: usize = SECTOR - TRAILER_BYTES;
+/// Blocks in a group: as many as there is room for seals in one block.
+const GROUP: u64 = BLOCK_BYTES / SEAL as u64;
+
 const SECTOR: usize = 512;
-const _: () = assert!(SECTOR as u64 == SECTOR_BYTES && DATA as u64 == DATA_BYTES);
+
+/// Bytes of block 0 that can be used.
+const HEADER: usize = 488;
+const LENGTH_AT: usize = HEADER;
+const SEAL_AT: usize = SECTOR - SEAL;
+const _: () = assert!(SECTOR as u64 == SECTOR_BYTES && BLOCK as u64 == BLOCK_BYTES);
+
+/// Most bytes by which the file grows ahead of what is needed; without it each page would grow it.
+const GROWTH_BYTES: u64 = 4 << 20;
 
 /// The file.
 #[derive(Clone)]
 pub struct CheckedFile {
     file: Arc<dyn RandomFile>,
+    /// The first sector; what is in memory is what was last written.
+    sector: Arc<Mutex<[u8; SECTOR]>>,
+    /// Length of the file below.
+    stored: Arc<Mutex<u64>>,
     /// A sync failed: what media hold is unknown for as long as this process lives.
     sync_failed: Arc<AtomicBool>,
 }
@@ -68,19 +93,45 @@ impl fmt::Debug for CheckedFile {
 }
 
 impl CheckedFile {
-    /// Verifies the blocks of `file`.
-    pub fn new(file: Arc<dyn RandomFile>) -> CheckedFile {
-        CheckedFile { file, sync_failed: Arc::default() }
+    /// A new file; `file` is empty.
+    pub fn create(file: Arc<dyn RandomFile>) -> io::Result<CheckedFile> {
+        if file.len()? != 0 {
+            return Err(io::Error::other("the index file is not empty"));
+        }
+        Ok(CheckedFile {
+            file,
+            sector: Arc::new(Mutex::new([0; SECTOR])),
+            stored: Arc::default(),
+            sync_failed: Arc::default(),
+        })
+    }
+
+    /// A file as it was left.
+    pub fn open(file: Arc<dyn RandomFile>) -> io::Result<CheckedFile> {
+        let stored = file.len()?;
+        let mut sector = [0; SECTOR];
+        if stored < SECTOR_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the index file is empty"));
+        }
+        file.read_at(0, &mut sector)?;
+        verify(0, &sector[..SEAL_AT], &sector[SEAL_AT..])?;
+        Ok(CheckedFile {
+            file,
+            sector: Arc::new(Mutex::new(sector)),
+            stored: Arc::new(Mutex::new(stored)),
+            sync_failed: Arc::default(),
+        })
+    }
+
+    /// The same file after an error, as it is now; refused after a failed sync.
+    pub fn reopen(&self) -> io::Result<CheckedFile> {
+        self.check_usable()?;
+        CheckedFile::open(Arc::clone(&self.file))
     }
 
     /// Length of the file below, bytes.
-    pub fn stored_len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    /// Whether the file below holds nothing.
-    pub fn is_empty(&self) -> io::Result<bool> {
-        Ok(self.file.len()? == 0)
+    pub fn stored_len(&self) -> u64 {
+        *self.stored.lock()
     }
 
     fn check_usable(&self) -> io::Result<()> {
@@ -90,68 +141,93 @@ impl CheckedFile {
         Ok(())
     }
 
-    fn read_header(&self, offset: usize, out: &mut [u8]) -> io::Result<()> {
-        let mut sector = [0; SECTOR];
-        self.file.read_at(0, &mut sector)?;
-        let (data, trailer) = sector.split_at(HEADER);
-        verify(0, data, trailer)?;
-        let wanted =
-            data.get(offset..offset + out.len()).ok_or_else(|| unsupported(offset as u64, out.len()))?;
-        out.copy_from_slice(wanted);
+    /// Changes the first sector.
+    fn change_sector(&self, change: impl FnOnce(&mut [u8; SECTOR])) -> io::Result<()> {
+        self.grow_to(BLOCK_BYTES)?;
+        let mut sector = self.sector.lock();
+        let mut changed = *sector;
+        change(&mut changed);
+        let seal = seal(0, &changed[..SEAL_AT]);
+        changed[SEAL_AT..].copy_from_slice(&seal);
+        self.file.write_at(0, &changed)?;
+        *sector = changed;
         Ok(())
     }
 
-    fn write_header(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        // The library always writes all of it, so what is stored is not needed.
-        if offset != 0 || bytes.len() > HEADER {
-            return Err(unsupported(offset as u64, bytes.len()));
+    /// Makes the file below at least `needed` bytes long.
+    fn grow_to(&self, needed: u64) -> io::Result<()> {
+        let mut stored = self.stored.lock();
+        if needed <= *stored {
+            return Ok(());
         }
-        let mut sector = [0; SECTOR];
-        sector[..bytes.len()].copy_from_slice(bytes);
-        let trailer = trailer(0, &sector[..HEADER]);
-        sector[HEADER..].copy_from_slice(&trailer);
-        self.file.write_at(0, &sector)
+        let ahead = needed.saturating_add((needed / 16).min(GROWTH_BYTES)).next_multiple_of(BLOCK_BYTES);
+        // What is ahead of the need may be more than there is room for.
+        let (length, result) = match self.file.set_len(ahead) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => (needed, self.file.set_len(needed)),
+            result => (ahead, result),
+        };
+        result?;
+        *stored = length;
+        Ok(())
+    }
+
+    fn read_blocks(&self, first: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut seals = vec![0; out.len() / BLOCK * SEAL];
+        for run in runs(first, out.len() / BLOCK) {
+            if run.data_at + run.data.len() as u64 > self.stored_len() {
+                return Err(damaged(run.number, "was never written"));
+            }
+            self.file.read_at(run.data_at, &mut out[run.data.clone()])?;
+            self.file.read_at(run.seals_at, &mut seals[run.seals.clone()])?;
+        }
+        let blocks = out.chunks_exact(BLOCK).zip(seals.chunks_exact(SEAL));
+        (first..).zip(blocks).try_for_each(|(number, (data, seal))| verify(number, data, seal))
+    }
+
+    fn write_blocks(&self, first: u64, data: &[u8]) -> io::Result<()> {
+        let seals: Vec<u8> =
+            (first..).zip(data.chunks_exact(BLOCK)).flat_map(|(number, block)| seal(number, block)).collect();
+        for run in runs(first, data.len() / BLOCK) {
+            self.grow_to(run.data_at + run.data.len() as u64)?;
+            self.file.write_at(run.data_at, &data[run.data.clone()])?;
+            self.file.write_at(run.seals_at, &seals[run.seals.clone()])?;
+        }
+        Ok(())
     }
 }
 
 impl StorageBackend for CheckedFile {
     fn len(&self) -> io::Result<u64> {
-        // A crash while the file grew may leave a part of a block.
-        Ok(self.file.len()? / STRIDE * DATA_BYTES)
+        let sector = self.sector.lock();
+        Ok(u64::from_be_bytes(sector[LENGTH_AT..][..8].try_into().expect("eight bytes")))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         self.check_usable()?;
-        if offset < DATA_BYTES {
-            let offset = usize::try_from(offset).map_err(io::Error::other)?;
-            return self.read_header(offset, out);
+        if offset < BLOCK_BYTES {
+            let from = usize::try_from(offset).map_err(io::Error::other)?;
+            let sector = self.sector.lock();
+            let header = sector[..HEADER].get(from..from + out.len());
+            out.copy_from_slice(header.ok_or_else(|| unsupported(offset, out.len()))?);
+            return Ok(());
         }
-        if !offset.is_multiple_of(DATA_BYTES) || !out.len().is_multiple_of(DATA) {
+        if !offset.is_multiple_of(BLOCK_BYTES) || !out.len().is_multiple_of(BLOCK) {
             return Err(unsupported(offset, out.len()));
         }
-        let first = offset / DATA_BYTES;
-        let mut stored = vec![0; out.len() / DATA * STORED];
-        self.file.read_at(first * STRIDE, &mut stored)?;
-        for ((number, stored), out) in
-            (first..).zip(stored.chunks_exact(STORED)).zip(out.chunks_exact_mut(DATA))
-        {
-            let (data, trailer) = stored.split_at(DATA);
-            verify(number, data, trailer)?;
-            out.copy_from_slice(data);
-        }
-        Ok(())
+        self.read_blocks(offset / BLOCK_BYTES, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_usable()?;
-        let before = self.file.len()?;
-        let result = self.file.set_len(len.div_ceil(DATA_BYTES) * STRIDE);
-        if result.is_err() {
-            // Part of the growth may have happened; without it the next opening finds the file as it was. If this
-            // fails too, the library copes with the length.
-            let _ = self.file.set_len(before);
+        self.change_sector(|sector| sector[LENGTH_AT..][..8].copy_from_slice(&len.to_be_bytes()))?;
+        let mut stored = self.stored.lock();
+        let enough = place(len.div_ceil(BLOCK_BYTES)).0;
+        if enough < *stored {
+            // A crash before this is durable only leaves a file that is longer than it need be.
+            self.file.set_len(enough)?;
+            *stored = enough;
         }
-        result
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -161,37 +237,75 @@ impl StorageBackend for CheckedFile {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.check_usable()?;
-        if offset < DATA_BYTES {
-            let offset = usize::try_from(offset).map_err(io::Error::other)?;
-            return self.write_header(offset, data);
+        if offset < BLOCK_BYTES {
+            let from = usize::try_from(offset).map_err(io::Error::other)?;
+            if from + data.len() > HEADER {
+                return Err(unsupported(offset, data.len()));
+            }
+            return self.change_sector(|sector| sector[from..from + data.len()].copy_from_slice(data));
         }
-        if !offset.is_multiple_of(DATA_BYTES) || !data.len().is_multiple_of(DATA) {
+        if !offset.is_multiple_of(BLOCK_BYTES) || !data.len().is_multiple_of(BLOCK) {
             return Err(unsupported(offset, data.len()));
         }
-        let first = offset / DATA_BYTES;
-        let mut stored = Vec::with_capacity(data.len() / DATA * STORED);
-        for (number, block) in (first..).zip(data.chunks_exact(DATA)) {
-            stored.extend_from_slice(block);
-            stored.extend_from_slice(&trailer(number, block));
-        }
-        self.file.write_at(first * STRIDE, &stored)
+        self.write_blocks(offset / BLOCK_BYTES, data)
     }
 }
 
-fn trailer(number: u64, data: &[u8]) -> [u8; TRAILER_BYTES] {
+/// Where block `number`, not 0, and its seal are stored.
+fn place(number: u64) -> (u64, u64) {
+    let (group, within) = ((number - 1) / GROUP, (number - 1) % GROUP);
+    let seals = BLOCK_BYTES + group * (GROUP + 1) * BLOCK_BYTES;
+    (seals + (1 + within) * BLOCK_BYTES, seals + within * SEAL as u64)
+}
+
+/// Blocks of one group that follow each other.
+struct Run {
+    number: u64,
+    data_at: u64,
+    seals_at: u64,
+    /// Which part of the caller's data they are, and of its seals.
+    data: std::ops::Range<usize>,
+    seals: std::ops::Range<usize>,
+}
+
+/// Takes `count` blocks from `first` apart at the ends of groups.
+fn runs(first: u64, count: usize) -> impl Iterator<Item = Run> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let number = first + done as u64;
+        let left = usize::try_from(GROUP - (number - 1) % GROUP).expect("a group is small").min(count - done);
+        let (data_at, seals_at) = place(number);
+        let end = done + left;
+        let run = Run {
+            number,
+            data_at,
+            seals_at,
+            data: done * BLOCK..end * BLOCK,
+            seals: done * SEAL..end * SEAL,
+        };
+        done = end;
+        (left > 0).then_some(run)
+    })
+}
+
+fn seal(number: u64, data: &[u8]) -> [u8; SEAL] {
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&number.to_be_bytes()), data);
-    let mut trailer = [0; TRAILER_BYTES];
-    trailer[..4].copy_from_slice(&checksum.to_be_bytes());
-    trailer[4..].copy_from_slice(&MARK.to_be_bytes());
-    trailer
+    let mut seal = [0; SEAL];
+    seal[..4].copy_from_slice(&checksum.to_be_bytes());
+    seal[4..].copy_from_slice(&MARK.to_be_bytes());
+    seal
 }
 
 fn verify(number: u64, data: &[u8], stored: &[u8]) -> io::Result<()> {
-    if stored == trailer(number, data) {
+    if stored == seal(number, data) {
         return Ok(());
     }
-    let what = if stored.iter().all(|byte| *byte == 0) { "was never written" } else { "does not verify" };
-    Err(io::Error::new(io::ErrorKind::InvalidData, format!("index block {number} {what}")))
+    let never = stored.iter().all(|byte| *byte == 0);
+    Err(damaged(number, if never { "was never written" } else { "does not verify" }))
+}
+
+fn damaged(number: u64, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("index block {number} {what}"))
 }
 
 /// The library reads and writes its header and whole pages; anything else would be a new release of it.

@@ -155,11 +155,12 @@ fn a_block_in_the_place_of_another_is_refused() {
     update.commit().unwrap();
     drop(index);
     let image = file.bytes();
-    let stride = 4104;
+    let stride = 4096;
     let blocks = image.len() / stride;
     let mut refused = 0;
     for to in 1..blocks {
         let mut swapped = image.clone();
+        // Block to block, and seals to block.
         let from = stride * (1 + to % (blocks - 1));
         swapped.copy_within(from..from + stride, stride * to);
         match open(&MemoryFile::holding(swapped)).and_then(|index| contents(&index)) {

@@ -24,7 +24,7 @@ impl Volume {
             let verifier = self.write_verifier();
             if state.dirty.bytes() <= INLINE_WRITE_BYTES as u64 {
                 if !state.dirty.is_empty() || state.unsaved {
-                    drop(self.begin()?);
+                    drop(self.begin_freeing()?);
                     self.save_inline(attempt, &mut state)?;
                 }
             } else {

@@ -60,7 +60,7 @@ impl Volume {
                 let [from, to] = [from.0, to.0].map(|ino| held.get(ino).attributes().unchanged());
                 return Ok(Promised { value: Renamed { from, to }, after: held.durability() });
             }
-            let mut change = self.begin()?;
+            let mut change = self.begin_freeing()?;
             let (stamp, _) = self.committer.stamp(request.now);
             let left = self.move_name(&mut change, &mut held, &work, stamp);
             let renamed = Renamed {

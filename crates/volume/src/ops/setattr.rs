@@ -32,7 +32,7 @@ impl Volume {
             let old = state.record().clone();
             let mut change = match set.size {
                 Some(size) => self.resize(request, attempt, &mut state, size)?,
-                None => self.begin()?,
+                None => self.begin_freeing()?,
             };
             let (stamp, _) = self.committer.stamp(request.now);
             let mut record = state.record().clone();
@@ -68,7 +68,7 @@ impl Volume {
             return Err(Error::Busy.into());
         }
         let freed = attempt.mapped_bytes(state, size, mapped_end)?;
-        let mut change = self.begin()?;
+        let mut change = self.begin_freeing()?;
         let (stamp, _) = self.committer.stamp(request.now);
         let record = state.record_mut();
         self.touch(record, stamp, true);

@@ -14,7 +14,7 @@ use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
 use crate::results::{Stability, Written};
 use crate::space::PIECE_OVERHEAD_BYTES;
 use crate::time::Time;
-use crate::volume::Volume;
+use crate::volume::{SPARES_SET_ASIDE, Volume};
 
 impl Volume {
     /// Writes `data` at `offset`. A small stable write travels in the journal; a large one is unstable until the next
@@ -91,11 +91,11 @@ impl Volume {
     ) -> Result<Durability, Stop> {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
-        let mut change = self.begin()?;
         let mut pieces = Vec::new();
         inline_pieces(state.record(), offset, data, &mut pieces);
         let reserved = data.len() as u64 + pieces.len() as u64 * PIECE_OVERHEAD_BYTES;
         self.reserve(reserved)?;
+        let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
         change.add_inline(reserved);
         let (stamp, _) = self.committer.stamp(request.now);
         *state.record_mut() = self.written_record(request, state.record(), stamp);
@@ -157,7 +157,8 @@ impl Volume {
 
     /// Reserves segment space, and asks for more if there is none.
     fn reserve(&self, bytes: u64) -> Result<(), Error> {
-        let reserved = self.space.reserve(bytes);
+        let spares = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE);
+        let reserved = self.space.reserve(bytes, spares * self.segments.usable_bytes());
         if reserved.is_err() {
             self.write_back.press();
             self.checkpoints.kick();

@@ -28,6 +28,7 @@ struct Planned {
 }
 
 /// Marks a round that failed.
+#[derive(Clone, Copy)]
 struct RoundFailed;
 
 impl Volume {
@@ -41,7 +42,11 @@ impl Volume {
             // What was accepted is still in memory, but a client may have been told that it could not be made stable.
             self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
             for (_, cell) in &files {
-                let state = cell.lock();
+                let mut state = cell.lock();
+                // Who waits for this round gets an error; who looks later sees unstable data again.
+                if state.round <= round {
+                    state.round = 0;
+                }
                 if state.unsaved || !state.dirty.is_empty() {
                     self.write_back.enter(&state, cell, now);
                 }
@@ -49,7 +54,7 @@ impl Volume {
         }
         self.write_back.finish(round, failed);
         self.committer.wake_waiters();
-        Progress::Worked
+        if failed { Progress::Idle } else { Progress::Worked }
     }
 
     /// Blocks until a round is asked for, or the time is over.
@@ -63,7 +68,9 @@ impl Volume {
         }
         let mut large = Vec::new();
         // What goes into the journal must stay small beside the ring: it is written although callers may have to wait.
-        let mut inline_left = usize::try_from(self.committer.capacity_bytes() / 16).unwrap_or(usize::MAX);
+        let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes());
+        let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
+        let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
         for (ino, cell) in files {
             let pieces: Vec<DirtyPiece> = cell.lock().dirty.pieces().cloned().collect();
             let bytes: usize = pieces.iter().map(DirtyPiece::len).sum();
@@ -74,13 +81,17 @@ impl Volume {
                 self.save_small(*ino)?;
             }
         }
-        let mut planned = self.write_extents(&large)?;
-        for (ino, _) in &large {
-            let of_file = planned.remove(0);
+        let planned = self.write_extents(&large)?;
+        let mut result = Ok(());
+        for ((ino, _), of_file) in large.iter().zip(&planned) {
             for some in of_file.chunks(PIECES_PER_ENTRY) {
-                self.save_extents(*ino, some)?;
+                match result {
+                    Ok(()) => result = self.save_extents(*ino, some),
+                    Err(RoundFailed) => self.drop_plans(some),
+                }
             }
         }
+        result?;
         let last = self.committer.last_queued();
         if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(RoundFailed) }
     }
@@ -98,9 +109,7 @@ impl Volume {
                 Err(error) => {
                     tracing::error!(%error, "writing file data to a segment failed");
                     self.write_back.stream.lock().seal(&self.segments);
-                    for plan in planned.iter().flatten() {
-                        self.segments.settle(plan.record.segment, 1, None);
-                    }
+                    planned.iter().for_each(|of_file| self.drop_plans(of_file));
                 }
             }
         }
@@ -170,11 +179,16 @@ impl Volume {
             Ok(Promised { value: (), after: Durability::NOW })
         });
         if saved.is_err() {
-            for plan in planned {
-                self.segments.settle(plan.record.segment, 1, None);
-            }
+            self.drop_plans(planned);
         }
         ignore_removed(saved.map(|_| ()).map_err(|failure| failure.error))
+    }
+
+    /// What was written for these is dead bytes.
+    fn drop_plans(&self, planned: &[Planned]) {
+        for plan in planned {
+            self.segments.settle(plan.record.segment, 1, None);
+        }
     }
 
     fn save_planned(

@@ -1,0 +1,90 @@
+//! Applying a journal entry: the one act that recovery, operations and, later, a standby share (design rule 15).
+
+use crate::change::cut_piece;
+use crate::codec::Malformed;
+use crate::entry::{Entry, Slot};
+use crate::file_map::memtable_pieces;
+use crate::ids::{Ino, Seq};
+use crate::key::{self, Key, Table};
+use crate::memtable::Memtable;
+use crate::record::{self, MapRecord, ReplyRecord, Source};
+use crate::replies::Replies;
+use crate::usage::Usage;
+
+/// Makes an entry's changes visible: records, usage, remembered answer.
+pub fn apply(entry: Entry, seq: Seq, memtable: &Memtable, usage: &Usage, replies: &Replies) {
+    usage.apply(&entry.usage);
+    if let Some(remembered) = entry.remembered {
+        let record = ReplyRecord { time: remembered.time, seq, answer: remembered.answer };
+        replies.insert(remembered.key, record, true);
+    }
+    memtable.apply(entry.records);
+}
+
+/// What an entry's records become when the entries of several memtables are replayed into one.
+///
+/// An operation cuts back the pieces of a file's map that its own memtable holds; those of an older one it leaves, as
+/// lookups go through layers. In one memtable they would overlap, so they are cut back here. Where the entry did so
+/// itself this finds nothing.
+pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
+    for (key, slot) in records {
+        if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
+            && let Ok(piece) = MapRecord::decode(value)
+        {
+            cut_back(memtable, ino, piece.start, end);
+        }
+        memtable.apply([(key, slot)]);
+    }
+}
+
+fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
+    let mut older: Vec<(u64, MapRecord)> = Vec::new();
+    memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| older.push((old_end, old)));
+    for (old_end, old) in older {
+        memtable.apply([(key::map(ino, old_end), None)]);
+        for (from, to) in [(old.start, start), (end, old_end)] {
+            if from < to {
+                memtable.apply([(key::map(ino, to), Some(cut_piece(&old, from, to).encode().into()))]);
+            }
+        }
+    }
+}
+
+fn map_key(key: &[u8]) -> Option<(Ino, u64)> {
+    match key::parse(key)? {
+        (_, Table::Map, fields) => Some((Ino(key::number(fields)?), key::second_number(fields)?)),
+        _ => None,
+    }
+}
+
+/// Checks a record of an entry from media, so that what a memtable holds always decodes.
+///
+/// # Errors
+/// The key or the value is not what this release writes.
+pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
+    let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
+    let numbers = match table {
+        Table::Meta | Table::Reply => 0,
+        Table::Usage => 0,
+        Table::Map | Table::Cookie => 2,
+        _ => 1,
+    };
+    if fields.len() < numbers * 8 {
+        return Err(Malformed("key in a journal entry"));
+    }
+    let Some(value) = slot else { return Ok(()) };
+    if table == Table::Map {
+        let end = key::second_number(fields).ok_or(Malformed("map key"))?;
+        let piece = MapRecord::decode(value)?;
+        let length =
+            end.checked_sub(piece.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
+        return match piece.source {
+            Source::Inline(bytes) if bytes.len() as u64 != length => Err(Malformed("map record")),
+            Source::Extent { offset, .. } if u64::from(offset) + length > u64::from(u32::MAX) => {
+                Err(Malformed("map record"))
+            }
+            _ => Ok(()),
+        };
+    }
+    record::check(table, value)
+}
