@@ -1,0 +1,11 @@
+//! The binary as a user runs it: started, asked, killed and started again, on loopback addresses and ports that the system
+//! chooses.
+
+#[path = "cli/client.rs"]
+mod client;
+#[path = "cli/running.rs"]
+mod running;
+#[path = "cli/serving.rs"]
+mod serving;
+#[path = "cli/volumes.rs"]
+mod volumes;

@@ -1,0 +1,124 @@
+//! A small NFS client.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use wire::mount3::{self, DirPath, MntRes};
+use wire::nfs3::{
+    self, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, LookupArgs, LookupRes,
+    ReadArgs, ReadRes, Sattr3, SetTime, StableHow, WriteArgs, WriteRes,
+};
+use wire::record::write_record;
+use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyHeader};
+use wire::xdr::{Decode as _, Decoder, Encode};
+
+/// A connection, with the root directory that it mounted.
+pub(crate) struct Client {
+    stream: TcpStream,
+    xid: u32,
+    pub(crate) root: Vec<u8>,
+}
+
+impl Client {
+    /// Connects and mounts.
+    pub(crate) fn mount(address: SocketAddr, path: &str) -> Client {
+        let mut client = Client::connect(address);
+        let result = client.call(mount3::PROGRAM, mount3::Procedure::Mnt as u32, &DirPath(path.as_bytes()));
+        let mounted = MntRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        client.root = mounted.fhandle.as_bytes().to_vec();
+        client
+    }
+
+    /// Connects.
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        Client { stream, xid: 1, root: Vec::new() }
+    }
+
+    /// Makes a call as the superuser; answers the result.
+    fn call(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> Vec<u8> {
+        self.xid += 1;
+        let credential = Credential::Sys(AuthSys {
+            stamp: 0,
+            machine_name: b"test",
+            uid: 0,
+            gid: 0,
+            groups: Groups::new(&[]).unwrap(),
+        });
+        let header = CallHeader {
+            xid: self.xid,
+            program,
+            version: 3,
+            procedure,
+            credential,
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut call = Vec::new();
+        write_record(&mut call, |out| {
+            header.encode(out);
+            arguments.encode(out);
+        });
+        self.stream.write_all(&call).unwrap();
+        let mut mark = [0; 4];
+        self.stream.read_exact(&mut mark).unwrap();
+        let mut reply = vec![0; usize::try_from(u32::from_be_bytes(mark) & !(1 << 31)).unwrap()];
+        self.stream.read_exact(&mut reply).unwrap();
+        let mut decoder = Decoder::new(&reply);
+        let answered = ReplyHeader::decode(&mut decoder).unwrap();
+        assert!(answered.xid == self.xid && answered.is_success(), "{answered:?}");
+        decoder.rest().to_vec()
+    }
+
+    fn nfs(&mut self, procedure: nfs3::Procedure, arguments: &impl Encode) -> Vec<u8> {
+        self.call(nfs3::PROGRAM, procedure as u32, arguments)
+    }
+
+    /// Creates a file that holds `data`, stable; answers its handle.
+    pub(crate) fn write_file(&mut self, name: &str, data: &[u8]) -> Vec<u8> {
+        let root = self.root.clone();
+        let attributes = Sattr3 {
+            mode: Some(0o644),
+            uid: None,
+            gid: None,
+            size: None,
+            atime: SetTime::DontChange,
+            mtime: SetTime::DontChange,
+        };
+        let place = place(&root, name);
+        let arguments = CreateArgs { place, how: CreateHow3::Guarded(attributes) };
+        let result = self.nfs(nfs3::Procedure::Create, &arguments);
+        let created = CreateRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        let handle = created.obj.unwrap().as_bytes().to_vec();
+        let arguments = WriteArgs {
+            file: FileHandle3::new(&handle).unwrap(),
+            offset: 0,
+            count: u32::try_from(data.len()).unwrap(),
+            stable: StableHow::FileSync,
+            data,
+        };
+        let result = self.nfs(nfs3::Procedure::Write, &arguments);
+        let written = WriteRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
+        assert_eq!(written.count, arguments.count);
+        handle
+    }
+
+    /// Whether there is a file of this name.
+    pub(crate) fn has_file(&mut self, name: &str) -> bool {
+        let root = self.root.clone();
+        let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) });
+        LookupRes::decode(&mut Decoder::new(&result)).unwrap().is_ok()
+    }
+
+    /// What a file holds.
+    pub(crate) fn read_file(&mut self, handle: &[u8]) -> Vec<u8> {
+        let arguments = ReadArgs { file: FileHandle3::new(handle).unwrap(), offset: 0, count: 1 << 20 };
+        let result = self.nfs(nfs3::Procedure::Read, &arguments);
+        ReadRes::decode(&mut Decoder::new(&result)).unwrap().unwrap().data.to_vec()
+    }
+}
+
+fn place<'a>(directory: &'a [u8], name: &'a str) -> DirOpArgs3<'a> {
+    DirOpArgs3 { dir: FileHandle3::new(directory).unwrap(), name: Filename3(name.as_bytes()) }
+}

@@ -1,0 +1,159 @@
+//! Runs the binary.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory for one test, removed when it ends well.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A configuration with what keeps a test small, and `more`.
+    pub(crate) fn config(&self, more: &str) -> PathBuf {
+        let path = self.path("holdfast.toml");
+        let text = format!("journal_size = \"32 MiB\"\nmemory = \"128 MiB\"\nworkers = 2\n{more}");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+/// Runs a command that must succeed; answers what it printed.
+pub(crate) fn succeed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must fail with this code; answers the sentence it said.
+pub(crate) fn fail(arguments: &[&str], code: i32) -> String {
+    let output = run(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    let sentence = said.lines().last().unwrap_or_default().to_owned();
+    assert!(sentence.starts_with("holdfast: "), "{arguments:?}: {said}");
+    sentence
+}
+
+/// A server that is running.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    /// What it printed when it was ready.
+    pub(crate) greeting: String,
+}
+
+impl Server {
+    /// Starts a server on `data` and waits until it is ready.
+    pub(crate) fn start(data: &Path, config: &Path, more: &[&str]) -> Server {
+        let mut arguments = vec!["serve", text(data), "--config", text(config)];
+        if !more.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
+        arguments.extend(more);
+        let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut greeting = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        while !greeting.contains("Stop with") {
+            if lines.read_line(&mut greeting).unwrap() == 0 {
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("the server did not start: {said}");
+            }
+        }
+        let address = greeting.lines().find_map(|line| line.strip_prefix("Listening at ")).unwrap();
+        Server { address: address.parse().unwrap(), child, greeting }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Stops it as an operator does; answers its log.
+    pub(crate) fn stop(mut self) -> String {
+        self.signal(Signal::TERM);
+        let status = self.wait();
+        let log = self.log();
+        assert_eq!(status.code(), Some(0), "{log}");
+        log
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.wait();
+    }
+
+    fn wait(&mut self) -> std::process::ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn log(&mut self) -> String {
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        log
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Ended already, if the test went well.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

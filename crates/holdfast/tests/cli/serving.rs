@@ -1,0 +1,191 @@
+//! `serve`: what a first start does, what ends it, and what it refuses.
+
+use std::net::TcpListener;
+
+use crate::client::Client;
+use crate::running::{Scratch, Server, fail, run, succeed, text};
+
+#[test]
+fn a_first_start_creates_what_it_serves_and_says_how_to_use_it() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("deep/data"), scratch.config(""));
+    let server = Server::start(&data, &config, &[]);
+    let (port, greeting) = (server.address.port(), server.greeting.clone());
+    let linux =
+        format!("mount -t nfs -o vers=3,tcp,nolock,port={port},mountport={port} 127.0.0.1:/main /mnt");
+    let macos = format!("mount_nfs -o vers=3,tcp,nolocks,port={port},mountport={port} 127.0.0.1:/main");
+    assert!(greeting.contains(&linux) && greeting.contains(&macos), "{greeting}");
+    let real = std::fs::canonicalize(&data).unwrap();
+    assert!(greeting.contains(&format!("Data is in {}", real.display())), "{greeting}");
+    assert!(greeting.contains(&format!("kill {}", server.pid())), "{greeting}");
+
+    let mut client = Client::mount(server.address, "/main");
+    let handle = client.write_file("hello", b"world");
+    assert_eq!(client.read_file(&handle), b"world");
+    let log = server.stop();
+    for event in
+        ["volume created", "serving", "client connected", "export mounted", "volume closed", "stopped"]
+    {
+        assert!(log.contains(event), "{event:?} is missing: {log}");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill_and_a_stop() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let server = Server::start(&data, &config, &[]);
+    let mut client = Client::mount(server.address, "/main");
+    let large = vec![7; 700_000];
+    let (small, big) = (client.write_file("small", b"1"), client.write_file("large", &large));
+    server.kill();
+
+    let server = Server::start(&data, &config, &[]);
+    let mut client = Client::mount(server.address, "/main");
+    assert!(client.has_file("small") && client.has_file("large") && !client.has_file("other"));
+    assert_eq!(client.read_file(&small), b"1", "the handle is still good");
+    assert!(client.read_file(&big) == large);
+    client.write_file("other", b"2");
+    server.stop();
+
+    let server = Server::start(&data, &config, &[]);
+    let mut client = Client::mount(server.address, "/main");
+    assert!(client.has_file("other"));
+    assert!(client.read_file(&big) == large);
+    server.stop();
+}
+
+#[test]
+fn a_second_server_on_the_same_data_is_refused() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let server = Server::start(&data, &config, &[]);
+    let sentence = fail(&["serve", text(&data), "--listen", "127.0.0.1:0"], 3);
+    assert!(sentence.contains(&format!("in use by process {}", server.pid())), "{sentence}");
+    server.stop();
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let scratch = Scratch::new();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let sentence = fail(&["serve", text(&scratch.path("data")), "--listen", &address], 1);
+    assert!(sentence.contains(&address) && sentence.contains("--listen"), "{sentence}");
+}
+
+#[test]
+fn mistakes_in_the_configuration_are_told_with_their_place() {
+    let scratch = Scratch::new();
+    let data = scratch.path("data");
+    let refuse = |more: &str| {
+        let config = scratch.config(more);
+        fail(&["serve", text(&data), "--config", text(&config), "--listen", "127.0.0.1:0"], 2)
+    };
+    let sentence = refuse("lisen = []\n");
+    assert!(sentence.contains("holdfast.toml: line 4, column 1: unknown field `lisen`"), "{sentence}");
+    let sentence = refuse("[[export]]\npath = \"/a\"\nvolume = \"a\"\nsquash = 1\n");
+    assert!(sentence.contains("line 7, column 10"), "{sentence}");
+    let sentence = refuse("[[export]]\npath = \"/a\"\nvolume = \"other\"\n");
+    assert!(sentence.contains("does not have") && sentence.contains("\"other\""), "{sentence}");
+    let sentence = fail(&["serve", text(&data), "--config", text(&scratch.path("none.toml"))], 2);
+    assert!(sentence.contains("none.toml"), "{sentence}");
+    let sentence = fail(&["serve"], 2);
+    assert!(sentence.contains("no data directory"), "{sentence}");
+    let sentence = fail(&["serve", text(&data), "--memory", "1 MiB"], 2);
+    assert!(sentence.contains("too little"), "{sentence}");
+    // What clap refuses, in its own words.
+    for wrong in [["--listen", "here"], ["--memory", "lots"], ["--log-level", "loud"]] {
+        let output = run(&["serve", text(&data), wrong[0], wrong[1]]);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_damaged_data_directory_is_told() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    Server::start(&data, &config, &[]).stop();
+    let start = || fail(&["serve", text(&data), "--config", text(&config), "--listen", "127.0.0.1:0"], 1);
+    let volume = data.join("volumes/main");
+
+    let format = std::fs::read_to_string(volume.join("format")).unwrap();
+    std::fs::write(volume.join("format"), format.replace("format 1", "format 99")).unwrap();
+    assert!(start().contains("format version 99"));
+    std::fs::write(volume.join("format"), &format).unwrap();
+
+    std::fs::rename(volume.join("journal/0001"), scratch.path("0001")).unwrap();
+    let sentence = start();
+    assert!(sentence.contains("0001 is missing"), "{sentence}");
+    std::fs::rename(scratch.path("0001"), volume.join("journal/0001")).unwrap();
+
+    std::fs::write(volume.join("index"), b"nonsense").unwrap();
+    let sentence = start();
+    assert!(sentence.contains("\"main\"") && sentence.contains("index"), "{sentence}");
+}
+
+#[test]
+fn a_journal_elsewhere_is_remembered_and_missed() {
+    let scratch = Scratch::new();
+    let (data, journal, config) = (scratch.path("data"), scratch.path("fast"), scratch.config(""));
+    let server = Server::start(&data, &config, &["--journal", text(&journal)]);
+    let handle = Client::mount(server.address, "/main").write_file("kept", b"here");
+    server.kill();
+    assert!(journal.join("main/0000").exists());
+    let server = Server::start(&data, &config, &[]);
+    assert_eq!(Client::mount(server.address, "/main").read_file(&handle), b"here");
+    server.stop();
+    std::fs::rename(&journal, scratch.path("away")).unwrap();
+    let sentence = fail(&["serve", text(&data), "--listen", "127.0.0.1:0"], 1);
+    assert!(sentence.contains("journal") && sentence.contains("missing"), "{sentence}");
+}
+
+#[test]
+fn several_addresses_ipv6_and_exports_of_the_configuration() {
+    let scratch = Scratch::new();
+    let exports = "[[export]]\npath = \"/a\"\nvolume = \"main\"\nsquash = \"none\"\n\
+                   [[export]]\npath = \"/b\"\nvolume = \"main\"\nclients = [\"192.0.2.0/24\"]\n";
+    let (data, config) = (scratch.path("data"), scratch.config(exports));
+    let server = Server::start(&data, &config, &["--listen", "[::1]:0", "--listen", "127.0.0.1:0"]);
+    assert_eq!(server.greeting.matches("Listening at").count(), 2);
+    assert!(
+        server.greeting.contains("[::1]:/a") && server.greeting.contains("proto=tcp6"),
+        "{}",
+        server.greeting
+    );
+    let mut client = Client::mount(server.address, "/a");
+    client.write_file("x", b"y");
+    server.stop();
+}
+
+#[test]
+fn status_tells_what_a_server_is_doing() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let sentence = fail(&["status", text(&data)], 1);
+    assert!(sentence.contains("no server runs"), "{sentence}");
+    let server = Server::start(&data, &config, &[]);
+    let mut client = Client::mount(server.address, "/main");
+    client.write_file("x", b"y");
+    let status: serde_json::Value =
+        serde_json::from_str(&succeed(&["status", text(&data), "--json"])).unwrap();
+    assert_eq!(status["pid"], server.pid());
+    assert_eq!(status["calls"]["NFS3.WRITE"], 1);
+    assert_eq!(status["calls"]["MOUNT3.MNT"], 1);
+    assert!(status["volumes"]["main"]["durable_seq"].as_u64().unwrap() > 1);
+    assert!(succeed(&["status", text(&data)]).contains("NFS3.WRITE"));
+    server.stop();
+    assert!(!data.join("admin.sock").exists());
+}
+
+#[test]
+fn logs_can_be_json() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let log = Server::start(&data, &config, &["--log-format", "json"]).stop();
+    assert!(log.lines().count() >= 4);
+    for line in log.lines() {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(event["message"].is_string() && event["level"].is_string(), "{line}");
+    }
+}
