@@ -160,6 +160,17 @@ pub fn memtable_pieces(
     });
 }
 
+/// Where the first piece in a memtable that ends behind `from` begins.
+pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
+    let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
+    let mut found = None;
+    memtable.scan(&from, &to, &mut |_, slot| {
+        found = slot.as_ref().and_then(|value| MapRecord::decode(value).ok()).map(|piece| piece.start);
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    found
+}
+
 fn window_runs(pieces: &[MapPiece], record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
     let first = pieces.partition_point(|piece| piece.end <= range.0);
     pieces[first..]

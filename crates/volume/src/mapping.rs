@@ -2,7 +2,7 @@
 
 use crate::attempt::{Attempt, Coverage, Missing, Stop};
 use crate::change::Change;
-use crate::file_map::{covered, resolve};
+use crate::file_map::{covered, next_piece, resolve};
 use crate::ids::Ino;
 use crate::inodes::{InodeState, Load};
 use crate::layers::Layers;
@@ -70,7 +70,8 @@ impl Volume {
         };
         let mut bytes = 0;
         let mut start = from;
-        while start < to {
+        while let Some(piece) = self.next_mapped(layers, ino, start)?.filter(|piece| *piece < to) {
+            start = piece.max(start);
             let end = to.min(start.saturating_add(COUNT_STEP_BYTES));
             let mut windows = |_: &mut InodeState, offset| Ok(self.read_window(layers, ino, offset)?);
             match resolve(layers, &mut copy, (start, end), false, &mut windows) {
@@ -88,6 +89,15 @@ impl Volume {
             map_changes: copy.map_changes,
             bytes,
         }))
+    }
+
+    /// Where the first piece that ends behind `from` begins, in any layer: what lies between is a hole, and may be as large
+    /// as a file can be.
+    fn next_mapped(&self, layers: &Layers, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
+        let in_index = self.read_window(layers, ino, from)?.pieces.first().map(|piece| piece.start);
+        let memtables = std::iter::once(&layers.active).chain(&layers.frozen);
+        let in_memory = memtables.filter_map(|memtable| next_piece(memtable, ino, from));
+        Ok(in_memory.chain(in_index).min())
     }
 
     /// Accounts for unstable data after it changed: in the volume's sum, and in reserved space.
