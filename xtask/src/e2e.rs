@@ -90,11 +90,16 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     if let Ok(namespace) = std::env::var(INSIDE) {
         return inside(&options, &namespace);
     }
-    match prepare(&options).and_then(|()| outside(arguments, scenarios::budget(&options))) {
+    if let Err(why) = prepare(&options) {
+        eprintln!("e2e: {why}");
+        println!("0 passed, 1 failed");
+        return ExitCode::FAILURE;
+    }
+    match outside(arguments, scenarios::budget(&options)) {
         Ok(()) => ExitCode::SUCCESS,
+        // What failed has been said, and counted, inside.
         Err(why) => {
             eprintln!("e2e: {why}");
-            println!("0 passed, 1 failed");
             ExitCode::FAILURE
         }
     }

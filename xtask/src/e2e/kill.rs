@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,17 @@ const GUESTS: [u8; 2] = [1, 2];
 const FIRST_REPLY: Duration = Duration::from_secs(20);
 /// Files of libnfs are up to this long.
 const LIBNFS_BYTES_MAX: usize = 300_000;
+
+/// A pause between files of libnfs, so that there are hundreds of them and not thousands to compare.
+const LIBNFS_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the threads tell each other.
+#[derive(Default)]
+struct Signals {
+    over: AtomicBool,
+    /// Odd from the moment before a kill until the first reply after it.
+    restarts: AtomicUsize,
+}
 
 /// Runs the scenario; the note says how long the server took to answer again.
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
@@ -36,11 +47,11 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
         let seed = (seed ^ u64::from(number)).to_string();
         guests.push((number, lab.start_guest(number, "kill.sh", "512M", &[&program, &seed])?));
     }
-    let over = AtomicBool::new(false);
+    let signals = Signals::default();
     let (times, libnfs) = thread::scope(|scope| {
-        let client = scope.spawn(|| work(&mut client, &over));
-        let times = torment(lab, count, seed, &handle, &mut guests);
-        over.store(true, Ordering::Relaxed);
+        let client = scope.spawn(|| work(&mut client, &signals));
+        let times = torment(lab, &signals, count, seed, &handle, &mut guests);
+        signals.over.store(true, Ordering::Relaxed);
         (times, client.join().expect("the client's thread does not panic"))
     });
     fs::write(lab.out().join("stop"), "").map_err(|error| format!("{}: {error}", lab.out().display()))?;
@@ -59,10 +70,16 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
 }
 
 /// Writes files until it is over; returns how many attempts a kill has cost.
-fn work(client: &mut Client, over: &AtomicBool) -> Result<usize, String> {
+fn work(client: &mut Client, signals: &Signals) -> Result<usize, String> {
     let mut interrupted = 0;
-    while !over.load(Ordering::Relaxed) {
-        interrupted += usize::from(!client.put(LIBNFS_BYTES_MAX)?);
+    while !signals.over.load(Ordering::Relaxed) {
+        let before = signals.restarts.load(Ordering::SeqCst);
+        if !client.put(LIBNFS_BYTES_MAX)? {
+            interrupted += 1;
+        } else if before % 2 == 1 || signals.restarts.load(Ordering::SeqCst) != before {
+            client.doubt();
+        }
+        thread::sleep(LIBNFS_PAUSE);
     }
     Ok(interrupted)
 }
@@ -70,6 +87,7 @@ fn work(client: &mut Client, over: &AtomicBool) -> Result<usize, String> {
 /// Kills and starts the server again, `count` times; how long each start took until the old handle was answered.
 fn torment(
     lab: &mut Lab,
+    signals: &Signals,
     count: usize,
     seed: u64,
     handle: &[u8],
@@ -89,10 +107,12 @@ fn torment(
         if let Some(status) = lab.ended()? {
             return Err(format!("the server ended by itself before round {round}: {status}"));
         }
+        signals.restarts.fetch_add(1, Ordering::SeqCst);
         lab.kill();
         let start = Instant::now();
         lab.spawn()?;
         times.push(first_reply(lab, start, handle).map_err(|why| format!("round {round}: {why}"))?);
+        signals.restarts.fetch_add(1, Ordering::SeqCst);
     }
     thread::sleep(Duration::from_secs(2));
     Ok(times)

@@ -156,7 +156,7 @@ fn judge(report: &str, expected: &str) -> Result<String, String> {
         let lines = report.lines().filter(|line| line.split_whitespace().nth(1) == Some(verdict));
         lines.filter_map(|line| line.split_whitespace().next()).collect()
     };
-    let (passed, failed) = (cases("success"), cases("FAILED"));
+    let (passed, failed) = (cases("ok"), cases("FAILED"));
     if passed.is_empty() {
         return Err("the suite reports no case that passed".to_owned());
     }
@@ -169,4 +169,20 @@ fn judge(report: &str, expected: &str) -> Result<String, String> {
         return Err(format!("passes now, so take it out of pjdfstest.expected: {}", cured.join(", ")));
     }
     Ok(format!("{} passed, {} failed as explained", passed.len(), failed.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judge;
+
+    const REPORT: &str =
+        "chmod::enoent   ok\nunlink::busy   FAILED\n\tassertion failed\nlink::loop   skipped\n";
+
+    #[test]
+    fn failures_that_nobody_explained_are_found() {
+        assert!(judge(REPORT, "# a reason\nunlink::busy\n").is_ok());
+        assert!(judge(REPORT, "").is_err(), "a failure that is not listed");
+        assert!(judge(REPORT, "unlink::busy\nchmod::enoent\n").is_err(), "a listed case that passes");
+        assert!(judge("Error: no tests\n", "").is_err(), "a suite that did not run");
+    }
 }

@@ -1,0 +1,33 @@
+//! Arguments and results of MOUNT.
+
+use wire::mount3::{DirPath, Exports, MntRes, MountList};
+
+use super::{Kind, bodies};
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let bodies = bodies("-mount-");
+    (0..4).flat_map(|kind| bodies.iter().map(move |body| [&[kind], body.as_slice()].concat())).collect()
+}
+
+/// The first byte says what the rest is meant to be.
+pub(super) fn run(bytes: &[u8]) -> Kind {
+    let Some((kind, body)) = bytes.split_first() else { return Kind::of(0) };
+    match kind % 4 {
+        0 => there_and_back!(DirPath<'_>, body),
+        1 => there_and_back!(MntRes<'_>, body),
+        2 => {
+            walk(wire::xdr::decode_all::<MountList<'_>>(body).map(|list| list.iter().count()), body);
+            there_and_back!(MountList<'_>, body)
+        }
+        _ => {
+            let nodes = wire::xdr::decode_all::<Exports<'_>>(body);
+            walk(nodes.map(|nodes| nodes.iter().map(|node| 1 + node.groups.iter().count()).sum()), body);
+            there_and_back!(Exports<'_>, body)
+        }
+    }
+}
+
+/// A list is as long as its bytes allow: each element takes some.
+fn walk<E>(elements: Result<usize, E>, body: &[u8]) {
+    assert!(elements.unwrap_or(0) * 4 <= body.len(), "more elements than bytes");
+}
