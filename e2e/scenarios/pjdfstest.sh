@@ -12,6 +12,8 @@ mount --bind /run/tmp/passwd /etc/passwd
 mount --bind /run/tmp/group /etc/group
 cat >/run/tmp/configuration.toml <<END
 [features]
+rename_ctime = {}
+utimensat = {}
 [settings]
 naptime = 0.01
 allow_remount = false

@@ -29,6 +29,20 @@ const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hy
 /// The crates beneath which there are no sockets.
 const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim"];
 
+/// Licences that let anybody use what is built from them; `deny.toml` names the same ones.
+const LICENCES: &[&str] = &[
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "MIT",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+    "0BSD",
+];
+
 /// Dependencies within the workspace that the table does not allow. Development dependencies count: a test that
 /// needs what is above it belongs above.
 pub(super) fn crates(metadata: &Value) -> Vec<Violation> {
@@ -64,6 +78,31 @@ pub(super) fn foundations(metadata: &Value) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// Packages of a licence that asks for more, and packages that come from elsewhere than the registry.
+pub(super) fn origins(metadata: &Value) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for package in array(metadata, "packages") {
+        let name = package["name"].as_str().unwrap_or_default();
+        let licence = package["license"].as_str().unwrap_or_default();
+        if !is_permissive(licence) {
+            violations.push(format!("{name} is under \"{licence}\", which is not in the list"));
+        }
+        if package["source"].as_str().is_some_and(|source| !source.starts_with("registry+")) {
+            violations.push(format!("{name} does not come from the registry"));
+        }
+    }
+    violations
+}
+
+/// Whether one of the alternatives of a licence expression consists of licences from the list.
+fn is_permissive(expression: &str) -> bool {
+    let expression = expression.replace(['(', ')'], "").replace('/', " OR ");
+    // Alternatives bind weaker than what must be kept together: "A AND B OR C", or "(A OR B) AND C".
+    let listed = |licence: &str| LICENCES.contains(&licence.trim());
+    let alternatives = expression.split(" OR ").any(|alternative| alternative.split(" AND ").all(listed));
+    alternatives || expression.split(" AND ").all(|part| part.split(" OR ").any(listed))
 }
 
 /// The packages of the workspace by name.
@@ -146,6 +185,17 @@ mod tests {
     fn a_socket_beneath_another_crate_is_found() {
         assert_eq!(foundations(&workspace("between", Value::Null)).len(), 1);
         assert!(foundations(&workspace("between", json!("dev"))).is_empty());
+    }
+
+    #[test]
+    fn a_licence_that_asks_for_more_is_found() {
+        let package = |licence: &str, source: Value| json!({"packages": [{"name": "x", "license": licence, "source": source}]});
+        for licence in ["MIT OR GPL-2.0", "MIT/Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "Zlib"] {
+            assert!(origins(&package(licence, json!("registry+x"))).is_empty(), "{licence}");
+        }
+        assert_eq!(origins(&package("GPL-3.0", Value::Null)).len(), 1);
+        assert_eq!(origins(&package("MIT AND GPL-3.0", Value::Null)).len(), 1);
+        assert_eq!(origins(&package("MIT", json!("git+x"))).len(), 1);
     }
 
     #[test]
