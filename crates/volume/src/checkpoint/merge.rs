@@ -151,11 +151,8 @@ impl Merge<'_> {
     fn punch(&mut self, ino: Ino, start: u64, end: u64) -> Result<(), Undone> {
         let mut from = start;
         loop {
-            let page = self.page(ino, from)?;
+            let page = self.page(ino, from, end)?;
             for (old_end, old) in &page {
-                if old.start >= end {
-                    return Ok(());
-                }
                 self.drop_piece(ino, *old_end, old)?;
                 if old.start < start {
                     self.put_piece(ino, start, &cut_piece(old, old.start, start))?;
@@ -186,8 +183,8 @@ impl Merge<'_> {
         self.update.delete(&key::map(ino, end))
     }
 
-    /// Pieces of a file's map that end behind `from`: a page of them.
-    fn page(&self, ino: Ino, from: u64) -> Result<Vec<(u64, MapRecord)>, Undone> {
+    /// Pieces of a file's map that end behind `from` and begin before `to`: a page of them.
+    fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, MapRecord)>, Undone> {
         let mut page = Vec::new();
         let mut damaged = None;
         self.update.scan(
@@ -231,7 +228,7 @@ impl Merge<'_> {
         self.outcome.maps.insert(ino);
         let mut from = record.cuts.iter().map(|cut| cut.from).min().unwrap_or(u64::MAX);
         loop {
-            let page = self.page(ino, from)?;
+            let page = self.page(ino, from, u64::MAX)?;
             for (end, piece) in &page {
                 let visible = record.visible_end(piece.birth);
                 if visible >= *end {
@@ -280,7 +277,7 @@ impl Merge<'_> {
 
     fn reap_removed(&mut self, ino: Ino) -> Result<(), Undone> {
         loop {
-            let page = self.page(ino, 0)?;
+            let page = self.page(ino, 0, u64::MAX)?;
             for (end, piece) in &page {
                 self.drop_piece(ino, *end, piece)?;
             }
