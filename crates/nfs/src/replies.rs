@@ -30,7 +30,8 @@ const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES);
 
 /// Identifies a call. The address comes first, because the engine bounds answers per client by it.
 fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> RequestKey {
-    let address = match client.to_canonical() {
+    // The two ways to write an IPv4 address become the same sixteen bytes.
+    let address = match client {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
         IpAddr::V6(v6) => v6.octets(),
     };

@@ -43,6 +43,7 @@ fn a_change_and_all_that_reveals_it_wait_for_the_journal() {
     let remove = encoded(&RemoveArgs { object: place(dir, "old") });
     let lookup = |name| encoded(&LookupArgs { what: place(dir, name) });
     let readdir = encoded(&ReaddirArgs { dir, cookie: 0, cookieverf: [0; 8], count: 4096 });
+    let setattr = SetattrArgs { object: old, new_attributes: Sattr3::default(), guard: None };
     let calls = [
         (Procedure::Create, create.clone()),
         (Procedure::Remove, remove),
@@ -52,6 +53,9 @@ fn a_change_and_all_that_reveals_it_wait_for_the_journal() {
         // Failures reveal changes as well.
         (Procedure::Lookup, lookup("old")),
         (Procedure::Getattr, encoded(&GetattrArgs { object: old })),
+        // Those of what is gone have no attributes that could wait in their place.
+        (Procedure::Read, encoded(&ReadArgs { file: old, offset: 0, count: 1 })),
+        (Procedure::Setattr, encoded(&setattr)),
         (Procedure::Getattr, encoded(&GetattrArgs { object: dir })),
         (Procedure::Readdir, readdir),
         (Procedure::Fsstat, encoded(&FsstatArgs { fsroot: dir })),
@@ -65,6 +69,21 @@ fn a_change_and_all_that_reveals_it_wait_for_the_journal() {
         let (outcome, _) = offer(&server, *procedure, args);
         assert!(!waits(&outcome), "{} need not wait any more", procedure.name());
     }
+}
+
+#[test]
+fn a_failure_waits_for_its_reason_and_for_what_it_shows() {
+    let server = Server::new();
+    let dir = server.mkdir(root(), server.root(), "dir", 0o755);
+    let create =
+        encoded(&CreateArgs { place: place(dir, "new"), how: CreateHow3::Guarded(Sattr3::default()) });
+    assert!(waits(&offer(&server, Procedure::Create, &create).0));
+    // NOTEMPTY reveals the new file; the directory that is shown did not change.
+    let rmdir = encoded(&RmdirArgs { object: place(server.root(), "dir") });
+    assert!(waits(&offer(&server, Procedure::Rmdir, &rmdir).0));
+    // INVAL reveals nothing, but the changed directory is shown.
+    let write = WriteArgs { file: dir, offset: 0, count: 9, stable: StableHow::FileSync, data: b"x" };
+    assert!(waits(&offer(&server, Procedure::Write, &encoded(&write)).0));
 }
 
 #[test]
