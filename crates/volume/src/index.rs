@@ -19,6 +19,7 @@ use crate::media::RandomFile;
 
 mod checked_file;
 mod error;
+mod slots;
 
 pub use checked_file::CheckedFile;
 pub use error::IndexError;

@@ -7,7 +7,11 @@
 //! | 496..504 | zero |
 //! | 504..512 | seal of bytes 0..504, as of block 0 |
 //! | 512..4096 | unused |
-//! | then groups of | one block of seals, 8 bytes for each of the 512 blocks behind it; then those blocks |
+//! | then slots of 1 MiB | 0..16 label: CRC32C of what follows, a mark, the number of the group that it holds |
+//! | | 16..2048 seals of the group's 254 blocks, 8 bytes each |
+//! | | 2048..4096 unused; then those blocks |
+//!
+//! Which group lies in which slot is the affair of [`super::slots`].
 //!
 //! A seal is CRC32C over the block's number (8 bytes) and its data, and a mark ([`MARK`]), both big-endian. A seal that is
 //! all zeros belongs to a block that was never written, which is refused like any other that does not verify: the library
@@ -15,12 +19,6 @@
 //! can catch is an old version of both, kept by a device that lost writes after their sync returned; media promise not to.
 //! Seals lie apart so that blocks stay aligned: a page that the library writes is whole pages to the kernel and the device,
 //! which need to read nothing to write it.
-//!
-//! # Length
-//!
-//! The library doubles its file when it needs one more page. Here that only changes the length that it is shown; the file
-//! below grows as far as blocks are really written, so on a device that is nearly full the index takes what it needs, and
-//! space that was reserved behind the file is enough.
 //!
 //! # What a crash may leave
 //!
@@ -46,13 +44,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use redb::StorageBackend;
 
+use super::slots::{BLOCK_BYTES, GROUP, SEAL_BYTES, Slot, Slots, group_of};
 use crate::media::{RandomFile, SECTOR_BYTES};
 
-/// Bytes of a block: the library's page size.
-const BLOCK_BYTES: u64 = 4096;
 const BLOCK: usize = 4096;
 
 /// Marks the seal of a block that was written.
@@ -60,16 +57,14 @@ const MARK: u32 = 0x4846_4942;
 
 const SEAL: usize = 8;
 
-/// Blocks in a group: as many as there is room for seals in one block.
-const GROUP: u64 = BLOCK_BYTES / SEAL as u64;
-
 const SECTOR: usize = 512;
 
 /// Bytes of block 0 that can be used.
 const HEADER: usize = 488;
 const LENGTH_AT: usize = HEADER;
 const SEAL_AT: usize = SECTOR - SEAL;
-const _: () = assert!(SECTOR as u64 == SECTOR_BYTES && BLOCK as u64 == BLOCK_BYTES);
+const _: () =
+    assert!(SECTOR as u64 == SECTOR_BYTES && BLOCK as u64 == BLOCK_BYTES && SEAL as u64 == SEAL_BYTES);
 
 /// Most bytes by which the file grows ahead of what is needed; without it each page would grow it.
 const GROWTH_BYTES: u64 = 4 << 20;
@@ -80,7 +75,8 @@ pub struct CheckedFile {
     file: Arc<dyn RandomFile>,
     /// The first sector; what is in memory is what was last written.
     sector: Arc<Mutex<[u8; SECTOR]>>,
-    /// Length of the file below.
+    slots: Arc<RwLock<Slots>>,
+    /// Length of the file below; taken after `slots`.
     stored: Arc<Mutex<u64>>,
     /// A sync failed: what media hold is unknown for as long as this process lives.
     sync_failed: Arc<AtomicBool>,
@@ -101,6 +97,7 @@ impl CheckedFile {
         Ok(CheckedFile {
             file,
             sector: Arc::new(Mutex::new([0; SECTOR])),
+            slots: Arc::default(),
             stored: Arc::default(),
             sync_failed: Arc::default(),
         })
@@ -115,9 +112,11 @@ impl CheckedFile {
         }
         file.read_at(0, &mut sector)?;
         verify(0, &sector[..SEAL_AT], &sector[SEAL_AT..])?;
+        let slots = Slots::load(&*file, stored, length_in(&sector).div_ceil(BLOCK_BYTES))?;
         Ok(CheckedFile {
             file,
             sector: Arc::new(Mutex::new(sector)),
+            slots: Arc::new(RwLock::new(slots)),
             stored: Arc::new(Mutex::new(stored)),
             sync_failed: Arc::default(),
         })
@@ -174,11 +173,13 @@ impl CheckedFile {
     fn read_blocks(&self, first: u64, out: &mut [u8]) -> io::Result<()> {
         let mut seals = vec![0; out.len() / BLOCK * SEAL];
         for run in runs(first, out.len() / BLOCK) {
-            if run.data_at + run.data.len() as u64 > self.stored_len() {
+            let slot =
+                self.slots.read().get(run.group).ok_or_else(|| damaged(run.number, "was never written"))?;
+            if slot.data_at(run.within) + run.data.len() as u64 > self.stored_len() {
                 return Err(damaged(run.number, "was never written"));
             }
-            self.file.read_at(run.data_at, &mut out[run.data.clone()])?;
-            self.file.read_at(run.seals_at, &mut seals[run.seals.clone()])?;
+            self.file.read_at(slot.data_at(run.within), &mut out[run.data])?;
+            self.file.read_at(slot.seal_at(run.within), &mut seals[run.seals])?;
         }
         let blocks = out.chunks_exact(BLOCK).zip(seals.chunks_exact(SEAL));
         (first..).zip(blocks).try_for_each(|(number, (data, seal))| verify(number, data, seal))
@@ -188,18 +189,29 @@ impl CheckedFile {
         let seals: Vec<u8> =
             (first..).zip(data.chunks_exact(BLOCK)).flat_map(|(number, block)| seal(number, block)).collect();
         for run in runs(first, data.len() / BLOCK) {
-            self.grow_to(run.data_at + run.data.len() as u64)?;
-            self.file.write_at(run.data_at, &data[run.data.clone()])?;
-            self.file.write_at(run.seals_at, &seals[run.seals.clone()])?;
+            let known = self.slots.read().get(run.group);
+            let slot = known.map_or_else(|| self.slot_for(run.group), Ok)?;
+            self.grow_to(slot.data_at(run.within) + run.data.len() as u64)?;
+            self.file.write_at(slot.data_at(run.within), &data[run.data])?;
+            self.file.write_at(slot.seal_at(run.within), &seals[run.seals])?;
         }
         Ok(())
+    }
+
+    /// Gives a group a slot, unless somebody else just did.
+    fn slot_for(&self, group: u64) -> io::Result<Slot> {
+        let mut slots = self.slots.write();
+        if let Some(slot) = slots.get(group) {
+            return Ok(slot);
+        }
+        self.grow_to(slots.next().data_at(0))?;
+        slots.assign(&*self.file, group)
     }
 }
 
 impl StorageBackend for CheckedFile {
     fn len(&self) -> io::Result<u64> {
-        let sector = self.sector.lock();
-        Ok(u64::from_be_bytes(sector[LENGTH_AT..][..8].try_into().expect("eight bytes")))
+        Ok(length_in(&self.sector.lock()))
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
@@ -220,8 +232,9 @@ impl StorageBackend for CheckedFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_usable()?;
         self.change_sector(|sector| sector[LENGTH_AT..][..8].copy_from_slice(&len.to_be_bytes()))?;
+        let mut slots = self.slots.write();
         let mut stored = self.stored.lock();
-        let enough = place(len.div_ceil(BLOCK_BYTES)).0;
+        let enough = slots.shrink(&*self.file, *stored, len.div_ceil(BLOCK_BYTES))?;
         if enough < *stored {
             // A crash before this is durable only leaves a file that is longer than it need be.
             self.file.set_len(enough)?;
@@ -251,18 +264,17 @@ impl StorageBackend for CheckedFile {
     }
 }
 
-/// Where block `number`, not 0, and its seal are stored.
-fn place(number: u64) -> (u64, u64) {
-    let (group, within) = ((number - 1) / GROUP, (number - 1) % GROUP);
-    let seals = BLOCK_BYTES + group * (GROUP + 1) * BLOCK_BYTES;
-    (seals + (1 + within) * BLOCK_BYTES, seals + within * SEAL as u64)
+/// Length of the file as the library sees it.
+fn length_in(sector: &[u8; SECTOR]) -> u64 {
+    u64::from_be_bytes(sector[LENGTH_AT..][..8].try_into().expect("eight bytes"))
 }
 
 /// Blocks of one group that follow each other.
 struct Run {
     number: u64,
-    data_at: u64,
-    seals_at: u64,
+    group: u64,
+    /// Place of the first in its group.
+    within: u64,
     /// Which part of the caller's data they are, and of its seals.
     data: std::ops::Range<usize>,
     seals: std::ops::Range<usize>,
@@ -273,16 +285,11 @@ fn runs(first: u64, count: usize) -> impl Iterator<Item = Run> {
     let mut done = 0;
     std::iter::from_fn(move || {
         let number = first + done as u64;
-        let left = usize::try_from(GROUP - (number - 1) % GROUP).expect("a group is small").min(count - done);
-        let (data_at, seals_at) = place(number);
+        let (group, within) = group_of(number);
+        let left = usize::try_from(GROUP - within).expect("a group is small").min(count - done);
         let end = done + left;
-        let run = Run {
-            number,
-            data_at,
-            seals_at,
-            data: done * BLOCK..end * BLOCK,
-            seals: done * SEAL..end * SEAL,
-        };
+        let run =
+            Run { number, group, within, data: done * BLOCK..end * BLOCK, seals: done * SEAL..end * SEAL };
         done = end;
         (left > 0).then_some(run)
     })

@@ -1,0 +1,226 @@
+//! Where the blocks of the index lie in its file: groups of blocks in slots, in the order in which they were needed.
+//!
+//! The library doubles its file when it needs one more page, and then uses pages at both ends. So groups of blocks get
+//! their slots when one of their blocks is first written, and the file grows as far as it is used: on a device that is
+//! nearly full the index takes what it needs, and space that is reserved behind the file is enough.
+//!
+//! Each slot names its group in a label. A label is erased before the slot is used for another group, and a sync that
+//! makes the new label durable makes the erasure durable too. So two slots can claim one group only after a crash before
+//! that sync; neither holds anything that was committed then: the group was dropped by the library in a commit before the
+//! erasure, and what was written to the new slot was not synced. One is kept, the other erased.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+
+use crate::media::RandomFile;
+
+/// Bytes of a block.
+pub(super) const BLOCK_BYTES: u64 = 4096;
+
+/// Bytes of a seal.
+pub(super) const SEAL_BYTES: u64 = 8;
+
+/// Blocks of a group. With the block of seals before them they take a mebibyte.
+pub(super) const GROUP: u64 = 254;
+
+/// Bytes of a slot's label, before its seals: checksum (4), [`MARK`] (4), group (8).
+const LABEL: usize = 16;
+const LABEL_BYTES: u64 = LABEL as u64;
+const SLOT_BYTES: u64 = (1 + GROUP) * BLOCK_BYTES;
+const MARK: u32 = 0x4846_4947;
+
+const _: () = assert!(LABEL_BYTES + GROUP * SEAL_BYTES <= BLOCK_BYTES);
+
+/// The group of block `number`, which is not 0, and its place in it.
+pub(super) fn group_of(number: u64) -> (u64, u64) {
+    ((number - 1) / GROUP, (number - 1) % GROUP)
+}
+
+/// Which slot holds which group.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    of_group: HashMap<u64, u64>,
+    free: BTreeSet<u64>,
+    /// Slots in all.
+    count: u64,
+}
+
+/// A place in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot(u64);
+
+impl Slot {
+    fn start(self) -> u64 {
+        BLOCK_BYTES + self.0 * SLOT_BYTES
+    }
+
+    /// Where the block at this place of its group is.
+    pub(super) fn data_at(self, within: u64) -> u64 {
+        self.start() + (1 + within) * BLOCK_BYTES
+    }
+
+    /// Where its seal is.
+    pub(super) fn seal_at(self, within: u64) -> u64 {
+        self.start() + LABEL_BYTES + within * SEAL_BYTES
+    }
+}
+
+impl Slots {
+    /// Reads the labels of a file of `stored` bytes, of which the library sees `blocks` blocks.
+    pub(super) fn load(file: &dyn RandomFile, stored: u64, blocks: u64) -> io::Result<Slots> {
+        let count = stored.saturating_sub(BLOCK_BYTES).div_ceil(SLOT_BYTES);
+        let mut slots = Slots { count, ..Slots::default() };
+        for number in 0..count {
+            let mut label = [0; LABEL];
+            if Slot(number).start() + LABEL_BYTES <= stored {
+                file.read_at(Slot(number).start(), &mut label)?;
+            }
+            let group = match parse(&label) {
+                Some(group) => group,
+                None if label == [0; LABEL] => {
+                    slots.free.insert(number);
+                    continue;
+                }
+                // Damaged: what it holds is missing, and refused when it is asked for. Nothing is written there.
+                None => continue,
+            };
+            if group >= groups(blocks) || slots.of_group.contains_key(&group) {
+                erase(file, Slot(number))?;
+                slots.free.insert(number);
+            } else {
+                slots.of_group.insert(group, number);
+            }
+        }
+        Ok(slots)
+    }
+
+    /// The slot of a group, if any of its blocks was written.
+    pub(super) fn get(&self, group: u64) -> Option<Slot> {
+        self.of_group.get(&group).copied().map(Slot)
+    }
+
+    /// The slot that a group without one will get.
+    pub(super) fn next(&self) -> Slot {
+        Slot(self.free.first().copied().unwrap_or(self.count))
+    }
+
+    /// Labels that slot, for which the file is long enough now.
+    pub(super) fn assign(&mut self, file: &dyn RandomFile, group: u64) -> io::Result<Slot> {
+        let slot = self.next();
+        let mut label = [0; LABEL];
+        label[4..8].copy_from_slice(&MARK.to_be_bytes());
+        label[8..].copy_from_slice(&group.to_be_bytes());
+        let checksum = crc32c::crc32c(&label[4..]);
+        label[..4].copy_from_slice(&checksum.to_be_bytes());
+        file.write_at(slot.start(), &label)?;
+        if !self.free.remove(&slot.0) {
+            self.count += 1;
+        }
+        self.of_group.insert(group, slot.0);
+        Ok(slot)
+    }
+
+    /// Gives up all groups beyond the first `blocks` blocks; returns how long a file of `stored` bytes needs to be.
+    pub(super) fn shrink(&mut self, file: &dyn RandomFile, stored: u64, blocks: u64) -> io::Result<u64> {
+        let dropped: Vec<(u64, u64)> = self
+            .of_group
+            .iter()
+            .filter(|(group, _)| **group >= groups(blocks))
+            .map(|(g, s)| (*g, *s))
+            .collect();
+        for (group, slot) in dropped {
+            erase(file, Slot(slot))?;
+            self.of_group.remove(&group);
+            self.free.insert(slot);
+        }
+        while self.count > 0 && self.free.remove(&(self.count - 1)) {
+            self.count -= 1;
+        }
+        Ok(stored.min(Slot(self.count).start()))
+    }
+}
+
+/// Groups that `blocks` blocks reach into; block 0 is in none.
+fn groups(blocks: u64) -> u64 {
+    blocks.saturating_sub(1).div_ceil(GROUP)
+}
+
+fn erase(file: &dyn RandomFile, slot: Slot) -> io::Result<()> {
+    file.write_at(slot.start(), &[0; LABEL])
+}
+
+fn parse(label: &[u8; LABEL]) -> Option<u64> {
+    let (checksum, rest) = label.split_first_chunk::<4>()?;
+    let valid = u32::from_be_bytes(*checksum) == crc32c::crc32c(rest) && rest[..4] == MARK.to_be_bytes();
+    valid.then(|| u64::from_be_bytes(rest[4..].try_into().expect("eight bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::memory::MemoryFile;
+
+    fn file_of(slots: u64) -> std::sync::Arc<MemoryFile> {
+        MemoryFile::holding(vec![0; usize::try_from(BLOCK_BYTES + slots * SLOT_BYTES).unwrap()])
+    }
+
+    fn load(file: &MemoryFile, blocks: u64) -> Slots {
+        Slots::load(file, file.len().unwrap(), blocks).unwrap()
+    }
+
+    fn slot(slots: &Slots, group: u64) -> Option<u64> {
+        slots.get(group).map(|slot| slot.0)
+    }
+
+    #[test]
+    fn groups_keep_their_slots_and_leave_them_to_others() {
+        let file = file_of(4);
+        let mut slots = load(&file, 1 + 10 * GROUP);
+        for group in [7, 0, 3] {
+            slots.assign(&*file, group).unwrap();
+        }
+        assert_eq!([7, 0, 3].map(|group| slot(&slots, group)), [Some(0), Some(1), Some(2)]);
+        let again = load(&file, 1 + 10 * GROUP);
+        assert_eq!([7, 0, 3, 1].map(|group| slot(&again, group)), [Some(0), Some(1), Some(2), None]);
+        // Without groups 3 and 7 only one slot is needed, but the one that is needed is not the first.
+        let length = slots.shrink(&*file, file.len().unwrap(), 1 + 2 * GROUP).unwrap();
+        assert_eq!(length, BLOCK_BYTES + 2 * SLOT_BYTES);
+        slots.assign(&*file, 7).unwrap();
+        slots.assign(&*file, 3).unwrap();
+        assert_eq!([7, 0, 3].map(|group| slot(&slots, group)), [Some(0), Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn of_two_slots_that_claim_a_group_one_is_freed() {
+        let file = file_of(3);
+        let mut slots = load(&file, 1 + 10 * GROUP);
+        slots.assign(&*file, 5).unwrap();
+        let mut label = [0; LABEL];
+        file.read_at(Slot(0).start(), &mut label).unwrap();
+        file.write_at(Slot(2).start(), &label).unwrap();
+        let slots = load(&file, 1 + 10 * GROUP);
+        assert_eq!((slot(&slots, 5), slots.next().0), (Some(0), 1));
+        assert!(slots.free.contains(&2));
+        file.read_at(Slot(2).start(), &mut label).unwrap();
+        assert_eq!(label, [0; LABEL]);
+    }
+
+    #[test]
+    fn a_slot_with_a_damaged_label_is_not_written_to() {
+        let file = file_of(2);
+        let mut slots = load(&file, 1 + 10 * GROUP);
+        slots.assign(&*file, 5).unwrap();
+        file.write_at(Slot(0).start() + 15, &[9]).unwrap();
+        let slots = load(&file, 1 + 10 * GROUP);
+        assert_eq!((slot(&slots, 5), slots.next().0), (None, 1));
+    }
+
+    #[test]
+    fn a_group_that_the_library_gave_up_is_free_after_a_crash() {
+        let file = file_of(2);
+        let mut slots = load(&file, 1 + 10 * GROUP);
+        slots.assign(&*file, 5).unwrap();
+        let slots = load(&file, 1 + 5 * GROUP);
+        assert_eq!((slot(&slots, 5), slots.next().0), (None, 0));
+    }
+}
