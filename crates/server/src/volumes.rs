@@ -70,8 +70,10 @@ pub(crate) fn open(
     let start = Instant::now();
     let media = Arc::new(directory.open_volume(name, journal)?);
     let journal = media.journal().to_owned();
-    let options = Options { memory, ..Options::default() };
     let media: Arc<dyn Media> = media;
+    let device_bytes =
+        media.space().map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?.total;
+    let options = Options { memory, segment_bytes: Options::segment_bytes_for(device_bytes) };
     let volume = Volume::open(media, &options, now())
         .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
     tracing::info!(

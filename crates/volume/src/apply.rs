@@ -80,7 +80,9 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
             end.checked_sub(piece.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
         return match piece.source {
             Source::Inline(bytes) if bytes.len() as u64 != length => Err(Malformed("map record")),
-            Source::Extent { offset, .. } if u64::from(offset) + length > u64::from(u32::MAX) => {
+            Source::Extent { offset, .. }
+                if u64::from(offset).saturating_add(length) > u64::from(u32::MAX) =>
+            {
                 Err(Malformed("map record"))
             }
             _ => Ok(()),

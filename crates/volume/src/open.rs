@@ -179,7 +179,8 @@ impl Volume {
     pub fn close(&self, now: Time) -> Result<(), OpenError> {
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
-        self.step_checkpoint(now, true);
+        // The first only finishes one that failed before, if there is such.
+        while self.step_checkpoint(now, true) == Progress::Worked && !self.layers().active.is_empty() {}
         self.segments.drop_spares();
         if let Some(reason) = self.refuses_changes() {
             return Err(OpenError(reason));

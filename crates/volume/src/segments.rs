@@ -72,6 +72,11 @@ impl Segments {
         self.capacity.saturating_sub(2 * BLOCK_BYTES + EXTENT_BYTES as u64).max(1)
     }
 
+    /// Bytes that a new segment takes on the device.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity
+    }
+
     /// Takes over a segment that was there before.
     pub fn load(&self, id: SegmentId, info: SegmentInfo) {
         self.state.lock().infos.insert(id, info);

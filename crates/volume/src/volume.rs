@@ -39,6 +39,14 @@ pub struct Options {
     pub segment_bytes: u64,
 }
 
+impl Options {
+    /// The size of segments for a device of so many bytes: large ones for long runs of reading and writing, yet so many
+    /// on a small device that those in reserve do not matter.
+    pub fn segment_bytes_for(device_bytes: u64) -> u64 {
+        (device_bytes / 128).next_power_of_two().clamp(1 << 20, 64 << 20)
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options { memory: 1 << 30, segment_bytes: 64 << 20 }

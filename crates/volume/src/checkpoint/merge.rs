@@ -193,6 +193,7 @@ impl Merge<'_> {
             &mut |key, value| {
                 let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
                 match (end, MapRecord::decode(value)) {
+                    (Some(_), Ok(piece)) if piece.start >= to => return ControlFlow::Break(()),
                     (Some(end), Ok(piece)) => page.push((end, piece)),
                     _ => damaged = Some(key.to_vec()),
                 }

@@ -86,7 +86,8 @@ impl Volume {
         set: &SetAttributes,
         encode: Encode<'_, Created>,
     ) -> Answer<Created> {
-        self.make(request, directory, name, &New::plain(FileType::Directory, *set), encode)
+        let set = SetAttributes { size: None, ..*set };
+        self.make(request, directory, name, &New::plain(FileType::Directory, set), encode)
     }
 
     /// Makes a symbolic link to `target`: 1 to 4095 bytes, none of them NUL.
