@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use server::config::{LogFormat, LogLevel};
 use server::size::Size;
+use volume::ids::SegmentId;
+use volume::key::Table;
 
 /// What follows the help of every command.
 const EXIT_CODES: &str = "Exit codes: 0 it worked; 1 it failed, or faults were found; 2 the command line or the \
@@ -25,6 +27,10 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Create, list, show and delete volumes
     Volume(Volume),
+    /// Check volumes that no server has open, and say what is wrong with them
+    Check(Check),
+    /// Print what a volume consists of, for people who debug; no server may have it open
+    Dump(Dump),
     /// Show what a running server is doing
     Status(Status),
     /// Help with the configuration file
@@ -161,6 +167,76 @@ pub(crate) enum VolumeAction {
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
+    /// Only this volume [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) volume: Option<String>,
+    /// Do not read file data, which is most of the work
+    #[arg(long)]
+    pub(crate) no_data: bool,
+    /// Faults that are listed for each volume; more are only counted
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    pub(crate) most_faults: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    #[command(subcommand)]
+    pub(crate) what: DumpWhat,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DumpWhat {
+    /// The journal since the last checkpoint
+    Journal(Dumped),
+    /// The records of the index
+    Records {
+        #[command(flatten)]
+        dumped: Dumped,
+        /// Only this table: inode, name, cookie, map, reap, usage, symlink, extent, segment, reply or meta
+        #[arg(long, value_parser = parse_table)]
+        table: Option<Table>,
+    },
+    /// The extents of a segment
+    Segment {
+        #[command(flatten)]
+        dumped: Dumped,
+        /// The segment: its number in hexadecimal, as its file is named
+        #[arg(value_parser = parse_segment)]
+        id: SegmentId,
+    },
+}
+
+/// The volume that is dumped, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Dumped {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    pub(crate) data: PathBuf,
+    /// The volume
+    #[arg(long, value_name = "NAME", default_value = server::server::FIRST_VOLUME)]
+    pub(crate) volume: String,
+    /// Print a line of JSON for each line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn parse_table(text: &str) -> Result<Table, String> {
+    let named = |table: &Table| format!("{table:?}").eq_ignore_ascii_case(text);
+    Table::ALL.into_iter().find(named).ok_or_else(|| "there is no such table".to_owned())
+}
+
+fn parse_segment(text: &str) -> Result<SegmentId, String> {
+    u64::from_str_radix(text, 16).map(SegmentId).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,8 @@
 //! One file for each command.
 
+pub(crate) mod check;
 pub(crate) mod config;
+pub(crate) mod dump;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod volume;

@@ -19,6 +19,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Volume(volume) => commands::volume::run(&volume),
+        Command::Check(check) => commands::check::run(&check),
+        Command::Dump(dump) => commands::dump::run(&dump),
         Command::Status(status) => commands::status::run(&status),
         Command::Config(config) => commands::config::run(&config),
     };

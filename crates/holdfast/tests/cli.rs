@@ -1,6 +1,8 @@
 //! The binary as a user runs it: started, asked, killed and started again, on loopback addresses and ports that the system
 //! chooses.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
+
 #[path = "cli/client.rs"]
 mod client;
 #[path = "cli/running.rs"]

@@ -29,7 +29,9 @@ pub(crate) struct Connection {
     pub(crate) call_bytes: usize,
     /// The socket may have something to read.
     pub(crate) readable: bool,
-    /// The peer will send no more.
+    /// The peer has said that it will send no more; what it sent before may still have to be read.
+    pub(crate) closing: bool,
+    /// All that the peer sent was read.
     pub(crate) ended: bool,
     /// It is in the loop's list of those to be served.
     pub(crate) listed: bool,
@@ -64,6 +66,7 @@ impl Connection {
             calls: 0,
             call_bytes: 0,
             readable: false,
+            closing: false,
             ended: false,
             listed: false,
             touched: false,
@@ -109,6 +112,9 @@ impl Connection {
                 Ok(0) => return Received::End,
                 Ok(count) => {
                     self.moved = Instant::now();
+                    // Less than asked for was all there is, and more will be a new event. Only an end that was announced
+                    // along with these bytes will not, and is read at once.
+                    self.readable = count == buffer.len() || self.closing;
                     return Received::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

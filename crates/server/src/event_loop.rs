@@ -178,7 +178,8 @@ impl EventLoop {
             }
             return;
         };
-        connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.closing |= event.is_read_closed() || event.is_error();
+        connection.readable |= event.is_readable() || connection.closing;
         if event.is_writable() && connection.unsent() > 0 {
             self.touch(index, &mut connection);
         }

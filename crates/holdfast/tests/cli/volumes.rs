@@ -1,8 +1,9 @@
-//! `volume` and `config`.
+//! `volume`, `check`, `dump` and `config`.
 
 use serde_json::Value;
 
-use crate::running::{Scratch, Server, fail, succeed, text};
+use crate::client::Client;
+use crate::running::{Scratch, Server, fail, run, succeed, text};
 
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeed(arguments)).unwrap()
@@ -49,4 +50,48 @@ fn the_example_configuration_is_accepted() {
     let path = scratch.path("example.toml");
     std::fs::write(&path, succeed(&["config", "example"])).unwrap();
     assert!(succeed(&["config", "check", text(&path)]).contains("is fine"));
+}
+
+#[test]
+fn check_finds_what_is_wrong_and_dump_shows_what_there_is() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let directory = text(&data);
+    let server = Server::start(&data, &config, &[]);
+    let sentence = fail(&["check", directory], 3);
+    assert!(sentence.contains("in use"), "{sentence}");
+    fail(&["dump", "journal", directory], 3);
+    let mut client = Client::mount(server.address, "/main");
+    client.write_file("precious", &vec![0x5a; 600_000]);
+    server.kill();
+
+    // As the kill left it.
+    assert!(succeed(&["check", directory]).contains("main: no faults"));
+    assert!(succeed(&["dump", "journal", directory]).contains("entry seq="));
+    Server::start(&data, &config, &[]).stop();
+    let report = json(&["check", directory, "--json"]);
+    assert_eq!((&report["clean"], &report["volumes"][0]["clean"]), (&Value::from(true), &Value::from(true)));
+    assert_eq!(report["volumes"][0]["summary"]["files"], 1);
+    let records = succeed(&["dump", "records", directory, "--table", "name", "--json"]);
+    assert!(records.lines().any(|line| line.contains("precious")), "{records}");
+
+    let segments = data.join("volumes/main/segments");
+    let is_ours = |path: &std::path::PathBuf| std::fs::read(path).unwrap().contains(&0x5a);
+    let mut paths = std::fs::read_dir(segments).unwrap().map(|entry| entry.unwrap().path());
+    let segment = paths.find(is_ours).unwrap();
+    let name = segment.file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(succeed(&["dump", "segment", directory, &name]).contains("extent"));
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let place = bytes.iter().position(|byte| *byte == 0x5a).unwrap();
+    bytes[place + 1000] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+
+    let output = run(&["check", directory]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("main: /precious: "), "{said}");
+    assert!(!said.contains("no faults"), "{said}");
+    assert!(succeed(&["check", directory, "--no-data"]).contains("no faults"));
+    let report: Value = serde_json::from_slice(&run(&["check", directory, "--json"]).stdout).unwrap();
+    assert_eq!(report["volumes"][0]["faults"][0]["path"], "/precious");
 }

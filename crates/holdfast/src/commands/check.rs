@@ -1,0 +1,117 @@
+//! `holdfast check`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use server::error::Error;
+use server::size::Size;
+use store::Directory;
+use volume::check::{CheckOptions, Report, check};
+use volume::media::Media;
+
+use crate::cli::Check;
+use crate::report::{Outcome, print, table};
+
+/// Exit code when there are faults.
+const FAULTS: u8 = 1;
+
+pub(crate) fn run(arguments: &Check) -> Outcome {
+    let directory = Directory::open(&arguments.data)?;
+    let names = match &arguments.volume {
+        Some(name) => vec![name.clone()],
+        None => directory.volumes()?,
+    };
+    let options = CheckOptions { read_data: !arguments.no_data, most_faults: arguments.most_faults };
+    let mut clean = true;
+    let mut reports = Vec::new();
+    for name in names {
+        // A volume that cannot be checked is not sound either; the others are checked all the same.
+        let result = check_volume(&directory, &name, &options);
+        clean &= result.as_ref().is_ok_and(Report::is_clean);
+        if arguments.json {
+            reports.push(to_json(&name, &result));
+        } else {
+            print(&to_text(&name, &result));
+        }
+    }
+    if arguments.json {
+        print(&format!("{}\n", json!({ "clean": clean, "volumes": reports })));
+    }
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) })
+}
+
+fn check_volume(directory: &Directory, name: &str, options: &CheckOptions) -> Result<Report, Error> {
+    let media: Arc<dyn Media> = Arc::new(directory.open_volume(name, None)?);
+    check(&media, options)
+        .map_err(|error| Error::failed(format!("the volume {name:?} cannot be checked: {error}")))
+}
+
+fn to_text(name: &str, result: &Result<Report, Error>) -> String {
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => return format!("{name}: {error}\n"),
+    };
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a String takes any text");
+    for fault in &report.faults {
+        line(format!("{name}: {fault}"));
+    }
+    if report.more_faults > 0 {
+        line(format!("{name}: {} more faults, not listed", report.more_faults));
+    }
+    for note in &report.notes {
+        line(format!("{name}: note: {note}"));
+    }
+    let summary = &report.summary;
+    let total = report.more_faults.saturating_add(u64::try_from(report.faults.len()).unwrap_or(u64::MAX));
+    let verdict = if report.is_clean() { "no faults".to_owned() } else { format!("{total} faults") };
+    line(format!("{name}: {verdict}"));
+    text += &table(&[
+        ("  objects", summary.inodes.to_string()),
+        ("  directories", summary.directories.to_string()),
+        ("  files", summary.files.to_string()),
+        ("  names", summary.names.to_string()),
+        ("  file data", Size(summary.used_bytes).to_string()),
+        ("  verified", Size(summary.verified_bytes).to_string()),
+        ("  extents", summary.extents.to_string()),
+        ("  segments", format!("{}, live {}", summary.segments, Size(summary.live_bytes))),
+        ("  journal", format!("{} entries, {}", summary.journal_entries, Size(summary.journal_bytes))),
+    ]);
+    text
+}
+
+fn to_json(name: &str, result: &Result<Report, Error>) -> Value {
+    let report = match result {
+        Ok(report) => report,
+        Err(error) => return json!({ "name": name, "clean": false, "error": error.to_string() }),
+    };
+    let faults: Vec<Value> = report
+        .faults
+        .iter()
+        .map(|fault| json!({ "kind": fault.kind.word(), "path": fault.path, "what": fault.what }))
+        .collect();
+    let summary = &report.summary;
+    json!({
+        "name": name,
+        "clean": report.is_clean(),
+        "faults": faults,
+        "more_faults": report.more_faults,
+        "notes": report.notes,
+        "summary": {
+            "inodes": summary.inodes,
+            "directories": summary.directories,
+            "files": summary.files,
+            "names": summary.names,
+            "used_bytes": summary.used_bytes,
+            "extents": summary.extents,
+            "segments": summary.segments,
+            "live_bytes": summary.live_bytes,
+            "journal_entries": summary.journal_entries,
+            "journal_bytes": summary.journal_bytes,
+            "journal_cut_bytes": summary.journal_cut_bytes,
+            "verified_bytes": summary.verified_bytes,
+        },
+    })
+}
