@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use volume::media::Media;
 
-use crate::durable::{create_file, parent, remove_tree, rename, replace_file, sync_directory};
+use crate::durable::{
+    create_file, create_private_directory, parent, remove_tree, rename, replace_file, sync_directory,
+};
 use crate::error::{Error, ErrorKind};
 use crate::format::{Format, check_name};
 use crate::lease::{Lease, holder};
@@ -69,8 +71,14 @@ impl Directory {
     pub fn open_or_create(root: &Path) -> Result<Directory, Error> {
         let volumes = root.join(VOLUMES);
         if !volumes.is_dir() {
-            fs::create_dir_all(&volumes)
-                .map_err(|error| Error::io("create the data directory", root, &error))?;
+            let create = || {
+                fs::create_dir_all(parent(root))?;
+                if !root.is_dir() {
+                    create_private_directory(root)?;
+                }
+                fs::create_dir(&volumes)
+            };
+            create().map_err(|error| Error::io("create the data directory", root, &error))?;
             sync_directory(root)
                 .and_then(|()| sync_directory(parent(root)))
                 .map_err(|error| Error::io("sync", root, &error))?;
@@ -328,7 +336,7 @@ fn build(
         None => fresh.join(names::JOURNAL),
         Some(elsewhere) => place_journal(fresh, elsewhere, new.name)?,
     };
-    fs::create_dir(&journal).and_then(|()| sync_directory(parent(&journal))).map_err(|error| {
+    create_private_directory(&journal).and_then(|()| sync_directory(parent(&journal))).map_err(|error| {
         if error.kind() != io::ErrorKind::AlreadyExists {
             return Error::io("create the journal directory", &journal, &error);
         }
@@ -353,7 +361,7 @@ fn build(
 /// Records that the journal of the volume in `fresh` will be in `elsewhere`; answers its directory.
 fn place_journal(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
     if !elsewhere.is_dir() {
-        fs::create_dir(elsewhere)
+        create_private_directory(elsewhere)
             .and_then(|()| sync_directory(parent(elsewhere)))
             .map_err(|error| Error::io("create the journal directory", elsewhere, &error))?;
     }

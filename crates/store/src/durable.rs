@@ -3,11 +3,17 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 /// Makes the names in `directory` durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+/// Creates a directory that only this user can look into: files of clients are in it, whatever their modes.
+pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)
 }
 
 /// Creates `path` holding `content`, durable once its directory is synced; an existing file is an error.

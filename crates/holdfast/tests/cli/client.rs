@@ -1,6 +1,6 @@
 //! A small NFS client.
 
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ impl Client {
     /// Connects and mounts.
     pub(crate) fn mount(address: SocketAddr, path: &str) -> Client {
         let mut client = Client::connect(address);
-        let result = client.call(mount3::PROGRAM, mount3::Procedure::Mnt as u32, &DirPath(path.as_bytes()));
+        let path = DirPath(path.as_bytes());
+        let result = client.call(mount3::PROGRAM, mount3::Procedure::Mnt as u32, &path).unwrap();
         let mounted = MntRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
         client.root = mounted.fhandle.as_bytes().to_vec();
         client
@@ -37,8 +38,8 @@ impl Client {
         Client { stream, xid: 1, root: Vec::new() }
     }
 
-    /// Makes a call as the superuser; answers the result.
-    fn call(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> Vec<u8> {
+    /// Makes a call as the superuser; answers the result, or that the connection is lost.
+    fn call(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> io::Result<Vec<u8>> {
         self.xid += 1;
         let credential = Credential::Sys(AuthSys {
             stamp: 0,
@@ -60,23 +61,28 @@ impl Client {
             header.encode(out);
             arguments.encode(out);
         });
-        self.stream.write_all(&call).unwrap();
+        self.stream.write_all(&call)?;
         let mut mark = [0; 4];
-        self.stream.read_exact(&mut mark).unwrap();
+        self.stream.read_exact(&mut mark)?;
         let mut reply = vec![0; usize::try_from(u32::from_be_bytes(mark) & !(1 << 31)).unwrap()];
-        self.stream.read_exact(&mut reply).unwrap();
+        self.stream.read_exact(&mut reply)?;
         let mut decoder = Decoder::new(&reply);
         let answered = ReplyHeader::decode(&mut decoder).unwrap();
         assert!(answered.xid == self.xid && answered.is_success(), "{answered:?}");
-        decoder.rest().to_vec()
+        Ok(decoder.rest().to_vec())
     }
 
-    fn nfs(&mut self, procedure: nfs3::Procedure, arguments: &impl Encode) -> Vec<u8> {
+    fn nfs(&mut self, procedure: nfs3::Procedure, arguments: &impl Encode) -> io::Result<Vec<u8>> {
         self.call(nfs3::PROGRAM, procedure as u32, arguments)
     }
 
     /// Creates a file that holds `data`, stable; answers its handle.
     pub(crate) fn write_file(&mut self, name: &str, data: &[u8]) -> Vec<u8> {
+        self.try_write_file(name, data).unwrap()
+    }
+
+    /// The same while the server may die.
+    pub(crate) fn try_write_file(&mut self, name: &str, data: &[u8]) -> io::Result<Vec<u8>> {
         let root = self.root.clone();
         let attributes = Sattr3 {
             mode: Some(0o644),
@@ -88,7 +94,7 @@ impl Client {
         };
         let place = place(&root, name);
         let arguments = CreateArgs { place, how: CreateHow3::Guarded(attributes) };
-        let result = self.nfs(nfs3::Procedure::Create, &arguments);
+        let result = self.nfs(nfs3::Procedure::Create, &arguments)?;
         let created = CreateRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
         let handle = created.obj.unwrap().as_bytes().to_vec();
         let arguments = WriteArgs {
@@ -98,23 +104,23 @@ impl Client {
             stable: StableHow::FileSync,
             data,
         };
-        let result = self.nfs(nfs3::Procedure::Write, &arguments);
+        let result = self.nfs(nfs3::Procedure::Write, &arguments)?;
         let written = WriteRes::decode(&mut Decoder::new(&result)).unwrap().unwrap();
         assert_eq!(written.count, arguments.count);
-        handle
+        Ok(handle)
     }
 
     /// Whether there is a file of this name.
     pub(crate) fn has_file(&mut self, name: &str) -> bool {
         let root = self.root.clone();
-        let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) });
+        let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) }).unwrap();
         LookupRes::decode(&mut Decoder::new(&result)).unwrap().is_ok()
     }
 
     /// What a file holds.
     pub(crate) fn read_file(&mut self, handle: &[u8]) -> Vec<u8> {
         let arguments = ReadArgs { file: FileHandle3::new(handle).unwrap(), offset: 0, count: 1 << 20 };
-        let result = self.nfs(nfs3::Procedure::Read, &arguments);
+        let result = self.nfs(nfs3::Procedure::Read, &arguments).unwrap();
         ReadRes::decode(&mut Decoder::new(&result)).unwrap().unwrap().data.to_vec()
     }
 }

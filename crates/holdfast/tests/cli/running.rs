@@ -128,8 +128,13 @@ impl Server {
 
     /// Kills it.
     pub(crate) fn kill(mut self) {
-        self.signal(Signal::KILL);
+        self.kill_now();
         self.wait();
+    }
+
+    /// Kills it, while others talk to it.
+    pub(crate) fn kill_now(&self) {
+        self.signal(Signal::KILL);
     }
 
     fn wait(&mut self) -> std::process::ExitStatus {

@@ -55,6 +55,51 @@ fn what_was_acknowledged_survives_a_kill_and_a_stop() {
     server.stop();
 }
 
+/// Creates files until the server dies; answers those that were acknowledged: name, handle, content.
+fn write_until_death(server: &Server, round: usize, writer: usize) -> Vec<(String, Vec<u8>, Vec<u8>)> {
+    let mut client = Client::mount(server.address, "/main");
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let name = format!("{round}-{writer}-{number}");
+        // Small ones travel in the journal, large ones go to a segment first.
+        let length = if number % 8 == 0 { 150_000 } else { 100 + number };
+        let content = vec![u8::try_from((round + writer + number) % 251).unwrap(); length];
+        match client.try_write_file(&name, &content) {
+            Ok(handle) => acknowledged.push((name, handle, content)),
+            Err(_) => break,
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn kills_under_load_lose_nothing_that_was_acknowledged() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    let mut acknowledged = Vec::new();
+    for round in 0..3 {
+        let server = Server::start(&data, &config, &[]);
+        acknowledged.extend(std::thread::scope(|scope| {
+            let server = &server;
+            let writers: Vec<_> =
+                (0..4).map(|writer| scope.spawn(move || write_until_death(server, round, writer))).collect();
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            server.kill_now();
+            writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
+        }));
+        drop(server);
+    }
+    assert!(acknowledged.len() > 20, "only {} files were written", acknowledged.len());
+    let server = Server::start(&data, &config, &[]);
+    let mut client = Client::mount(server.address, "/main");
+    for (name, handle, content) in &acknowledged {
+        assert!(client.has_file(name), "{name} is lost");
+        assert!(client.read_file(handle) == *content, "{name} is wrong");
+    }
+    server.stop();
+    assert!(succeed(&["check", text(&data)]).contains("no faults"));
+}
+
 #[test]
 fn a_second_server_on_the_same_data_is_refused() {
     let scratch = Scratch::new();

@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 use crate::scratch::Scratch;
 
@@ -21,6 +23,7 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
     assert_eq!(Directory::open(&root).unwrap_err().kind(), ErrorKind::NotFound);
     let directory = Directory::open_or_create(&root).unwrap();
     assert!(directory.volumes().unwrap().is_empty());
+    assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
     directory.create(&new("main"), write_index).unwrap();
     directory.create(&new("b"), nothing).unwrap();
     assert_eq!(directory.create(&new("b"), nothing).unwrap_err().kind(), ErrorKind::Exists);
