@@ -155,15 +155,15 @@ fn a_block_in_the_place_of_another_is_refused() {
     update.commit().unwrap();
     drop(index);
     let image = file.bytes();
-    let stride = 4096;
-    let blocks = image.len() / stride;
     let mut refused = 0;
-    for to in 1..blocks {
-        let mut swapped = image.clone();
-        // Block to block, and seals to block.
-        let from = stride * (1 + to % (blocks - 1));
-        swapped.copy_within(from..from + stride, stride * to);
-        match open(&MemoryFile::holding(swapped)).and_then(|index| contents(&index)) {
+    let blocks = (image.len() / 4096 - 2).min(100);
+    for to in 0..blocks {
+        let from = (to + 1) % blocks;
+        let (data, seal) = (|n| 8192 + n * 4096, |n| 4096 + 16 + n * 8);
+        let mut moved = image.clone();
+        moved.copy_within(data(from)..data(from) + 4096, data(to));
+        moved.copy_within(seal(from)..seal(from) + 8, seal(to));
+        match open(&MemoryFile::holding(moved)).and_then(|index| contents(&index)) {
             Ok(found) => assert_eq!(found, model),
             Err(error) => {
                 assert!(matches!(error, IndexError::Corrupt(_)), "{error}");
@@ -239,14 +239,13 @@ fn nothing_goes_on_after_a_failed_sync() {
 fn a_crash_at_any_write_leaves_one_commit_or_the_next() {
     let mut points = 0;
     let mut outcomes = [0, 0];
-    // Every fifth: data and seals are written in turn, so both kinds are met.
-    for step in (0..).step_by(5) {
+    for step in 0.. {
         let Some(new) = crash_at(step) else { break };
         points += 1;
         outcomes[usize::from(new)] += 1;
     }
     println!("{points} crash points; the commit in flight was lost, survived: {outcomes:?}");
-    assert!(points > 100, "{points}");
+    assert!(points > 500, "{points}");
 }
 
 /// Runs a workload until its `step`th step fails, loses power and opens again. `None` if the workload ended before;

@@ -84,6 +84,11 @@ fn what_was_appended_comes_back_in_order() {
     let checkpoint = ring.anchor_at(Seq(3)).unwrap();
     assert_eq!(Anchor::from_bytes(&checkpoint.to_bytes()), Some(checkpoint));
     assert_eq!(ring.anchor_at(Seq(1)), None, "no batch ends there");
+    let middle = ring.anchor_at(Seq(2)).unwrap();
+    ring.trim(&middle);
+    assert_eq!(ring.used_bytes(), 4 * BLOCK, "the anchor's batch is kept");
+    ring.trim(&checkpoint);
+    assert_eq!(ring.used_bytes(), 3 * BLOCK);
     let (_, (recovered, entries)) = open(&file, &checkpoint).unwrap();
     assert!(entries.is_empty());
     assert_eq!((recovered.last_seq, recovered.generation), (Seq(3), Generation(2)));
@@ -202,7 +207,7 @@ fn batches_written_without_a_sync_between_them_prove_nothing() {
     // A new batch with the sequence of the lost one must not bring its old successors back.
     commit(&mut ring, 2, &[numbered(2, 100)]).unwrap();
     let (_, (recovered, _)) = open(&torn, &anchor).unwrap();
-    assert_eq!(recovered.last_seq, Seq(2));
+    assert_eq!((recovered.last_seq, recovered.cut_bytes), (Seq(2), 0), "nothing is left of them");
 }
 
 #[test]
@@ -318,7 +323,7 @@ fn an_entry_that_the_engine_refuses_stops_the_replay() {
 #[test]
 fn random_crashes_lose_nothing_that_was_synced() {
     let seeds = std::env::var("JOURNAL_SEED").ok().and_then(|seed| seed.parse().ok());
-    for seed in seeds.map_or(0..80, |seed: u64| seed..seed + 1) {
+    for seed in seeds.map_or(0..300, |seed: u64| seed..seed + 1) {
         println!("JOURNAL_SEED={seed}");
         random_crashes(seed);
     }
@@ -361,7 +366,10 @@ fn random_crashes(seed: u64) {
                 ring.trim(&anchor);
             }
         }
-        file = file.after_power_loss(random);
+        // Sometimes only the process dies, and what it did not sync is seen and may be lost later.
+        if random.below(3) > 0 {
+            file = file.after_power_loss(random);
+        }
         // Recovery itself may be cut short, more than once.
         while random.below(2) == 0 {
             file.fail_from(Some(file.steps() + random.below(4)));
