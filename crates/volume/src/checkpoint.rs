@@ -280,7 +280,8 @@ impl Volume {
         let usable = self.segments.usable_bytes();
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
         // Without room for a checkpoint nothing new is accepted, so that removing always works (design rule 13).
-        let can_checkpoint = self.media.index().reserve(self.limits.memtable_bytes * 2);
+        let index = self.media.index();
+        let can_checkpoint = index.len().and_then(|length| index.reserve(self.limits.checkpoint_bytes(length)));
         if let Err(error) = &can_checkpoint {
             tracing::debug!(%error, "no room for a whole checkpoint");
         }

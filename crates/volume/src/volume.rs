@@ -93,12 +93,25 @@ impl MemoryLimits {
     pub fn of(memory: u64, ring: u64) -> MemoryLimits {
         MemoryLimits {
             memtable_bytes: (memory / 12).min(ring / 3).max(64 << 10),
-            dirty_bytes: (memory / 10).max(256 << 10),
+            dirty_bytes: (memory / 12).max(256 << 10),
             block_cache_bytes: memory / 4,
             record_cache_bytes: memory / 16,
-            index_cache_bytes: memory / 10,
+            index_cache_bytes: memory / 6,
             inodes: usize::try_from(memory / 8 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
         }
+    }
+}
+
+impl MemoryLimits {
+    /// Bytes by which an index of `index_bytes` may grow in one checkpoint: what the memtable holds, and a page for each
+    /// record if they are spread over as many, but never more pages than there are.
+    pub fn checkpoint_bytes(&self, index_bytes: u64) -> u64 {
+        /// Pages of 4 KiB and a little, over the least that a record takes in a memtable.
+        const PAGES_PER_MEMTABLE_BYTE: u64 = 30;
+        /// The index file grows in pieces of 1 MiB.
+        const PIECES_BYTES: u64 = 8 << 20;
+        let pages = self.memtable_bytes.saturating_mul(PAGES_PER_MEMTABLE_BYTE).min(index_bytes);
+        pages + 2 * self.memtable_bytes + PIECES_BYTES
     }
 }
 
