@@ -23,6 +23,8 @@ pub(crate) struct Acceptor {
     pending: bool,
     /// No descriptors or too many connections: not before this.
     paused: Option<Instant>,
+    /// The operator was told why, and nothing was accepted since.
+    told: bool,
     /// Of all loops; the first is the one that this runs in.
     loops: Vec<Arc<Mailbox>>,
     next: usize,
@@ -31,7 +33,15 @@ pub(crate) struct Acceptor {
 
 impl Acceptor {
     pub(crate) fn new(listeners: Vec<TcpListener>, loops: Vec<Arc<Mailbox>>) -> Acceptor {
-        Acceptor { listeners, pending: false, paused: None, loops, next: 0, greeted: HashSet::new() }
+        Acceptor {
+            listeners,
+            pending: false,
+            paused: None,
+            told: false,
+            loops,
+            next: 0,
+            greeted: HashSet::new(),
+        }
     }
 
     pub(crate) fn register(&mut self, registry: &Registry) -> io::Result<()> {
@@ -72,6 +82,7 @@ impl Acceptor {
                         if prepare(&stream).is_err() {
                             continue;
                         }
+                        self.told = false;
                         self.greet(peer.ip());
                         connections.fetch_add(1, Ordering::Relaxed);
                         self.deal(stream, Ends { peer, local }, &mut own);
@@ -100,7 +111,10 @@ impl Acceptor {
     }
 
     fn pause(&mut self, why: &str) {
-        tracing::warn!("{why}");
+        if !self.told {
+            self.told = true;
+            tracing::warn!("{why}");
+        }
         self.paused = Some(Instant::now() + ACCEPT_PAUSE);
     }
 
