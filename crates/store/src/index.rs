@@ -87,8 +87,10 @@ impl RandomFile for IndexFile {
         let missing = self.missing_up_to(len).map_err(|error| self.in_context("examine", &error))?;
         allocate_missing(&self.file, old, len - old, missing, true).map_err(|error| {
             // A device that filled up half way has left the file longer. If even this fails, the longer file has
-            // zeros at its end that nobody refers to.
-            let _ = self.file.set_len(old);
+            // zeros at its end that nobody refers to. It is not done without need: it gives back what was reserved.
+            if self.len().is_ok_and(|now| now != old) {
+                let _ = self.file.set_len(old);
+            }
             self.in_context("grow", &error)
         })
     }
@@ -153,10 +155,13 @@ mod tests {
         File::create(&path).unwrap();
         let index = IndexFile::open(&path).unwrap();
         index.set_len(4096).unwrap();
+        index.reserve(1 << 20).unwrap();
         let error = index.set_len(1 << 60).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert!(error.to_string().contains("free some space"), "{error}");
         assert_eq!(index.len().unwrap(), 4096);
+        let allocated = std::fs::metadata(&path).unwrap().blocks() * 512;
+        assert!(allocated >= 1 << 20, "what was reserved is kept: {allocated}");
         assert_eq!(index.reserve(1 << 60).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }
