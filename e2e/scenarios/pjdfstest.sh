@@ -13,6 +13,7 @@ mount --bind /run/tmp/group /etc/group
 cat >/run/tmp/configuration.toml <<END
 [features]
 rename_ctime = {}
+utime_now = {}
 utimensat = {}
 [settings]
 naptime = 0.01

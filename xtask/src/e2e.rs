@@ -23,7 +23,7 @@ use lab::{Lab, Peer};
 pub(crate) const HELP: &str = "\
 cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the release binary; all scenarios by default.
 
-  source-tree   unpack a Linux source tree, build a kernel from it, compare checksums after a remount
+  source-tree   unpack a Linux source tree, build tools from it, compare checksums after a remount
   git           clone, fsck, commit, gc, and fsck again after a remount
   sqlite        two writers and a reader, both journal modes, PRAGMA integrity_check
   pjdfstest     the POSIX suite as root; expected failures are listed in e2e/pjdfstest.expected

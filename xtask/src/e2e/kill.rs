@@ -14,6 +14,8 @@ use crate::random::Random;
 const GUESTS: [u8; 2] = [1, 2];
 /// The longest that the server may take from its start to its first reply.
 const FIRST_REPLY: Duration = Duration::from_secs(20);
+/// The longest that guests may take to boot.
+const BOOT: Duration = Duration::from_secs(60);
 /// Files of libnfs are up to this long.
 const LIBNFS_BYTES_MAX: usize = 300_000;
 
@@ -95,8 +97,7 @@ fn torment(
 ) -> Result<Vec<Duration>, String> {
     let mut random = Random::new(seed);
     let mut times = Vec::new();
-    // The guests boot and mount first.
-    thread::sleep(Duration::from_secs(6));
+    wait_for_work(lab)?;
     for round in 1..=count {
         thread::sleep(Duration::from_millis(500) + Duration::from_millis(random.next() % 3500));
         for (number, guest) in &mut *guests {
@@ -116,6 +117,19 @@ fn torment(
     }
     thread::sleep(Duration::from_secs(2));
     Ok(times)
+}
+
+/// Guests boot and mount before the first kill: a mount, unlike a mounted file system, is not tried for ever.
+fn wait_for_work(lab: &Lab) -> Result<(), String> {
+    let end = Instant::now() + BOOT;
+    let working = |number: &u8| lab.out().join(format!("facts-guest{number}-0")).exists();
+    while !GUESTS.iter().all(working) {
+        if Instant::now() > end {
+            return Err(format!("the guests are not at work after {} s", BOOT.as_secs()));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
 }
 
 fn first_reply(lab: &mut Lab, start: Instant, handle: &[u8]) -> Result<Duration, String> {

@@ -46,7 +46,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "fsx", seconds: 150, foreign: true, run: fsx },
     Scenario { name: "full-disk", seconds: 180, foreign: false, run: full_disk },
     Scenario { name: "kill", seconds: 90, foreign: true, run: kill::run },
-    Scenario { name: "source-tree", seconds: 480, foreign: true, run: source_tree },
+    Scenario { name: "source-tree", seconds: 300, foreign: true, run: source_tree },
 ];
 
 /// The scenario of this name.
