@@ -1,7 +1,7 @@
 //! Remembered replies (design rule 11): a bounded cache of answers to non-idempotent requests, rebuilt from the journal
 //! and from what checkpoints carry over.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,11 +34,13 @@ struct State {
     order: VecDeque<(RequestKey, Seq)>,
     /// Added since the last freeze.
     fresh: Vec<RequestKey>,
-    /// In the index.
+    /// Put into the index, oldest first; a key that was used again is there more than once.
     stored: VecDeque<(Time, RequestKey)>,
+    /// The rows of the index, and of when the answers in them are.
+    rows: HashMap<RequestKey, Time>,
 }
 
-/// What a checkpoint does to the reply table.
+/// What a checkpoint does to the reply table: it deletes, then it puts.
 #[derive(Debug, Default)]
 pub struct ReplyChanges {
     /// Answers to store.
@@ -65,7 +67,7 @@ impl Replies {
     /// Takes over an answer from the index, when a volume is opened; oldest first.
     pub fn load(&self, key: RequestKey, record: ReplyRecord) {
         let mut state = self.state.lock();
-        state.stored.push_back((record.time, key.clone()));
+        state.note_stored(&key, record.time);
         state.insert(key, record);
     }
 
@@ -76,19 +78,20 @@ impl Replies {
         while state.stored.front().is_some_and(|(time, _)| now.since(*time) > REMEMBER)
             || state.stored.len() > REPLIES
         {
-            let (_, key) = state.stored.pop_front().expect("checked to be there");
-            changes.delete.push(key);
+            let (time, key) = state.stored.pop_front().expect("checked to be there");
+            // A key that was used again since has a newer answer in its row.
+            if state.rows.get(&key) == Some(&time) {
+                state.rows.remove(&key);
+                changes.delete.push(key);
+            }
         }
         for key in std::mem::take(&mut state.fresh) {
             let Some(record) = state.answers.get(&key).cloned() else { continue };
             if now.since(record.time) <= REMEMBER {
-                state.stored.push_back((record.time, key.clone()));
+                state.note_stored(&key, record.time);
                 changes.put.push((key, record));
             }
         }
-        // A key that was used again is stored anew, so its older row must not be deleted with the row's age.
-        let put: HashSet<&RequestKey> = changes.put.iter().map(|(key, _)| key).collect();
-        changes.delete.retain(|key| !put.contains(key));
         changes
     }
 
@@ -99,6 +102,11 @@ impl Replies {
 }
 
 impl State {
+    fn note_stored(&mut self, key: &RequestKey, time: Time) {
+        self.stored.push_back((time, key.clone()));
+        self.rows.insert(key.clone(), time);
+    }
+
     fn insert(&mut self, key: RequestKey, record: ReplyRecord) {
         let client: Box<[u8]> = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0).into();
         self.order.push_back((key.clone(), record.seq));
@@ -130,3 +138,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
