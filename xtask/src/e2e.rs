@@ -39,8 +39,8 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --seed N           repeat what was random
   --keep             leave data, logs and reports under the target directory for a look
 
-Needs root and, of Debian: user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc make flex
-bison bc e2fsprogs linux-source-6.1; and these crates: pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
+Needs root and, of Debian: user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
+make e2fsprogs xz-utils linux-source-6.1; and these crates: pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
 Says what is missing and installs nothing. Ends with `N passed, N failed`.
 ";
 

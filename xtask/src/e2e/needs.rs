@@ -18,10 +18,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("git", "git"),
     ("gcc", "gcc"),
     ("make", "make"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("bc", "bc"),
     ("mkfs.ext4", "e2fsprogs"),
+    ("xz", "xz-utils"),
 ];
 
 /// Programs that only the foreign server needs.
