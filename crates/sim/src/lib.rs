@@ -1,1 +1,27 @@
-//! To be written.
+//! Deterministic simulation of Holdfast: media that lose and lie, a reference model, virtual clients, crashes everywhere.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`random`] | randomness that replays from a seed |
+//! | [`media`] | the engine's media in memory, with faults; the fault model |
+//! | [`call`] | what clients ask and are told |
+//! | [`model`] | the reference volume that judges every reply, and what a crash may take back |
+//! | [`workload`] | random operations |
+//! | [`target`] | how a client reaches a volume |
+//! | [`run`] | engine and model in lockstep |
+//! | [`model_test`] | long sequences without crashes; failures shrink |
+//! | [`crash`] | crashes at every boundary, reopening, judging, going on |
+//! | [`shrink`] | makes a failing list of events small |
+//!
+//! A seed fixes everything: the simulation has one thread and no clock.
+
+pub mod call;
+pub mod crash;
+pub mod media;
+pub mod model;
+pub mod model_test;
+pub mod random;
+pub mod run;
+pub mod shrink;
+pub mod target;
+pub mod workload;

@@ -1,0 +1,79 @@
+//! Runs the simulation for as long as one likes: `soak crash --points 200000 [--seed S]`, `soak model --runs 100 [--seed S]`.
+//! Everything that a run does follows from its seed; a failure prints it, and what is left after shrinking.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use sim::{crash, model_test};
+
+/// Events of one model run.
+const MODEL_EVENTS: usize = 1500;
+/// Lists that shrinking tries.
+const SHRINK_TRIES: usize = 1500;
+
+struct Arguments {
+    what: String,
+    points: u64,
+    runs: u64,
+    seed: u64,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let usage = "usage: soak crash|model [--points N] [--runs N] [--seed S]";
+    let mut given = std::env::args().skip(1);
+    let what = given.next().ok_or(usage)?;
+    let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |age| age.as_secs());
+    let mut arguments = Arguments { what, points: 5000, runs: u64::MAX, seed: fresh };
+    while let Some(option) = given.next() {
+        let value = given.next().and_then(|value| value.parse().ok()).ok_or(usage)?;
+        match option.as_str() {
+            "--points" => arguments.points = value,
+            "--runs" => arguments.runs = value,
+            "--seed" => arguments.seed = value,
+            _ => return Err(usage.to_owned()),
+        }
+    }
+    Ok(arguments)
+}
+
+fn crashes(arguments: &Arguments) -> Result<(), String> {
+    let (began, mut points, mut runs) = (Instant::now(), 0, 0);
+    while points < arguments.points && runs < arguments.runs {
+        let seed = arguments.seed + runs;
+        points += crash::run(seed, &crash::Plan::default())
+            .map_err(|failure| format!("{failure}\nshrunk: {}", crash::minimize(&failure, SHRINK_TRIES)))?;
+        runs += 1;
+        if runs % 10 == 0 {
+            println!("{points} crash points, seeds {} to {seed}, {} s", arguments.seed, began.elapsed().as_secs());
+        }
+    }
+    println!("{points} crash points, seeds {} to {}, no failure", arguments.seed, arguments.seed + runs - 1);
+    Ok(())
+}
+
+fn models(arguments: &Arguments) -> Result<(), String> {
+    for number in 0..arguments.runs.min(arguments.points) {
+        let seed = arguments.seed + number;
+        model_test::run(seed, MODEL_EVENTS).map_err(|failure| model_test::minimize(&failure, SHRINK_TRIES).to_string())?;
+        println!("seed {seed}: {MODEL_EVENTS} events agree");
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let done = arguments().and_then(|arguments| {
+        println!("seed {}", arguments.seed);
+        match arguments.what.as_str() {
+            "crash" => crashes(&arguments),
+            "model" => models(&arguments),
+            other => Err(format!("there is no `{other}`; try `crash` or `model`")),
+        }
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            println!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What virtual clients ask and what they are told, apart from how either is encoded.
+//!
+//! Objects are named by the operation that created them, so that a list of operations stays meaningful when some of
+//! them are taken out (see [`crate::shrink`]).
+
+use volume::attributes::{Attributes, Before, Device, FileType, SetAttributes};
+use volume::request::{Credentials, Error};
+use volume::results::Stability;
+
+/// Number of an operation in its run; the first is 1.
+pub type OperationId = u32;
+
+/// The object that this operation created; zero is the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Obj(pub OperationId);
+
+/// A name out of a small pool, so that operations conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name(pub u8);
+
+impl Name {
+    /// Names of ordinary looks; those with larger numbers are odd.
+    pub const ORDINARY: u8 = 10;
+    /// All names.
+    pub const ALL: u8 = 18;
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(self) -> Vec<u8> {
+        match self.0 {
+            10 => b".".to_vec(),
+            11 => b"..".to_vec(),
+            12 => Vec::new(),
+            13 => b"a/b".to_vec(),
+            14 => b"a\0b".to_vec(),
+            15 => vec![b'n'; 255],
+            16 => vec![b'n'; 256],
+            17 => vec![0xFF, 0xFE, b' '],
+            plain => vec![b'a' + plain],
+        }
+    }
+}
+
+/// One of the users of the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User(pub u8);
+
+impl User {
+    /// The superuser.
+    pub const ROOT: User = User(0);
+    /// How many there are.
+    pub const ALL: u8 = 4;
+
+    /// Who that is.
+    #[must_use]
+    pub fn credentials(self) -> Credentials {
+        let (uid, gid, groups) = match self.0 {
+            0 => (0, 0, vec![]),
+            1 => (1000, 100, vec![200]),
+            2 => (1001, 100, vec![]),
+            _ => (1002, 200, vec![300]),
+        };
+        Credentials { uid, gid, groups }
+    }
+}
+
+/// The guard of a SETATTR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// None.
+    No,
+    /// The object's ctime.
+    Right,
+    /// Another ctime.
+    Wrong,
+}
+
+/// Where a READDIR begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// At the start.
+    Start,
+    /// Where the last READDIR of this directory ended, whoever made it.
+    Last,
+}
+
+/// What a CREATE does, with attributes or a verifier.
+pub type How = volume::results::CreateHow;
+/// What a MKNOD makes.
+pub type Node = volume::results::NodeKind;
+
+/// A call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are the arguments of RFC 1813")]
+pub enum Call {
+    GetAttributes { object: Obj },
+    SetAttributes { object: Obj, set: SetAttributes, guard: Guard },
+    Lookup { directory: Obj, name: Name },
+    Access { object: Obj, mask: u32 },
+    ReadLink { object: Obj },
+    Read { object: Obj, offset: u64, count: u32 },
+    Write { object: Obj, offset: u64, length: u32, stability: Stability },
+    Commit { object: Obj, offset: u64, count: u32 },
+    Create { directory: Obj, name: Name, how: How },
+    MakeDirectory { directory: Obj, name: Name, set: SetAttributes },
+    MakeSymlink { directory: Obj, name: Name, length: u16, set: SetAttributes },
+    MakeNode { directory: Obj, name: Name, kind: Node, set: SetAttributes },
+    Remove { directory: Obj, name: Name },
+    RemoveDirectory { directory: Obj, name: Name },
+    Rename { from: Obj, name: Name, to: Obj, as_name: Name },
+    Link { object: Obj, directory: Obj, name: Name },
+    ReadDirectory { directory: Obj, from: From, most: u8, plus: bool },
+    Status,
+}
+
+impl Call {
+    /// Whether a retransmission must not be executed again.
+    #[must_use]
+    pub fn is_remembered(&self) -> bool {
+        matches!(
+            self,
+            Call::SetAttributes { .. }
+                | Call::Create { .. }
+                | Call::MakeDirectory { .. }
+                | Call::MakeSymlink { .. }
+                | Call::MakeNode { .. }
+                | Call::Remove { .. }
+                | Call::RemoveDirectory { .. }
+                | Call::Rename { .. }
+                | Call::Link { .. }
+        )
+    }
+}
+
+/// A call of a client in the name of a user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Operation {
+    /// Its number; also its xid.
+    pub id: OperationId,
+    /// The client's number, which stands for its address.
+    pub client: u8,
+    /// Who calls.
+    pub user: User,
+    /// The call.
+    pub call: Call,
+}
+
+/// The bytes that the WRITE with this number carries; hardly any two agree anywhere.
+#[must_use]
+pub fn payload(id: OperationId, length: u32) -> Vec<u8> {
+    if id % 16 == 0 {
+        return vec![0; length as usize];
+    }
+    let words = (0..).map(|word: u64| (word + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(id % 61) ^ u64::from(id));
+    words.flat_map(u64::to_le_bytes).take(length as usize).collect()
+}
+
+/// The target of the symlink that this operation makes.
+#[must_use]
+pub fn target(id: OperationId, length: u16) -> Vec<u8> {
+    (0..length).map(|at| b'a' + (u32::from(at) + id).to_le_bytes()[0] % 26).collect()
+}
+
+/// Attributes as a client sees them; times in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of fattr3")]
+pub struct Seen {
+    pub ino: u64,
+    pub kind: FileType,
+    pub mode: u32,
+    pub links: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub size: u64,
+    pub used: u64,
+    pub device: Device,
+    pub atime: i64,
+    pub mtime: i64,
+    pub ctime: i64,
+    /// Not shown by NFSv3.
+    pub change: Option<u64>,
+}
+
+impl std::convert::From<&Attributes> for Seen {
+    fn from(seen: &Attributes) -> Seen {
+        Seen {
+            ino: seen.ino.0,
+            kind: seen.file_type,
+            mode: u32::from(seen.mode),
+            links: seen.links,
+            uid: seen.uid,
+            gid: seen.gid,
+            size: seen.size,
+            used: seen.used,
+            device: seen.device,
+            atime: seen.atime.nanos(),
+            mtime: seen.mtime.nanos(),
+            ctime: seen.ctime.nanos(),
+            change: Some(seen.change),
+        }
+    }
+}
+
+/// Both sides of a change, as far as they were told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wcc {
+    /// Size, mtime and ctime before it.
+    pub before: Option<(u64, i64, i64)>,
+    /// After it.
+    pub after: Option<Seen>,
+}
+
+impl std::convert::From<&volume::attributes::Wcc> for Wcc {
+    fn from(wcc: &volume::attributes::Wcc) -> Wcc {
+        let Before { size, mtime, ctime } = wcc.before;
+        Wcc { before: Some((size, mtime.nanos(), ctime.nanos())), after: Some(Seen::from(&wcc.after)) }
+    }
+}
+
+/// One name of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of entryplus3")]
+pub struct Listed {
+    pub ino: u64,
+    pub cookie: u64,
+    pub name: Vec<u8>,
+    pub attributes: Option<Seen>,
+}
+
+/// What a successful call tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the results of RFC 1813")]
+pub enum Success {
+    Attributes(Seen),
+    Set { object: Wcc },
+    Found { object: Seen, directory: Option<Seen> },
+    Accessible { granted: u32, object: Option<Seen> },
+    Target { target: Vec<u8>, object: Option<Seen> },
+    Data { bytes: Vec<u8>, eof: bool, object: Option<Seen> },
+    Written { count: u32, committed: Stability, verifier: [u8; 8], object: Wcc },
+    Committed { verifier: [u8; 8], object: Wcc },
+    Created { object: Seen, directory: Wcc },
+    Removed { directory: Wcc },
+    Renamed { from: Wcc, to: Wcc },
+    Linked { object: Option<Seen>, directory: Wcc },
+    Listing { entries: Vec<Listed>, end: bool, directory: Option<Seen> },
+    Status { bytes_used: Option<u64>, inodes_used: u64 },
+}
+
+/// What a call tells.
+pub type Outcome = Result<Success, Error>;

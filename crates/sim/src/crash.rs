@@ -1,0 +1,229 @@
+//! Crashes at every boundary: one run of a workload is recorded, and for each of its boundaries the device is crashed,
+//! opened, read from end to end and compared with what the replies that had left had told. Then the run goes on from one
+//! of the recovered volumes.
+
+use std::sync::Arc;
+
+use volume::Volume;
+
+use crate::media::{Boundary, SimMedia, Survival};
+use crate::model::Model;
+use crate::model::recovery::{Safe, Tree};
+use crate::random::Random;
+use crate::run::{BEGIN, Run, Sizes, attributes, check_usage, open, walk};
+use crate::workload::{Event, Profile, Workload};
+
+/// How much is done for one seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Crashes and recoveries in a row.
+    pub generations: u32,
+    /// Events between two of them.
+    pub events: usize,
+    /// Boundaries of each generation that are tried, at most.
+    pub boundaries: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan { generations: 4, events: 60, boundaries: 400 }
+    }
+}
+
+/// A failure that replays.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Crashes before it.
+    pub generation: u32,
+    /// The boundary within its generation, if it was found at one.
+    pub boundary: Option<usize>,
+    /// What was wrong.
+    pub wrong: String,
+    /// The events since the last crash.
+    pub events: Vec<Event>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Failure { seed, generation, boundary, wrong, .. } = self;
+        writeln!(f, "seed {seed}, generation {generation}, boundary {boundary:?}: {wrong}")?;
+        writeln!(f, "    let events = [")?;
+        for event in &self.events {
+            writeln!(f, "        {event:?},")?;
+        }
+        write!(f, "    ];")
+    }
+}
+
+/// A volume that was opened after a crash, and found to be right.
+#[derive(Debug)]
+pub struct Recovered {
+    media: SimMedia,
+    volume: Arc<Volume>,
+    state: Model,
+    tree: Tree,
+    mark: u64,
+    again: Vec<Boundary>,
+}
+
+/// Crashes the device of a boundary, and judges what opening it gives.
+///
+/// # Errors
+/// What was lost, or is there without having been asked for.
+pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) -> Result<Recovered, String> {
+    let survival = Survival::draw(random);
+    let disk = boundary.disk.crash(random, survival);
+    let media = SimMedia::of(disk, run.sizes().capacity, random.fork());
+    if record {
+        media.record();
+    }
+    let context = |wrong: String| format!("after a crash with {survival:?} surviving, {wrong}");
+    let now = run.now() + 1_000_000;
+    let volume = open(&media, &run.sizes(), now).map_err(|wrong| context(format!("it does not open: {wrong}")))?;
+    let mut again = media.recorded();
+    again.iter_mut().for_each(|boundary_of| boundary_of.mark = boundary.mark);
+    let tree = walk(&volume, now).map_err(context)?;
+    let (least, safe) = told(run, boundary.mark);
+    let state = find_state(run, boundary.mark, least, &tree, &safe).map_err(context)?;
+    check_usage(&volume, &tree, now).map_err(context)?;
+    for ino in state.gone() {
+        if attributes(&volume, ino, now).is_ok() {
+            return Err(context(format!("inode {ino} is gone, but its handle works")));
+        }
+    }
+    Ok(Recovered { media, volume, state, tree, mark: boundary.mark, again })
+}
+
+/// What the replies that had left had told: the last mutation, and data.
+fn told(run: &Run, mark: u64) -> (u64, Safe) {
+    let mut safe = Safe::default();
+    let mut least = run.asked[0];
+    for ack in run.acks.iter().filter(|ack| ack.mark <= mark) {
+        least = least.max(ack.told.mutation);
+        if let Some(range) = ack.told.bytes {
+            safe.ranges.push((ack.id, range, ack.told.committed));
+        }
+    }
+    (least, safe)
+}
+
+/// The latest state that the tree can be.
+fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Result<Model, String> {
+    let index = usize::try_from(mark).expect("a count of events").min(run.asked.len() - 1);
+    let most = run.asked[index];
+    let mut wrong = Vec::new();
+    for mutation in (least..=most).rev() {
+        let state = run.history.get(&mutation).unwrap_or(&run.model);
+        match state.compare(tree, safe) {
+            Ok(()) => return Ok(state.clone()),
+            Err(why) => wrong.push(format!("{mutation}: {why}")),
+        }
+    }
+    Err(format!("what is there is no state between mutations {least} and {most}:\n      {}", wrong.join("\n      ")))
+}
+
+/// Runs one seed; the number of boundaries at which it was crashed.
+///
+/// # Errors
+/// The first failure, not shrunk.
+pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
+    let mut random = Random::new(seed);
+    let sizes = Sizes::draw(&mut random);
+    let profile = Profile { reopen: false, ..Profile::default() };
+    let mut workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
+    let fail = |generation, boundary, wrong, events: &[Event]| Failure {
+        seed,
+        generation,
+        boundary,
+        wrong,
+        events: events.to_vec(),
+    };
+    let mut run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, None, wrong, &[]))?;
+    let mut points = 0;
+    for generation in 0..plan.generations {
+        run.media.record();
+        let mut events = Vec::new();
+        for _ in 0..plan.events {
+            let event = workload.next(&run.model);
+            events.push(event);
+            run.step(event).map_err(|wrong| fail(generation, None, wrong, &events))?;
+        }
+        let boundaries = run.media.recorded();
+        let (successor, tried) = judge_all(&run, &boundaries, plan, &mut random)
+            .map_err(|(boundary, wrong)| fail(generation, Some(boundary), wrong, &events))?;
+        points += tried;
+        let Some(Recovered { media, volume, state, tree, mark, .. }) = successor else { return Ok(points) };
+        for id in run.recovered(media, volume, &state, &tree, mark) {
+            if random.chance(1, 4) {
+                run.step(Event::Repeat(id)).map_err(|wrong| fail(generation, None, wrong, &events))?;
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// Tries the boundaries; the recovered volume from which the run goes on, and the number of crashes.
+fn judge_all(
+    run: &Run,
+    boundaries: &[Boundary],
+    plan: &Plan,
+    random: &mut Random,
+) -> Result<(Option<Recovered>, u64), (usize, String)> {
+    let mut points = 0;
+    let mut successor = None;
+    let chosen = random.index(boundaries.len());
+    for (number, boundary) in boundaries.iter().enumerate() {
+        if boundaries.len() > plan.boundaries && !random.chance(plan.boundaries as u64, boundaries.len() as u64) && number != chosen {
+            continue;
+        }
+        let twice = random.chance(1, 10);
+        let recovered = judge(run, boundary, random, twice).map_err(|wrong| (number, wrong))?;
+        points += 1;
+        // Recovery writes too, and may be crashed as well.
+        for again in &recovered.again {
+            if random.chance(1, 3) {
+                judge(run, again, random, false).map_err(|wrong| (number, format!("crashed while it recovered: {wrong}")))?;
+                points += 1;
+            }
+        }
+        if number == chosen {
+            successor = Some(recovered);
+        }
+    }
+    Ok((successor, points))
+}
+
+/// Runs these events on a new volume of the seed's sizes and crashes it everywhere, several times.
+///
+/// # Errors
+/// What was wrong.
+pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let sizes = Sizes::draw(&mut random);
+    let mut run = Run::new(sizes, random.fork())?;
+    run.media.record();
+    for event in events {
+        run.step(*event)?;
+    }
+    let boundaries = run.media.recorded();
+    for number in 0..tries {
+        for (at, boundary) in boundaries.iter().enumerate() {
+            let mut random = Random::new(seed ^ number << 32 ^ at as u64);
+            judge(&run, boundary, &mut random, false).map_err(|wrong| format!("boundary {at}: {wrong}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a failure of the first generation small.
+#[must_use]
+pub fn minimize(failure: &Failure, tries: usize) -> Failure {
+    if failure.generation > 0 || replay(failure.seed, &failure.events, 6).is_ok() {
+        return failure.clone();
+    }
+    let events = crate::shrink::shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
+    let wrong = replay(failure.seed, &events, 6).err().unwrap_or_default();
+    Failure { wrong, events, ..failure.clone() }
+}

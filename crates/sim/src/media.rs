@@ -1,0 +1,350 @@
+//! Media in memory that lose, tear, reorder and refuse, the same way each time.
+//!
+//! # Fault model
+//! - Every change of a file stays *unsynced* until a sync of that file returned `Ok`. A crash keeps any subset of the
+//!   512-byte sectors of unsynced writes; a sector written twice may hold either version. Lengths survive in order.
+//! - Blobs that were created or deleted since the last sync of a new blob may be there or not after a crash.
+//! - A sync that fails puts a random part of what was dirty on media and forgets the rest: the next one succeeds without
+//!   them, as Linux does.
+//! - A write that fails may have changed some of its sectors.
+//! - Space is one capacity for the log, the index and all blobs; it can be changed while the volume runs.
+//! - A *boundary* is the moment after any call that changed something. [`SimMedia::record`] keeps the device of each, so
+//!   that one run of a workload can be crashed everywhere.
+
+mod disk;
+mod faults;
+mod image;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use volume::ids::SegmentId;
+use volume::media::{Blob, Media, RandomFile, Space};
+
+pub use disk::{Disk, Flip, Survival};
+pub use faults::{Action, Effect, Fault, Place};
+
+use crate::random::Random;
+use disk::{FileId, INDEX, LOG};
+use faults::Plan;
+
+/// The device at one boundary.
+#[derive(Clone, Debug)]
+pub struct Boundary {
+    /// What stood on it.
+    pub disk: Disk,
+    /// The mark that the harness had set, see [`SimMedia::set_mark`].
+    pub mark: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    disk: Disk,
+    plan: Plan,
+    random: Random,
+    capacity: u64,
+    mark: u64,
+    count: u64,
+    dies_at: u64,
+    boundaries: Option<Vec<Boundary>>,
+}
+
+/// Simulated media. Clones are the same device.
+#[derive(Clone, Debug)]
+pub struct SimMedia {
+    state: Arc<Mutex<State>>,
+}
+
+fn broken(why: &str) -> io::Error {
+    io::Error::other(why)
+}
+
+impl State {
+    /// Lets the call pass, or says how it fails; the flag is set for a sync that is to lie.
+    fn admit(&mut self, place: Place, action: Action) -> Result<bool, Effect> {
+        if self.count >= self.dies_at {
+            return Err(Effect::Fail);
+        }
+        match self.plan.strike(place, action) {
+            Some(Effect::Lie) => Ok(true),
+            Some(effect) => Err(effect),
+            None => Ok(false),
+        }
+    }
+
+    /// Counts a change as done.
+    fn passed(&mut self) {
+        self.count += 1;
+        let (disk, mark) = (&self.disk, self.mark);
+        if let Some(boundaries) = &mut self.boundaries {
+            boundaries.push(Boundary { disk: disk.clone(), mark });
+        }
+    }
+
+    fn dead(&self) -> bool {
+        self.count >= self.dies_at
+    }
+
+    fn available(&self) -> u64 {
+        self.capacity.saturating_sub(self.disk.allocated())
+    }
+
+    fn write(&mut self, place: Place, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = offset + bytes.len() as u64;
+        if end > self.disk.file(file).current.len() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a write beyond the file's length"));
+        }
+        match self.admit(place, Action::Write) {
+            Ok(_) => self.disk.file(file).write(offset, bytes),
+            Err(Effect::Full) => return Err(io::ErrorKind::StorageFull.into()),
+            Err(_) => {
+                if !self.dead() {
+                    let reached = self.random.index(bytes.len() + 1) / 512 * 512;
+                    self.disk.file(file).write(offset, &bytes[..reached]);
+                    self.passed();
+                }
+                return Err(broken("simulated EIO of a write"));
+            }
+        }
+        self.passed();
+        Ok(())
+    }
+
+    fn sync(&mut self, place: Place, file: FileId) -> io::Result<()> {
+        match self.admit(place, Action::Sync) {
+            Ok(false) => self.disk.sync(file),
+            Ok(true) => {}
+            Err(_) => {
+                if !self.dead() {
+                    let mut random = self.random.fork();
+                    self.disk.file(file).drop_dirty(&mut random);
+                    self.passed();
+                }
+                return Err(broken("simulated EIO of a sync"));
+            }
+        }
+        self.passed();
+        Ok(())
+    }
+
+    fn read(&mut self, place: Place, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.admit(place, Action::Read).is_err() {
+            return Err(broken("simulated EIO of a read"));
+        }
+        match self.disk.file(file).current.read(offset, buffer) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Whether `more` bytes can be allocated.
+    fn allocate(&mut self, place: Place, more: u64) -> io::Result<()> {
+        match self.admit(place, Action::Allocate) {
+            Ok(_) if more <= self.available() => Ok(()),
+            Ok(_) | Err(Effect::Full) => Err(io::ErrorKind::StorageFull.into()),
+            Err(_) => Err(broken("simulated EIO of an allocation")),
+        }
+    }
+
+    fn set_len(&mut self, place: Place, id: FileId, length: u64) -> io::Result<()> {
+        let file = self.disk.file(id);
+        let more = length.saturating_sub(file.allocated());
+        self.allocate(place, more)?;
+        self.disk.file(id).set_len(length);
+        self.passed();
+        Ok(())
+    }
+
+    fn reserve(&mut self, place: Place, id: FileId, bytes: u64) -> io::Result<()> {
+        let more = bytes.saturating_sub(self.disk.file(id).reserved);
+        self.allocate(place, more)?;
+        let file = self.disk.file(id);
+        file.reserved = file.reserved.max(bytes);
+        Ok(())
+    }
+}
+
+impl SimMedia {
+    /// New media: a log of `log_bytes` zeros, an empty index, no blobs, `capacity` bytes of room in all.
+    #[must_use]
+    pub fn new(log_bytes: u64, capacity: u64, random: Random) -> SimMedia {
+        SimMedia::of(Disk::new(log_bytes), capacity, random)
+    }
+
+    /// Media on a device that was there before.
+    #[must_use]
+    pub fn of(disk: Disk, capacity: u64, random: Random) -> SimMedia {
+        let plan = Plan::default();
+        let (count, mark, dies_at, boundaries) = (0, 0, u64::MAX, None);
+        let state = State { disk, plan, random, capacity, mark, count, dies_at, boundaries };
+        SimMedia { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no call panics while it holds the device")
+    }
+
+    /// Keeps the device at every boundary from now on; drops what was kept.
+    pub fn record(&self) {
+        self.lock().boundaries = Some(Vec::new());
+    }
+
+    /// Stops keeping, and gives what was kept.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<Boundary> {
+        self.lock().boundaries.take().unwrap_or_default()
+    }
+
+    /// Labels the boundaries that follow.
+    pub fn set_mark(&self, mark: u64) {
+        self.lock().mark = mark;
+    }
+
+    /// Boundaries so far.
+    #[must_use]
+    pub fn boundaries_passed(&self) -> u64 {
+        self.lock().count
+    }
+
+    /// From the boundary with this number on, every call fails and nothing changes any more.
+    pub fn die_at(&self, boundary: u64) {
+        self.lock().dies_at = boundary;
+    }
+
+    /// Plans a fault.
+    pub fn plan(&self, fault: Fault) {
+        self.lock().plan.add(fault);
+    }
+
+    /// Forgets the planned faults.
+    pub fn heal(&self) {
+        self.lock().plan.clear();
+    }
+
+    /// How many planned faults have struck.
+    #[must_use]
+    pub fn faults_struck(&self) -> u64 {
+        self.lock().plan.struck
+    }
+
+    /// Changes the room in all, in bytes.
+    pub fn set_capacity(&self, capacity: u64) {
+        self.lock().capacity = capacity;
+    }
+
+    /// What stands on the device now, unsynced changes included.
+    #[must_use]
+    pub fn disk(&self) -> Disk {
+        self.lock().disk.clone()
+    }
+
+    fn file(&self, place: Place, file: FileId) -> Arc<SimFile> {
+        Arc::new(SimFile { media: self.clone(), place, file })
+    }
+}
+
+/// A file or blob of [`SimMedia`].
+#[derive(Debug)]
+struct SimFile {
+    media: SimMedia,
+    place: Place,
+    file: FileId,
+}
+
+impl RandomFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.media.lock().disk.file(self.file).current.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.media.lock().set_len(self.place, self.file, len)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.media.lock().read(self.place, self.file, offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.media.lock().write(self.place, self.file, offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.media.lock().sync(self.place, self.file)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.media.lock().reserve(self.place, self.file, bytes)
+    }
+}
+
+impl Blob for SimFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.media.lock().read(self.place, self.file, offset, buffer)
+    }
+
+    fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let block = volume::media::BLOCK_BYTES;
+        if !offset.is_multiple_of(block) || !(bytes.len() as u64).is_multiple_of(block) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an append that is not made of whole blocks"));
+        }
+        self.media.lock().write(self.place, self.file, offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.media.lock().sync(self.place, self.file)
+    }
+}
+
+impl Media for SimMedia {
+    fn log(&self) -> Arc<dyn RandomFile> {
+        self.file(Place::Log, LOG)
+    }
+
+    fn index(&self) -> Arc<dyn RandomFile> {
+        self.file(Place::Index, INDEX)
+    }
+
+    fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
+        let mut state = self.lock();
+        if state.disk.names.contains_key(&id) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        state.allocate(Place::Blob, capacity)?;
+        let file = state.disk.create(id, capacity);
+        state.passed();
+        drop(state);
+        Ok(self.file(Place::Blob, file))
+    }
+
+    fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
+        let file = *self.lock().disk.names.get(&id).ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.file(Place::Blob, file))
+    }
+
+    fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
+        let mut state = self.lock();
+        if !state.disk.names.contains_key(&id) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if state.admit(Place::Blob, Action::Delete).is_err() {
+            return Err(broken("simulated EIO of a deletion"));
+        }
+        state.disk.delete(id);
+        state.passed();
+        Ok(())
+    }
+
+    fn list_blobs(&self) -> io::Result<Vec<SegmentId>> {
+        Ok(self.lock().disk.names.keys().copied().collect())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let state = self.lock();
+        Ok(Space { total: state.capacity, available: state.available() })
+    }
+
+    fn lease_held(&self) -> bool {
+        true
+    }
+}
+

@@ -1,0 +1,285 @@
+//! What stands on the simulated device, and what a crash leaves of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use volume::ids::SegmentId;
+use volume::media::SECTOR_BYTES;
+
+use super::image::Image;
+use crate::random::Random;
+
+/// Number of a file on the device, its name apart (as an inode number).
+pub(crate) type FileId = u64;
+/// The log.
+pub(crate) const LOG: FileId = 0;
+/// The index.
+pub(crate) const INDEX: FileId = 1;
+
+/// A change that no sync has covered yet.
+#[derive(Clone, Debug)]
+enum Unsynced {
+    Write { offset: u64, bytes: Arc<[u8]> },
+    Length(u64),
+}
+
+/// A name that appeared or went, not durable yet.
+#[derive(Clone, Copy, Debug)]
+enum NameChange {
+    Created(SegmentId, FileId),
+    Deleted(SegmentId),
+}
+
+/// One file: what its process sees, what media hold, and the changes between the two, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct File {
+    pub(crate) current: Image,
+    durable: Image,
+    unsynced: Vec<Unsynced>,
+    /// Bytes allocated beyond the length.
+    pub(crate) reserved: u64,
+}
+
+impl File {
+    pub(crate) fn set_len(&mut self, length: u64) {
+        let grown = length.saturating_sub(self.current.len());
+        self.reserved = self.reserved.saturating_sub(grown);
+        self.current.set_len(length);
+        self.unsynced.push(Unsynced::Length(length));
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.current.write(offset, bytes);
+        self.unsynced.push(Unsynced::Write { offset, bytes: bytes.into() });
+    }
+
+    pub(crate) fn sync(&mut self) {
+        self.durable = self.current.clone();
+        self.unsynced.clear();
+    }
+
+    /// What a failed sync does: some dirty sectors got out, the rest never will, and nothing is dirty any more.
+    pub(crate) fn drop_dirty(&mut self, random: &mut Random) {
+        let survival = Survival::Sectors(*random.pick(&[0, 0, 128, 230]));
+        self.durable = self.survivors(random, survival);
+        self.unsynced.clear();
+    }
+
+    pub(crate) fn allocated(&self) -> u64 {
+        self.current.len() + self.reserved
+    }
+
+    /// The durable bytes with those unsynced changes that `survival` lets through. Lengths survive as a prefix (they
+    /// go through the file system's own journal), sectors each for itself.
+    fn survivors(&self, random: &mut Random, survival: Survival) -> Image {
+        let mut image = self.durable.clone();
+        let lengths = self.unsynced.iter().filter(|change| matches!(change, Unsynced::Length(_))).count();
+        let mut lengths_left = match survival {
+            Survival::Everything => lengths,
+            Survival::Nothing => 0,
+            _ => random.index(lengths + 1),
+        };
+        let tear_at = random.index(self.unsynced.len() + 1);
+        for (position, change) in self.unsynced.iter().enumerate() {
+            match change {
+                Unsynced::Length(length) if lengths_left > 0 => {
+                    lengths_left -= 1;
+                    image.set_len(*length);
+                }
+                Unsynced::Length(_) => {}
+                Unsynced::Write { offset, bytes } => {
+                    let keep = match survival {
+                        Survival::Everything => 256,
+                        Survival::Nothing => 0,
+                        Survival::Sectors(keep) => keep,
+                        Survival::TornTail if position < tear_at => 256,
+                        Survival::TornTail if position == tear_at => 128,
+                        Survival::TornTail => 0,
+                    };
+                    write_sectors(&mut image, *offset, bytes, keep, random);
+                }
+            }
+        }
+        image
+    }
+}
+
+/// Writes each sector of `bytes` with a chance of `keep` in 256.
+fn write_sectors(image: &mut Image, offset: u64, bytes: &[u8], keep: u64, random: &mut Random) {
+    if keep == 256 {
+        return image.write(offset, bytes);
+    }
+    let mut at = 0;
+    while keep > 0 && at < bytes.len() {
+        let position = offset + at as u64;
+        let to_boundary = SECTOR_BYTES - position % SECTOR_BYTES;
+        let end = bytes.len().min(at + usize::try_from(to_boundary).expect("below a sector"));
+        if random.chance(keep, 256) {
+            image.write(position, &bytes[at..end]);
+        }
+        at = end;
+    }
+}
+
+/// What of the unsynced changes a crash lets survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// All: the process died, the machine did not.
+    Everything,
+    /// None: nothing had left the cache.
+    Nothing,
+    /// Each sector with this chance in 256, in no order.
+    Sectors(u64),
+    /// The writes up to a random one, half the sectors of that one, nothing after it.
+    TornTail,
+}
+
+impl Survival {
+    /// One of them, power losses of all kinds before kills.
+    #[must_use]
+    pub fn draw(random: &mut Random) -> Survival {
+        random.weighted(&[
+            (2, Survival::Everything),
+            (2, Survival::Nothing),
+            (1, Survival::Sectors(25)),
+            (3, Survival::Sectors(128)),
+            (1, Survival::Sectors(230)),
+            (3, Survival::TornTail),
+        ])
+    }
+}
+
+/// A bit that was flipped in data that a sync had covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flip {
+    /// Where.
+    pub place: super::Place,
+    /// Which segment, if it is in a blob.
+    pub blob: Option<SegmentId>,
+    /// Byte within the file.
+    pub offset: u64,
+    /// Bit within the byte.
+    pub bit: u8,
+}
+
+/// Everything on the device. Cloning shares the pages.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    pub(crate) files: BTreeMap<FileId, File>,
+    pub(crate) names: BTreeMap<SegmentId, FileId>,
+    durable_names: BTreeMap<SegmentId, FileId>,
+    name_changes: Vec<NameChange>,
+    next_file: FileId,
+}
+
+impl Disk {
+    /// A device with a log of zeros and an empty index, both durable.
+    pub(crate) fn new(log_bytes: u64) -> Disk {
+        let mut log = File::default();
+        log.set_len(log_bytes);
+        log.sync();
+        Disk {
+            files: BTreeMap::from([(LOG, log), (INDEX, File::default())]),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            name_changes: Vec::new(),
+            next_file: 2,
+        }
+    }
+
+    pub(crate) fn file(&mut self, id: FileId) -> &mut File {
+        self.files.get_mut(&id).expect("files stay while their device is used")
+    }
+
+    /// Bytes that are taken, of files that have a name.
+    pub(crate) fn allocated(&self) -> u64 {
+        [LOG, INDEX].iter().chain(self.names.values()).map(|id| self.files[id].allocated()).sum()
+    }
+
+    pub(crate) fn create(&mut self, id: SegmentId, capacity: u64) -> FileId {
+        let number = self.next_file;
+        self.next_file += 1;
+        let mut file = File::default();
+        file.set_len(capacity);
+        self.files.insert(number, file);
+        self.names.insert(id, number);
+        self.name_changes.push(NameChange::Created(id, number));
+        number
+    }
+
+    pub(crate) fn delete(&mut self, id: SegmentId) -> bool {
+        self.name_changes.push(NameChange::Deleted(id));
+        self.names.remove(&id).is_some()
+    }
+
+    /// Makes a file's bytes durable; the first sync of a new blob syncs the directory too.
+    pub(crate) fn sync(&mut self, id: FileId) {
+        self.file(id).sync();
+        if self.name_changes.iter().any(|change| matches!(change, NameChange::Created(_, file) if *file == id)) {
+            self.durable_names = self.names.clone();
+            self.name_changes.clear();
+        }
+    }
+
+    /// The device after a crash.
+    #[must_use]
+    pub fn crash(&self, random: &mut Random, survival: Survival) -> Disk {
+        let mut names = self.durable_names.clone();
+        let changes = self.name_changes.len();
+        let surviving = match survival {
+            Survival::Everything => changes,
+            Survival::Nothing => 0,
+            _ => random.index(changes + 1),
+        };
+        for change in &self.name_changes[..surviving] {
+            match change {
+                NameChange::Created(id, file) => names.insert(*id, *file),
+                NameChange::Deleted(id) => names.remove(id),
+            };
+        }
+        let mut files = BTreeMap::new();
+        for id in [LOG, INDEX].iter().chain(names.values()) {
+            let file = &self.files[id];
+            let image = file.survivors(random, survival);
+            let reserved = file.reserved;
+            files.insert(*id, File { current: image.clone(), durable: image, unsynced: Vec::new(), reserved });
+        }
+        Disk { files, durable_names: names.clone(), names, name_changes: Vec::new(), next_file: self.next_file }
+    }
+
+    /// Flips one bit of durable bytes somewhere; `None` if the draw hit a place where nothing was ever written.
+    pub fn flip(&mut self, random: &mut Random) -> Option<Flip> {
+        let blobs: Vec<(SegmentId, FileId)> = self.names.iter().map(|(id, file)| (*id, *file)).collect();
+        let (place, blob, file) = match random.below(3) {
+            0 => (super::Place::Log, None, LOG),
+            1 => (super::Place::Index, None, INDEX),
+            _ if blobs.is_empty() => return None,
+            _ => {
+                let (id, file) = *random.pick(&blobs);
+                (super::Place::Blob, Some(id), file)
+            }
+        };
+        let file = self.file(file);
+        let (offset, bit) = (random.below(file.current.len()), random.below(8).to_le_bytes()[0]);
+        (file.current.flip(offset, bit) && file.durable.flip(offset, bit)).then_some(Flip { place, blob, offset, bit })
+    }
+
+    /// A checksum of what a reader of the device would see: equal for two runs that did the same.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut digest = 0xCBF2_9CE4_8422_2325_u64;
+        let mut add = |bytes: &[u8]| {
+            for byte in bytes {
+                digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+            }
+        };
+        for (name, id) in [(0, &LOG), (1, &INDEX)].into_iter().chain(self.names.iter().map(|(name, id)| (name.0, id))) {
+            let file = &self.files[id];
+            let mut bytes = vec![0; usize::try_from(file.current.len()).expect("simulated files fit in memory")];
+            file.current.read(0, &mut bytes);
+            add(&name.to_be_bytes());
+            add(&bytes);
+        }
+        digest
+    }
+}

@@ -1,0 +1,371 @@
+//! The reference model: a volume as POSIX and RFC 1813 describe it, in ordered maps, sharing nothing with the engine.
+//!
+//! The model does not predict replies, it judges them: [`Model::judge`] is given what the engine answered, says what is
+//! wrong with it, and takes over what the rules leave to the engine. Free are:
+//! - inode numbers, cookies, change values: any, as long as they are never reused and change values grow;
+//! - which error is answered when several apply, and the errors listed as `may` at each operation;
+//! - mtime after a write: the new ctime, or its predecessor advanced; atime: kept or set by READ, READDIR and READLINK;
+//! - modes of symlinks and of files created without one; setuid and setgid after root's chown, write or truncate;
+//! - sizes of directories.
+//!
+//! Every other attribute must be equal; ctime is `max(now, previous + 1 ns)` exactly.
+
+mod content;
+mod files;
+mod inode;
+mod listing;
+mod names;
+pub mod recovery;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use volume::attributes::{FileType, SetAttributes, SetTime};
+use volume::request::{Credentials, Error};
+
+use crate::call::{Call, Name, Obj, Operation, OperationId, Outcome, Seen, Success, Wcc};
+use inode::{Inode, What, When};
+
+/// What the model makes of a reply.
+pub type Judgement<T> = Result<T, String>;
+
+/// What a reply tells a client, and so what must survive once it has left.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Every mutation up to this one.
+    pub mutation: u64,
+    /// The write-stable bytes of this object in this range: start and end.
+    pub bytes: Option<(u64, u64, u64)>,
+    /// The operation was a COMMIT of that range.
+    pub committed: bool,
+}
+
+/// Errors that a reply may be besides those that the model finds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Leniency {
+    /// Changes may fail for want of space, removals excepted.
+    pub full: bool,
+}
+
+/// The reference volume.
+#[derive(Clone, Debug)]
+pub struct Model {
+    inodes: BTreeMap<u64, Rc<Inode>>,
+    /// Objects that are gone, and the mutation that removed them.
+    gone: Rc<BTreeMap<u64, u64>>,
+    born: Rc<BTreeMap<OperationId, u64>>,
+    /// Mutations so far: changes of names and attributes, which a crash keeps or loses in order.
+    pub mutations: u64,
+    usage_by: u64,
+    /// What the clock shows, even where the engine is ahead of it.
+    pub clock: i64,
+    /// What else may be answered.
+    pub leniency: Leniency,
+    cursors: Rc<BTreeMap<u64, u64>>,
+}
+
+/// Errors that apply, and errors that may be answered although the call could succeed.
+#[derive(Debug, Default)]
+struct Verdict {
+    must: Vec<Error>,
+    may: Vec<Error>,
+}
+
+impl Verdict {
+    fn must(&mut self, when: bool, error: Error) {
+        if when {
+            self.must.push(error);
+        }
+    }
+
+    fn may(&mut self, when: bool, error: Error) {
+        if when {
+            self.may.push(error);
+        }
+    }
+}
+
+impl Model {
+    /// A new volume whose root looks so.
+    #[must_use]
+    pub fn new(root: &Seen) -> Model {
+        let who = Credentials { uid: root.uid, gid: root.gid, groups: Vec::new() };
+        let mut inode = Inode::new(FileType::Directory, &who, root.ctime, 0);
+        inode.adopt(root);
+        inode.parent = root.ino;
+        Model {
+            inodes: BTreeMap::from([(root.ino, Rc::new(inode))]),
+            gone: Rc::default(),
+            born: Rc::new(BTreeMap::from([(0, root.ino)])),
+            mutations: 0,
+            usage_by: 0,
+            clock: 0,
+            leniency: Leniency::default(),
+            cursors: Rc::default(),
+        }
+    }
+
+    /// The inode number of an object, if its creation succeeded.
+    #[must_use]
+    pub fn ino(&self, object: Obj) -> Option<u64> {
+        self.born.get(&object.0).copied()
+    }
+
+    /// The ctime of an object that is there.
+    #[must_use]
+    pub fn ctime(&self, object: Obj) -> Option<i64> {
+        self.get(self.ino(object)?).and_then(|inode| inode.ctime.0.first().copied())
+    }
+
+    /// Where the last listing of a directory ended.
+    #[must_use]
+    pub fn cursor(&self, ino: u64) -> u64 {
+        self.cursors.get(&ino).copied().unwrap_or(0)
+    }
+
+    /// Objects that are there, as the operations that created them name them, with their types.
+    pub fn objects(&self) -> impl Iterator<Item = (Obj, FileType)> {
+        self.born.iter().filter_map(|(id, ino)| Some((Obj(*id), self.inodes.get(ino)?.kind)))
+    }
+
+    /// All objects that ever were.
+    #[must_use]
+    pub fn ever_born(&self) -> Vec<Obj> {
+        self.born.keys().map(|id| Obj(*id)).collect()
+    }
+
+    /// Inode numbers of objects that are gone.
+    pub fn gone(&self) -> impl Iterator<Item = u64> {
+        self.gone.keys().copied()
+    }
+
+    /// The times of an object that is there: mtime, ctime and atime, as far as they are known.
+    #[must_use]
+    pub fn knows_time(&self, ino: u64, time: i64) -> bool {
+        self.get(ino).is_some_and(|inode| {
+            [&inode.atime, &inode.mtime, &inode.ctime].iter().any(|when| (0..5).any(|ahead| when.is(time - ahead)))
+        })
+    }
+
+    fn get(&self, ino: u64) -> Option<&Inode> {
+        self.inodes.get(&ino).map(Rc::as_ref)
+    }
+
+    fn edit(&mut self, ino: u64) -> &mut Inode {
+        Rc::make_mut(self.inodes.get_mut(&ino).expect("the model edits only what is there"))
+    }
+
+    /// Counts a mutation of these objects' attributes.
+    fn mutate(&mut self, operation: OperationId, touched: &[u64]) {
+        self.mutations += 1;
+        let mutation = self.mutations;
+        for ino in touched {
+            if let Some(inode) = self.inodes.get_mut(ino) {
+                let inode = Rc::make_mut(inode);
+                inode.changed_by = mutation;
+                inode.note(operation, What::Touch);
+            }
+        }
+    }
+
+    fn name_changed(&mut self, directory: u64, name: &[u8]) {
+        let mutation = self.mutations;
+        self.edit(directory).named_by.insert(name.to_vec(), mutation);
+    }
+
+    /// Judges the answer to `operation`, executed at `now`, and follows it. The flag tells whether it was a mutation.
+    ///
+    /// # Errors
+    /// What is wrong with the answer.
+    pub fn judge(&mut self, operation: &Operation, now: i64, outcome: &Outcome) -> Judgement<Told> {
+        let who = operation.user.credentials();
+        let (id, who) = (operation.id, &who);
+        match operation.call {
+            Call::GetAttributes { object } => self.get_attributes(object, outcome),
+            Call::SetAttributes { object, set, guard } => {
+                self.set_attributes(id, who, now, (object, &set, guard), outcome)
+            }
+            Call::Lookup { directory, name } => self.lookup(who, directory, name, outcome),
+            Call::Access { object, mask } => self.access(who, object, mask, outcome),
+            Call::ReadLink { object } => self.read_link(now, object, outcome),
+            Call::Read { object, offset, count } => self.read(who, now, (object, offset, count), outcome),
+            Call::Write { object, offset, length, stability } => {
+                self.write(id, who, now, (object, offset, length, stability), outcome)
+            }
+            Call::Commit { object, offset, count } => self.commit(who, (object, offset, count), outcome),
+            Call::Create { directory, name, how } => self.create(id, who, now, (directory, name, &how), outcome),
+            Call::MakeDirectory { directory, name, set } => {
+                let new = Inode::new(FileType::Directory, who, now, 0);
+                self.make(id, who, now, (directory, name, new, &set), outcome)
+            }
+            Call::MakeSymlink { directory, name, length, set } => {
+                let mut new = Inode::new(FileType::Symlink, who, now, 0);
+                new.target = crate::call::target(id, length);
+                self.make(id, who, now, (directory, name, new, &set), outcome)
+            }
+            Call::MakeNode { directory, name, kind, set } => {
+                self.make(id, who, now, (directory, name, names::node(kind, who, now), &set), outcome)
+            }
+            Call::Remove { directory, name } => self.remove(id, who, now, (directory, name, false), outcome),
+            Call::RemoveDirectory { directory, name } => self.remove(id, who, now, (directory, name, true), outcome),
+            Call::Rename { from, name, to, as_name } => {
+                self.rename(id, who, now, ((from, name), (to, as_name)), outcome)
+            }
+            Call::Link { object, directory, name } => self.link(id, who, now, (object, directory, name), outcome),
+            Call::ReadDirectory { directory, from, most, plus } => {
+                self.read_directory(who, now, (directory, from, most, plus), outcome)
+            }
+            Call::Status => self.status(outcome),
+        }
+    }
+
+    /// Compares an outcome with a verdict: true if the call succeeded.
+    fn decide(&self, verdict: &Verdict, changes: bool, outcome: &Outcome) -> Judgement<bool> {
+        match outcome {
+            Ok(_) if verdict.must.is_empty() => Ok(true),
+            Ok(_) => Err(format!("succeeded, expected one of {:?}", verdict.must)),
+            Err(Error::NoSpace) if changes && self.leniency.full => Ok(false),
+            Err(error) if verdict.must.contains(error) => Ok(false),
+            Err(error) if verdict.may.contains(error) => Ok(false),
+            Err(error) => Err(format!("failed with {error:?}, expected {:?}, perhaps {:?}", verdict.must, verdict.may)),
+        }
+    }
+
+    /// The object, or the judgement of a call that names one that is gone.
+    fn present(&self, object: Obj, outcome: &Outcome) -> Judgement<Result<u64, Told>> {
+        let ino = self.ino(object).ok_or("the harness called an object that never was")?;
+        if self.inodes.contains_key(&ino) {
+            return Ok(Ok(ino));
+        }
+        match outcome {
+            Err(Error::Stale) => Ok(Err(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() })),
+            // Names may be looked at before objects.
+            Err(Error::Invalid | Error::NameTooLong | Error::Exists | Error::IsDirectory | Error::NotEmpty) => {
+                Ok(Err(Told::default()))
+            }
+            other => Err(format!("inode {ino} is gone, but the answer is {other:?}")),
+        }
+    }
+
+    /// Compares attributes that a reply shows, and says what that tells.
+    fn meet(&mut self, ino: u64, seen: Option<&Seen>, what: &str) -> Judgement<u64> {
+        let Some(seen) = seen else { return Ok(0) };
+        if seen.ino != ino {
+            return Err(format!("{what}: inode {}, expected {ino}", seen.ino));
+        }
+        let inode = self.edit(ino);
+        inode.meet(seen).map_err(|wrong| format!("{what}, inode {ino}: {wrong}"))?;
+        Ok(inode.changed_by)
+    }
+
+    /// Compares both sides of a change; `before` is what the model knew before it.
+    fn meet_wcc(&mut self, before: &Inode, ino: u64, wcc: &Wcc, what: &str) -> Judgement<u64> {
+        if let Some((size, mtime, ctime)) = wcc.before {
+            let size_fits = before.is_directory() || size == before.content.size.max(before.target.len() as u64);
+            if !size_fits || !before.mtime.is(mtime) || !before.ctime.is(ctime) {
+                return Err(format!(
+                    "{what}, inode {ino}: before it were ({size}, {mtime}, {ctime}), expected ({}, {:?}, {:?})",
+                    before.content.size, before.mtime, before.ctime
+                ));
+            }
+        }
+        self.meet(ino, wcc.after.as_ref(), what)
+    }
+
+    fn get_attributes(&mut self, object: Obj, outcome: &Outcome) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        self.decide(&Verdict::default(), false, outcome)?;
+        let Ok(Success::Attributes(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        Ok(Told { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Told::default() })
+    }
+
+    fn access(&mut self, who: &Credentials, object: Obj, mask: u32, outcome: &Outcome) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        self.decide(&Verdict::default(), false, outcome)?;
+        let Ok(Success::Accessible { granted, object }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let inode = self.edit(ino);
+        let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
+        let directory = inode.is_directory();
+        // Bit, what the mode bits say, and whether another answer makes sense too: an owner may read and write anyway,
+        // DELETE is about the parent, and files cannot be looked into.
+        let owner = who.uid == inode.uid && !directory;
+        let bits = [
+            (0x01, read, owner),
+            (0x02, search && directory, false),
+            (0x04, write, owner),
+            (0x08, write, owner),
+            (0x10, write && search && directory, true),
+            (0x20, search && !directory, directory),
+        ];
+        for (bit, expected, free) in bits {
+            let answered = granted & bit != 0;
+            if answered && mask & bit == 0 || !free && mask & bit != 0 && answered != expected {
+                return Err(format!("ACCESS {mask:x} of inode {ino} granted {granted:x}: bit {bit:x} should be {expected}"));
+            }
+        }
+        Ok(Told { mutation: self.meet(ino, object.as_ref(), "ACCESS")?.max(self.inodes[&ino].allowed_by), ..Told::default() })
+    }
+
+    fn status(&mut self, outcome: &Outcome) -> Judgement<Told> {
+        self.decide(&Verdict::default(), false, outcome)?;
+        let Ok(Success::Status { bytes_used, inodes_used }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let inodes = self.inodes.len() as u64;
+        if *inodes_used != inodes {
+            return Err(format!("FSSTAT counts {inodes_used} objects, expected {inodes}"));
+        }
+        let bytes: u64 = self.inodes.values().map(|inode| inode.content.used()).sum();
+        let free = self.inodes.values().any(|inode| inode.used_free || inode.soft > 0);
+        if bytes_used.is_some_and(|used| used != bytes) && !free {
+            return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}"));
+        }
+        Ok(Told { mutation: self.usage_by, ..Told::default() })
+    }
+}
+
+/// The bytes of a name and whether it is one that an object can have.
+fn judge_name(name: Name, verdict: &mut Verdict) -> Vec<u8> {
+    let bytes = name.bytes();
+    verdict.must(bytes.len() > 255, Error::NameTooLong);
+    let odd = bytes.is_empty() || bytes.contains(&b'/') || bytes.contains(&0);
+    for error in [Error::Invalid, Error::AccessDenied, Error::NoEntry] {
+        verdict.must(odd, error);
+    }
+    bytes
+}
+
+/// Applies to a new object what its creator asked for.
+fn dress(new: &mut Inode, set: &SetAttributes, who: &Credentials, directory: &Inode) {
+    let inherits = directory.mode_now() & 0o2000 != 0;
+    if inherits {
+        new.gid = directory.gid;
+    }
+    if let Some(uid) = set.uid.filter(|_| who.uid == 0) {
+        new.uid = uid;
+    }
+    if let Some(gid) = set.gid.filter(|gid| who.uid == 0 || who.in_group(*gid)) {
+        new.gid = gid;
+    }
+    if let (Some(mode), true) = (set.mode, new.kind != FileType::Symlink) {
+        let mode = mode & 0o7777;
+        new.mode = vec![mode];
+        if new.is_directory() && inherits {
+            new.mode = vec![mode | 0o2000];
+        } else if mode & 0o2000 != 0 && who.uid != 0 {
+            // Linux takes setgid from who is not in the group; POSIX leaves it.
+            new.mode.push(mode & !0o2000);
+        }
+    }
+    new.content.set_size(set.size.filter(|_| new.kind == FileType::Regular).unwrap_or(0));
+    for (time, wish) in [(&mut new.atime, set.atime), (&mut new.mtime, set.mtime)] {
+        if let SetTime::To(to) = wish {
+            *time = When::at(to.nanos());
+        }
+    }
+}
+

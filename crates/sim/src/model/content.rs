@@ -1,0 +1,105 @@
+//! A file's bytes in the model: sparse, cheap to clone, with the ranges that were written told from holes.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+const CHUNK: u64 = 4096;
+
+/// The bytes of a file. What was never written is a hole and reads as zeros.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Content {
+    pub(crate) size: u64,
+    chunks: BTreeMap<u64, Rc<[u8; 4096]>>,
+    /// Ranges that were written and not cut off since: start to end, never touching.
+    written: BTreeMap<u64, u64>,
+}
+
+fn within(offset: u64) -> usize {
+    usize::try_from(offset % CHUNK).expect("below a chunk")
+}
+
+impl Content {
+    pub(crate) fn read(&self, offset: u64, count: u64) -> Vec<u8> {
+        let end = self.size.min(offset.saturating_add(count));
+        let mut bytes = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let next = end.min((at / CHUNK + 1) * CHUNK);
+            let length = usize::try_from(next - at).expect("within a chunk");
+            match self.chunks.get(&(at / CHUNK)) {
+                Some(chunk) => bytes.extend_from_slice(&chunk[within(at)..within(at) + length]),
+                None => bytes.resize(bytes.len() + length, 0),
+            }
+            at = next;
+        }
+        bytes
+    }
+
+    /// The byte at `offset`, zero beyond the end.
+    pub(crate) fn byte(&self, offset: u64) -> u8 {
+        if offset >= self.size { 0 } else { self.chunks.get(&(offset / CHUNK)).map_or(0, |chunk| chunk[within(offset)]) }
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let mut rest = bytes;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(4096 - within(at)));
+            let chunk = Rc::make_mut(self.chunks.entry(at / CHUNK).or_insert_with(|| Rc::new([0; 4096])));
+            chunk[within(at)..within(at) + now.len()].copy_from_slice(now);
+            (at, rest) = (at + now.len() as u64, later);
+        }
+        self.size = self.size.max(at);
+        self.mark(offset, at);
+    }
+
+    fn mark(&mut self, mut start: u64, mut end: u64) {
+        let touching: Vec<(u64, u64)> =
+            self.written.range(..=end).filter(|(_, to)| **to >= start).map(|(from, to)| (*from, *to)).collect();
+        for (from, to) in touching {
+            self.written.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.written.insert(start, end);
+    }
+
+    pub(crate) fn set_size(&mut self, size: u64) {
+        if size < self.size {
+            self.chunks.split_off(&size.div_ceil(CHUNK));
+            if let Some(chunk) = self.chunks.get_mut(&(size / CHUNK)) {
+                Rc::make_mut(chunk)[within(size)..].fill(0);
+            }
+            self.written.split_off(&size);
+            if let Some((_, end)) = self.written.iter_mut().next_back() {
+                *end = (*end).min(size);
+            }
+        }
+        self.size = size;
+    }
+
+    /// Bytes that are not holes.
+    pub(crate) fn used(&self) -> u64 {
+        self.written.iter().map(|(start, end)| end - start).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Content;
+
+    #[test]
+    fn holes_overwrites_and_cuts() {
+        let mut content = Content::default();
+        content.write(5000, b"abc");
+        content.write(4999, b"xy");
+        assert_eq!((content.size, content.used()), (5003, 4));
+        assert_eq!(content.read(4998, 10), b"\0xybc");
+        content.set_size(5001);
+        content.set_size(6000);
+        assert_eq!(content.read(4999, 4), b"xy\0\0");
+        assert_eq!((content.used(), content.byte(5000), content.byte(9999)), (2, b'y', 0));
+    }
+}

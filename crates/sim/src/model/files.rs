@@ -1,0 +1,310 @@
+//! The model's files: SETATTR, READ, READLINK, WRITE, COMMIT.
+
+use std::rc::Rc;
+
+use volume::attributes::{FileType, SetAttributes, SetTime};
+use volume::request::{Credentials, Error};
+use volume::results::Stability;
+
+use super::inode::{Inode, What, When};
+use super::{Judgement, Model, Told, Verdict};
+use crate::call::{Guard, Obj, OperationId, Outcome, Success, payload};
+
+/// Largest file that the engine promises: offsets stay positive in signed 64 bits.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Most bytes that one READ or WRITE carries.
+const TRANSFER_BYTES_MAX: u64 = 1 << 20;
+
+/// The modes that may be left after data was written, the size or the owner changed: setuid goes, and setgid where it
+/// means execution as the group. For the superuser, and where setgid means locking, both are allowed.
+fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
+    let mode = inode.mode_now();
+    let cleared = mode & !0o4000 & if mode & 0o010 != 0 { !0o2000 } else { !0 };
+    let mut modes = vec![cleared];
+    if !modes.contains(&(cleared & !0o2000)) {
+        modes.push(cleared & !0o2000);
+    }
+    if who.uid == 0 && !modes.contains(&mode) {
+        modes.push(mode);
+    }
+    modes
+}
+
+impl Model {
+    /// What stands in the way of SETATTR.
+    fn judge_set(&self, who: &Credentials, inode: &Inode, set: &SetAttributes, verdict: &mut Verdict) {
+        let (owner, root) = (inode.owned_by(who), who.uid == 0);
+        verdict.must(set.mode.is_some() && !owner, Error::NotPermitted);
+        verdict.must(set.uid.is_some_and(|uid| uid != inode.uid) && !root, Error::NotPermitted);
+        let foreign = set.gid.is_some_and(|gid| gid != inode.gid && !(owner && who.in_group(gid)));
+        verdict.must(foreign && !root, Error::NotPermitted);
+        // An owner may name the owner that is; whether others may is free.
+        verdict.may((set.uid.is_some() || set.gid.is_some()) && !owner, Error::NotPermitted);
+        let explicit = [set.atime, set.mtime].iter().any(|time| matches!(time, SetTime::To(_)));
+        verdict.must(explicit && !owner, Error::NotPermitted);
+        let now = [set.atime, set.mtime].contains(&SetTime::Now);
+        for error in [Error::AccessDenied, Error::NotPermitted] {
+            verdict.must(now && !owner && !inode.grants(who, 2), error);
+        }
+        // To set one time to now and keep the other is the owner's right alone, say some.
+        verdict.may(now && !owner && set.atime != set.mtime, Error::NotPermitted);
+        if let Some(size) = set.size {
+            let (directory, regular) = (inode.is_directory(), inode.kind == FileType::Regular);
+            verdict.must(directory, Error::IsDirectory);
+            verdict.must(!regular, Error::Invalid);
+            verdict.must(regular && !owner && !inode.grants(who, 2), Error::AccessDenied);
+            verdict.must(size > FILE_BYTES_MAX, Error::FileTooLarge);
+            verdict.must(size > FILE_BYTES_MAX, Error::Invalid);
+        }
+    }
+
+    pub(super) fn set_attributes(
+        &mut self,
+        id: OperationId,
+        who: &Credentials,
+        now: i64,
+        (object, set, guard): (Obj, &SetAttributes, Guard),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let before = Rc::clone(&self.inodes[&ino]);
+        let mut verdict = Verdict::default();
+        self.judge_set(who, &before, set, &mut verdict);
+        verdict.must(guard == Guard::Wrong, Error::NotSync);
+        verdict.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
+        // Truncating works on a full disk; only growing needs room, and none for its hole.
+        if !self.decide(&verdict, true, outcome)? {
+            let told = if matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted)) { before.allowed_by } else { 0 };
+            return Ok(Told { mutation: told, ..Told::default() });
+        }
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        if let Some(size) = set.size {
+            self.resize(id, who, now, ino, size);
+        } else if *set != SetAttributes::default() {
+            self.edit(ino).touch(now);
+        } else {
+            self.edit(ino).maybe_touch(now);
+        }
+        self.mutations += 1;
+        let mutation = self.mutations;
+        let inode = self.edit(ino);
+        inode.changed_by = mutation;
+        if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+            inode.allowed_by = mutation;
+        }
+        apply(inode, set, who, now);
+        inode.note(id, What::Touch);
+        let told = self.meet_wcc(&before, ino, wcc, "SETATTR")?.max(mutation);
+        Ok(Told { mutation: told, ..Told::default() })
+    }
+
+    /// Sets the size of a file. Setting it to what it is may count as a change of content or not.
+    pub(super) fn resize(&mut self, id: OperationId, who: &Credentials, now: i64, ino: u64, size: u64) {
+        let inode = self.edit(ino);
+        let same = inode.content.size == size;
+        let mtime = inode.mtime.clone();
+        inode.touch_content(now);
+        if same {
+            mtime.0.iter().for_each(|time| inode.mtime.or(*time));
+        }
+        let mut modes = without_privileges(inode, who);
+        if !modes.contains(&inode.mode_now()) && same {
+            modes.push(inode.mode_now());
+        }
+        inode.mode = modes;
+        inode.content.set_size(size);
+        inode.note(id, What::Size(size));
+    }
+
+    pub(super) fn read_link(&mut self, now: i64, object: Obj, outcome: &Outcome) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let mut verdict = Verdict::default();
+        verdict.must(self.inodes[&ino].kind != FileType::Symlink, Error::Invalid);
+        if !self.decide(&verdict, false, outcome)? {
+            return Ok(Told::default());
+        }
+        let Ok(Success::Target { target, object }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let inode = self.edit(ino);
+        if *target != inode.target {
+            return Err(format!("inode {ino}: the target is {:?}", target.escape_ascii().to_string()));
+        }
+        let clock = self.clock;
+        let read = self.edit(ino);
+        read.atime.or(now);
+        read.atime.or(clock);
+        Ok(Told { mutation: self.meet(ino, object.as_ref(), "READLINK")?, ..Told::default() })
+    }
+
+    pub(super) fn read(
+        &mut self,
+        who: &Credentials,
+        now: i64,
+        (object, offset, count): (Obj, u64, u32),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let inode = &self.inodes[&ino];
+        let mut verdict = Verdict::default();
+        let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
+        verdict.must(!allowed, Error::AccessDenied);
+        verdict.must(inode.is_directory(), Error::IsDirectory);
+        verdict.must(inode.kind != FileType::Regular, Error::Invalid);
+        verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
+        if !self.decide(&verdict, false, outcome)? {
+            let told = if matches!(outcome, Err(Error::AccessDenied)) { inode.allowed_by } else { 0 };
+            return Ok(Told { mutation: told, ..Told::default() });
+        }
+        let Ok(Success::Data { bytes, eof, object }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let expected = inode.content.read(offset, u64::from(count).min(TRANSFER_BYTES_MAX));
+        if let Some(wrong) = difference(bytes, &expected) {
+            return Err(format!("READ of inode {ino} at {offset}: {wrong}"));
+        }
+        let end = offset.saturating_add(bytes.len() as u64);
+        if *eof != (end >= inode.content.size) {
+            return Err(format!("READ of inode {ino} to {end} of {}: eof is {eof}", inode.content.size));
+        }
+        let clock = self.clock;
+        let read = self.edit(ino);
+        read.atime.or(now);
+        read.atime.or(clock);
+        let mutation = self.meet(ino, object.as_ref(), "READ")?;
+        Ok(Told { mutation, bytes: Some((ino, offset, end)), committed: false })
+    }
+
+    pub(super) fn write(
+        &mut self,
+        id: OperationId,
+        who: &Credentials,
+        now: i64,
+        (object, offset, length, stability): (Obj, u64, u32, Stability),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let before = Rc::clone(&self.inodes[&ino]);
+        let mut verdict = Verdict::default();
+        verdict.must(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
+        verdict.must(before.is_directory(), Error::IsDirectory);
+        verdict.must(before.kind != FileType::Regular, Error::Invalid);
+        let end = offset.saturating_add(u64::from(length));
+        verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
+        verdict.must(end > FILE_BYTES_MAX, Error::Invalid);
+        if !self.decide(&verdict, true, outcome)? {
+            let told = if matches!(outcome, Err(Error::AccessDenied)) { before.allowed_by } else { 0 };
+            return Ok(Told { mutation: told, ..Told::default() });
+        }
+        let Ok(Success::Written { count, committed, object, .. }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
+        if *count != length || *committed < stability {
+            return Err(format!("WRITE of {length} bytes, {stability:?}: took {count}, made them {committed:?}"));
+        }
+        let bytes = payload(id, length);
+        let stable = *committed != Stability::Unstable;
+        if length > 0 {
+            let inode = self.edit(ino);
+            inode.touch_content(now);
+            inode.mode = without_privileges(inode, who);
+            inode.content.write(offset, &bytes);
+            inode.soft += u64::from(length);
+            inode.note(id, What::Write { offset, bytes: bytes.into(), stable });
+        } else {
+            self.edit(ino).maybe_touch(now);
+            let mut mtime = self.inodes[&ino].ctime.clone();
+            self.edit(ino).mtime.0.append(&mut mtime.0);
+        }
+        let told = self.meet_wcc(&before, ino, object, "WRITE")?;
+        // The journal has one order: what is stable after a mutation proves the mutation.
+        let mutation = if stable && length > 0 { self.mutations } else { told };
+        let bytes = (stable && length > 0).then_some((ino, offset, end));
+        Ok(Told { mutation, bytes, committed: false })
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        who: &Credentials,
+        (object, offset, count): (Obj, u64, u32),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let before = Rc::clone(&self.inodes[&ino]);
+        let mut verdict = Verdict::default();
+        verdict.must(before.is_directory(), Error::IsDirectory);
+        verdict.must(before.kind != FileType::Regular, Error::Invalid);
+        verdict.may(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
+        verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
+        if !self.decide(&verdict, false, outcome)? {
+            return Ok(Told::default());
+        }
+        let Ok(Success::Committed { object, .. }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
+        // A count of zero is "to the end of the file" (RFC 1813 section 3.3.21).
+        let end = if count == 0 { u64::MAX } else { offset.saturating_add(u64::from(count)) };
+        Ok(Told { mutation, bytes: Some((ino, offset, end)), committed: true })
+    }
+}
+
+/// Sets what SETATTR sets besides the size.
+fn apply(inode: &mut Inode, set: &SetAttributes, who: &Credentials, now: i64) {
+    if set.uid.is_some() || set.gid.is_some() {
+        let mut modes = without_privileges(inode, who);
+        // Naming the owner that is changes nothing, or counts as a change.
+        let same = set.uid.is_none_or(|uid| uid == inode.uid) && set.gid.is_none_or(|gid| gid == inode.gid);
+        let directory = inode.is_directory();
+        if (same || directory) && !modes.contains(&inode.mode_now()) {
+            modes.push(inode.mode_now());
+        }
+        inode.mode = if directory { vec![inode.mode_now()] } else { modes };
+        inode.uid = set.uid.unwrap_or(inode.uid);
+        inode.gid = set.gid.unwrap_or(inode.gid);
+    }
+    if let Some(mode) = set.mode {
+        let mode = mode & 0o7777;
+        inode.mode = vec![mode];
+        if who.uid != 0 && mode & 0o2000 != 0 && !who.in_group(inode.gid) {
+            inode.mode = vec![mode & !0o2000];
+        }
+        if inode.kind == FileType::Symlink {
+            inode.mode = Vec::new();
+        }
+        if set.uid.is_some() || set.gid.is_some() || set.size.is_some() {
+            inode.mode.push(mode & !0o6000);
+            inode.mode.push(mode & !0o4000);
+        }
+    }
+    for (time, wish) in [(&mut inode.atime, set.atime), (&mut inode.mtime, set.mtime)] {
+        match wish {
+            SetTime::Keep => {}
+            SetTime::Now => *time = When::at(now),
+            SetTime::To(to) => *time = When::at(to.nanos()),
+        }
+    }
+    if set.mtime == SetTime::Now {
+        let (ctime, mtime) = (inode.ctime.clone(), &mut inode.mtime);
+        ctime.0.iter().for_each(|time| mtime.or(*time));
+    }
+}
+
+/// Where two runs of bytes differ first.
+pub(super) fn difference(seen: &[u8], expected: &[u8]) -> Option<String> {
+    if seen.len() != expected.len() {
+        return Some(format!("{} bytes, expected {}", seen.len(), expected.len()));
+    }
+    let at = seen.iter().zip(expected).position(|(seen, expected)| seen != expected)?;
+    let many = seen.iter().zip(expected).filter(|(seen, expected)| seen != expected).count();
+    Some(format!("{many} of {} bytes differ, from {at} on: {:#x}, expected {:#x}", seen.len(), seen[at], expected[at]))
+}

@@ -1,0 +1,290 @@
+//! One object in the model, and the comparison of its attributes with what the engine shows.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use volume::attributes::{Device, FileType};
+use volume::request::Credentials;
+
+use super::content::Content;
+use crate::call::{OperationId, Seen};
+
+/// A time, as far as the rules fix it: one of these, the first being the likeliest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct When(pub(crate) Vec<i64>);
+
+impl When {
+    pub(crate) fn at(time: i64) -> When {
+        When(vec![time])
+    }
+
+    pub(crate) fn or(&mut self, time: i64) {
+        if !self.0.contains(&time) {
+            self.0.push(time);
+        }
+    }
+
+    pub(crate) fn is(&self, time: i64) -> bool {
+        self.0.contains(&time)
+    }
+
+    pub(crate) fn latest(&self) -> i64 {
+        self.0.iter().copied().max().unwrap_or(i64::MIN)
+    }
+
+    /// This time at the next change: `now`, but never the same twice.
+    fn advanced(&self, now: i64) -> When {
+        let mut next = When::default();
+        self.0.iter().for_each(|time| next.or(now.max(time + 1)));
+        next
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) ino: u64,
+    /// Its cookie, once it was seen.
+    pub(crate) cookie: Option<u64>,
+    /// A listing that ended without it began here: its cookie cannot be larger.
+    pub(crate) cookie_at_most: u64,
+}
+
+/// What happened to a file's bytes or attributes, in order; what of it a crash may take back is decided by
+/// [`super::recovery`].
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) operation: OperationId,
+    pub(crate) what: What,
+    /// The attributes after it.
+    pub(crate) stamp: Stamp,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Write { offset: u64, bytes: Rc<[u8]>, stable: bool },
+    Size(u64),
+    /// Attributes only.
+    Touch,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) mtime: When,
+    pub(crate) ctime: When,
+    pub(crate) mode: Vec<u32>,
+}
+
+/// An object.
+#[derive(Clone, Debug)]
+pub(crate) struct Inode {
+    pub(crate) kind: FileType,
+    /// Possible modes.
+    pub(crate) mode: Vec<u32>,
+    pub(crate) links: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) device: Device,
+    pub(crate) atime: When,
+    pub(crate) mtime: When,
+    pub(crate) ctime: When,
+    /// The last change value that was seen.
+    pub(crate) change: u64,
+    /// Whether it must have grown since, or may have.
+    pub(crate) change_must: bool,
+    pub(crate) change_may: bool,
+    pub(crate) content: Content,
+    pub(crate) target: Vec<u8>,
+    pub(crate) entries: BTreeMap<Vec<u8>, Entry>,
+    pub(crate) parent: u64,
+    /// The verifier of an exclusive create, and whether nothing happened since.
+    pub(crate) verifier: Option<[u8; 8]>,
+    pub(crate) untouched: bool,
+    /// The content at the last moment when all of it was known to be safe, and what happened since.
+    pub(crate) base: Content,
+    pub(crate) base_stamp: Stamp,
+    pub(crate) events: Vec<Event>,
+    /// Bytes of writes since all data was last known to be written back: while that is not done, overwritten bytes may
+    /// be counted twice.
+    pub(crate) soft: u64,
+    /// Set when a crash left open which bytes are holes.
+    pub(crate) used_free: bool,
+    /// The mutation that last changed an attribute; the one that last changed owner or mode.
+    pub(crate) changed_by: u64,
+    pub(crate) allowed_by: u64,
+    /// The mutations that last changed a name in this directory.
+    pub(crate) named_by: BTreeMap<Vec<u8>, u64>,
+}
+
+impl Inode {
+    /// An object that was created just now, as far as the call that did it tells.
+    pub(crate) fn new(kind: FileType, who: &Credentials, now: i64, mutation: u64) -> Inode {
+        let stamp = Stamp { mtime: When::at(now), ctime: When::at(now), mode: Vec::new() };
+        Inode {
+            kind,
+            mode: Vec::new(),
+            links: if kind == FileType::Directory { 2 } else { 1 },
+            uid: who.uid,
+            gid: who.gid,
+            device: Device::default(),
+            atime: When::at(now),
+            mtime: When::at(now),
+            ctime: When::at(now),
+            change: 0,
+            change_must: true,
+            change_may: true,
+            content: Content::default(),
+            target: Vec::new(),
+            entries: BTreeMap::new(),
+            parent: 0,
+            verifier: None,
+            untouched: true,
+            base: Content::default(),
+            base_stamp: stamp,
+            events: Vec::new(),
+            soft: 0,
+            used_free: false,
+            changed_by: mutation,
+            allowed_by: mutation,
+            named_by: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+
+    pub(crate) fn mode_now(&self) -> u32 {
+        self.mode.first().copied().unwrap_or(0)
+    }
+
+    /// Whether the mode bits grant `wanted` (4 read, 2 write, 1 execute).
+    pub(crate) fn grants(&self, who: &Credentials, wanted: u32) -> bool {
+        let mode = self.mode_now();
+        if who.uid == 0 {
+            return wanted & 1 == 0 || self.is_directory() || mode & 0o111 != 0;
+        }
+        let class = match () {
+            () if who.uid == self.uid => mode >> 6,
+            () if who.in_group(self.gid) => mode >> 3,
+            () => mode,
+        };
+        class & wanted == wanted
+    }
+
+    pub(crate) fn owned_by(&self, who: &Credentials) -> bool {
+        who.uid == 0 || who.uid == self.uid
+    }
+
+    /// A change of attributes at `now`.
+    pub(crate) fn touch(&mut self, now: i64) {
+        self.ctime = self.ctime.advanced(now);
+        (self.change_must, self.change_may, self.untouched) = (true, true, false);
+    }
+
+    /// A change of content at `now`: mtime follows ctime, or its own predecessor.
+    pub(crate) fn touch_content(&mut self, now: i64) {
+        let mut mtime = self.mtime.advanced(now);
+        self.touch(now);
+        self.ctime.0.iter().for_each(|time| mtime.or(*time));
+        mtime.or(now);
+        self.mtime = mtime;
+    }
+
+    /// A change that an implementation may count as a change of attributes or not.
+    pub(crate) fn maybe_touch(&mut self, now: i64) {
+        for time in self.ctime.advanced(now).0 {
+            self.ctime.or(time);
+        }
+        self.change_may = true;
+    }
+
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() }
+    }
+
+    /// Notes what happened, for the crash that may follow.
+    pub(crate) fn note(&mut self, operation: OperationId, what: What) {
+        let stamp = self.stamp();
+        if !matches!((&what, self.events.is_empty()), (What::Touch, true)) {
+            self.events.push(Event { operation, what, stamp });
+        } else {
+            self.base_stamp = stamp;
+        }
+    }
+
+    /// What does not match, of everything that data writes do not touch.
+    pub(crate) fn compare_fixed(&self, seen: &Seen) -> Result<(), String> {
+        let differs = |what: &str, seen: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
+            Err(format!("{what} is {seen:?}, expected {expected:?}"))
+        };
+        if seen.kind != self.kind {
+            return differs("type", &seen.kind, &self.kind);
+        }
+        if seen.links != self.links {
+            return differs("link count", &seen.links, &self.links);
+        }
+        if (seen.uid, seen.gid) != (self.uid, self.gid) {
+            return differs("owner", &(seen.uid, seen.gid), &(self.uid, self.gid));
+        }
+        if matches!(self.kind, FileType::Block | FileType::Character) && seen.device != self.device {
+            return differs("device", &seen.device, &self.device);
+        }
+        if !self.atime.is(seen.atime) {
+            return differs("atime", &seen.atime, &self.atime);
+        }
+        Ok(())
+    }
+
+    /// Compares with what the engine shows, and takes over what the rules leave free.
+    pub(crate) fn meet(&mut self, seen: &Seen) -> Result<(), String> {
+        self.compare_fixed(seen)?;
+        if !self.mode.is_empty() && !self.mode.contains(&seen.mode) {
+            return Err(format!("mode is {:o}, expected one of {:?}", seen.mode, self.mode));
+        }
+        let size = match self.kind {
+            FileType::Directory => seen.size,
+            FileType::Symlink => self.target.len() as u64,
+            _ => self.content.size,
+        };
+        if seen.size != size {
+            return Err(format!("size is {}, expected {size}", seen.size));
+        }
+        let used = self.content.used();
+        if self.kind == FileType::Regular && !self.used_free && !(used..=used + self.soft).contains(&seen.used) {
+            return Err(format!("used is {}, expected {used} and at most {} more", seen.used, self.soft));
+        }
+        if !self.mtime.is(seen.mtime) {
+            return Err(format!("mtime is {}, expected one of {:?}", seen.mtime, self.mtime));
+        }
+        if !self.ctime.is(seen.ctime) {
+            return Err(format!("ctime is {}, expected one of {:?}", seen.ctime, self.ctime));
+        }
+        self.meet_change(seen)?;
+        self.adopt(seen);
+        Ok(())
+    }
+
+    pub(crate) fn meet_change(&self, seen: &Seen) -> Result<(), String> {
+        let Some(change) = seen.change else { return Ok(()) };
+        let fits = match (self.change_must, self.change_may) {
+            (true, _) => change > self.change,
+            (false, true) => change >= self.change,
+            (false, false) => change == self.change,
+        };
+        if fits { Ok(()) } else { Err(format!("change is {change} after {} ({:?})", self.change, self.change_must)) }
+    }
+
+    /// Takes over what was seen where the rules allow more than one value.
+    pub(crate) fn adopt(&mut self, seen: &Seen) {
+        (self.mode, self.atime) = (vec![seen.mode], When::at(seen.atime));
+        (self.mtime, self.ctime) = (When::at(seen.mtime), When::at(seen.ctime));
+        (self.change_must, self.change_may) = (false, false);
+        self.change = seen.change.unwrap_or(self.change);
+        if let Some(last) = self.events.last_mut() {
+            last.stamp = Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() };
+        } else {
+            self.base_stamp = self.stamp();
+        }
+    }
+}

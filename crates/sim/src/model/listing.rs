@@ -1,0 +1,110 @@
+//! The model's READDIR and READDIRPLUS: no name skipped, none twice, whatever happens between two pages.
+
+use std::rc::Rc;
+
+use volume::request::{Credentials, Error};
+
+use super::{Judgement, Model, Told, Verdict};
+use crate::call::{From, Listed, Obj, Outcome, Success};
+
+impl Model {
+    pub(super) fn read_directory(
+        &mut self,
+        who: &Credentials,
+        now: i64,
+        (directory, from, most, plus): (Obj, From, u8, bool),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let dir = match self.present(directory, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let inode = &self.inodes[&dir];
+        let mut verdict = Verdict::default();
+        verdict.must(!inode.is_directory(), Error::NotDirectory);
+        verdict.must(inode.is_directory() && !inode.grants(who, 4), Error::AccessDenied);
+        let start = if from == From::Start { 0 } else { self.cursor(dir) };
+        if !self.decide(&verdict, false, outcome)? {
+            return Ok(Told::default());
+        }
+        let Ok(Success::Listing { entries, end, directory }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        if entries.len() > usize::from(most) || entries.is_empty() && !*end {
+            return Err(format!("READDIR of {dir} for {most} names gave {}", entries.len()));
+        }
+        self.judge_page(dir, start, entries, *end).map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;
+        let mut told = self.inodes[&dir].changed_by;
+        for entry in entries {
+            if plus && entry.attributes.is_none() && self.inodes.contains_key(&entry.ino) {
+                // Attributes are optional in READDIRPLUS; this engine leaves them out only under load.
+                continue;
+            }
+            told = told.max(self.meet(entry.ino, entry.attributes.as_ref(), "READDIRPLUS")?);
+        }
+        let clock = self.clock;
+        let read = self.edit(dir);
+        read.atime.or(now);
+        read.atime.or(clock);
+        let last = if *end { 0 } else { entries.last().map_or(start, |entry| entry.cookie) };
+        Rc::make_mut(&mut self.cursors).insert(dir, last);
+        told = told.max(self.meet(dir, directory.as_ref(), "READDIR directory")?);
+        Ok(Told { mutation: told, ..Told::default() })
+    }
+
+    /// Compares the names after `start` with those that are there.
+    pub(super) fn judge_page(&mut self, dir: u64, start: u64, entries: &[Listed], end: bool) -> Judgement<()> {
+        let mut previous = start;
+        for entry in entries {
+            if entry.cookie <= previous {
+                return Err(format!("cookie {} follows {previous}", entry.cookie));
+            }
+            previous = entry.cookie;
+            self.judge_entry(dir, entry)?;
+        }
+        let missing: Vec<Vec<u8>> = self.inodes[&dir]
+            .entries
+            .iter()
+            .filter(|(name, entry)| {
+                let listed = entries.iter().any(|listed| listed.name == **name);
+                let within = entry.cookie.is_some_and(|cookie| cookie > start && (end || cookie <= previous));
+                !listed && (within || end && start == 0)
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if let Some(name) = missing.first() {
+            return Err(format!("{:?} is left out", name.escape_ascii().to_string()));
+        }
+        if end {
+            let listed = |name: &[u8]| entries.iter().any(|listed| listed.name == name);
+            for (name, entry) in &mut self.edit(dir).entries {
+                if !listed(name) {
+                    entry.cookie_at_most = entry.cookie_at_most.min(start);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_entry(&mut self, dir: u64, listed: &Listed) -> Judgement<()> {
+        let shown = listed.name.escape_ascii().to_string();
+        let inode = self.edit(dir);
+        let expected = match listed.name.as_slice() {
+            b"." => dir,
+            b".." => inode.parent,
+            name => {
+                let entry = inode.entries.get_mut(name).ok_or(format!("{shown:?} is not there"))?;
+                if entry.cookie.is_some_and(|cookie| cookie != listed.cookie) {
+                    return Err(format!("{shown:?} has cookie {}, had {:?}", listed.cookie, entry.cookie));
+                }
+                if listed.cookie > entry.cookie_at_most {
+                    return Err(format!("{shown:?} was left out by a listing that passed {}", entry.cookie_at_most));
+                }
+                entry.cookie = Some(listed.cookie);
+                entry.ino
+            }
+        };
+        if listed.ino != expected {
+            return Err(format!("{shown:?} is inode {}, expected {expected}", listed.ino));
+        }
+        Ok(())
+    }
+}

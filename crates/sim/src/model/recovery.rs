@@ -1,0 +1,315 @@
+//! What a crash may take back.
+//!
+//! Mutations (changes of names and attributes) go through one journal: a crash keeps the first *k* of them, for some *k*
+//! that is at least the last one that any reply told of. Data is judged for each file besides:
+//! - An event is *safe* if it is a size set by one of those *k*, a stable WRITE whose reply left, a byte of a stable
+//!   WRITE that a READ whose reply left has shown, or a byte that a COMMIT whose reply left has covered.
+//! - Each byte holds what its last safe event put there, or what any later event put there: those may be lost or not,
+//!   each sector for itself, but the order between them and the safe ones is kept.
+//! - The size is what the safe events make it, or where any later WRITE ended; mtime, ctime and mode are those of the
+//!   last safe event or of a later one.
+//!
+//! Everything else equals the model's state after mutation *k*.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use volume::attributes::FileType;
+
+use super::content::Content;
+use super::inode::{Event, Inode, What};
+use super::{Judgement, Model};
+use crate::call::{Listed, OperationId, Seen};
+
+/// Parts of a file that are read to compare it: start and length. The workload writes only there.
+pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 << 33, 256 << 10)];
+
+/// An object as it was found in an engine.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its attributes.
+    pub seen: Seen,
+    /// Its names, `.` and `..` included, if it is a directory.
+    pub entries: Vec<Listed>,
+    /// Where it points, if it is a symlink.
+    pub target: Vec<u8>,
+    /// Its bytes in each of [`WINDOWS`] that begins below its size; `None` where they could not be read.
+    pub windows: Vec<Option<Vec<u8>>>,
+    /// Its attributes after all of that was read.
+    pub seen_after: Seen,
+}
+
+/// A whole tree as it was found in an engine.
+pub type Tree = BTreeMap<u64, Found>;
+
+/// What replies that left have told of data.
+#[derive(Clone, Debug, Default)]
+pub struct Safe {
+    /// Ranges with the operation that showed or committed them: object, start, end; true for a COMMIT.
+    pub ranges: Vec<(OperationId, (u64, u64, u64), bool)>,
+}
+
+impl Safe {
+    /// Whether the byte of this event is safe.
+    fn covers(&self, ino: u64, event: &Event, at: u64) -> bool {
+        let What::Write { stable, .. } = &event.what else { return true };
+        self.ranges.iter().any(|(operation, (object, start, end), commit)| {
+            *object == ino && *operation >= event.operation && (*start..*end).contains(&at) && (*stable || *commit)
+        })
+    }
+
+    /// Whether any byte of this event is safe; `all`: whether all are.
+    fn touches(&self, ino: u64, event: &Event, all: bool) -> bool {
+        let What::Write { offset, bytes, .. } = &event.what else { return true };
+        let end = offset + bytes.len() as u64;
+        // The ends of ranges are the only places where safety changes.
+        let mut probes = vec![*offset, end - 1];
+        for (_, (_, start, stop), _) in &self.ranges {
+            probes.extend([*start, *stop, start.saturating_sub(1)].iter().filter(|at| (*offset..end).contains(at)));
+        }
+        let mut safe = probes.iter().map(|at| self.covers(ino, event, *at));
+        if all { safe.all(|safe| safe) } else { safe.any(|safe| safe) }
+    }
+}
+
+fn value(event: &Event, at: u64) -> Option<u8> {
+    match &event.what {
+        What::Write { offset, bytes, .. } => {
+            let within = usize::try_from(at.checked_sub(*offset)?).ok()?;
+            bytes.get(within).copied()
+        }
+        What::Size(size) if at >= *size => Some(0),
+        _ => None,
+    }
+}
+
+impl Model {
+    /// Compares a tree that was found after a crash with this state.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn compare(&self, tree: &Tree, safe: &Safe) -> Judgement<()> {
+        if let Some(ino) = tree.keys().find(|ino| !self.inodes.contains_key(ino)) {
+            return Err(format!("inode {ino} should not be there"));
+        }
+        for (ino, inode) in &self.inodes {
+            let found = tree.get(ino).ok_or_else(|| format!("inode {ino} is missing"))?;
+            inode.compare(*ino, found, safe).map_err(|wrong| format!("inode {ino} ({:?}): {wrong}", inode.kind))?;
+        }
+        Ok(())
+    }
+
+    /// Takes over what was found, as the state from which everything goes on.
+    pub fn adopt(&mut self, tree: &Tree) {
+        for (ino, found) in tree {
+            let inode = self.edit(*ino);
+            inode.events.clear();
+            inode.soft = 0;
+            inode.adopt(&found.seen_after);
+            if inode.kind == FileType::Regular {
+                inode.adopt_bytes(found);
+            }
+            inode.base = inode.content.clone();
+            inode.base_stamp = inode.stamp();
+            inode.untouched = false;
+            for listed in &found.entries {
+                if let Some(entry) = inode.entries.get_mut(&listed.name) {
+                    entry.cookie = Some(listed.cookie);
+                }
+            }
+        }
+    }
+
+    /// Declares everything safe, as after the volume was closed.
+    pub fn settle(&mut self) {
+        let inodes: Vec<u64> = self.inodes.keys().copied().collect();
+        for ino in inodes {
+            let inode = self.edit(ino);
+            inode.events.clear();
+            (inode.base, inode.base_stamp) = (inode.content.clone(), inode.stamp());
+        }
+    }
+
+    /// Declares all data written back.
+    pub fn written_back(&mut self) {
+        let inodes: Vec<u64> = self.inodes.keys().copied().collect();
+        inodes.into_iter().for_each(|ino| self.edit(ino).soft = 0);
+    }
+
+    /// Takes over the times at which a tree was read.
+    pub fn adopt_reads(&mut self, tree: &Tree) {
+        for (ino, found) in tree {
+            self.edit(*ino).atime = super::When::at(found.seen_after.atime);
+        }
+    }
+
+    /// Whether any unstable data of this state could be lost by a crash.
+    #[must_use]
+    pub fn could_lose(&self, safe: &Safe) -> bool {
+        self.inodes.iter().any(|(ino, inode)| inode.events.iter().any(|event| !safe.touches(*ino, event, true)))
+    }
+
+    /// The largest change value shown of each object, and its ctime.
+    pub fn shown(&self) -> impl Iterator<Item = (u64, (u64, i64))> {
+        self.inodes.iter().map(|(ino, inode)| (*ino, (inode.change, inode.ctime.latest())))
+    }
+
+    /// Bytes that all files hold.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.inodes.values().map(|inode| inode.content.used()).sum()
+    }
+}
+
+impl Inode {
+    fn compare(&self, ino: u64, found: &Found, safe: &Safe) -> Judgement<()> {
+        let seen = &found.seen;
+        let mut fixed = self.clone();
+        fixed.atime = super::When::at(seen.atime);
+        fixed.compare_fixed(seen)?;
+        self.compare_names(ino, &found.entries)?;
+        if self.kind == FileType::Symlink && found.target != self.target {
+            return Err("another target".to_owned());
+        }
+        let settled = self.events.iter().all(|event| safe.touches(ino, event, true));
+        if settled {
+            fixed.meet(seen)?;
+            return self.compare_bytes(ino, found, safe, &self.content);
+        }
+        self.compare_stamps(ino, seen, safe)?;
+        let certain = self.certain(ino, safe);
+        self.compare_size(ino, seen.size, safe, &certain)?;
+        self.compare_bytes(ino, found, safe, &certain)
+    }
+
+    fn compare_names(&self, ino: u64, entries: &[Listed]) -> Judgement<()> {
+        if !self.is_directory() {
+            return Ok(());
+        }
+        let plain = entries.iter().filter(|listed| listed.name != b"." && listed.name != b"..");
+        let mut count = 0;
+        for listed in plain {
+            let name = listed.name.escape_ascii();
+            let entry = self.entries.get(&listed.name).ok_or_else(|| format!("{name} should not be there"))?;
+            if entry.ino != listed.ino {
+                return Err(format!("{name} is inode {}, expected {}", listed.ino, entry.ino));
+            }
+            if entry.cookie.is_some_and(|cookie| cookie != listed.cookie) {
+                return Err(format!("{name} has cookie {}, had {:?}", listed.cookie, entry.cookie));
+            }
+            count += 1;
+        }
+        if count != self.entries.len() {
+            return Err(format!("{count} names, expected {}", self.entries.len()));
+        }
+        let dots = entries.iter().find(|listed| listed.name == b"..");
+        match dots {
+            Some(listed) if listed.ino != self.parent => {
+                Err(format!("inode {ino}: `..` is {}, expected {}", listed.ino, self.parent))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The content that the safe events alone make.
+    fn certain(&self, ino: u64, safe: &Safe) -> Content {
+        let mut content = self.base.clone();
+        for event in &self.events {
+            match &event.what {
+                What::Size(size) => content.set_size(*size),
+                What::Touch => {}
+                What::Write { offset, bytes, .. } => {
+                    let mut start = 0;
+                    for at in 0..=bytes.len() {
+                        let covered = at < bytes.len() && safe.covers(ino, event, offset + at as u64);
+                        if !covered {
+                            content.write(offset + start as u64, &bytes[start..at]);
+                            start = at + 1;
+                        }
+                    }
+                }
+            }
+        }
+        content
+    }
+
+    /// Times, change and mode: those of the last event that is safe, or of a later one.
+    fn compare_stamps(&self, ino: u64, seen: &Seen, safe: &Safe) -> Judgement<()> {
+        let touched = |event: &Event| matches!(event.what, What::Touch | What::Size(_)) || safe.touches(ino, event, false);
+        let last = self.events.iter().rposition(touched);
+        let first = last.map_or(&self.base_stamp, |at| &self.events[at].stamp);
+        let later = &self.events[last.map_or(0, |at| at + 1)..];
+        let stamps = || std::iter::once(first).chain(later.iter().map(|event| &event.stamp));
+        // An attribute change that is safe may carry times of writes before it, which are not.
+        let all = || std::iter::once(&self.base_stamp).chain(self.events.iter().map(|event| &event.stamp));
+        if !stamps().any(|stamp| stamp.ctime.is(seen.ctime)) {
+            return Err(format!("ctime {} is of no event after the last safe one ({:?})", seen.ctime, first.ctime));
+        }
+        if !all().any(|stamp| stamp.mtime.is(seen.mtime)) {
+            return Err(format!("mtime {} never was", seen.mtime));
+        }
+        if !stamps().any(|stamp| stamp.mode.is_empty() || stamp.mode.contains(&seen.mode)) {
+            return Err(format!("mode {:o} is of no event after the last safe one", seen.mode));
+        }
+        Ok(())
+    }
+
+    fn compare_size(&self, ino: u64, size: u64, safe: &Safe, certain: &Content) -> Judgement<()> {
+        let cut = self.events.iter().rposition(|event| matches!(event.what, What::Size(_))).map_or(0, |at| at + 1);
+        let ends = self.events[cut..].iter().filter_map(|event| match &event.what {
+            What::Write { offset, bytes, .. } if !safe.touches(ino, event, true) => Some(offset + bytes.len() as u64),
+            _ => None,
+        });
+        let possible: Vec<u64> = ends.filter(|end| *end > certain.size).chain([certain.size]).collect();
+        if possible.contains(&size) { Ok(()) } else { Err(format!("size is {size}, expected one of {possible:?}")) }
+    }
+
+    fn compare_bytes(&self, ino: u64, found: &Found, safe: &Safe, certain: &Content) -> Judgement<()> {
+        if self.kind != FileType::Regular {
+            return Ok(());
+        }
+        for ((start, length), bytes) in WINDOWS.iter().zip(&found.windows) {
+            let Some(bytes) = bytes else { continue };
+            let expected = found.seen.size.saturating_sub(*start).min(u64::from(*length));
+            if bytes.len() as u64 != expected {
+                return Err(format!("{} bytes at {start}, expected {expected}", bytes.len()));
+            }
+            for (at, byte) in (*start..).zip(bytes) {
+                if certain.byte(at) != *byte && !self.may_hold(ino, at, *byte, safe) {
+                    return Err(format!("byte {at} is {byte:#x}, expected {:#x}, or of a later write", certain.byte(at)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an event after the last safe one of this byte put `byte` there.
+    fn may_hold(&self, ino: u64, at: u64, byte: u8, safe: &Safe) -> bool {
+        let mut allowed = Vec::new();
+        for event in &self.events {
+            if let Some(value) = value(event, at) {
+                if safe.covers(ino, event, at) {
+                    allowed.clear();
+                }
+                allowed.push(value);
+            }
+        }
+        allowed.contains(&byte)
+    }
+
+    /// Takes over the bytes that were found. What was written and what is a hole is as far as the model knows it.
+    fn adopt_bytes(&mut self, found: &Found) {
+        let before = self.content.clone();
+        self.content.set_size(found.seen_after.size);
+        for ((start, _), bytes) in WINDOWS.iter().zip(&found.windows) {
+            let Some(bytes) = bytes else { continue };
+            let differs = |at: &usize| before.byte(start + *at as u64) != bytes[*at];
+            let (Some(first), Some(last)) = ((0..bytes.len()).find(differs), (0..bytes.len()).rfind(differs)) else { continue };
+            self.content.write(start + first as u64, &bytes[first..=last]);
+        }
+        self.used_free = self.content.used() != found.seen_after.used;
+    }
+}
+
+/// A model shared by all boundaries at which its state may be recovered.
+pub type State = Rc<Model>;

@@ -1,0 +1,90 @@
+//! The model test: random operations and background work, every reply judged, the whole tree compared now and then.
+
+use crate::random::Random;
+use crate::run::{BEGIN, Run, Sizes};
+use crate::shrink::shrink;
+use crate::workload::{Event, Profile, Workload};
+
+/// Events between comparisons of the whole tree.
+const COMPARE_EVERY: usize = 400;
+
+/// A failure that replays.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed of the run.
+    pub seed: u64,
+    /// What was wrong.
+    pub wrong: String,
+    /// The events up to the failure.
+    pub events: Vec<Event>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "seed {}: {}", self.seed, self.wrong)?;
+        writeln!(f, "    let events = [")?;
+        for event in &self.events {
+            writeln!(f, "        {event:?},")?;
+        }
+        write!(f, "    ];")
+    }
+}
+
+/// Runs `count` events of this seed.
+///
+/// # Errors
+/// The failure, not shrunk.
+pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
+    let mut random = Random::new(seed);
+    let sizes = Sizes::draw(&mut random);
+    let mut workload = Workload::new(random.fork(), Profile::default(), BEGIN + 10_000_000_000);
+    let mut events = Vec::new();
+    let failed = |wrong, events: &[Event]| Failure { seed, wrong, events: events.to_vec() };
+    let mut run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;
+    for number in 0..count {
+        let event = workload.next(&run.model);
+        events.push(event);
+        run.step(event).map_err(|wrong| failed(wrong, &events))?;
+        // Only crashes need the past.
+        run.model.settle();
+        run.history.clear();
+        run.acks.clear();
+        if number % COMPARE_EVERY == COMPARE_EVERY - 1 {
+            run.compare_all().map_err(|wrong| failed(wrong, &events))?;
+        }
+    }
+    run.compare_all().map_err(|wrong| failed(wrong, &events))
+}
+
+/// Runs these events on a new volume, of the sizes that belong to the seed.
+///
+/// # Errors
+/// What was wrong.
+pub fn replay(seed: u64, events: &[Event]) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let sizes = Sizes::draw(&mut random);
+    // The workload's own randomness.
+    let _ = random.fork();
+    let mut run = Run::new(sizes, random)?;
+    for event in events {
+        run.step(*event)?;
+        run.model.settle();
+    }
+    run.compare_all()
+}
+
+/// What kind of failure it is: the sentence without numbers and without the operation.
+pub(crate) fn kind(wrong: &str) -> String {
+    let sentence = wrong.rsplit("}: ").next().unwrap_or(wrong);
+    sentence.chars().filter(|letter| letter.is_alphabetic() || *letter == ' ').take(40).collect()
+}
+
+/// Makes a failure small: fewer events that still fail.
+#[must_use]
+pub fn minimize(failure: &Failure, tries: usize) -> Failure {
+    let kind = kind(&failure.wrong);
+    let same = |events: &[Event]| replay(failure.seed, events).is_err_and(|wrong| self::kind(&wrong) == kind);
+    let events = shrink(&failure.events, tries, same);
+    let wrong = replay(failure.seed, &events).err().unwrap_or_else(|| failure.wrong.clone());
+    Failure { seed: failure.seed, wrong, events }
+}

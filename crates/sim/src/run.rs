@@ -1,0 +1,669 @@
+//! One volume and the model in lockstep: every reply is judged, and leaves only when the engine says that it may.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use volume::attributes::FileType;
+use volume::ids::{Cookie, Ino, VolumeId};
+use volume::media::Media;
+use volume::request::{Access, Credentials, Durability, Durable, Request};
+use volume::results::AccessMask;
+use volume::time::Time;
+use volume::{CreateOptions, Options, Progress, Volume};
+
+use crate::call::{Call, From, Guard, Listed, OperationId, Outcome, Seen, Success, Wcc};
+use crate::media::SimMedia;
+use crate::model::recovery::{Found, Safe, Tree, WINDOWS};
+use crate::model::{Model, Told};
+use crate::random::Random;
+use crate::target::{Attempt, Direct, Resolved, Target, gather, may_leave};
+use crate::workload::{Event, Step};
+
+/// When virtual time begins: in 2023, nanoseconds since 1970.
+pub const BEGIN: i64 = 1_700_000_000_000_000_000;
+
+/// How far ahead of the clock the engine may be after it was opened, nanoseconds.
+const AHEAD_MOST: i64 = 5_000_000_000;
+
+/// How long the engine promises to remember answers, nanoseconds.
+const REMEMBERED: i64 = 300_000_000_000;
+
+/// Sizes of a simulated volume; small, so that everything that happens at a limit happens all the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// The journal's ring, bytes.
+    pub log_bytes: u64,
+    /// The engine's memory, bytes.
+    pub memory: u64,
+    /// One segment, bytes.
+    pub segment_bytes: u64,
+    /// The device, bytes.
+    pub capacity: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { log_bytes: 1 << 20, memory: 4 << 20, segment_bytes: 1 << 20, capacity: 1 << 30 }
+    }
+}
+
+impl Sizes {
+    /// One of several, all small.
+    #[must_use]
+    pub fn draw(random: &mut Random) -> Sizes {
+        Sizes {
+            log_bytes: *random.pick(&[512 << 10, 1 << 20, 2 << 20]),
+            memory: *random.pick(&[1 << 20, 4 << 20]),
+            segment_bytes: *random.pick(&[512 << 10, 1 << 20]),
+            capacity: 1 << 30,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { memory: self.memory, segment_bytes: self.segment_bytes }
+    }
+}
+
+/// A reply that waits.
+#[derive(Clone, Debug)]
+struct Parked {
+    id: OperationId,
+    told: Told,
+    after: Durability,
+    seen: Vec<Seen>,
+}
+
+/// A reply that left.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    /// The mark of the event after which it left.
+    pub mark: u64,
+    /// The operation.
+    pub id: OperationId,
+    /// What it told.
+    pub told: Told,
+    seen: Vec<Seen>,
+}
+
+/// What was answered to a call that is remembered.
+#[derive(Clone, Debug)]
+struct Answered {
+    outcome: Outcome,
+    mutation: u64,
+    /// Whether it changed anything: only then must it never be executed again.
+    changed: bool,
+    at: i64,
+}
+
+/// What was shown of an object before a crash, and what it had after.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    change: u64,
+    ctime: i64,
+    change_left: u64,
+    ctime_left: i64,
+}
+
+/// A volume, its model and its clients.
+pub struct Run {
+    /// What it lives on.
+    pub media: SimMedia,
+    /// The engine.
+    pub volume: Arc<Volume>,
+    /// The model, at the present.
+    pub model: Model,
+    /// The model after each number of mutations, before the next.
+    pub history: BTreeMap<u64, Model>,
+    /// Replies that left.
+    pub acks: Vec<Ack>,
+    /// Mutations that had been asked for when the event with this mark had ended.
+    pub asked: Vec<u64>,
+    /// Replies whose durability failed; only faults may do that.
+    pub failed: u64,
+    /// Set when faults are planned: the model is not asked any more about what fails.
+    pub faulty: bool,
+    sizes: Sizes,
+    target: Box<dyn Target>,
+    parked: Vec<Parked>,
+    now: i64,
+    /// The latest time that was ever given to the engine.
+    latest: i64,
+    /// No time is handed out below this: the engine goes on behind what may have been shown before it was opened.
+    floor: i64,
+    /// Until the clock has passed this, the floor may show itself.
+    floor_below: i64,
+    /// Whether it has: by the reply to a call that changes the time of something once.
+    floor_known: bool,
+    random: Random,
+    calls: BTreeMap<OperationId, Resolved>,
+    answered: BTreeMap<OperationId, Answered>,
+    shown: BTreeMap<u64, Shown>,
+    verifier: Option<[u8; 8]>,
+    lost_verifiers: Vec<[u8; 8]>,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("now", &self.now).field("parked", &self.parked).finish_non_exhaustive()
+    }
+}
+
+/// Opens a volume.
+///
+/// # Errors
+/// The engine's sentence.
+pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, String> {
+    let media: Arc<dyn Media> = Arc::new(media.clone());
+    Volume::open(media, &sizes.options(), Time::from_nanos(now)).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// Creates a volume, the same for every call.
+///
+/// # Errors
+/// The engine's sentence.
+pub fn create(media: &SimMedia) -> Result<(), String> {
+    let options = CreateOptions {
+        id: VolumeId(0x5150),
+        handle_secret: [3; 16],
+        journal_id: [4; 16],
+        root_mode: 0o777,
+        root_owner: (0, 0),
+        now: Time::from_nanos(BEGIN),
+    };
+    Volume::create(media, &options).map_err(|error| error.to_string())
+}
+
+impl Run {
+    /// A new volume, reached straight.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn new(sizes: Sizes, mut random: Random) -> Result<Run, String> {
+        let media = SimMedia::new(sizes.log_bytes, sizes.capacity, random.fork());
+        create(&media)?;
+        let volume = open(&media, &sizes, BEGIN)?;
+        let root = attributes(&volume, 1, BEGIN)?;
+        let mut run = Run::of(media, volume, Model::new(&root), sizes, random);
+        run.target = Box::new(Direct::default());
+        Ok(run)
+    }
+
+    fn of(media: SimMedia, volume: Arc<Volume>, model: Model, sizes: Sizes, random: Random) -> Run {
+        Run {
+            media,
+            volume,
+            asked: vec![model.mutations],
+            model,
+            history: BTreeMap::new(),
+            acks: Vec::new(),
+            failed: 0,
+            faulty: false,
+            sizes,
+            target: Box::new(Direct::default()),
+            parked: Vec::new(),
+            now: BEGIN + 10_000_000_000,
+            latest: BEGIN + 10_000_000_000,
+            floor: 0,
+            floor_below: 0,
+            floor_known: true,
+            random,
+            calls: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            shown: BTreeMap::new(),
+            verifier: None,
+            lost_verifiers: Vec::new(),
+        }
+    }
+
+    /// Reaches the volume in another way.
+    #[must_use]
+    pub fn through(mut self, target: Box<dyn Target>) -> Run {
+        self.target = target;
+        self
+    }
+
+    /// Virtual time, nanoseconds since 1970.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The sizes of the volume.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Goes on after a crash: with the volume as it was recovered, which was found to be `state`. Returns the calls that
+    /// clients will now send again.
+    pub fn recovered(&mut self, media: SimMedia, volume: Arc<Volume>, state: &Model, tree: &Tree, mark: u64) -> Vec<OperationId> {
+        for ack in self.acks.iter().filter(|ack| ack.mark <= mark) {
+            for seen in &ack.seen {
+                let shown = self.shown.entry(seen.ino).or_default();
+                shown.change = shown.change.max(seen.change.unwrap_or(0));
+                shown.ctime = shown.ctime.max(seen.ctime);
+            }
+        }
+        for (ino, found) in tree {
+            let shown = self.shown.entry(*ino).or_default();
+            (shown.change_left, shown.ctime_left) = (found.seen_after.change.unwrap_or(0), found.seen_after.ctime);
+        }
+        // What an operation after the crash finds answered is what was in the journal.
+        self.answered.retain(|_, answer| answer.mutation <= state.mutations && answer.outcome.is_ok());
+        self.lost_verifiers.extend(self.verifier.take());
+        self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
+        self.floor_known = false;
+        (self.media, self.volume, self.model) = (media, volume, state.clone());
+        self.model.adopt(tree);
+        self.history.clear();
+        self.acks.clear();
+        self.asked = vec![self.model.mutations];
+        self.parked.clear();
+        let again = self.calls.iter().filter(|(_, call)| call.operation.call.is_remembered());
+        again.map(|(id, _)| *id).collect()
+    }
+
+    /// The mark of the event that is going on.
+    #[must_use]
+    pub fn mark(&self) -> u64 {
+        self.asked.len() as u64
+    }
+
+    /// Lets an event happen.
+    ///
+    /// # Errors
+    /// What the engine did wrong.
+    pub fn step(&mut self, event: Event) -> Result<(), String> {
+        self.media.set_mark(self.mark());
+        match event {
+            Event::Call(operation) => self.call(operation)?,
+            Event::Repeat(id) => self.repeat(id)?,
+            Event::Step(step) => self.background(step),
+            Event::Clock(now) => (self.now, self.latest) = (now, self.latest.max(now)),
+            Event::Capacity(bytes) => self.media.set_capacity(bytes),
+            Event::Reopen => self.reopen()?,
+        }
+        self.asked.push(self.model.mutations);
+        self.release()
+    }
+
+    /// Does background work.
+    pub fn background(&mut self, step: Step) {
+        let now = Time::from_nanos(self.now);
+        match step {
+            Step::Commit => self.volume.step_commit(now),
+            Step::WriteBack(everything) => self.volume.step_write_back(now, everything, true),
+            Step::Checkpoint(force) => self.volume.step_checkpoint(now, force),
+            Step::Clean => self.volume.step_clean(now, true),
+        };
+    }
+
+    /// Lets the replies leave that may.
+    fn release(&mut self) -> Result<(), String> {
+        let mark = self.mark();
+        for parked in std::mem::take(&mut self.parked) {
+            match may_leave(&self.volume, parked.after) {
+                Durable::Yes => {
+                    self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
+                }
+                Durable::NotYet => self.parked.push(parked),
+                Durable::Failed if self.faulty => self.failed += 1,
+                Durable::Failed => return Err(format!("the reply to operation {} failed without a fault", parked.id)),
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<(), String> {
+        let closed = self.volume.close(Time::from_nanos(self.now));
+        if self.faulty {
+            return Ok(());
+        }
+        closed.map_err(|error| format!("the volume cannot be closed: {error}"))?;
+        self.release()?;
+        if let Some(parked) = self.parked.first() {
+            return Err(format!("the reply to operation {} still waits after the volume was closed", parked.id));
+        }
+        self.volume = open(&self.media, &self.sizes, self.now)?;
+        self.answered.retain(|_, answer| answer.outcome.is_ok());
+        self.verifier = None;
+        self.model.settle();
+        self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
+        self.floor_known = false;
+        self.history.clear();
+        self.compare_all()
+    }
+
+    /// Compares the whole tree with the model.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn compare_all(&mut self) -> Result<(), String> {
+        while self.volume.step_write_back(Time::from_nanos(self.now), true, true) == Progress::Worked {}
+        while self.volume.step_commit(Time::from_nanos(self.now)) == Progress::Worked {}
+        self.model.written_back();
+        let tree = walk(&self.volume, self.now)?;
+        let mut settled = self.model.clone();
+        settled.settle();
+        settled.compare(&tree, &Safe::default())?;
+        self.model.adopt_reads(&tree);
+        check_usage(&self.volume, &tree, self.now)
+    }
+
+    fn resolve(&self, call: &Call) -> Option<(u64, u64)> {
+        let (object, other) = match *call {
+            Call::GetAttributes { object }
+            | Call::SetAttributes { object, .. }
+            | Call::Access { object, .. }
+            | Call::ReadLink { object }
+            | Call::Read { object, .. }
+            | Call::Write { object, .. }
+            | Call::Commit { object, .. } => (object, object),
+            Call::Lookup { directory, .. }
+            | Call::Create { directory, .. }
+            | Call::MakeDirectory { directory, .. }
+            | Call::MakeSymlink { directory, .. }
+            | Call::MakeNode { directory, .. }
+            | Call::Remove { directory, .. }
+            | Call::RemoveDirectory { directory, .. }
+            | Call::ReadDirectory { directory, .. } => (directory, directory),
+            Call::Rename { from, to, .. } => (from, to),
+            Call::Link { object, directory, .. } => (object, directory),
+            Call::Status => (crate::call::Obj(0), crate::call::Obj(0)),
+        };
+        Some((self.model.ino(object)?, self.model.ino(other)?))
+    }
+
+    fn call(&mut self, operation: crate::call::Operation) -> Result<(), String> {
+        // Shrinking may have taken out what created the object.
+        let Some((object, other)) = self.resolve(&operation.call) else { return Ok(()) };
+        let guard = match operation.call {
+            Call::SetAttributes { object, guard, .. } => match guard {
+                Guard::No => None,
+                Guard::Right => self.model.ctime(object).or(Some(0)),
+                Guard::Wrong => Some(1),
+            },
+            _ => None,
+        };
+        if self.hides_floor(&operation.call) {
+            return Ok(());
+        }
+        let last = matches!(operation.call, Call::ReadDirectory { from: From::Last, .. });
+        let cookie = if last { self.model.cursor(object) } else { 0 };
+        let call = Resolved { operation, object, other, guard, cookie };
+        self.calls.insert(operation.id, call.clone());
+        let (outcome, after, remembered) = self.perform(&call)?;
+        if remembered {
+            return Err(format!("operation {} got a remembered answer at first", operation.id));
+        }
+        self.judge(&call, outcome, after)
+    }
+
+    /// A rename changes times up to three times, which would hide how far the engine is ahead.
+    fn hides_floor(&self, call: &Call) -> bool {
+        matches!(call, Call::Rename { .. }) && !self.floor_known && self.now <= self.floor_below
+    }
+
+    fn repeat(&mut self, id: OperationId) -> Result<(), String> {
+        let Some(call) = self.calls.get(&id).cloned() else { return Ok(()) };
+        // An object that a crash took back may have its number given to another.
+        if self.resolve(&call.operation.call) != Some((call.object, call.other)) {
+            return Ok(());
+        }
+        // Executed anew, a guard may not match any more.
+        if self.hides_floor(&call.operation.call) || call.guard.is_some() {
+            return Ok(());
+        }
+        let (outcome, after, remembered) = self.perform(&call)?;
+        let Some(answer) = self.answered.get(&id).cloned() else {
+            return match remembered {
+                true => Err(format!("operation {id} did not survive, but its answer did: {outcome:?}")),
+                false => self.judge(&call, outcome, after),
+            };
+        };
+        if remembered {
+            if outcome != answer.outcome {
+                return Err(format!("operation {id}, repeated: {outcome:?}, expected {:?}", answer.outcome));
+            }
+            let told = Told { mutation: answer.mutation, ..Told::default() };
+            self.parked.push(Parked { id, told, after, seen: Vec::new() });
+            return Ok(());
+        }
+        if (answer.at..=answer.at + REMEMBERED).contains(&self.now) && answer.changed {
+            return Err(format!("operation {id} was executed again: {outcome:?}, first {:?}", answer.outcome));
+        }
+        self.judge(&call, outcome, after)
+    }
+
+    /// Judges an answer, and parks its reply.
+    fn judge(&mut self, call: &Resolved, outcome: Outcome, after: Durability) -> Result<(), String> {
+        let operation = &call.operation;
+        if self.faulty && matches!(outcome, Err(volume::request::Error::Io | volume::request::Error::ReadOnly)) {
+            return Ok(());
+        }
+        let before = self.model.clone();
+        let seen = seen(&outcome);
+        self.learn_floor(&seen);
+        self.model.clock = self.now;
+        let told = self.model.judge(operation, self.now.max(self.floor), &outcome).map_err(|wrong| format!("{operation:?}: {wrong}"))?;
+        let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
+        self.floor_known |= written || self.model.mutations > before.mutations;
+        if self.model.mutations > before.mutations {
+            (before.mutations..self.model.mutations).for_each(|mutation| {
+                self.history.insert(mutation, before.clone());
+            });
+        }
+        self.check_shown(&seen).map_err(|wrong| format!("{operation:?}: {wrong}"))?;
+        self.check_verifier(&outcome)?;
+        if operation.call.is_remembered() {
+            let changed = self.model.mutations > before.mutations;
+            let answer = Answered { outcome, mutation: self.model.mutations, changed, at: self.now };
+            self.answered.insert(operation.id, answer);
+        }
+        self.parked.push(Parked { id: operation.id, told, after, seen });
+        Ok(())
+    }
+
+    /// After an opening the engine may be ahead of the clock, by as much as it looks ahead; a time that nothing else
+    /// explains tells by how much.
+    fn learn_floor(&mut self, seen: &[Seen]) {
+        if self.floor_known {
+            return;
+        }
+        let now = self.now.max(self.floor);
+        let times = seen.iter().flat_map(|seen| [(seen.ino, seen.ctime), (seen.ino, seen.atime)]);
+        for (ino, time) in times {
+            if time > now && time <= self.floor_below && !self.model.knows_time(ino, time) {
+                self.floor = self.floor.max(time);
+            }
+        }
+    }
+
+    /// Change values and ctimes that were shown before a crash must not come again for another state.
+    fn check_shown(&self, seen: &[Seen]) -> Result<(), String> {
+        for seen in seen {
+            let Some(shown) = self.shown.get(&seen.ino) else { continue };
+            let change = seen.change.unwrap_or(u64::MAX);
+            if change != shown.change_left && change <= shown.change {
+                return Err(format!("inode {}: change {change} after {} was shown before the crash", seen.ino, shown.change));
+            }
+            if seen.ctime != shown.ctime_left && seen.ctime <= shown.ctime {
+                let (ino, ctime) = (seen.ino, seen.ctime);
+                return Err(format!("inode {ino}: ctime {ctime} after {} was shown before the crash", shown.ctime));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_verifier(&mut self, outcome: &Outcome) -> Result<(), String> {
+        let (Ok(Success::Written { verifier, .. }) | Ok(Success::Committed { verifier, .. })) = outcome else {
+            return Ok(());
+        };
+        if self.lost_verifiers.contains(verifier) {
+            return Err("the write verifier of before the crash is in force again".to_owned());
+        }
+        let known = *self.verifier.get_or_insert(*verifier);
+        if known != *verifier && !self.faulty {
+            return Err("the write verifier changed although nothing was lost".to_owned());
+        }
+        self.verifier = Some(*verifier);
+        Ok(())
+    }
+
+    /// Makes a call, cached first, and again until it is answered.
+    fn perform(&mut self, call: &Resolved) -> Result<(Outcome, Durability, bool), String> {
+        let mut access = Access::Cached;
+        for round in 0..40 {
+            match self.target.attempt(&self.volume, call, self.now, access) {
+                Attempt::Done(outcome, after, remembered) => return Ok((outcome, after, remembered)),
+                Attempt::WouldBlock if access == Access::Blocking => {
+                    return Err(format!("{:?}: would block although it may", call.operation));
+                }
+                Attempt::WouldBlock => {
+                    access = Access::Blocking;
+                    if self.random.chance(1, 8) {
+                        let step = *self.random.pick(&[Step::Commit, Step::Checkpoint(true), Step::WriteBack(true)]);
+                        self.background(step);
+                    }
+                }
+                Attempt::Busy => {
+                    let steps = [Step::WriteBack(true), Step::Commit, Step::Checkpoint(true), Step::Clean];
+                    self.background(steps[round % steps.len()]);
+                }
+            }
+        }
+        if self.faulty {
+            return Ok((Err(volume::request::Error::Io), Durability::NOW, false));
+        }
+        Err(format!("{:?}: busy for ever", call.operation))
+    }
+}
+
+/// All attributes that a reply shows.
+fn seen(outcome: &Outcome) -> Vec<Seen> {
+    let Ok(success) = outcome else { return Vec::new() };
+    let after = |wcc: &Wcc| wcc.after;
+    match success {
+        Success::Attributes(seen) => vec![*seen],
+        Success::Set { object: wcc }
+        | Success::Removed { directory: wcc }
+        | Success::Written { object: wcc, .. }
+        | Success::Committed { object: wcc, .. } => after(wcc).into_iter().collect(),
+        Success::Found { object, directory } => std::iter::once(*object).chain(*directory).collect(),
+        Success::Accessible { object, .. } | Success::Target { object, .. } | Success::Data { object, .. } => {
+            object.iter().copied().collect()
+        }
+        Success::Created { object, directory } => std::iter::once(*object).chain(after(directory)).collect(),
+        Success::Renamed { from, to } => after(from).into_iter().chain(after(to)).collect(),
+        Success::Linked { object, directory } => object.iter().copied().chain(after(directory)).collect(),
+        Success::Listing { entries, directory, .. } => {
+            entries.iter().filter_map(|entry| entry.attributes).chain(*directory).collect()
+        }
+        Success::Status { .. } => Vec::new(),
+    }
+}
+
+/// Asks as the superuser, who may wait for media.
+fn as_root<T>(volume: &Volume, now: i64, ask: impl Fn(&Request<'_>) -> volume::request::Answer<T>) -> Result<T, volume::request::Error> {
+    let credentials = Credentials::root();
+    let request = Request { credentials: &credentials, now: Time::from_nanos(now), access: Access::Blocking, key: None };
+    for _ in 0..20 {
+        match ask(&request) {
+            Err(failure) if failure.error == volume::request::Error::Busy => {
+                volume.step_commit(request.now);
+                volume.step_checkpoint(request.now, true);
+            }
+            Err(failure) => return Err(failure.error),
+            Ok(promised) => return Ok(promised.value),
+        }
+    }
+    Err(volume::request::Error::Busy)
+}
+
+/// The attributes of an object.
+///
+/// # Errors
+/// The engine's, as text.
+pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Seen, String> {
+    let seen = as_root(volume, now, |request| volume.attributes(request, Ino(ino)));
+    seen.map(|seen| Seen::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
+}
+
+/// Reads everything that a volume holds.
+///
+/// # Errors
+/// The first thing that cannot be read, or makes no sense by itself.
+pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
+    let mut tree = Tree::new();
+    let mut left = vec![1];
+    while let Some(ino) = left.pop() {
+        if tree.contains_key(&ino) {
+            continue;
+        }
+        let seen = attributes(volume, ino, now)?;
+        let mut found = Found { seen, entries: Vec::new(), target: Vec::new(), windows: Vec::new(), seen_after: seen };
+        match seen.kind {
+            FileType::Directory => {
+                found.entries = list(volume, ino, now)?;
+                left.extend(found.entries.iter().map(|entry| entry.ino));
+            }
+            FileType::Symlink => {
+                let link = as_root(volume, now, |request| volume.read_link(request, Ino(ino)));
+                found.target = link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
+            }
+            FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
+            _ => {}
+        }
+        found.seen_after = attributes(volume, ino, now)?;
+        tree.insert(ino, found);
+    }
+    Ok(tree)
+}
+
+fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Option<Vec<u8>>>, String> {
+    let read = |(start, length): &(u64, u32)| {
+        if *start >= size {
+            return Ok(None);
+        }
+        let data = as_root(volume, now, |request| volume.read(request, Ino(ino), *start, *length));
+        data.map(|data| Some(gather(&data))).map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
+    };
+    WINDOWS.iter().map(read).collect()
+}
+
+fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
+    let (mut entries, mut cookie) = (Vec::new(), 0);
+    loop {
+        let listing = as_root(volume, now, |request| volume.read_directory(request, Ino(ino), Cookie(cookie), 50, false));
+        let listing = listing.map_err(|error| format!("READDIR of inode {ino}: {error:?}"))?;
+        for entry in &listing.entries {
+            if entry.cookie.0 <= cookie {
+                return Err(format!("READDIR of inode {ino}: cookie {} follows {cookie}", entry.cookie));
+            }
+            cookie = entry.cookie.0;
+            entries.push(Listed { ino: entry.ino.0, cookie, name: entry.name.to_vec(), attributes: None });
+        }
+        if listing.end {
+            return Ok(entries);
+        }
+        if listing.entries.is_empty() {
+            return Err(format!("READDIR of inode {ino} makes no progress after {cookie}"));
+        }
+    }
+}
+
+/// Compares the counters with what is there, and asks ACCESS of the root so that it is called too.
+///
+/// # Errors
+/// What does not add up.
+pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
+    let status = as_root(volume, now, |request| volume.status(request)).map_err(|error| format!("FSSTAT: {error:?}"))?;
+    let bytes: u64 = tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
+    if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {
+        let (inodes, used) = (status.inodes_used, status.bytes_used);
+        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {}, {bytes}", tree.len()));
+    }
+    as_root(volume, now, |request| volume.access(request, Ino::ROOT, AccessMask(0x3F)))
+        .map(|_| ())
+        .map_err(|error| format!("ACCESS of the root: {error:?}"))
+}

@@ -1,0 +1,266 @@
+//! How a virtual client reaches a volume: straight through the engine's operations, or (see [`crate::client`]) as the
+//! bytes of RPC calls through the NFS service.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use volume::Volume;
+use volume::ids::{Cookie, Ino};
+use volume::request::{Access, Answer, Durability, Durable, Error, Failure, Promised, Request, RequestKey};
+use volume::results::{AccessMask, Created, Linked, Listing, ReadData, Recall, Removed, Renamed};
+use volume::time::Time;
+
+use crate::call::{Call, Listed, Operation, Outcome, Seen, Success, Wcc, payload, target};
+
+/// An operation with the numbers that its names stand for.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The operation.
+    pub operation: Operation,
+    /// Its first object.
+    pub object: u64,
+    /// Its second object: where a name goes to.
+    pub other: u64,
+    /// The ctime that guards a SETATTR.
+    pub guard: Option<i64>,
+    /// Where a READDIR begins.
+    pub cookie: u64,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug)]
+pub enum Attempt {
+    /// It was answered; the reply leaves when that is durable. The flag: it was a remembered answer.
+    Done(Outcome, Durability, bool),
+    /// Media must be read.
+    WouldBlock,
+    /// A limit is reached.
+    Busy,
+}
+
+/// A way to reach a volume.
+pub trait Target {
+    /// Makes a call.
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt;
+}
+
+/// Calls the engine's operations.
+#[derive(Debug, Default)]
+pub struct Direct {
+    /// What each answer that was given to the engine to remember stands for.
+    answers: HashMap<Vec<u8>, Outcome>,
+}
+
+fn key(call: &Resolved) -> RequestKey {
+    let mut bytes = vec![call.operation.client; 16];
+    bytes.extend(call.operation.id.to_be_bytes());
+    bytes.extend([0; 20]);
+    RequestKey(bytes.into())
+}
+
+/// The bytes that stand for an outcome.
+fn encoded(call: &Resolved, outcome: &Outcome) -> Vec<u8> {
+    let text = format!("{:?}", outcome);
+    let digest = text.bytes().fold(7_u64, |digest, byte| digest.wrapping_mul(0x0100_0000_01B3) ^ u64::from(byte));
+    let mut bytes = call.operation.id.to_be_bytes().to_vec();
+    bytes.extend(digest.to_be_bytes());
+    bytes.resize(300, 0x5A);
+    bytes
+}
+
+type Named<T> = Result<(T, Durability), Failure>;
+
+fn split<T, U>(answer: Answer<T>, show: impl FnOnce(T) -> U) -> Named<U> {
+    answer.map(|Promised { value, after }| (show(value), after))
+}
+
+impl Target for Direct {
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
+        let key = key(call);
+        let remembered = call.operation.call.is_remembered();
+        if remembered && let Recall::Answered(bytes, after) = volume.recall(&key) {
+            let outcome = self.answers.get(&*bytes).cloned();
+            return Attempt::Done(outcome.unwrap_or(Err(Error::Invalid)), after, true);
+        }
+        let credentials = call.operation.user.credentials();
+        let now = Time::from_nanos(now);
+        let request = Request { credentials: &credentials, now, access, key: remembered.then_some(&key) };
+        let answered = match call.operation.call {
+            Call::GetAttributes { .. }
+            | Call::Lookup { .. }
+            | Call::Access { .. }
+            | Call::ReadLink { .. }
+            | Call::Read { .. }
+            | Call::Write { .. }
+            | Call::Commit { .. }
+            | Call::ReadDirectory { .. }
+            | Call::Status => plain(volume, &request, call),
+            _ => self.change(volume, &request, call),
+        };
+        match answered {
+            Ok((success, after)) => Attempt::Done(Ok(success), after, false),
+            Err(Failure { error: Error::WouldBlock, .. }) => Attempt::WouldBlock,
+            Err(Failure { error: Error::Busy, .. }) => Attempt::Busy,
+            Err(Failure { error, after }) => {
+                if remembered && !matches!(error, Error::Io | Error::ReadOnly | Error::NoSpace) {
+                    let outcome = Err(error);
+                    let bytes = encoded(call, &outcome);
+                    volume.remember_failure(&key, bytes.as_slice().into(), after, now);
+                    self.answers.insert(bytes, outcome);
+                }
+                Attempt::Done(Err(error), after, false)
+            }
+        }
+    }
+}
+
+/// Calls that may be repeated at will.
+fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Success> {
+    let ino = Ino(call.object);
+    match call.operation.call {
+        Call::GetAttributes { .. } => split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
+        Call::Lookup { name, .. } => split(volume.lookup(request, ino, &name.bytes()), |found| Success::Found {
+            object: (&found.attributes).into(),
+            directory: Some((&found.directory).into()),
+        }),
+        Call::Access { mask, .. } => split(volume.access(request, ino, AccessMask(mask)), |told| Success::Accessible {
+            granted: told.granted.0,
+            object: Some((&told.attributes).into()),
+        }),
+        Call::ReadLink { .. } => split(volume.read_link(request, ino), |link| Success::Target {
+            target: link.target.to_vec(),
+            object: Some((&link.attributes).into()),
+        }),
+        Call::Read { offset, count, .. } => split(volume.read(request, ino, offset, count), |data| Success::Data {
+            bytes: gather(&data),
+            eof: data.eof,
+            object: Some((&data.attributes).into()),
+        }),
+        Call::Write { offset, length, stability, .. } => {
+            let bytes = payload(call.operation.id, length);
+            split(volume.write(request, ino, offset, &bytes, stability), |written| Success::Written {
+                count: written.count,
+                committed: written.committed,
+                verifier: written.verifier.0,
+                object: (&written.file).into(),
+            })
+        }
+        Call::Commit { offset, count, .. } => split(volume.commit(request, ino, offset, count), |told| {
+            Success::Committed { verifier: told.verifier.0, object: (&told.file).into() }
+        }),
+        Call::ReadDirectory { most, plus, .. } => {
+            let listing = volume.read_directory(request, ino, Cookie(call.cookie), usize::from(most), plus);
+            split(listing, |listing| listed(&listing))
+        }
+        _ => split(volume.status(request), |status| Success::Status {
+            bytes_used: Some(status.bytes_used),
+            inodes_used: status.inodes_used,
+        }),
+    }
+}
+
+/// The bytes of a READ.
+pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(data.count);
+    for piece in &data.pieces {
+        match piece {
+            volume::results::Piece::Data { bytes: from, start, end } => bytes.extend_from_slice(&from[*start..*end]),
+            volume::results::Piece::Zeros(length) => bytes.resize(bytes.len() + length, 0),
+        }
+    }
+    bytes
+}
+
+fn listed(listing: &Listing) -> Success {
+    let entry = |entry: &volume::results::Entry| Listed {
+        ino: entry.ino.0,
+        cookie: entry.cookie.0,
+        name: entry.name.to_vec(),
+        attributes: entry.attributes.as_ref().map(Seen::from),
+    };
+    Success::Listing {
+        entries: listing.entries.iter().map(entry).collect(),
+        end: listing.end,
+        directory: Some((&listing.directory).into()),
+    }
+}
+
+fn created(created: &Created) -> Success {
+    Success::Created { object: (&created.attributes).into(), directory: (&created.directory).into() }
+}
+
+fn removed(removed: &Removed) -> Success {
+    Success::Removed { directory: (&removed.directory).into() }
+}
+
+fn renamed(renamed: &Renamed) -> Success {
+    Success::Renamed { from: (&renamed.from).into(), to: (&renamed.to).into() }
+}
+
+fn linked(linked: &Linked) -> Success {
+    Success::Linked { object: Some((&linked.attributes).into()), directory: (&linked.directory).into() }
+}
+
+impl Direct {
+    /// Calls whose answers are remembered.
+    fn change(&mut self, volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Success> {
+        let (ino, other) = (Ino(call.object), Ino(call.other));
+        let answers = &mut self.answers;
+        let mut note = |success: Success| -> Arc<[u8]> {
+            let outcome = Ok(success);
+            let bytes = encoded(call, &outcome);
+            let shared = bytes.as_slice().into();
+            answers.insert(bytes, outcome);
+            shared
+        };
+        let mut note_created = |value: &Created| note(created(value));
+        match call.operation.call {
+            Call::Create { name, how, .. } => {
+                let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
+                split(answer, |value| created(&value))
+            }
+            Call::MakeDirectory { name, set, .. } => {
+                let answer = volume.make_directory(request, ino, &name.bytes(), &set, &mut note_created);
+                split(answer, |value| created(&value))
+            }
+            Call::MakeSymlink { name, length, set, .. } => {
+                let to = target(call.operation.id, length);
+                let answer = volume.make_symlink(request, ino, &name.bytes(), &to, &set, &mut note_created);
+                split(answer, |value| created(&value))
+            }
+            Call::MakeNode { name, kind, set, .. } => {
+                let answer = volume.make_node(request, ino, &name.bytes(), kind, &set, &mut note_created);
+                split(answer, |value| created(&value))
+            }
+            Call::Remove { name, .. } => {
+                let answer = volume.remove(request, ino, &name.bytes(), &mut |value| note(removed(value)));
+                split(answer, |value| removed(&value))
+            }
+            Call::RemoveDirectory { name, .. } => {
+                let answer = volume.remove_directory(request, ino, &name.bytes(), &mut |value| note(removed(value)));
+                split(answer, |value| removed(&value))
+            }
+            Call::Rename { name, as_name, .. } => {
+                let (name, as_name) = (name.bytes(), as_name.bytes());
+                let mut encode = |value: &Renamed| note(renamed(value));
+                split(volume.rename(request, (ino, &name), (other, &as_name), &mut encode), |value| renamed(&value))
+            }
+            Call::Link { name, .. } => {
+                let answer = volume.link(request, ino, other, &name.bytes(), &mut |value| note(linked(value)));
+                split(answer, |value| linked(&value))
+            }
+            Call::SetAttributes { set, .. } => {
+                let guard = call.guard.map(Time::from_nanos);
+                let mut encode = |value: &volume::attributes::Wcc| note(Success::Set { object: value.into() });
+                let answer = volume.set_attributes(request, ino, &set, guard, &mut encode);
+                split(answer, |value| Success::Set { object: Wcc::from(&value) })
+            }
+            _ => Err(Error::Invalid.into()),
+        }
+    }
+}
+
+/// Whether a reply may leave, in the engine's words.
+pub(crate) fn may_leave(volume: &Volume, after: Durability) -> Durable {
+    volume.durability(after)
+}

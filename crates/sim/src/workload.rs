@@ -1,0 +1,323 @@
+//! Random operations: many clients and users, few names, small and large files, everything that conflicts.
+
+use volume::attributes::{Device, FileType, SetAttributes, SetTime};
+use volume::results::Stability;
+use volume::time::Time;
+
+use crate::call::{Call, From, Guard, How, Name, Node, Obj, Operation, OperationId, User};
+use crate::model::Model;
+use crate::model::recovery::WINDOWS;
+use crate::random::Random;
+
+/// What happens next in a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// A call.
+    Call(Operation),
+    /// A client sends a call again, with the same xid.
+    Repeat(OperationId),
+    /// Background work.
+    Step(Step),
+    /// Every further call comes at this time, nanoseconds since 1970.
+    Clock(i64),
+    /// The volume is closed and opened again.
+    Reopen,
+    /// The room of the device, in bytes.
+    Capacity(u64),
+}
+
+/// A piece of background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// One batch of journal entries.
+    Commit,
+    /// One round of write-back; everything, or what is due.
+    WriteBack(bool),
+    /// A checkpoint; forced, or if one is due.
+    Checkpoint(bool),
+    /// A piece of cleaning.
+    Clean,
+}
+
+/// What a workload is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// Largest size of most writes, bytes.
+    pub write_bytes: u64,
+    /// Calls out of a hundred that are made as the superuser.
+    pub root_percent: u64,
+    /// Background steps out of a hundred events.
+    pub step_percent: u64,
+    /// Whether the volume is closed and opened again now and then.
+    pub reopen: bool,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile { write_bytes: 12_000, root_percent: 50, step_percent: 25, reopen: true }
+    }
+}
+
+/// Draws events.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    random: Random,
+    profile: Profile,
+    next: OperationId,
+    now: i64,
+    remembered: Vec<OperationId>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    GetAttributes,
+    SetAttributes,
+    Lookup,
+    Access,
+    ReadLink,
+    Read,
+    Write,
+    Commit,
+    Create,
+    MakeDirectory,
+    MakeSymlink,
+    MakeNode,
+    Remove,
+    RemoveDirectory,
+    Rename,
+    Link,
+    ReadDirectory,
+    Status,
+}
+
+const MIX: [(u64, Kind); 18] = [
+    (6, Kind::GetAttributes),
+    (10, Kind::SetAttributes),
+    (6, Kind::Lookup),
+    (3, Kind::Access),
+    (2, Kind::ReadLink),
+    (12, Kind::Read),
+    (24, Kind::Write),
+    (5, Kind::Commit),
+    (14, Kind::Create),
+    (6, Kind::MakeDirectory),
+    (3, Kind::MakeSymlink),
+    (2, Kind::MakeNode),
+    (7, Kind::Remove),
+    (3, Kind::RemoveDirectory),
+    (9, Kind::Rename),
+    (4, Kind::Link),
+    (6, Kind::ReadDirectory),
+    (2, Kind::Status),
+];
+
+impl Workload {
+    /// A workload that begins at `now`.
+    #[must_use]
+    pub fn new(random: Random, profile: Profile, now: i64) -> Workload {
+        Workload { random, profile, next: 1, now, remembered: Vec::new() }
+    }
+
+    /// The next event; `model` tells what is there.
+    pub fn next(&mut self, model: &Model) -> Event {
+        let random = &mut self.random;
+        if random.chance(self.profile.step_percent, 100) {
+            return Event::Step(random.weighted(&[
+                (10, Step::Commit),
+                (2, Step::WriteBack(false)),
+                (4, Step::WriteBack(true)),
+                (1, Step::Checkpoint(false)),
+                (2, Step::Checkpoint(true)),
+                (3, Step::Clean),
+            ]));
+        }
+        if random.chance(1, 12) {
+            // Mostly on, sometimes back, sometimes not at all: clocks are set.
+            self.now += match random.below(20) {
+                0 => -1_000_000,
+                1 => 100_000_000_000_000,
+                _ => 1 + i64::from(random.below(2_000_000_000).to_le_bytes()[2]) * 1_000_000,
+            };
+            return Event::Clock(self.now);
+        }
+        if self.profile.reopen && random.chance(1, 150) {
+            return Event::Reopen;
+        }
+        if random.chance(3, 100) && !self.remembered.is_empty() {
+            let recent = self.remembered.len().saturating_sub(12);
+            return Event::Repeat(*random.pick(&self.remembered[recent..]));
+        }
+        let id = self.next;
+        self.next += 1;
+        let root = random.chance(self.profile.root_percent, 100);
+        let user = if root { User::ROOT } else { User(random.below(u64::from(User::ALL)).to_le_bytes()[0]) };
+        let client = random.below(3).to_le_bytes()[0];
+        let kind = random.weighted(&MIX);
+        let operation = Operation { id, client, user, call: self.call(kind, model) };
+        if operation.call.is_remembered() {
+            self.remembered.push(id);
+        }
+        Event::Call(operation)
+    }
+
+    /// The number of the last operation that was drawn.
+    #[must_use]
+    pub fn last_id(&self) -> OperationId {
+        self.next - 1
+    }
+
+    fn object(&mut self, model: &Model, wanted: impl Fn(FileType) -> bool) -> Obj {
+        if self.random.chance(1, 25) {
+            return *self.random.pick(&model.ever_born());
+        }
+        let fitting: Vec<Obj> = model.objects().filter(|(_, kind)| wanted(*kind)).map(|(object, _)| object).collect();
+        // The oldest few are the most popular.
+        let popular = fitting.len().min(4);
+        match fitting.len() {
+            0 => Obj(0),
+            _ if self.random.chance(1, 2) => *self.random.pick(&fitting[..popular]),
+            _ => *self.random.pick(&fitting),
+        }
+    }
+
+    fn directory(&mut self, model: &Model) -> Obj {
+        self.object(model, |kind| kind == FileType::Directory)
+    }
+
+    fn file(&mut self, model: &Model) -> Obj {
+        self.object(model, |kind| kind == FileType::Regular)
+    }
+
+    fn any(&mut self, model: &Model) -> Obj {
+        self.object(model, |_| true)
+    }
+
+    fn name(&mut self) -> Name {
+        let odd = self.random.chance(1, 30);
+        Name(self.random.below(u64::from(if odd { Name::ALL } else { Name::ORDINARY })).to_le_bytes()[0])
+    }
+
+    fn mode(&mut self) -> u32 {
+        *self.random.pick(&[0o644, 0o755, 0o777, 0o777, 0o600, 0o000, 0o4755, 0o2775, 0o6777, 0o1777, 0o2644, 0o311])
+    }
+
+    fn set_new(&mut self) -> SetAttributes {
+        let mode = Some(self.mode());
+        let uid = self.random.chance(1, 10).then(|| *self.random.pick(&[0, 1000, 1001]));
+        SetAttributes { mode, uid, ..SetAttributes::default() }
+    }
+
+    fn time(&mut self) -> SetTime {
+        match self.random.below(4) {
+            0 => SetTime::Now,
+            1 => SetTime::To(Time::from_nanos(self.now + 5_000_000_000)),
+            _ => SetTime::To(Time::from_nanos(1_000_000_000_000_000_000)),
+        }
+    }
+
+    fn offset(&mut self) -> u64 {
+        let (start, length) = WINDOWS[self.random.weighted(&[(20, 0), (1, 1), (1, 2)])];
+        let within = u64::from(length) / 2;
+        let reach = *self.random.pick(&[8_000, 8_000, 40_000, within]);
+        let offset = self.random.below(reach);
+        start + if self.random.chance(1, 2) { offset / 4096 * 4096 } else { offset }
+    }
+
+    fn length(&mut self) -> u32 {
+        let most = match self.random.below(12) {
+            0 => 200_000,
+            1 | 2 => 70_000,
+            _ => self.profile.write_bytes,
+        };
+        let length = 1 + self.random.below(most);
+        let whole = if self.random.chance(1, 2) { length.div_ceil(4096) * 4096 } else { length };
+        if self.random.chance(1, 60) { 0 } else { u32::try_from(whole).unwrap_or(4096) }
+    }
+
+    fn set(&mut self) -> SetAttributes {
+        let mut set = SetAttributes::default();
+        match self.random.below(12) {
+            0..=4 => set.size = Some(self.offset()),
+            5 | 6 => set.mode = Some(self.mode()),
+            7 => set.uid = Some(*self.random.pick(&[0, 1000, 1001])),
+            8 => set.gid = Some(*self.random.pick(&[0, 100, 200, 300])),
+            9 => set.mtime = self.time(),
+            10 => (set.atime, set.mtime) = (SetTime::Now, SetTime::Now),
+            _ => (set.atime, set.mode) = (self.time(), Some(self.mode())),
+        }
+        set
+    }
+
+    fn how(&mut self) -> How {
+        match self.random.below(6) {
+            0 | 1 => How::Guarded(self.set_new()),
+            2 => How::Exclusive([self.random.below(3).to_le_bytes()[0]; 8]),
+            3 => How::Unchecked(SetAttributes { size: Some(0), ..self.set_new() }),
+            _ => How::Unchecked(self.set_new()),
+        }
+    }
+
+    fn node(&mut self) -> Node {
+        let device = Device { major: 8, minor: 3 };
+        *self.random.pick(&[Node::Fifo, Node::Fifo, Node::Socket, Node::Block(device), Node::Character(device)])
+    }
+
+    fn call(&mut self, kind: Kind, model: &Model) -> Call {
+        let length = u16::try_from(self.random.weighted(&[(8, 20), (2, 255), (2, 3000), (1, 0), (1, 4095)])).unwrap_or(1);
+        match kind {
+            Kind::GetAttributes => Call::GetAttributes { object: self.any(model) },
+            Kind::SetAttributes => {
+                let object = if self.random.chance(2, 3) { self.file(model) } else { self.any(model) };
+                let guard = self.random.weighted(&[(10, Guard::No), (2, Guard::Right), (1, Guard::Wrong)]);
+                Call::SetAttributes { object, set: self.set(), guard }
+            }
+            Kind::Lookup => Call::Lookup { directory: self.directory(model), name: self.name() },
+            Kind::Access => Call::Access { object: self.any(model), mask: 0x3F },
+            Kind::ReadLink => Call::ReadLink { object: self.object(model, |kind| kind == FileType::Symlink) },
+            Kind::Read => Call::Read { object: self.file(model), offset: self.offset(), count: self.length() },
+            Kind::Write => {
+                let stability = self.random.weighted(&[
+                    (6, Stability::Unstable),
+                    (1, Stability::DataSync),
+                    (4, Stability::FileSync),
+                ]);
+                Call::Write { object: self.file(model), offset: self.offset(), length: self.length(), stability }
+            }
+            Kind::Commit => {
+                let whole = self.random.chance(2, 3);
+                let (offset, count) = if whole { (0, 0) } else { (self.offset(), self.length()) };
+                Call::Commit { object: self.file(model), offset, count }
+            }
+            Kind::Create => Call::Create { directory: self.directory(model), name: self.name(), how: self.how() },
+            Kind::MakeDirectory => {
+                Call::MakeDirectory { directory: self.directory(model), name: self.name(), set: self.set_new() }
+            }
+            Kind::MakeSymlink => {
+                let set = SetAttributes::default();
+                Call::MakeSymlink { directory: self.directory(model), name: self.name(), length, set }
+            }
+            Kind::MakeNode => {
+                let (kind, set) = (self.node(), self.set_new());
+                Call::MakeNode { directory: self.directory(model), name: self.name(), kind, set }
+            }
+            Kind::Remove => Call::Remove { directory: self.directory(model), name: self.name() },
+            Kind::RemoveDirectory => Call::RemoveDirectory { directory: self.directory(model), name: self.name() },
+            Kind::Rename => Call::Rename {
+                from: self.directory(model),
+                name: self.name(),
+                to: self.directory(model),
+                as_name: self.name(),
+            },
+            Kind::Link => {
+                let object = if self.random.chance(5, 6) { self.file(model) } else { self.any(model) };
+                Call::Link { object, directory: self.directory(model), name: self.name() }
+            }
+            Kind::ReadDirectory => {
+                let from = if self.random.chance(1, 3) { From::Start } else { From::Last };
+                let (most, plus) = (*self.random.pick(&[1, 2, 3, 5, 100]), self.random.chance(1, 2));
+                Call::ReadDirectory { directory: self.directory(model), from, most, plus }
+            }
+            Kind::Status => Call::Status,
+        }
+    }
+}
