@@ -112,6 +112,13 @@ pub struct Outcome {
 }
 
 impl Checkpoints {
+    /// Of a volume that is opened, where maps of removed or cut files may be left over.
+    pub fn new(more_to_reap: bool) -> Checkpoints {
+        let checkpoints = Checkpoints::default();
+        checkpoints.state.lock().more_to_reap = more_to_reap;
+        checkpoints
+    }
+
     /// Asks for a checkpoint.
     pub fn kick(&self) {
         self.state.lock().kicked = true;
@@ -281,7 +288,8 @@ impl Volume {
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
         // Without room for a checkpoint nothing new is accepted, so that removing always works (design rule 13).
         let index = self.media.index();
-        let can_checkpoint = index.len().and_then(|length| index.reserve(self.limits.checkpoint_bytes(length)));
+        let can_checkpoint =
+            index.len().and_then(|length| index.reserve(self.limits.checkpoint_bytes(length)));
         if let Err(error) = &can_checkpoint {
             tracing::debug!(%error, "no room for a whole checkpoint");
         }

@@ -36,6 +36,8 @@ pub mod record;
 mod replies;
 pub mod request;
 pub mod results;
+#[cfg(test)]
+mod scenarios;
 mod segments;
 mod space;
 pub mod time;

@@ -107,6 +107,8 @@ pub(crate) struct Loaded {
     next_ino: u64,
     next_extent: u64,
     next_segment: u64,
+    /// Whether the index holds maps of removed or cut files that are still to be freed.
+    more_to_reap: bool,
 }
 
 impl Volume {
@@ -175,7 +177,7 @@ impl Volume {
     /// Writes all unstable data back and checkpoints, so that the next open replays nothing.
     ///
     /// # Errors
-    /// The volume refuses changes; what was acknowledged is on media all the same.
+    /// The volume refuses changes, or media failed; what was acknowledged is on media all the same.
     pub fn close(&self, now: Time) -> Result<(), OpenError> {
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
@@ -184,6 +186,12 @@ impl Volume {
         self.segments.drop_spares();
         if let Some(reason) = self.refuses_changes() {
             return Err(OpenError(reason));
+        }
+        if self.write_back.dirty_bytes() > 0 {
+            return Err(OpenError(
+                "unstable data could not be written back and is lost; clients that hold it send it again"
+                    .to_owned(),
+            ));
         }
         if self.layers().active.is_empty() && self.layers().frozen.is_none() {
             Ok(())
@@ -269,7 +277,7 @@ fn assemble(
         usage: loaded.usage,
         replies: loaded.replies,
         write_back: WriteBack::default(),
-        checkpoints: Checkpoints::default(),
+        checkpoints: Checkpoints::new(loaded.more_to_reap),
         cleaner: Cleaner::default(),
         directory_moves: Mutex::new(()),
         next_ino: AtomicU64::new(loaded.next_ino),
@@ -314,8 +322,14 @@ impl Loaded {
             next_ino: meta.next_ino.0,
             next_extent: meta.next_extent.0,
             next_segment: meta.next_segment.0,
+            more_to_reap: false,
             meta,
         };
+        let (from, to) = key::table_range(FIRST, Table::Reap);
+        index.scan(&from, &to, &mut |_, _| {
+            loaded.more_to_reap = true;
+            ControlFlow::Break(())
+        })?;
         each(index, FIRST, Table::Usage, &mut |fields, value| {
             let kind =
                 fields.first().and_then(|byte| UsageKind::from_byte(*byte)).ok_or(Malformed("usage key"))?;

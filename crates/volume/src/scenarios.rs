@@ -1,0 +1,11 @@
+//! Tests of whole volumes in memory: what clients may rely on, and each fault that was found once.
+
+mod disk;
+mod files;
+mod names;
+mod reaping;
+mod recovery;
+mod regressions;
+mod world;
+
+pub(crate) use disk::Disk;
