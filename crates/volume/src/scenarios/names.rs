@@ -1,0 +1,271 @@
+//! What names, links, owners and modes do.
+
+use super::world::World;
+use crate::attributes::SetAttributes;
+use crate::ids::{Cookie, Ino};
+use crate::request::{Credentials, Error};
+use crate::results::AccessMask;
+
+fn user(uid: u32, gid: u32) -> Credentials {
+    Credentials { uid, gid, groups: Vec::new() }
+}
+
+/// A directory in the root that everybody may write to.
+fn open_directory(world: &mut World, name: &str, mode: u32) -> Ino {
+    let directory = world.mkdir(Ino::ROOT, name).unwrap();
+    world.chmod(directory, mode);
+    directory
+}
+
+#[test]
+fn in_a_sticky_directory_only_owners_remove_and_rename() {
+    let mut world = World::new();
+    let tmp = open_directory(&mut world, "tmp", 0o1777);
+    world.who = user(10, 10);
+    world.create(tmp, "a").unwrap();
+    world.who = user(11, 11);
+    world.create(tmp, "b").unwrap();
+    assert_eq!(world.remove(tmp, "a"), Err(Error::NotPermitted));
+    assert_eq!(world.rename((tmp, "a"), (tmp, "c")), Err(Error::NotPermitted));
+    assert_eq!(world.rename((tmp, "b"), (tmp, "a")), Err(Error::NotPermitted), "it would replace it");
+    world.rename((tmp, "b"), (tmp, "c")).unwrap();
+    world.who = user(10, 10);
+    assert_eq!(world.remove(tmp, "c"), Err(Error::NotPermitted));
+    world.remove(tmp, "a").unwrap();
+    world.who = Credentials::root();
+    world.remove(tmp, "c").unwrap();
+    world.rmdir(Ino::ROOT, "tmp").unwrap();
+    world.check();
+}
+
+#[test]
+fn a_setgid_directory_gives_its_group_to_what_is_made_in_it() {
+    let mut world = World::new();
+    let shared = open_directory(&mut world, "shared", 0o777);
+    let set = SetAttributes { gid: Some(50), mode: Some(0o2777), ..SetAttributes::default() };
+    world.set(shared, &set).unwrap();
+    world.who = user(10, 10);
+    let file = world.create(shared, "f").unwrap();
+    let below = world.mkdir(shared, "d").unwrap();
+    let (file, below) = (world.attributes(file).unwrap(), world.attributes(below).unwrap());
+    assert_eq!((file.uid, file.gid, file.mode & 0o2000), (10, 50, 0));
+    assert_eq!((below.gid, below.mode & 0o2000), (50, 0o2000), "and a directory hands it on");
+    let plain = world.mkdir(shared, "e").unwrap();
+    world.chmod(plain, 0o755);
+    assert_eq!(world.attributes(plain).unwrap().mode & 0o2000, 0, "not a member: no setgid");
+}
+
+#[test]
+fn privilege_bits_go_when_others_write_or_the_owner_changes() {
+    let mut world = World::new();
+    let directory = open_directory(&mut world, "d", 0o777);
+    world.who = user(10, 10);
+    let file = world.create(directory, "f").unwrap();
+    let mode = |world: &mut World| world.attributes(file).unwrap().mode;
+    for change in 0..4 {
+        world.chmod(file, 0o6777);
+        assert_eq!(mode(&mut world), 0o6777);
+        world.who = user(11, 11);
+        match change {
+            0 => world.write(file, 0, b"x").unwrap(),
+            1 => drop(world.write_unstable(file, 0, b"x")),
+            2 => world.truncate(file, 0).unwrap(),
+            _ => {
+                world.who = Credentials::root();
+                world.set(file, &SetAttributes { uid: Some(10), ..SetAttributes::default() }).unwrap();
+            }
+        }
+        assert_eq!(mode(&mut world), 0o777, "change {change}");
+        // A mode is not unstable, even if unstable data changed it.
+        world.commit();
+        world.crash(change);
+        assert_eq!(mode(&mut world), 0o777);
+        world.who = user(10, 10);
+    }
+    // The superuser writes without that.
+    world.chmod(file, 0o4755);
+    world.who = Credentials::root();
+    world.write(file, 0, b"x").unwrap();
+    assert_eq!(mode(&mut world), 0o4755);
+}
+
+#[test]
+fn only_the_superuser_gives_files_away() {
+    let mut world = World::new();
+    let directory = open_directory(&mut world, "d", 0o777);
+    world.who = Credentials { uid: 10, gid: 10, groups: vec![20] };
+    let file = world.create(directory, "f").unwrap();
+    let owner = |uid, gid| SetAttributes { uid, gid, ..SetAttributes::default() };
+    assert_eq!(world.set(file, &owner(Some(11), None)), Err(Error::NotPermitted));
+    assert_eq!(world.set(file, &owner(None, Some(30))), Err(Error::NotPermitted));
+    world.set(file, &owner(Some(10), Some(20))).unwrap();
+    world.write(file, 0, &[1; 100]).unwrap();
+    world.who = user(12, 20);
+    assert_eq!(world.set(file, &owner(None, Some(20))), Err(Error::NotPermitted));
+    world.who = Credentials::root();
+    world.set(file, &owner(Some(11), None)).unwrap();
+    let of = |world: &World, uid| world.volume.usage.get(crate::record::UsageKind::User, uid);
+    assert_eq!((of(&world, 10).bytes, of(&world, 10).inodes), (0, 0));
+    assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1), "what it uses goes along");
+    world.reopen();
+    assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1));
+}
+
+#[test]
+fn no_directory_gets_below_itself() {
+    let mut world = World::new();
+    let a = world.mkdir(Ino::ROOT, "a").unwrap();
+    let b = world.mkdir(a, "b").unwrap();
+    let c = world.mkdir(b, "c").unwrap();
+    for target in [a, b, c] {
+        assert_eq!(world.rename((Ino::ROOT, "a"), (target, "x")), Err(Error::Invalid));
+    }
+    assert_eq!(world.rename((a, "b"), (c, "x")), Err(Error::Invalid));
+    // Upwards is fine, and then the other way round too.
+    world.rename((b, "c"), (Ino::ROOT, "c")).unwrap();
+    world.rename((Ino::ROOT, "a"), (c, "a")).unwrap();
+    assert_eq!(world.rename((Ino::ROOT, "c"), (b, "x")), Err(Error::Invalid));
+    assert_eq!(world.lookup(b, ".."), Ok(a));
+    assert_eq!(world.lookup(a, ".."), Ok(c));
+    let links: Vec<u32> = [Ino::ROOT, a, b, c].map(|ino| world.attributes(ino).unwrap().links).to_vec();
+    assert_eq!(links, [3, 3, 2, 3]);
+    world.reopen();
+    assert_eq!(world.lookup(a, ".."), Ok(c));
+}
+
+#[test]
+fn two_renames_at_once_make_no_cycle() {
+    let mut world = World::new();
+    for round in 0..40 {
+        let [x, y] = ["x", "y"].map(|name| world.mkdir(Ino::ROOT, &format!("{name}{round}")).unwrap());
+        let (volume, now) = (&world.volume, world.now.nanos());
+        let moved = std::thread::scope(|scope| {
+            let pairs = [(format!("x{round}"), y), (format!("y{round}"), x)];
+            let threads = pairs.map(|(name, to)| {
+                scope.spawn(move || {
+                    let who = Credentials::root();
+                    let request = crate::request::Request {
+                        credentials: &who,
+                        now: crate::time::Time::from_nanos(now),
+                        access: crate::request::Access::Blocking,
+                        key: None,
+                    };
+                    let from = (Ino::ROOT, name.as_bytes());
+                    volume.rename(&request, from, (to, b"in"), &mut super::world::nothing).is_ok()
+                })
+            });
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(moved.iter().filter(|moved| **moved).count(), 1, "one of them must find the other above");
+    }
+    world.check();
+}
+
+#[test]
+fn a_rename_replaces_what_fits() {
+    let mut world = World::new();
+    let [a, b] = ["a", "b"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
+    let file = world.create(a, "file").unwrap();
+    let other = world.create(b, "other").unwrap();
+    let full = world.mkdir(b, "full").unwrap();
+    world.create(full, "x").unwrap();
+    world.mkdir(b, "empty").unwrap();
+    let moved = world.mkdir(a, "moved").unwrap();
+    assert_eq!(world.rename((a, "file"), (b, "empty")), Err(Error::IsDirectory));
+    assert_eq!(world.rename((a, "moved"), (b, "other")), Err(Error::NotDirectory));
+    assert_eq!(world.rename((a, "moved"), (b, "full")), Err(Error::NotEmpty));
+    assert_eq!(world.rename((a, "missing"), (b, "full")), Err(Error::NoEntry));
+    assert_eq!(world.rename((a, "."), (b, "x")), Err(Error::Invalid));
+    world.rename((a, "moved"), (b, "empty")).unwrap();
+    world.rename((a, "file"), (b, "other")).unwrap();
+    assert_eq!((world.lookup(b, "empty"), world.lookup(b, "other")), (Ok(moved), Ok(file)));
+    assert_eq!(world.attributes(other), Err(Error::Stale));
+    assert_eq!(world.lookup(moved, ".."), Ok(b));
+    assert_eq!(world.attributes(a).unwrap().links, 2);
+    assert_eq!(world.attributes(b).unwrap().links, 4);
+    world.rename((b, "other"), (b, "other")).unwrap();
+    world.check();
+    world.crash(1);
+    assert_eq!((world.lookup(b, "empty"), world.lookup(b, "other")), (Ok(moved), Ok(file)));
+}
+
+#[test]
+fn hard_links_share_one_file_until_the_last_goes() {
+    let mut world = World::new();
+    let [a, b] = ["a", "b"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
+    let file = world.create(a, "one").unwrap();
+    world.link(file, b, "two").unwrap();
+    world.link(file, b, "three").unwrap();
+    assert_eq!(world.link(file, b, "two"), Err(Error::Exists));
+    assert_eq!(world.link(a, b, "directory"), Err(Error::NotPermitted));
+    world.write(file, 0, b"shared").unwrap();
+    let ctime = world.attributes(file).unwrap().ctime;
+    world.rename((b, "two"), (b, "three")).unwrap();
+    assert_eq!(world.list(b, Cookie(0), 100).0.len(), 4, "two names of one file: nothing happens");
+    assert_eq!(world.attributes(file).unwrap().ctime, ctime);
+    world.remove(a, "one").unwrap();
+    world.remove(b, "two").unwrap();
+    let shown = world.attributes(file).unwrap();
+    assert_eq!(shown.links, 1);
+    assert!(shown.ctime > ctime, "a link that goes is a change");
+    world.commit();
+    world.crash(1);
+    assert_eq!(world.read(file).unwrap(), b"shared");
+    world.checkpoint();
+    world.remove(b, "three").unwrap();
+    assert_eq!(world.attributes(file), Err(Error::Stale));
+    assert_eq!(world.link(file, a, "again"), Err(Error::Stale));
+    world.checkpoint();
+    assert_eq!(world.volume.usage.get(crate::record::UsageKind::Volume, 0).bytes, 0);
+    world.reopen();
+}
+
+#[test]
+fn names_are_checked_before_anything_happens() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+    let file = world.file("f");
+    let long = "n".repeat(256);
+    for (name, error) in [
+        ("", Error::Invalid),
+        ("a/b", Error::Invalid),
+        ("a\0b", Error::Invalid),
+        (long.as_str(), Error::NameTooLong),
+        (".", Error::Exists),
+        ("..", Error::Exists),
+        ("d", Error::Exists),
+    ] {
+        assert_eq!(world.create(Ino::ROOT, name), Err(error), "{name:?}");
+        assert_eq!(world.link(file, Ino::ROOT, name), Err(error), "{name:?}");
+    }
+    world.create(directory, &long[1..]).unwrap();
+    assert_eq!(world.create(file, "x"), Err(Error::NotDirectory));
+    assert_eq!(world.remove(Ino::ROOT, "d"), Err(Error::IsDirectory));
+    assert_eq!(world.rmdir(Ino::ROOT, "f"), Err(Error::NotDirectory));
+    assert_eq!(world.rmdir(Ino::ROOT, "d"), Err(Error::NotEmpty));
+    assert_eq!(world.rmdir(directory, ".."), Err(Error::NotEmpty));
+    assert_eq!(world.rmdir(directory, "."), Err(Error::Invalid));
+    world.check();
+}
+
+#[test]
+fn access_tells_what_the_mode_grants() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let directory = open_directory(&mut world, "d", 0o751);
+    let all = AccessMask(0x3f);
+    let granted = |world: &mut World, ino| world.run(|v, r| v.access(r, ino, all)).unwrap().granted.0;
+    world.chmod(file, 0o640);
+    let (read, modify) = (AccessMask::READ, AccessMask::MODIFY | AccessMask::EXTEND);
+    assert_eq!(granted(&mut world, file), read | modify);
+    assert_eq!(granted(&mut world, directory), read | modify | AccessMask::LOOKUP | AccessMask::DELETE);
+    world.who = user(10, 0);
+    assert_eq!(granted(&mut world, file), read);
+    assert_eq!(granted(&mut world, directory), read | AccessMask::LOOKUP);
+    world.who = user(10, 10);
+    assert_eq!(granted(&mut world, file), 0);
+    assert_eq!(granted(&mut world, directory), AccessMask::LOOKUP);
+    assert_eq!(world.create(directory, "x"), Err(Error::AccessDenied));
+    let listed = world.run(|v, r| v.read_directory(r, directory, Cookie(0), 10, false));
+    assert_eq!(listed.map(drop), Err(Error::AccessDenied));
+}

@@ -1,0 +1,336 @@
+//! What survives a crash, and what must never come again after one.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::world::{World, nothing};
+use crate::attributes::SetAttributes;
+use crate::ids::{Cookie, Ino};
+use crate::limits::INLINE_WRITE_BYTES;
+use crate::media::memory::Random;
+use crate::request::{Durability, Durable, Error, RequestKey};
+use crate::results::{CreateHow, Recall, Stability};
+use crate::time::Time;
+use crate::volume::Progress;
+
+#[test]
+fn two_memtables_are_replayed_into_one() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let mut world = World::new();
+        let file = world.file("f");
+        let mut model: Vec<u8> = Vec::new();
+        for round in 0..3 {
+            for turn in 0..30_u8 {
+                let offset = usize::try_from(random.below(60_000)).unwrap();
+                let length = usize::try_from(1 + random.below(9000)).unwrap();
+                let data = vec![round * 50 + turn + 1; length];
+                world.write(file, offset as u64, &data).unwrap();
+                model.resize(model.len().max(offset + length), 0);
+                model[offset..offset + length].copy_from_slice(&data);
+                if random.below(10) == 0 {
+                    world.truncate(file, offset as u64).unwrap();
+                    model.truncate(offset);
+                }
+            }
+            world.commit();
+            if round == 0 {
+                // A checkpoint freezes and then fails, so what comes now goes into a second memtable.
+                world.disk.refuse_appends(true);
+                assert_eq!(world.checkpoint(), Progress::Idle);
+                assert!(world.volume.layers().frozen.is_some());
+                world.disk.refuse_appends(false);
+            }
+        }
+        assert_eq!(world.read(file).unwrap(), model);
+        world.check();
+        world.crash(seed);
+        assert_eq!(world.read(file).unwrap(), model);
+        world.check();
+        world.reopen();
+        assert_eq!(world.read(file).unwrap(), model);
+        let used = world.attributes(file).unwrap().used;
+        world.truncate(file, 0).unwrap();
+        assert!(used > 0 && world.attributes(file).unwrap().used == 0);
+        world.reopen();
+    }
+}
+
+#[test]
+fn what_was_synced_survives_losing_power_at_any_time() {
+    for seed in 0..12 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let mut world = World::new();
+        let mut model: HashMap<String, (Ino, Vec<u8>)> = HashMap::new();
+        for turn in 0..60_u64 {
+            let name = random.below(12).to_string();
+            let large = random.below(4) == 0;
+            let length = usize::try_from(1 + random.below(if large { 300_000 } else { 5_000 })).unwrap();
+            if let Some((file, bytes)) = model.get_mut(&name) {
+                if random.below(4) == 0 {
+                    world.remove(Ino::ROOT, &name).unwrap();
+                    model.remove(&name);
+                } else {
+                    let data = vec![u8::try_from(turn).unwrap(); length];
+                    let written = world.write_how(*file, 0, &data, Stability::FileSync).unwrap();
+                    world.write_back();
+                    assert_eq!(world.durable(written.after), Durable::Yes);
+                    bytes.resize(bytes.len().max(length), 0);
+                    bytes[..length].copy_from_slice(&data);
+                }
+            } else {
+                model.insert(name.clone(), (world.file(&name), Vec::new()));
+            }
+            world.commit();
+            match random.below(12) {
+                0 => {
+                    world.checkpoint();
+                }
+                1 => {
+                    world.clean();
+                    world.commit();
+                }
+                2 => {
+                    // Something that is not synced when the power goes may be there or not, but harms nothing.
+                    world.create(Ino::ROOT, "unsynced").ok();
+                    let file = world.lookup(Ino::ROOT, "unsynced").unwrap();
+                    world.write_unstable(file, 0, &vec![9; length]);
+                }
+                3 => world.crash(seed * 1000 + turn),
+                _ => {}
+            }
+        }
+        world.crash(seed);
+        for (name, (file, bytes)) in &model {
+            assert_eq!(world.lookup(Ino::ROOT, name), Ok(*file));
+            assert!(world.read(*file).unwrap() == *bytes, "{name}");
+        }
+        world.check();
+    }
+}
+
+#[test]
+fn an_exclusive_create_is_taken_again_by_its_own_verifier_only() {
+    let mut world = World::new();
+    let (own, foreign) = (CreateHow::Exclusive(*b"verifier"), CreateHow::Exclusive(*b"another!"));
+    let made = world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino;
+    world.commit();
+    for _ in 0..2 {
+        // Also when the request comes again after a crash, and from the index.
+        assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino, made);
+        assert_eq!(world.create_how(Ino::ROOT, "f", &foreign).unwrap_err().error, Error::Exists);
+        let guarded = CreateHow::Guarded(SetAttributes::default());
+        assert_eq!(world.create_how(Ino::ROOT, "f", &guarded).unwrap_err().error, Error::Exists);
+        world.crash(1);
+        world.checkpoint();
+    }
+    // SETATTR, which follows an exclusive create, ends that.
+    world.chmod(made, 0o600);
+    assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap_err().error, Error::Exists);
+    // A directory is never taken.
+    world.mkdir(Ino::ROOT, "d").unwrap();
+    let unchecked = CreateHow::Unchecked(SetAttributes::default());
+    assert_eq!(world.create_how(Ino::ROOT, "d", &unchecked).unwrap_err().error, Error::Exists);
+}
+
+#[test]
+fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
+    let mut world = World::new();
+    let key = |number: u8| RequestKey([&[1; 16][..], &[number; 20]].concat().into());
+    world.file("a");
+    world.key = Some(key(1));
+    let renamed = world.answer(|v, r| {
+        v.rename(r, (Ino::ROOT, b"a"), (Ino::ROOT, b"b"), &mut |_| Arc::from(&b"renamed"[..]))
+    });
+    let after = renamed.unwrap().after;
+    let recalled = |world: &World, number| match world.volume.recall(&key(number)) {
+        Recall::New => None,
+        Recall::Answered(answer, after) => Some((answer.to_vec(), after)),
+    };
+    let (answer, waits) = recalled(&world, 1).unwrap();
+    assert_eq!(answer, b"renamed");
+    assert_eq!((waits.seq, world.durable(waits)), (after.seq, Durable::NotYet), "it waits like the first");
+    world.commit();
+    // From the journal, from the index, and after a close.
+    world.crash(1);
+    assert_eq!(recalled(&world, 1).unwrap().0, b"renamed");
+    world.checkpoint();
+    world.crash(2);
+    assert_eq!(recalled(&world, 1).unwrap().0, b"renamed");
+    world.reopen();
+    let (answer, waits) = recalled(&world, 1).unwrap();
+    assert_eq!((&answer[..], world.durable(waits)), (&b"renamed"[..], Durable::Yes));
+    assert!(recalled(&world, 2).is_none());
+    // What failed changed nothing and is forgotten with the process.
+    let now = world.now();
+    world.volume.remember_failure(&key(3), Arc::from(&b"no entry"[..]), Durability::NOW, now);
+    assert_eq!(recalled(&world, 3).unwrap().0, b"no entry");
+    world.checkpoint();
+    world.crash(3);
+    assert!(recalled(&world, 3).is_none());
+    // After the window a checkpoint drops it.
+    world.set_clock(Time::from_parts(5_000, 0));
+    world.file("later");
+    world.checkpoint();
+    world.reopen();
+    assert!(recalled(&world, 1).is_none());
+}
+
+#[test]
+fn the_write_verifier_changes_whenever_unstable_data_may_be_lost_and_only_then() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let first = world.write_unstable(file, 0, b"data");
+    assert_eq!(world.write_unstable(file, 4, b"more"), first);
+    world.write_back();
+    world.checkpoint();
+    let committed = world.run(|v, r| v.commit(r, file, 0, 0)).unwrap();
+    assert_eq!(committed.verifier, first);
+    let mut seen = HashSet::from([first.0]);
+    world.crash(1);
+    assert!(seen.insert(world.write_unstable(file, 0, b"data").0), "after a crash");
+    world.write_unstable(file, 0, &vec![1; 2 * INLINE_WRITE_BYTES]);
+    world.disk.refuse_appends(true);
+    world.write_back();
+    world.disk.refuse_appends(false);
+    let after_failure = world.write_unstable(file, 0, b"data");
+    assert!(seen.insert(after_failure.0), "after a failed write-back");
+    world.write_back();
+    assert_eq!(world.write_unstable(file, 0, b"data"), after_failure);
+    world.reopen();
+    assert!(seen.insert(world.write_unstable(file, 0, b"data").0), "after a restart");
+    world.crash(2);
+    assert!(seen.insert(world.write_unstable(file, 0, b"data").0));
+}
+
+#[test]
+fn no_change_value_or_time_repeats_after_a_crash_with_the_clock_set_back() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.commit();
+    let (mut changes, mut times) = (HashSet::new(), HashSet::new());
+    let mut last = world.attributes(file).unwrap();
+    for round in 0..5 {
+        for turn in 0..20 {
+            match turn % 4 {
+                0 => {
+                    world.write_unstable(file, turn, b"unstable");
+                }
+                1 => world.write(file, turn, b"stable").unwrap(),
+                2 => world.chmod(file, 0o600),
+                _ => world.truncate(file, turn).unwrap(),
+            }
+            // Others see the unstable change as soon as the ceiling of times is durable.
+            world.commit();
+            let now = world.attributes(file).unwrap();
+            assert!(now.ctime > last.ctime && now.change > last.change && now.mtime <= now.ctime);
+            assert!(changes.insert(now.change) && times.insert(now.ctime), "{round} {turn}");
+            last = now;
+        }
+        // The unstable data, and the times that it was given, are lost.
+        world.write_unstable(file, 0, b"lost");
+        world.commit();
+        let lost = world.attributes(file).unwrap();
+        assert!(changes.insert(lost.change) && times.insert(lost.ctime));
+        if round % 2 == 0 {
+            world.checkpoint();
+        }
+        world.set_clock(Time::from_parts(10 + round, 0));
+        world.crash(u64::try_from(round).unwrap());
+        last = world.attributes(file).unwrap();
+        assert!(last.ctime <= lost.ctime);
+        world.write(file, 0, b"next").unwrap();
+        let next = world.attributes(file).unwrap();
+        assert!(next.ctime > lost.ctime && next.change > lost.change, "{lost:?} {next:?}");
+        assert!(changes.insert(next.change) && times.insert(next.ctime));
+        last = next;
+    }
+}
+
+#[test]
+fn a_clock_that_stands_still_repeats_no_time() {
+    let mut world = World::new();
+    world.tick = 0;
+    let file = world.file("f");
+    let mut times = HashSet::new();
+    for turn in 0..500 {
+        world.write_unstable(file, turn, b"x");
+        assert!(times.insert(world.attributes(file).unwrap().ctime));
+    }
+}
+
+#[test]
+fn cookies_are_never_given_twice_and_a_listing_neither_skips_nor_repeats() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+    let random = &mut Random::new(8);
+    let mut given: HashMap<u64, String> = HashMap::new();
+    let mut there: HashSet<String> = HashSet::new();
+    for round in 0..8 {
+        for number in 0..40 {
+            let name = format!("{round} {number}");
+            world.create(directory, &name).unwrap();
+            there.insert(name);
+        }
+        let stays = there.clone();
+        let (mut after, mut seen) = (Cookie(0), HashSet::new());
+        loop {
+            // Others create and remove meanwhile, and the layers change.
+            let name = format!("meanwhile {round} {}", after.0);
+            world.create(directory, &name).unwrap();
+            if random.below(2) == 0 {
+                world.remove(directory, &name).unwrap();
+            }
+            if random.below(4) == 0 {
+                world.checkpoint();
+            }
+            let (entries, end) = world.list(directory, after, 7);
+            for entry in &entries {
+                let name = String::from_utf8(entry.name.to_vec()).unwrap();
+                assert!(entry.cookie > after && seen.insert(name.clone()), "{name} again");
+                let known = given.entry(entry.cookie.0).or_insert_with(|| name.clone());
+                assert_eq!(*known, name, "a cookie means one name for ever");
+                after = entry.cookie;
+            }
+            if end {
+                break;
+            }
+        }
+        assert!(stays.is_subset(&seen), "a name that stayed was skipped");
+        for name in stays.iter().filter(|_| random.below(2) == 0) {
+            world.remove(directory, name).unwrap();
+            there.remove(name);
+        }
+        world.commit();
+        world.crash(round);
+    }
+    let unknown =
+        world.answer(|v, r| v.read_directory(r, directory, Cookie(1 << 40), 10, false)).unwrap_err();
+    assert_eq!(unknown.error, Error::BadCookie);
+    world.check();
+}
+
+#[test]
+fn an_inode_number_never_comes_to_mean_another_file() {
+    let mut world = World::new();
+    let mut seen = HashSet::new();
+    for round in 0..6 {
+        let old = world.file("f");
+        assert!(seen.insert(old));
+        let handle = world.volume.handle(old);
+        world.remove(Ino::ROOT, "f").unwrap();
+        world.commit();
+        if round % 2 == 0 {
+            world.checkpoint();
+        }
+        world.crash(round);
+        assert!(seen.insert(world.file("f")));
+        assert_eq!(world.volume.resolve(&handle), Ok(old));
+        assert_eq!(world.attributes(old), Err(Error::Stale));
+        world.remove(Ino::ROOT, "f").unwrap();
+    }
+    let set = SetAttributes::default();
+    world.run(|v, r| v.make_directory(r, Ino::ROOT, b"d", &set, &mut nothing)).unwrap();
+}

@@ -1,0 +1,368 @@
+//! Faults that were found once, each by what it did to clients.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Disk;
+use super::world::{World, nothing};
+use crate::attributes::SetAttributes;
+use crate::ids::{Cookie, Ino};
+use crate::limits::CUTS;
+use crate::request::{Access, Credentials, Durable, Error, Request};
+use crate::results::{CreateHow, Stability};
+use crate::time::Time;
+use crate::volume::Progress;
+
+/// Bytes that go to a segment.
+const LARGE: usize = 200 << 10;
+
+#[test]
+fn a_segment_is_kept_that_only_entries_behind_a_checkpoint_name() {
+    let mut world = World::new();
+    let [first, second] = ["first", "second"].map(|name| world.file(name));
+    world.write_unstable(first, 0, &vec![1; LARGE]);
+    world.write_back();
+    // What made the segment known dies before the checkpoint sees it.
+    world.remove(Ino::ROOT, "first").unwrap();
+    world.write_unstable(second, 0, &vec![2; LARGE]);
+    // The checkpoint freezes, then commits; just then the second file is written back, to the same segment.
+    let (volume, now, ran) = (Arc::downgrade(&world.volume), world.now(), AtomicBool::new(false));
+    world.volume.on_progress(Box::new(move || {
+        if !ran.swap(true, Ordering::Relaxed) {
+            let volume = volume.upgrade().expect("the volume is open");
+            assert_eq!(volume.step_write_back(now, true, true), Progress::Worked);
+        }
+    }));
+    assert_eq!(world.checkpoint(), Progress::Worked);
+    assert!(!world.volume.layers().active.is_empty(), "the write-back came behind the freeze");
+    world.crash(1);
+    assert_eq!(world.read(second).unwrap(), vec![2; LARGE]);
+    world.check();
+}
+
+#[test]
+fn a_checkpoint_and_writers_short_of_space_do_not_wait_for_each_other() {
+    let mut world = World::new();
+    let inos: Vec<Ino> = (0..4).map(|number| world.file(&number.to_string())).collect();
+    world.commit();
+    world.disk.set_room_for_segments(world.disk.segments() + 6);
+    let (volume, done) = (&world.volume, &AtomicBool::new(false));
+    let finished = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for ino in &inos {
+            scope.spawn(move || {
+                let who = Credentials::root();
+                let mut refused = 0_u32;
+                for turn in 0_u64.. {
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let now = Time::from_nanos(2_000_000_000_000 + i64::try_from(turn).unwrap());
+                    let request = Request { credentials: &who, now, access: Access::Blocking, key: None };
+                    let data = [7; 9000];
+                    let offset = turn % 4000 * 9000;
+                    refused +=
+                        u32::from(volume.write(&request, *ino, offset, &data, Stability::FileSync).is_err());
+                }
+                assert!(refused > 0, "the disk was never full");
+            });
+        }
+        scope.spawn(move || {
+            let begun = Instant::now();
+            for turn in 0.. {
+                if begun.elapsed() > Duration::from_millis(1500) {
+                    break;
+                }
+                let now = Time::from_nanos(3_000_000_000_000 + turn);
+                volume.step_commit(now);
+                volume.step_write_back(now, true, true);
+                volume.step_checkpoint(now, true);
+                volume.step_clean(now, true);
+            }
+            done.store(true, Ordering::Relaxed);
+            finished.store(true, Ordering::Relaxed);
+        });
+        // A deadlock would leave the test hanging without a word.
+        let begun = Instant::now();
+        while !finished.load(Ordering::Relaxed) {
+            if begun.elapsed() > Duration::from_secs(50) {
+                eprintln!("a checkpoint and writers wait for each other for ever");
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    assert!(world.volume.refuses_changes().is_none());
+    // Removing works, and gives room again.
+    for number in 0..4 {
+        world.remove(Ino::ROOT, &number.to_string()).unwrap();
+    }
+    world.background();
+    let file = world.file("new");
+    world.write(file, 0, b"room").unwrap();
+    world.check();
+}
+
+#[test]
+fn reads_go_on_after_a_checkpoint_that_found_the_device_full() {
+    let mut world = World::on(Disk::with_log(8 << 20));
+    let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+    for number in 0..300 {
+        world.create(directory, &format!("{number:0>200}")).unwrap();
+    }
+    world.background();
+    world.crash(3);
+    for number in 0..2000 {
+        world.create(directory, &format!("{number:0>250}")).unwrap();
+    }
+    world.commit();
+    let length = world.disk.index.bytes().len();
+    world.disk.index.set_room(Some(length));
+    assert_eq!(world.checkpoint(), Progress::Idle, "no room for it");
+    // None of these was read since the crash.
+    for number in 0..300 {
+        world.lookup(directory, &format!("{number:0>200}")).unwrap();
+    }
+    assert!(world.volume.refuses_changes().is_none());
+    world.disk.index.set_room(None);
+    assert_eq!(world.checkpoint(), Progress::Worked);
+    world.reopen();
+    assert_eq!(world.lookup(directory, &format!("{:0>250}", 5)).err(), None);
+}
+
+#[test]
+fn closing_ends_although_nothing_can_be_written_back_and_says_so() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.write_unstable(file, 0, &vec![1; LARGE]);
+    world.disk.refuse_appends(true);
+    let now = world.now();
+    let error = world.volume.close(now).unwrap_err();
+    assert!(error.0.contains("unstable"), "{error}");
+    world.disk.refuse_appends(false);
+    world.crash(5);
+    assert_eq!(world.attributes(file).unwrap().size, 0);
+    world.check();
+}
+
+#[test]
+fn closing_ends_although_the_journal_failed() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.write_unstable(file, 0, &vec![1; LARGE]);
+    world.disk.log.fail_from(Some(0));
+    let now = world.now();
+    assert!(world.volume.close(now).is_err());
+    assert!(world.volume.refuses_changes().is_some());
+}
+
+#[test]
+fn a_full_index_refuses_new_names_and_lets_old_ones_be_removed() {
+    let mut world = World::new();
+    for number in 0..50 {
+        world.file(&number.to_string());
+    }
+    world.background();
+    let length = world.disk.index.bytes().len();
+    world.disk.index.set_room(Some(length));
+    // Background work looks at the room that there is.
+    world.background();
+    assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));
+    assert_eq!(world.mkdir(Ino::ROOT, "new"), Err(Error::NoSpace));
+    let file = world.lookup(Ino::ROOT, "0").unwrap();
+    assert_eq!(world.link(file, Ino::ROOT, "new"), Err(Error::NoSpace));
+    world.chmod(file, 0o600);
+    for number in 0..50 {
+        world.remove(Ino::ROOT, &number.to_string()).unwrap();
+        world.commit();
+    }
+    world.disk.index.set_room(None);
+    world.background();
+    world.file("new");
+    world.check();
+}
+
+#[test]
+fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_kept() {
+    let mut world = World::new();
+    world.disk.set_room_for_segments(world.disk.segments() + 3);
+    let file = world.file("big");
+    let mut size = 0;
+    let mut waits = 0;
+    let error = loop {
+        match world.write(file, size, &[9; 60_000]) {
+            Ok(()) => size += 60_000,
+            Err(Error::Busy) => {
+                waits += 1;
+                assert!(waits < 100, "it is never told that there is no space");
+                world.background();
+            }
+            Err(error) => break error,
+        }
+        world.commit();
+    };
+    assert_eq!(error, Error::NoSpace);
+    assert!(size > 500_000, "{size}");
+    world.background();
+    assert!(world.volume.refuses_changes().is_none());
+    for offset in (0..size).step_by(60_000) {
+        assert_eq!(world.read_at(file, offset, 60_000).unwrap(), vec![9; 60_000]);
+    }
+    world.check();
+    world.remove(Ino::ROOT, "big").unwrap();
+    for _ in 0..4 {
+        world.background();
+    }
+    let file = world.file("small");
+    for offset in 0..8 {
+        world.write(file, offset * 60_000, &[8; 60_000]).unwrap();
+        world.commit();
+    }
+    world.check();
+}
+
+#[test]
+fn a_failed_round_is_no_reason_to_refuse_reads_for_ever() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let written = world.write_how(file, 0, &vec![1; LARGE], Stability::FileSync).unwrap();
+    assert_eq!(world.durable(written.after), Durable::NotYet);
+    world.disk.refuse_appends(true);
+    world.write_back();
+    assert_eq!(world.durable(written.after), Durable::Failed, "who waits is told");
+    let shown = world.answer(|v, r| v.attributes(r, file)).unwrap();
+    assert_eq!(world.durable(shown.after), Durable::Yes);
+    assert_eq!(world.read_at(file, 0, 10).unwrap(), [1; 10], "it is still in memory");
+    world.disk.refuse_appends(false);
+    let again = world.write_how(file, 0, &vec![2; LARGE], Stability::FileSync).unwrap();
+    assert_ne!(again.value.verifier, written.value.verifier);
+    world.write_back();
+    assert_eq!(world.durable(again.after), Durable::Yes);
+    world.crash(1);
+    assert_eq!(world.read(file).unwrap(), vec![2; LARGE]);
+    world.check();
+}
+
+#[test]
+fn the_cleaner_moves_thousands_of_small_extents_in_a_small_ring() {
+    let mut world = World::new();
+    let (mut kept, mut gone) = (Vec::new(), Vec::new());
+    for number in 0..1500 {
+        let file = world.file(&number.to_string());
+        let data = vec![u8::try_from(number % 251).unwrap(); 500];
+        world.write(file, 0, &data).unwrap();
+        if number % 4 == 0 {
+            kept.push((file, data))
+        } else {
+            gone.push(number.to_string())
+        }
+        if number % 100 == 0 {
+            world.background();
+        }
+    }
+    world.background();
+    for name in &gone {
+        world.remove(Ino::ROOT, name).unwrap();
+    }
+    let before = world.disk.segments();
+    world.reopen();
+    // The cleaner leaves alone what the memtable that it begins with may name.
+    world.file("new");
+    for _ in 0..10 {
+        world.background();
+    }
+    assert!(world.volume.cleaner.cleaned() > 0, "nothing was worth cleaning: {before} segments");
+    assert!(world.volume.refuses_changes().is_none());
+    world.reopen();
+    for (file, data) in &kept {
+        assert_eq!(&world.read(*file).unwrap(), data);
+    }
+}
+
+#[test]
+fn cuts_are_bounded_and_a_checkpoint_clears_them() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let mut sizes = Vec::new();
+    let refused = (0..2 * CUTS as u64).find_map(|turn| {
+        // Ever larger sizes, so that no cut makes an older one superfluous.
+        let size = 10 + turn * 10;
+        let result = world.write(file, size, &[1; 5]).and_then(|()| world.truncate(file, size));
+        sizes.push(size);
+        result.err()
+    });
+    assert_eq!(refused, Some(Error::Busy));
+    world.commit();
+    world.check();
+    world.checkpoint();
+    let size = sizes.last().unwrap() + 2;
+    world.truncate(file, size - 5).unwrap();
+    world.write(file, size, b"end").unwrap();
+    let mut expected = vec![0; usize::try_from(size).unwrap()];
+    expected.extend(b"end");
+    assert_eq!(world.read(file).unwrap(), expected);
+    world.reopen();
+    assert_eq!(world.read(file).unwrap(), expected);
+}
+
+#[test]
+fn a_listing_does_not_pass_over_names_that_came_and_went() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+    for number in 0..400 {
+        let name = number.to_string();
+        world.create(directory, &name).unwrap();
+        world.remove(directory, &name).unwrap();
+        if number % 100 == 0 {
+            world.commit();
+        }
+    }
+    world.create(directory, "last").unwrap();
+    let mut records = 0;
+    let active = Arc::clone(&world.volume.layers().active);
+    let (from, to) =
+        (crate::key::cookie(directory, Cookie(0)), crate::key::cookie(directory, Cookie(u64::MAX)));
+    active.scan(&from, &to, &mut |_, _| {
+        records += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(records, 1);
+    let (entries, end) = world.list(directory, Cookie(0), 100);
+    assert_eq!((entries.len(), end), (3, true));
+}
+
+#[test]
+fn a_device_that_lost_the_lease_changes_no_more() {
+    let mut world = World::new();
+    let made = world.create_how(Ino::ROOT, "a", &CreateHow::Guarded(SetAttributes::default())).unwrap();
+    world.disk.lose_lease();
+    world.commit();
+    assert_eq!(world.durable(made.after), Durable::Failed);
+    assert_eq!(world.create(Ino::ROOT, "b"), Err(Error::ReadOnly));
+    assert_eq!(world.checkpoint(), Progress::Idle);
+    assert_eq!(world.lookup(Ino::ROOT, "missing"), Err(Error::NoEntry), "reading goes on");
+    let set = SetAttributes::default();
+    let refused = world.run(|v, r| v.make_directory(r, Ino::ROOT, b"c", &set, &mut nothing));
+    assert_eq!(refused.err(), Some(Error::ReadOnly));
+}
+
+#[test]
+fn a_large_entry_of_inline_data_fits_a_ring_of_one_mebibyte() {
+    let mut world = World::new();
+    let file = world.file("f");
+    // A piece of one byte each, then one unstable write over all of them.
+    for at in 0..2000 {
+        world.write(file, at * 2, &[1]).unwrap();
+        if at % 100 == 0 {
+            world.commit();
+        }
+    }
+    world.write_unstable(file, 0, &vec![2; LARGE]);
+    assert_eq!(world.write_back(), Progress::Worked);
+    assert!(world.volume.refuses_changes().is_none());
+    assert_eq!(world.read(file).unwrap(), vec![2; LARGE]);
+    world.crash(2);
+    assert_eq!(world.read(file).unwrap(), vec![2; LARGE]);
+    world.check();
+}

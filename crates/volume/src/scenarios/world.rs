@@ -1,0 +1,244 @@
+//! A volume in memory, its clock and its clients.
+
+use std::sync::Arc;
+
+use super::Disk;
+use crate::attributes::{Attributes, SetAttributes};
+use crate::check::{CheckOptions, check};
+use crate::ids::{Cookie, Ino, VolumeId};
+use crate::media::Media;
+use crate::media::memory::Random;
+use crate::open::CreateOptions;
+use crate::request::{
+    Access, Answer, Credentials, Durability, Durable, Error, Promised, Request, RequestKey,
+};
+use crate::results::{CreateHow, Created, Entry, Piece, Stability, WriteVerifier, Written};
+use crate::time::Time;
+use crate::volume::{Options, Progress, Volume};
+
+const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20 };
+
+/// Encodes an answer whose content does not matter.
+pub(super) fn nothing<T>(_: &T) -> Arc<[u8]> {
+    Arc::from(&[][..])
+}
+
+/// The world of one test. Each look at its clock moves it on.
+pub(super) struct World {
+    pub disk: Arc<Disk>,
+    pub volume: Arc<Volume>,
+    pub who: Credentials,
+    pub key: Option<RequestKey>,
+    /// Its clock.
+    pub now: Time,
+    /// How far the clock goes on with each operation, nanoseconds.
+    pub tick: i64,
+}
+
+impl World {
+    pub(super) fn new() -> World {
+        World::on(Disk::new())
+    }
+
+    /// A new volume on that disk.
+    pub(super) fn on(disk: Arc<Disk>) -> World {
+        let create = CreateOptions {
+            id: VolumeId(77),
+            handle_secret: [7; 16],
+            journal_id: [9; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+            now: Time::from_parts(1_000, 0),
+        };
+        Volume::create(disk.as_ref(), &create).unwrap();
+        World::open(disk, Time::from_parts(1_001, 0))
+    }
+
+    pub(super) fn open(disk: Arc<Disk>, now: Time) -> World {
+        let volume = Volume::open(Arc::clone(&disk) as Arc<dyn Media>, &OPTIONS, now).unwrap();
+        World { disk, volume: Arc::new(volume), who: Credentials::root(), key: None, now, tick: 1_000_000 }
+    }
+
+    /// Loses power and opens again. What was acknowledged must be committed before.
+    pub(super) fn crash(&mut self, seed: u64) {
+        let disk = self.disk.after_power_loss(&mut Random::new(seed));
+        let now = self.now();
+        *self = World { who: self.who.clone(), tick: self.tick, ..World::open(disk, now) };
+    }
+
+    /// Closes, checks and opens again.
+    pub(super) fn reopen(&mut self) {
+        let now = self.now();
+        self.volume.close(now).unwrap();
+        self.check();
+        let disk = self.disk.after_kill();
+        *self = World { who: self.who.clone(), tick: self.tick, ..World::open(disk, now) };
+    }
+
+    /// Commits all, and has the offline checker look at what a crash would leave.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        while self.volume.step_commit(self.now) == Progress::Worked {}
+        let disk = self.disk.after_kill();
+        let report = check(&(disk as Arc<dyn Media>), &CheckOptions::default()).unwrap();
+        assert!(report.is_clean(), "{:#?}", report.faults);
+    }
+
+    pub(super) fn now(&mut self) -> Time {
+        self.now = Time::from_nanos(self.now.nanos() + self.tick);
+        self.now
+    }
+
+    pub(super) fn set_clock(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// Runs an operation: its whole answer.
+    pub(super) fn answer<T>(&mut self, work: impl FnOnce(&Volume, &Request<'_>) -> Answer<T>) -> Answer<T> {
+        let now = self.now();
+        let key = self.key.take();
+        let request = Request { credentials: &self.who, now, access: Access::Blocking, key: key.as_ref() };
+        work(&self.volume, &request)
+    }
+
+    /// Runs an operation: its result.
+    pub(super) fn run<T>(
+        &mut self,
+        work: impl FnOnce(&Volume, &Request<'_>) -> Answer<T>,
+    ) -> Result<T, Error> {
+        self.answer(work).map(|promised| promised.value).map_err(|failure| failure.error)
+    }
+
+    pub(super) fn create_how(&mut self, directory: Ino, name: &str, how: &CreateHow) -> Answer<Created> {
+        self.answer(|v, r| v.create_file(r, directory, name.as_bytes(), how, &mut nothing))
+    }
+
+    pub(super) fn create(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
+        let how = CreateHow::Guarded(SetAttributes::default());
+        let made = self.create_how(directory, name, &how).map_err(|failure| failure.error)?;
+        Ok(made.value.attributes.ino)
+    }
+
+    pub(super) fn file(&mut self, name: &str) -> Ino {
+        self.create(Ino::ROOT, name).unwrap()
+    }
+
+    pub(super) fn mkdir(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
+        let set = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
+        let made = self.run(|v, r| v.make_directory(r, directory, name.as_bytes(), &set, &mut nothing))?;
+        Ok(made.attributes.ino)
+    }
+
+    pub(super) fn lookup(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
+        Ok(self.run(|v, r| v.lookup(r, directory, name.as_bytes()))?.attributes.ino)
+    }
+
+    pub(super) fn link(&mut self, ino: Ino, directory: Ino, name: &str) -> Result<(), Error> {
+        self.run(|v, r| v.link(r, ino, directory, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    pub(super) fn remove(&mut self, directory: Ino, name: &str) -> Result<(), Error> {
+        self.run(|v, r| v.remove(r, directory, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    pub(super) fn rmdir(&mut self, directory: Ino, name: &str) -> Result<(), Error> {
+        self.run(|v, r| v.remove_directory(r, directory, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    pub(super) fn rename(&mut self, from: (Ino, &str), to: (Ino, &str)) -> Result<(), Error> {
+        let (from, to) = ((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()));
+        self.run(|v, r| v.rename(r, from, to, &mut nothing)).map(drop)
+    }
+
+    pub(super) fn write_how(
+        &mut self,
+        ino: Ino,
+        offset: u64,
+        data: &[u8],
+        how: Stability,
+    ) -> Result<Promised<Written>, Error> {
+        self.answer(|v, r| v.write(r, ino, offset, data, how)).map_err(|failure| failure.error)
+    }
+
+    /// Writes in the journal.
+    pub(super) fn write(&mut self, ino: Ino, offset: u64, data: &[u8]) -> Result<(), Error> {
+        self.write_how(ino, offset, data, Stability::FileSync).map(drop)
+    }
+
+    pub(super) fn write_unstable(&mut self, ino: Ino, offset: u64, data: &[u8]) -> WriteVerifier {
+        self.write_how(ino, offset, data, Stability::Unstable).unwrap().value.verifier
+    }
+
+    pub(super) fn set(&mut self, ino: Ino, set: &SetAttributes) -> Result<(), Error> {
+        self.run(|v, r| v.set_attributes(r, ino, set, None, &mut nothing)).map(drop)
+    }
+
+    pub(super) fn truncate(&mut self, ino: Ino, size: u64) -> Result<(), Error> {
+        self.set(ino, &SetAttributes { size: Some(size), ..SetAttributes::default() })
+    }
+
+    pub(super) fn chmod(&mut self, ino: Ino, mode: u32) {
+        self.set(ino, &SetAttributes { mode: Some(mode), ..SetAttributes::default() }).unwrap();
+    }
+
+    pub(super) fn attributes(&mut self, ino: Ino) -> Result<Attributes, Error> {
+        self.run(|v, r| v.attributes(r, ino))
+    }
+
+    pub(super) fn read_at(&mut self, ino: Ino, offset: u64, count: u32) -> Result<Vec<u8>, Error> {
+        let data = self.run(|v, r| v.read(r, ino, offset, count))?;
+        let mut bytes = Vec::new();
+        for piece in data.pieces {
+            match piece {
+                Piece::Data { bytes: from, start, end } => bytes.extend_from_slice(&from[start..end]),
+                Piece::Zeros(count) => bytes.resize(bytes.len() + count, 0),
+            }
+        }
+        assert_eq!(bytes.len(), data.count);
+        Ok(bytes)
+    }
+
+    pub(super) fn read(&mut self, ino: Ino) -> Result<Vec<u8>, Error> {
+        self.read_at(ino, 0, 1 << 20)
+    }
+
+    pub(super) fn list(&mut self, directory: Ino, after: Cookie, most: usize) -> (Vec<Entry>, bool) {
+        let listing = self.run(|v, r| v.read_directory(r, directory, after, most, true)).unwrap();
+        (listing.entries, listing.end)
+    }
+
+    pub(super) fn durable(&self, after: Durability) -> Durable {
+        self.volume.durability(after)
+    }
+
+    pub(super) fn commit(&mut self) {
+        let now = self.now();
+        while self.volume.step_commit(now) == Progress::Worked {}
+    }
+
+    pub(super) fn write_back(&mut self) -> Progress {
+        let now = self.now();
+        let progress = self.volume.step_write_back(now, true, true);
+        self.commit();
+        progress
+    }
+
+    pub(super) fn checkpoint(&mut self) -> Progress {
+        let now = self.now();
+        self.volume.step_checkpoint(now, true)
+    }
+
+    pub(super) fn clean(&mut self) -> Progress {
+        let now = self.now();
+        self.volume.step_clean(now, true)
+    }
+
+    /// All background work, a few times: as a server does it in a second or so.
+    pub(super) fn background(&mut self) {
+        for _ in 0..4 {
+            self.write_back();
+            self.checkpoint();
+            self.clean();
+        }
+    }
+}
