@@ -82,3 +82,6 @@ pub fn without_privilege_bits(inode: &InodeRecord) -> u16 {
     let setgid = if inode.mode & 0o010 != 0 { SETGID } else { 0 };
     inode.mode & !(SETUID | setgid)
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,3 +90,6 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     }
     record::check(table, value)
 }
+
+#[cfg(test)]
+mod tests;

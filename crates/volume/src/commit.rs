@@ -336,3 +336,6 @@ impl Committer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

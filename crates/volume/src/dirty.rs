@@ -100,3 +100,6 @@ impl Dirty {
         self.pieces.values()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -191,3 +191,6 @@ fn window_runs(pieces: &[MapPiece], record: &InodeRecord, range: (u64, u64)) -> 
 pub fn covered(runs: &[Run]) -> u64 {
     runs.iter().map(|run| run.end - run.start).sum()
 }
+
+#[cfg(test)]
+mod tests;

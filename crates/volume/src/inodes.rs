@@ -220,3 +220,6 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

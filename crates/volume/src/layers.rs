@@ -132,3 +132,6 @@ fn page_of(
     });
     last
 }
+
+#[cfg(test)]
+mod tests;

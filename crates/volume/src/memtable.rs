@@ -115,3 +115,6 @@ impl Memtable {
         all
     }
 }
+
+#[cfg(test)]
+mod tests;

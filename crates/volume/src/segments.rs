@@ -304,3 +304,6 @@ pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>,
     }
     (found, at.min(bytes.len()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,3 +95,6 @@ impl Ledger {
         self.state.lock().device
     }
 }
+
+#[cfg(test)]
+mod tests;

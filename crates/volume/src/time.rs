@@ -53,3 +53,6 @@ impl Time {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,3 +76,6 @@ pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
     }
     deltas
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use super::*;
+use crate::attributes::FileType;
+use crate::media::memory::record_of;
+
+/// Numbers that share a shard.
+fn numbers() -> impl Iterator<Item = Ino> {
+    (1..).map(|number| Ino(number * SHARDS as u64))
+}
+
+#[test]
+fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
+    let inodes = Inodes::new(0);
+    let (durable, round) = (Seq(10), 3);
+    let kept: Vec<Ino> = numbers().take(4).collect();
+    let used = inodes.get(kept[3], durable, round);
+    for (ino, keep) in kept.iter().zip([
+        &mut |state: &mut InodeState| state.dirty.insert(0, vec![1].into(), 1),
+        &mut |state: &mut InodeState| state.unsaved = true,
+        &mut |state: &mut InodeState| state.seq = Seq(11),
+        &mut |_: &mut InodeState| {},
+    ] as [&mut dyn FnMut(&mut InodeState); 4])
+    {
+        let cell = inodes.get(*ino, durable, round);
+        let mut state = cell.lock();
+        state.load = Load::Present(record_of(FileType::Regular));
+        keep(&mut state);
+    }
+    let waits = numbers().nth(4).unwrap();
+    inodes.get(waits, durable, round).lock().round = 4;
+    for ino in numbers().skip(5).take(1000) {
+        inodes.get(ino, durable, round).lock().seq = Seq(9);
+    }
+    for ino in kept.iter().chain([&waits]) {
+        assert!(inodes.peek(*ino).is_some(), "{ino} is in use or not durable");
+    }
+    assert!(inodes.len() <= 5 + 4, "the others went: {}", inodes.len());
+    // Once durable, all may go.
+    drop(used);
+    for ino in &kept {
+        let cell = inodes.get(*ino, durable, round);
+        let mut state = cell.lock();
+        state.dirty.remove(0, u64::MAX);
+        state.unsaved = false;
+    }
+    for ino in numbers().skip(2000).take(1000) {
+        inodes.get(ino, Seq(11), 4);
+    }
+    assert!(kept.iter().all(|ino| inodes.peek(*ino).is_none()));
+    assert!(inodes.len() <= 4 + 1, "{}", inodes.len());
+}
+
+#[test]
+fn unstable_data_shows_in_size_and_use() {
+    let mut state = InodeState::new(Ino(5));
+    state.load = Load::Present(InodeRecord { size: 10, used: 10, ..record_of(FileType::Regular) });
+    assert_eq!((state.attributes().size, state.attributes().used), (10, 10));
+    state.dirty.insert(90, vec![1; 10].into(), 1);
+    state.unstable_size = Some(100);
+    assert_eq!((state.size(), state.attributes().size, state.attributes().used), (100, 100, 20));
+    // Unstable data over stable data is not more than the file can hold.
+    state.dirty.insert(0, vec![1; 90].into(), 2);
+    assert_eq!(state.attributes().used, 100);
+}

@@ -1,0 +1,79 @@
+use super::*;
+use crate::ids::{Cookie, Ino};
+use crate::media::memory::Random;
+
+fn value(bytes: &[u8]) -> Slot {
+    Some(Arc::from(bytes))
+}
+
+fn scanned(memtable: &Memtable, from: &Key, to: &Key) -> Vec<(Key, Slot)> {
+    let mut found = Vec::new();
+    memtable.scan(from, to, &mut |key, slot| {
+        found.push((key.into(), slot.clone()));
+        ControlFlow::Continue(())
+    });
+    found
+}
+
+#[test]
+fn it_does_what_an_ordered_map_does() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let memtable = Memtable::new(Layer(1));
+        let mut model: BTreeMap<Key, Slot> = BTreeMap::new();
+        for _ in 0..400 {
+            let ino = Ino(random.below(40));
+            let key = match random.below(3) {
+                0 => key::inode(ino),
+                1 => key::map(ino, random.below(9)),
+                _ => key::name(ino, &random.bytes(2)),
+            };
+            let length = usize::try_from(random.below(50)).unwrap();
+            let slot = if random.below(4) == 0 { None } else { value(&random.bytes(length)) };
+            memtable.apply([(key.clone(), slot.clone())]);
+            model.insert(key.clone(), slot);
+            assert_eq!(memtable.get(&key).as_ref(), model.get(&key));
+        }
+        assert_eq!(memtable.sorted(), model.clone().into_iter().collect::<Vec<_>>());
+        let bytes: u64 = model.iter().map(|(key, slot)| record_bytes(key, slot)).sum();
+        assert_eq!(memtable.bytes(), bytes, "what was replaced is not counted any more");
+        for ino in (0..40).map(Ino) {
+            let (from, to) = (key::map(ino, 2), key::map(ino, 7));
+            let expected: Vec<_> = model
+                .range(from.clone()..to.clone())
+                .map(|(key, slot)| (key.clone(), slot.clone()))
+                .collect();
+            assert_eq!(scanned(&memtable, &from, &to), expected);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_came_and_went_leaves_nothing_to_pass_over() {
+    let memtable = Memtable::new(Layer(1));
+    for number in 0..1000 {
+        let cookie = key::cookie(Ino(2), Cookie(number));
+        memtable.apply([(cookie.clone(), value(b"name"))]);
+        memtable.apply([(cookie, None)]);
+    }
+    let (from, to) = (key::cookie(Ino(2), Cookie(0)), key::cookie(Ino(2), Cookie(u64::MAX)));
+    assert!(scanned(&memtable, &from, &to).is_empty());
+    assert!(memtable.is_empty());
+    assert_eq!(memtable.bytes(), 0);
+    // One that an older layer may hold stays hidden.
+    memtable.apply([(from.clone(), None)]);
+    assert_eq!(memtable.get(&from), Some(None));
+}
+
+#[test]
+fn a_visitor_ends_a_scan() {
+    let memtable = Memtable::new(Layer(1));
+    memtable.apply((1..9).map(|end| (key::map(Ino(3), end), value(b""))));
+    let mut seen = 0;
+    memtable.scan(&key::map(Ino(3), 0), &key::map(Ino(3), 100), &mut |_, _| {
+        seen += 1;
+        if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(seen, 3);
+}

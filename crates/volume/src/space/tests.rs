@@ -1,0 +1,44 @@
+use super::*;
+
+const DEVICE: Space = Space { total: 1 << 30, available: 1 << 29 };
+
+#[test]
+fn no_more_is_promised_than_is_ready() {
+    let ledger = Ledger::default();
+    assert_eq!(ledger.reserve(600, 1000), Ok(()));
+    assert_eq!(ledger.reserve(401, 1000), Err(Error::Busy));
+    assert_eq!(ledger.reserve(400, 1000), Ok(()));
+    ledger.release(5000);
+    assert_eq!(ledger.reserved(), 0, "more than all is not given back");
+}
+
+#[test]
+fn no_space_is_said_only_when_waiting_was_in_vain() {
+    let ledger = Ledger::default();
+    // Background work that was done before anybody missed space counts for nothing.
+    (0..10).for_each(|_| ledger.exhausted());
+    assert!(!ledger.is_short());
+    for _ in 0..PATIENCE_ROUNDS {
+        assert_eq!(ledger.reserve(1, 0), Err(Error::Busy));
+        ledger.exhausted();
+    }
+    assert!(ledger.is_short());
+    assert_eq!(ledger.reserve(1, 0), Err(Error::NoSpace));
+    // A little room does not end the shortage for large writes, enough room does.
+    ledger.refresh(ROOM_AGAIN_BYTES - 1, DEVICE, true);
+    assert!(ledger.is_short());
+    ledger.refresh(ROOM_AGAIN_BYTES, DEVICE, true);
+    assert!(!ledger.is_short());
+    assert_eq!(ledger.reserve(1, 0), Err(Error::Busy), "patience begins anew");
+}
+
+#[test]
+fn nothing_is_promised_that_no_checkpoint_has_room_for() {
+    let ledger = Ledger::default();
+    ledger.refresh(1 << 30, DEVICE, false);
+    assert!(!ledger.can_checkpoint());
+    assert_eq!(ledger.reserve(1, 1 << 30), Err(Error::Busy));
+    ledger.refresh(1 << 30, DEVICE, true);
+    assert_eq!(ledger.reserve(1, 1 << 30), Ok(()));
+    assert_eq!(ledger.device(), DEVICE);
+}
