@@ -11,6 +11,7 @@ use crate::file_map::memtable_pieces;
 use crate::ids::{Ino, Seq};
 use crate::key::{self, Key};
 use crate::layers::Layers;
+use crate::limits::REQUEST_ANSWER_BYTES;
 use crate::record::{InodeRecord, MapRecord, Source};
 use crate::request::{Error, Request};
 use crate::usage;
@@ -148,7 +149,7 @@ impl Change<'_> {
         seq
     }
 
-    /// Like [`Change::commit`], with the request's answer remembered.
+    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be.
     pub fn commit_answered<T>(
         mut self,
         request: &Request<'_>,
@@ -157,7 +158,10 @@ impl Change<'_> {
     ) -> Seq {
         if let Some(key) = request.key {
             let answer = encode(result);
-            self.entry.remembered = Some(Remembered { key: key.clone(), time: request.now, answer });
+            debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES, "{} bytes", answer.len());
+            if answer.len() <= REQUEST_ANSWER_BYTES {
+                self.entry.remembered = Some(Remembered { key: key.clone(), time: request.now, answer });
+            }
         }
         self.commit()
     }
