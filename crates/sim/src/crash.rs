@@ -86,7 +86,10 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
     again.iter_mut().for_each(|boundary_of| boundary_of.mark = boundary.mark);
     let tree = walk(&volume, now).map_err(context)?;
     let (least, safe) = told(run, boundary.mark);
-    let state = find_state(run, boundary.mark, least, &tree, &safe).map_err(context)?;
+    let teller = run.acks.iter().find(|ack| ack.mark <= boundary.mark && ack.told.mutation == least);
+    let teller = teller.map(|ack| (ack.id, ack.mark, boundary.mark));
+    let state = find_state(run, boundary.mark, least, &tree, &safe)
+        .map_err(|wrong| context(format!("{wrong}\n      the last was told by {teller:?} (operation, event, event now)")))?;
     check_usage(&volume, &tree, now).map_err(context)?;
     for ino in state.gone() {
         if attributes(&volume, ino, now).is_ok() {

@@ -90,6 +90,7 @@ pub struct Ack {
 struct Answered {
     outcome: Outcome,
     mutation: u64,
+    told: Told,
     /// Whether it changed anything: only then must it never be executed again.
     changed: bool,
     at: i64,
@@ -425,8 +426,7 @@ impl Run {
             if outcome != answer.outcome {
                 return Err(format!("operation {id}, repeated: {outcome:?}, expected {:?}", answer.outcome));
             }
-            let told = Told { mutation: answer.mutation, ..Told::default() };
-            self.parked.push(Parked { id, told, after, seen: Vec::new() });
+            self.parked.push(Parked { id, told: answer.told, after, seen: Vec::new() });
             return Ok(());
         }
         if (answer.at..=answer.at + REMEMBERED).contains(&self.now) && answer.changed {
@@ -457,7 +457,8 @@ impl Run {
         self.check_verifier(&outcome)?;
         if operation.call.is_remembered() {
             let changed = self.model.mutations > before.mutations;
-            let answer = Answered { outcome, mutation: self.model.mutations, changed, at: self.now };
+            let mutation = self.model.mutations;
+            let answer = Answered { outcome, mutation, told: told.clone(), changed, at: self.now };
             self.answered.insert(operation.id, answer);
         }
         self.parked.push(Parked { id: operation.id, told, after, seen });

@@ -94,7 +94,10 @@ impl Model {
         }
         for (ino, inode) in &self.inodes {
             let found = tree.get(ino).ok_or_else(|| format!("inode {ino} is missing"))?;
-            inode.compare(*ino, found, safe).map_err(|wrong| format!("inode {ino} ({:?}): {wrong}", inode.kind))?;
+            inode.compare(*ino, found, safe).map_err(|wrong| {
+                let times = (found.seen.mtime, found.seen.ctime, &inode.mtime, &inode.ctime);
+                format!("inode {ino} ({:?}): {wrong}; times {times:?}", inode.kind)
+            })?;
         }
         Ok(())
     }
@@ -200,7 +203,13 @@ impl Inode {
             count += 1;
         }
         if count != self.entries.len() {
-            return Err(format!("{count} names, expected {}", self.entries.len()));
+            let missing: Vec<_> = self
+                .entries
+                .iter()
+                .filter(|(name, _)| entries.iter().all(|listed| listed.name != **name))
+                .map(|(name, entry)| (name.escape_ascii().to_string(), entry.ino, entry.cookie))
+                .collect();
+            return Err(format!("{count} names, missing are {missing:?}"));
         }
         let dots = entries.iter().find(|listed| listed.name == b"..");
         match dots {
