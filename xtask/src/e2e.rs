@@ -37,7 +37,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
   --seed N           repeat what was random
-  --keep             leave data, logs and reports under the target directory for a look
+  --keep             leave the data under the target directory for a look; that of a failure always stays
 
 Needs root and, of Debian: user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
 make e2fsprogs xz-utils linux-source-6.1; and these crates: pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
@@ -147,8 +147,7 @@ fn inside(options: &Options, namespace: &str) -> ExitCode {
             let outcome = (scenario.run)(&mut lab, options).and_then(|note| lab.close().map(|()| note));
             if outcome.is_err() {
                 lab.show_log();
-            }
-            if !options.keep {
+            } else if !options.keep {
                 lab.clear();
             }
             outcome

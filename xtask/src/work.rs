@@ -72,7 +72,12 @@ fn run(directory: &Path, out: &Path, seed: u64) -> Result<String, String> {
                 let folder = directory.join(number.to_string());
                 let facts = facts_path(directory, out, number);
                 let seed = seed.wrapping_add(u64::try_from(number).expect("a handful of workers") << 32);
-                scope.spawn(move || Worker::new(folder, &facts, seed)?.work(&out.join("stop")))
+                scope.spawn(move || {
+                    let stop = out.join("stop");
+                    let outcome = Worker::new(folder, &facts, seed).and_then(|worker| worker.work(&stop));
+                    // The first failure ends everything, so that what the server did last can be looked at.
+                    outcome.inspect_err(|_| drop(fs::write(&stop, "")))
+                })
             })
             .collect();
         workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect()
@@ -198,7 +203,13 @@ impl Worker {
         if from == to {
             return Ok(());
         }
-        say("rename", &from, fs::rename(self.folder.join(&from), self.folder.join(&to)))?;
+        let renamed = fs::rename(self.folder.join(&from), self.folder.join(&to));
+        if renamed.is_err() {
+            // Tells a name that was lost from one whose renaming was not remembered.
+            let there = |name: &str| fs::symlink_metadata(self.folder.join(name)).is_ok();
+            println!("{from} is there: {}; {to} is there: {}", there(&from), there(&to));
+        }
+        say("rename", &from, renamed)?;
         self.facts.note(&Fact::Moved { from: from.clone(), to: to.clone() })?;
         let content = self.files.remove(&from).expect("picked from the files");
         self.files.insert(to, content);
