@@ -70,7 +70,9 @@ impl Volume {
         };
         let mut bytes = 0;
         let mut start = from;
-        while let Some(piece) = self.next_mapped(layers, ino, start)?.filter(|piece| *piece < to) {
+        while start < to {
+            let next = self.next_mapped(layers, ino, start)?.filter(|piece| *piece < to);
+            let Some(piece) = next else { break };
             start = piece.max(start);
             let end = to.min(start.saturating_add(COUNT_STEP_BYTES));
             let mut windows = |_: &mut InodeState, offset| Ok(self.read_window(layers, ino, offset)?);
