@@ -151,7 +151,8 @@ pub fn payload(id: OperationId, length: u32) -> Vec<u8> {
     if id % 16 == 0 {
         return vec![0; length as usize];
     }
-    let words = (0..).map(|word: u64| (word + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(id % 61) ^ u64::from(id));
+    let words = (0..)
+        .map(|word: u64| (word + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(id % 61) ^ u64::from(id));
     words.flat_map(u64::to_le_bytes).take(length as usize).collect()
 }
 

@@ -81,15 +81,17 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
     }
     let context = |wrong: String| format!("after a crash with {survival:?} surviving, {wrong}");
     let now = run.now() + 1_000_000;
-    let volume = open(&media, &run.sizes(), now).map_err(|wrong| context(format!("it does not open: {wrong}")))?;
+    let volume =
+        open(&media, &run.sizes(), now).map_err(|wrong| context(format!("it does not open: {wrong}")))?;
     let mut again = media.recorded();
     again.iter_mut().for_each(|boundary_of| boundary_of.mark = boundary.mark);
     let tree = walk(&volume, now).map_err(context)?;
     let (least, safe) = told(run, boundary.mark);
     let teller = run.acks.iter().find(|ack| ack.mark <= boundary.mark && ack.told.mutation == least);
     let teller = teller.map(|ack| (ack.id, ack.mark, boundary.mark));
-    let state = find_state(run, boundary.mark, least, &tree, &safe)
-        .map_err(|wrong| context(format!("{wrong}\n      the last was told by {teller:?} (operation, event, event now)")))?;
+    let state = find_state(run, boundary.mark, least, &tree, &safe).map_err(|wrong| {
+        context(format!("{wrong}\n      the last was told by {teller:?} (operation, event, event now)"))
+    })?;
     check_usage(&volume, &tree, now).map_err(context)?;
     for ino in state.gone() {
         if attributes(&volume, ino, now).is_ok() {
@@ -124,7 +126,10 @@ fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Res
             Err(why) => wrong.push(format!("{mutation}: {why}")),
         }
     }
-    Err(format!("what is there is no state between mutations {least} and {most}:\n      {}", wrong.join("\n      ")))
+    Err(format!(
+        "what is there is no state between mutations {least} and {most}:\n      {}",
+        wrong.join("\n      ")
+    ))
 }
 
 /// Runs one seed; the number of boundaries at which it was crashed.
@@ -178,7 +183,10 @@ fn judge_all(
     let mut successor = None;
     let chosen = random.index(boundaries.len());
     for (number, boundary) in boundaries.iter().enumerate() {
-        if boundaries.len() > plan.boundaries && !random.chance(plan.boundaries as u64, boundaries.len() as u64) && number != chosen {
+        if boundaries.len() > plan.boundaries
+            && !random.chance(plan.boundaries as u64, boundaries.len() as u64)
+            && number != chosen
+        {
             continue;
         }
         let twice = random.chance(1, 10);
@@ -187,7 +195,8 @@ fn judge_all(
         // Recovery writes too, and may be crashed as well.
         for again in &recovered.again {
             if random.chance(1, 3) {
-                judge(run, again, random, false).map_err(|wrong| (number, format!("crashed while it recovered: {wrong}")))?;
+                judge(run, again, random, false)
+                    .map_err(|wrong| (number, format!("crashed while it recovered: {wrong}")))?;
                 points += 1;
             }
         }
@@ -220,13 +229,43 @@ pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Opens a damaged device of a run that was closed: true if everything is there, false if anything was refused.
+///
+/// # Errors
+/// Wrong data.
+pub fn judge_damaged(run: &Run, disk: crate::media::Disk, random: &mut Random) -> Result<bool, String> {
+    let media = SimMedia::of(disk, run.sizes().capacity, random.fork());
+    let now = run.now() + 1_000_000;
+    let Ok(volume) = open(&media, &run.sizes(), now) else { return Ok(false) };
+    let Ok(tree) = walk(&volume, now) else { return Ok(false) };
+    let mut state = run.model.clone();
+    state.settle();
+    state.compare(&tree, &Safe::default()).map(|()| true)
+}
+
+/// What is on the device after some events of this seed, as a checksum.
+///
+/// # Errors
+/// What was wrong.
+pub fn digest(seed: u64, events: usize) -> Result<u64, String> {
+    let mut random = Random::new(seed);
+    let mut workload = Workload::new(random.fork(), Profile::default(), BEGIN + 10_000_000_000);
+    let mut run = Run::new(Sizes::draw(&mut random), random.fork())?;
+    for _ in 0..events {
+        let event = workload.next(&run.model);
+        run.step(event)?;
+    }
+    Ok(run.media.disk().digest())
+}
+
 /// Makes a failure of the first generation small.
 #[must_use]
 pub fn minimize(failure: &Failure, tries: usize) -> Failure {
     if failure.generation > 0 || replay(failure.seed, &failure.events, 6).is_ok() {
         return failure.clone();
     }
-    let events = crate::shrink::shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
+    let events =
+        crate::shrink::shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
     let wrong = replay(failure.seed, &events, 6).err().unwrap_or_default();
     Failure { wrong, events, ..failure.clone() }
 }

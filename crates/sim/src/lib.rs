@@ -11,15 +11,19 @@
 //! | [`run`] | engine and model in lockstep |
 //! | [`model_test`] | long sequences without crashes; failures shrink |
 //! | [`crash`] | crashes at every boundary, reopening, judging, going on |
+//! | [`faults`] | media that fail, fill up and rot |
+//! | [`planted`] | promises broken on purpose, to see that it is noticed |
 //! | [`shrink`] | makes a failing list of events small |
 //!
 //! A seed fixes everything: the simulation has one thread and no clock.
 
 pub mod call;
 pub mod crash;
+pub mod faults;
 pub mod media;
 pub mod model;
 pub mod model_test;
+pub mod planted;
 pub mod random;
 pub mod run;
 pub mod shrink;

@@ -285,7 +285,10 @@ impl Blob for SimFile {
     fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let block = volume::media::BLOCK_BYTES;
         if !offset.is_multiple_of(block) || !(bytes.len() as u64).is_multiple_of(block) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "an append that is not made of whole blocks"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an append that is not made of whole blocks",
+            ));
         }
         self.media.lock().write(self.place, self.file, offset, bytes)
     }
@@ -347,4 +350,3 @@ impl Media for SimMedia {
         true
     }
 }
-

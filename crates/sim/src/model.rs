@@ -143,7 +143,9 @@ impl Model {
     #[must_use]
     pub fn knows_time(&self, ino: u64, time: i64) -> bool {
         self.get(ino).is_some_and(|inode| {
-            [&inode.atime, &inode.mtime, &inode.ctime].iter().any(|when| (0..5).any(|ahead| when.is(time - ahead)))
+            [&inode.atime, &inode.mtime, &inode.ctime]
+                .iter()
+                .any(|when| (0..5).any(|ahead| when.is(time - ahead)))
         })
     }
 
@@ -193,7 +195,9 @@ impl Model {
                 self.write(id, who, now, (object, offset, length, stability), outcome)
             }
             Call::Commit { object, offset, count } => self.commit(who, (object, offset, count), outcome),
-            Call::Create { directory, name, how } => self.create(id, who, now, (directory, name, &how), outcome),
+            Call::Create { directory, name, how } => {
+                self.create(id, who, now, (directory, name, &how), outcome)
+            }
             Call::MakeDirectory { directory, name, set } => {
                 let new = Inode::new(FileType::Directory, who, now, 0);
                 self.make(id, who, now, (directory, name, new, &set), outcome)
@@ -207,11 +211,15 @@ impl Model {
                 self.make(id, who, now, (directory, name, names::node(kind, who, now), &set), outcome)
             }
             Call::Remove { directory, name } => self.remove(id, who, now, (directory, name, false), outcome),
-            Call::RemoveDirectory { directory, name } => self.remove(id, who, now, (directory, name, true), outcome),
+            Call::RemoveDirectory { directory, name } => {
+                self.remove(id, who, now, (directory, name, true), outcome)
+            }
             Call::Rename { from, name, to, as_name } => {
                 self.rename(id, who, now, ((from, name), (to, as_name)), outcome)
             }
-            Call::Link { object, directory, name } => self.link(id, who, now, (object, directory, name), outcome),
+            Call::Link { object, directory, name } => {
+                self.link(id, who, now, (object, directory, name), outcome)
+            }
             Call::ReadDirectory { directory, from, most, plus } => {
                 self.read_directory(who, now, (directory, from, most, plus), outcome)
             }
@@ -227,7 +235,9 @@ impl Model {
             Err(Error::NoSpace) if changes && self.leniency.full => Ok(false),
             Err(error) if verdict.must.contains(error) => Ok(false),
             Err(error) if verdict.may.contains(error) => Ok(false),
-            Err(error) => Err(format!("failed with {error:?}, expected {:?}, perhaps {:?}", verdict.must, verdict.may)),
+            Err(error) => {
+                Err(format!("failed with {error:?}, expected {:?}, perhaps {:?}", verdict.must, verdict.may))
+            }
         }
     }
 
@@ -238,11 +248,13 @@ impl Model {
             return Ok(Ok(ino));
         }
         match outcome {
-            Err(Error::Stale) => Ok(Err(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() })),
-            // Names may be looked at before objects.
-            Err(Error::Invalid | Error::NameTooLong | Error::Exists | Error::IsDirectory | Error::NotEmpty) => {
-                Ok(Err(Told::default()))
+            Err(Error::Stale) => {
+                Ok(Err(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() }))
             }
+            // Names may be looked at before objects.
+            Err(
+                Error::Invalid | Error::NameTooLong | Error::Exists | Error::IsDirectory | Error::NotEmpty,
+            ) => Ok(Err(Told::default())),
             other => Err(format!("inode {ino} is gone, but the answer is {other:?}")),
         }
     }
@@ -261,7 +273,8 @@ impl Model {
     /// Compares both sides of a change; `before` is what the model knew before it.
     fn meet_wcc(&mut self, before: &Inode, ino: u64, wcc: &Wcc, what: &str) -> Judgement<u64> {
         if let Some((size, mtime, ctime)) = wcc.before {
-            let size_fits = before.is_directory() || size == before.content.size.max(before.target.len() as u64);
+            let size_fits =
+                before.is_directory() || size == before.content.size.max(before.target.len() as u64);
             if !size_fits || !before.mtime.is(mtime) || !before.ctime.is(ctime) {
                 return Err(format!(
                     "{what}, inode {ino}: before it were ({size}, {mtime}, {ctime}), expected ({}, {:?}, {:?})",
@@ -288,7 +301,9 @@ impl Model {
             Err(told) => return Ok(told),
         };
         self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Accessible { granted, object }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Accessible { granted, object }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let inode = self.edit(ino);
         let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
         let directory = inode.is_directory();
@@ -306,15 +321,22 @@ impl Model {
         for (bit, expected, free) in bits {
             let answered = granted & bit != 0;
             if answered && mask & bit == 0 || !free && mask & bit != 0 && answered != expected {
-                return Err(format!("ACCESS {mask:x} of inode {ino} granted {granted:x}: bit {bit:x} should be {expected}"));
+                return Err(format!(
+                    "ACCESS {mask:x} of inode {ino} granted {granted:x}: bit {bit:x} should be {expected}"
+                ));
             }
         }
-        Ok(Told { mutation: self.meet(ino, object.as_ref(), "ACCESS")?.max(self.inodes[&ino].allowed_by), ..Told::default() })
+        Ok(Told {
+            mutation: self.meet(ino, object.as_ref(), "ACCESS")?.max(self.inodes[&ino].allowed_by),
+            ..Told::default()
+        })
     }
 
     fn status(&mut self, outcome: &Outcome) -> Judgement<Told> {
         self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Status { bytes_used, inodes_used }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Status { bytes_used, inodes_used }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let inodes = self.inodes.len() as u64;
         if *inodes_used != inodes {
             return Err(format!("FSSTAT counts {inodes_used} objects, expected {inodes}"));
@@ -368,4 +390,3 @@ fn dress(new: &mut Inode, set: &SetAttributes, who: &Credentials, directory: &In
         }
     }
 }
-

@@ -123,6 +123,8 @@ pub struct Run {
     pub failed: u64,
     /// Set when faults are planned: the model is not asked any more about what fails.
     pub faulty: bool,
+    /// Set to break the promise on purpose: replies leave at once.
+    pub early_replies: bool,
     sizes: Sizes,
     target: Box<dyn Target>,
     parked: Vec<Parked>,
@@ -155,7 +157,9 @@ impl std::fmt::Debug for Run {
 /// The engine's sentence.
 pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, String> {
     let media: Arc<dyn Media> = Arc::new(media.clone());
-    Volume::open(media, &sizes.options(), Time::from_nanos(now)).map(Arc::new).map_err(|error| error.to_string())
+    Volume::open(media, &sizes.options(), Time::from_nanos(now))
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
 }
 
 /// Creates a volume, the same for every call.
@@ -199,6 +203,7 @@ impl Run {
             acks: Vec::new(),
             failed: 0,
             faulty: false,
+            early_replies: false,
             sizes,
             target: Box::new(Direct::default()),
             parked: Vec::new(),
@@ -237,7 +242,14 @@ impl Run {
 
     /// Goes on after a crash: with the volume as it was recovered, which was found to be `state`. Returns the calls that
     /// clients will now send again.
-    pub fn recovered(&mut self, media: SimMedia, volume: Arc<Volume>, state: &Model, tree: &Tree, mark: u64) -> Vec<OperationId> {
+    pub fn recovered(
+        &mut self,
+        media: SimMedia,
+        volume: Arc<Volume>,
+        state: &Model,
+        tree: &Tree,
+        mark: u64,
+    ) -> Vec<OperationId> {
         for ack in self.acks.iter().filter(|ack| ack.mark <= mark) {
             for seen in &ack.seen {
                 let shown = self.shown.entry(seen.ino).or_default();
@@ -247,7 +259,8 @@ impl Run {
         }
         for (ino, found) in tree {
             let shown = self.shown.entry(*ino).or_default();
-            (shown.change_left, shown.ctime_left) = (found.seen_after.change.unwrap_or(0), found.seen_after.ctime);
+            (shown.change_left, shown.ctime_left) =
+                (found.seen_after.change.unwrap_or(0), found.seen_after.ctime);
         }
         // What an operation after the crash finds answered is what was in the journal.
         self.answered.retain(|_, answer| answer.mutation <= state.mutations && answer.outcome.is_ok());
@@ -304,12 +317,17 @@ impl Run {
         let mark = self.mark();
         for parked in std::mem::take(&mut self.parked) {
             match may_leave(&self.volume, parked.after) {
+                Durable::NotYet if self.early_replies => {
+                    self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
+                }
                 Durable::Yes => {
                     self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
                 }
                 Durable::NotYet => self.parked.push(parked),
                 Durable::Failed if self.faulty => self.failed += 1,
-                Durable::Failed => return Err(format!("the reply to operation {} failed without a fault", parked.id)),
+                Durable::Failed => {
+                    return Err(format!("the reply to operation {} failed without a fault", parked.id));
+                }
             }
         }
         Ok(())
@@ -323,7 +341,10 @@ impl Run {
         closed.map_err(|error| format!("the volume cannot be closed: {error}"))?;
         self.release()?;
         if let Some(parked) = self.parked.first() {
-            return Err(format!("the reply to operation {} still waits after the volume was closed", parked.id));
+            return Err(format!(
+                "the reply to operation {} still waits after the volume was closed",
+                parked.id
+            ));
         }
         self.volume = open(&self.media, &self.sizes, self.now)?;
         self.answered.retain(|_, answer| answer.outcome.is_ok());
@@ -430,7 +451,10 @@ impl Run {
             return Ok(());
         }
         if (answer.at..=answer.at + REMEMBERED).contains(&self.now) && answer.changed {
-            return Err(format!("operation {id} was executed again: {outcome:?}, first {:?}", answer.outcome));
+            return Err(format!(
+                "operation {id} was executed again: {outcome:?}, first {:?}",
+                answer.outcome
+            ));
         }
         self.judge(&call, outcome, after)
     }
@@ -438,14 +462,19 @@ impl Run {
     /// Judges an answer, and parks its reply.
     fn judge(&mut self, call: &Resolved, outcome: Outcome, after: Durability) -> Result<(), String> {
         let operation = &call.operation;
-        if self.faulty && matches!(outcome, Err(volume::request::Error::Io | volume::request::Error::ReadOnly)) {
+        if self.faulty
+            && matches!(outcome, Err(volume::request::Error::Io | volume::request::Error::ReadOnly))
+        {
             return Ok(());
         }
         let before = self.model.clone();
         let seen = seen(&outcome);
         self.learn_floor(&seen);
         self.model.clock = self.now;
-        let told = self.model.judge(operation, self.now.max(self.floor), &outcome).map_err(|wrong| format!("{operation:?}: {wrong}"))?;
+        let told = self
+            .model
+            .judge(operation, self.now.max(self.floor), &outcome)
+            .map_err(|wrong| format!("{operation:?}: {wrong}"))?;
         let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
         self.floor_known |= written || self.model.mutations > before.mutations;
         if self.model.mutations > before.mutations {
@@ -486,18 +515,25 @@ impl Run {
             let Some(shown) = self.shown.get(&seen.ino) else { continue };
             let change = seen.change.unwrap_or(u64::MAX);
             if change != shown.change_left && change <= shown.change {
-                return Err(format!("inode {}: change {change} after {} was shown before the crash", seen.ino, shown.change));
+                return Err(format!(
+                    "inode {}: change {change} after {} was shown before the crash",
+                    seen.ino, shown.change
+                ));
             }
             if seen.ctime != shown.ctime_left && seen.ctime <= shown.ctime {
                 let (ino, ctime) = (seen.ino, seen.ctime);
-                return Err(format!("inode {ino}: ctime {ctime} after {} was shown before the crash", shown.ctime));
+                return Err(format!(
+                    "inode {ino}: ctime {ctime} after {} was shown before the crash",
+                    shown.ctime
+                ));
             }
         }
         Ok(())
     }
 
     fn check_verifier(&mut self, outcome: &Outcome) -> Result<(), String> {
-        let (Ok(Success::Written { verifier, .. }) | Ok(Success::Committed { verifier, .. })) = outcome else {
+        let (Ok(Success::Written { verifier, .. }) | Ok(Success::Committed { verifier, .. })) = outcome
+        else {
             return Ok(());
         };
         if self.lost_verifiers.contains(verifier) {
@@ -509,6 +545,19 @@ impl Run {
         }
         self.verifier = Some(*verifier);
         Ok(())
+    }
+
+    /// Asks for a change that the model is not told of.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn probe_change(&self) -> Result<(), volume::request::Error> {
+        let credentials = Credentials::root();
+        let now = Time::from_nanos(self.now);
+        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+        let set = volume::attributes::SetAttributes::default();
+        let made = self.volume.make_directory(&request, Ino::ROOT, b"probe", &set, &mut |_| [].into());
+        made.map(|_| ()).map_err(|failure| failure.error)
     }
 
     /// Makes a call, cached first, and again until it is answered.
@@ -523,7 +572,8 @@ impl Run {
                 Attempt::WouldBlock => {
                     access = Access::Blocking;
                     if self.random.chance(1, 8) {
-                        let step = *self.random.pick(&[Step::Commit, Step::Checkpoint(true), Step::WriteBack(true)]);
+                        let step =
+                            *self.random.pick(&[Step::Commit, Step::Checkpoint(true), Step::WriteBack(true)]);
                         self.background(step);
                     }
                 }
@@ -551,9 +601,9 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
         | Success::Written { object: wcc, .. }
         | Success::Committed { object: wcc, .. } => after(wcc).into_iter().collect(),
         Success::Found { object, directory } => std::iter::once(*object).chain(*directory).collect(),
-        Success::Accessible { object, .. } | Success::Target { object, .. } | Success::Data { object, .. } => {
-            object.iter().copied().collect()
-        }
+        Success::Accessible { object, .. }
+        | Success::Target { object, .. }
+        | Success::Data { object, .. } => object.iter().copied().collect(),
         Success::Created { object, directory } => std::iter::once(*object).chain(after(directory)).collect(),
         Success::Renamed { from, to } => after(from).into_iter().chain(after(to)).collect(),
         Success::Linked { object, directory } => object.iter().copied().chain(after(directory)).collect(),
@@ -565,9 +615,18 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
 }
 
 /// Asks as the superuser, who may wait for media.
-fn as_root<T>(volume: &Volume, now: i64, ask: impl Fn(&Request<'_>) -> volume::request::Answer<T>) -> Result<T, volume::request::Error> {
+fn as_root<T>(
+    volume: &Volume,
+    now: i64,
+    ask: impl Fn(&Request<'_>) -> volume::request::Answer<T>,
+) -> Result<T, volume::request::Error> {
     let credentials = Credentials::root();
-    let request = Request { credentials: &credentials, now: Time::from_nanos(now), access: Access::Blocking, key: None };
+    let request = Request {
+        credentials: &credentials,
+        now: Time::from_nanos(now),
+        access: Access::Blocking,
+        key: None,
+    };
     for _ in 0..20 {
         match ask(&request) {
             Err(failure) if failure.error == volume::request::Error::Busy => {
@@ -602,7 +661,8 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
             continue;
         }
         let seen = attributes(volume, ino, now)?;
-        let mut found = Found { seen, entries: Vec::new(), target: Vec::new(), windows: Vec::new(), seen_after: seen };
+        let mut found =
+            Found { seen, entries: Vec::new(), target: Vec::new(), windows: Vec::new(), seen_after: seen };
         match seen.kind {
             FileType::Directory => {
                 found.entries = list(volume, ino, now)?;
@@ -610,7 +670,8 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
             }
             FileType::Symlink => {
                 let link = as_root(volume, now, |request| volume.read_link(request, Ino(ino)));
-                found.target = link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
+                found.target =
+                    link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
             }
             FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
             _ => {}
@@ -627,7 +688,8 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
             return Ok(None);
         }
         let data = as_root(volume, now, |request| volume.read(request, Ino(ino), *start, *length));
-        data.map(|data| Some(gather(&data))).map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
+        data.map(|data| Some(gather(&data)))
+            .map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
     };
     WINDOWS.iter().map(read).collect()
 }
@@ -635,7 +697,9 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
 fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
     let (mut entries, mut cookie) = (Vec::new(), 0);
     loop {
-        let listing = as_root(volume, now, |request| volume.read_directory(request, Ino(ino), Cookie(cookie), 50, false));
+        let listing = as_root(volume, now, |request| {
+            volume.read_directory(request, Ino(ino), Cookie(cookie), 50, false)
+        });
         let listing = listing.map_err(|error| format!("READDIR of inode {ino}: {error:?}"))?;
         for entry in &listing.entries {
             if entry.cookie.0 <= cookie {
@@ -658,8 +722,10 @@ fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
 /// # Errors
 /// What does not add up.
 pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
-    let status = as_root(volume, now, |request| volume.status(request)).map_err(|error| format!("FSSTAT: {error:?}"))?;
-    let bytes: u64 = tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
+    let status = as_root(volume, now, |request| volume.status(request))
+        .map_err(|error| format!("FSSTAT: {error:?}"))?;
+    let bytes: u64 =
+        tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
     if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {
         let (inodes, used) = (status.inodes_used, status.bytes_used);
         return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {}, {bytes}", tree.len()));

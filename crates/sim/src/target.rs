@@ -61,7 +61,8 @@ fn key(call: &Resolved) -> RequestKey {
 /// The bytes that stand for an outcome.
 fn encoded(call: &Resolved, outcome: &Outcome) -> Vec<u8> {
     let text = format!("{:?}", outcome);
-    let digest = text.bytes().fold(7_u64, |digest, byte| digest.wrapping_mul(0x0100_0000_01B3) ^ u64::from(byte));
+    let digest =
+        text.bytes().fold(7_u64, |digest, byte| digest.wrapping_mul(0x0100_0000_01B3) ^ u64::from(byte));
     let mut bytes = call.operation.id.to_be_bytes().to_vec();
     bytes.extend(digest.to_be_bytes());
     bytes.resize(300, 0x5A);
@@ -118,23 +119,21 @@ impl Target for Direct {
 fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Success> {
     let ino = Ino(call.object);
     match call.operation.call {
-        Call::GetAttributes { .. } => split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
-        Call::Lookup { name, .. } => split(volume.lookup(request, ino, &name.bytes()), |found| Success::Found {
-            object: (&found.attributes).into(),
-            directory: Some((&found.directory).into()),
+        Call::GetAttributes { .. } => {
+            split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into()))
+        }
+        Call::Lookup { name, .. } => split(volume.lookup(request, ino, &name.bytes()), |found| {
+            Success::Found { object: (&found.attributes).into(), directory: Some((&found.directory).into()) }
         }),
-        Call::Access { mask, .. } => split(volume.access(request, ino, AccessMask(mask)), |told| Success::Accessible {
-            granted: told.granted.0,
-            object: Some((&told.attributes).into()),
+        Call::Access { mask, .. } => split(volume.access(request, ino, AccessMask(mask)), |told| {
+            Success::Accessible { granted: told.granted.0, object: Some((&told.attributes).into()) }
         }),
         Call::ReadLink { .. } => split(volume.read_link(request, ino), |link| Success::Target {
             target: link.target.to_vec(),
             object: Some((&link.attributes).into()),
         }),
-        Call::Read { offset, count, .. } => split(volume.read(request, ino, offset, count), |data| Success::Data {
-            bytes: gather(&data),
-            eof: data.eof,
-            object: Some((&data.attributes).into()),
+        Call::Read { offset, count, .. } => split(volume.read(request, ino, offset, count), |data| {
+            Success::Data { bytes: gather(&data), eof: data.eof, object: Some((&data.attributes).into()) }
         }),
         Call::Write { offset, length, stability, .. } => {
             let bytes = payload(call.operation.id, length);
@@ -164,7 +163,9 @@ pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(data.count);
     for piece in &data.pieces {
         match piece {
-            volume::results::Piece::Data { bytes: from, start, end } => bytes.extend_from_slice(&from[*start..*end]),
+            volume::results::Piece::Data { bytes: from, start, end } => {
+                bytes.extend_from_slice(&from[*start..*end])
+            }
             volume::results::Piece::Zeros(length) => bytes.resize(bytes.len() + length, 0),
         }
     }
@@ -237,21 +238,26 @@ impl Direct {
                 split(answer, |value| removed(&value))
             }
             Call::RemoveDirectory { name, .. } => {
-                let answer = volume.remove_directory(request, ino, &name.bytes(), &mut |value| note(removed(value)));
+                let answer =
+                    volume.remove_directory(request, ino, &name.bytes(), &mut |value| note(removed(value)));
                 split(answer, |value| removed(&value))
             }
             Call::Rename { name, as_name, .. } => {
                 let (name, as_name) = (name.bytes(), as_name.bytes());
                 let mut encode = |value: &Renamed| note(renamed(value));
-                split(volume.rename(request, (ino, &name), (other, &as_name), &mut encode), |value| renamed(&value))
+                split(volume.rename(request, (ino, &name), (other, &as_name), &mut encode), |value| {
+                    renamed(&value)
+                })
             }
             Call::Link { name, .. } => {
-                let answer = volume.link(request, ino, other, &name.bytes(), &mut |value| note(linked(value)));
+                let answer =
+                    volume.link(request, ino, other, &name.bytes(), &mut |value| note(linked(value)));
                 split(answer, |value| linked(&value))
             }
             Call::SetAttributes { set, .. } => {
                 let guard = call.guard.map(Time::from_nanos);
-                let mut encode = |value: &volume::attributes::Wcc| note(Success::Set { object: value.into() });
+                let mut encode =
+                    |value: &volume::attributes::Wcc| note(Success::Set { object: value.into() });
                 let answer = volume.set_attributes(request, ino, &set, guard, &mut encode);
                 split(answer, |value| Success::Set { object: Wcc::from(&value) })
             }

@@ -170,7 +170,8 @@ impl Workload {
         if self.random.chance(1, 25) {
             return *self.random.pick(&model.ever_born());
         }
-        let fitting: Vec<Obj> = model.objects().filter(|(_, kind)| wanted(*kind)).map(|(object, _)| object).collect();
+        let fitting: Vec<Obj> =
+            model.objects().filter(|(_, kind)| wanted(*kind)).map(|(object, _)| object).collect();
         // The oldest few are the most popular.
         let popular = fitting.len().min(4);
         match fitting.len() {
@@ -198,7 +199,9 @@ impl Workload {
     }
 
     fn mode(&mut self) -> u32 {
-        *self.random.pick(&[0o644, 0o755, 0o777, 0o777, 0o600, 0o000, 0o4755, 0o2775, 0o6777, 0o1777, 0o2644, 0o311])
+        *self
+            .random
+            .pick(&[0o644, 0o755, 0o777, 0o777, 0o600, 0o000, 0o4755, 0o2775, 0o6777, 0o1777, 0o2644, 0o311])
     }
 
     fn set_new(&mut self) -> SetAttributes {
@@ -259,11 +262,18 @@ impl Workload {
 
     fn node(&mut self) -> Node {
         let device = Device { major: 8, minor: 3 };
-        *self.random.pick(&[Node::Fifo, Node::Fifo, Node::Socket, Node::Block(device), Node::Character(device)])
+        *self.random.pick(&[
+            Node::Fifo,
+            Node::Fifo,
+            Node::Socket,
+            Node::Block(device),
+            Node::Character(device),
+        ])
     }
 
     fn call(&mut self, kind: Kind, model: &Model) -> Call {
-        let length = u16::try_from(self.random.weighted(&[(8, 20), (2, 255), (2, 3000), (1, 0), (1, 4095)])).unwrap_or(1);
+        let length = u16::try_from(self.random.weighted(&[(8, 20), (2, 255), (2, 3000), (1, 0), (1, 4095)]))
+            .unwrap_or(1);
         match kind {
             Kind::GetAttributes => Call::GetAttributes { object: self.any(model) },
             Kind::SetAttributes => {
@@ -274,24 +284,35 @@ impl Workload {
             Kind::Lookup => Call::Lookup { directory: self.directory(model), name: self.name() },
             Kind::Access => Call::Access { object: self.any(model), mask: 0x3F },
             Kind::ReadLink => Call::ReadLink { object: self.object(model, |kind| kind == FileType::Symlink) },
-            Kind::Read => Call::Read { object: self.file(model), offset: self.offset(), count: self.length() },
+            Kind::Read => {
+                Call::Read { object: self.file(model), offset: self.offset(), count: self.length() }
+            }
             Kind::Write => {
                 let stability = self.random.weighted(&[
                     (6, Stability::Unstable),
                     (1, Stability::DataSync),
                     (4, Stability::FileSync),
                 ]);
-                Call::Write { object: self.file(model), offset: self.offset(), length: self.length(), stability }
+                Call::Write {
+                    object: self.file(model),
+                    offset: self.offset(),
+                    length: self.length(),
+                    stability,
+                }
             }
             Kind::Commit => {
                 let whole = self.random.chance(2, 3);
                 let (offset, count) = if whole { (0, 0) } else { (self.offset(), self.length()) };
                 Call::Commit { object: self.file(model), offset, count }
             }
-            Kind::Create => Call::Create { directory: self.directory(model), name: self.name(), how: self.how() },
-            Kind::MakeDirectory => {
-                Call::MakeDirectory { directory: self.directory(model), name: self.name(), set: self.set_new() }
+            Kind::Create => {
+                Call::Create { directory: self.directory(model), name: self.name(), how: self.how() }
             }
+            Kind::MakeDirectory => Call::MakeDirectory {
+                directory: self.directory(model),
+                name: self.name(),
+                set: self.set_new(),
+            },
             Kind::MakeSymlink => {
                 let set = SetAttributes::default();
                 Call::MakeSymlink { directory: self.directory(model), name: self.name(), length, set }
@@ -301,7 +322,9 @@ impl Workload {
                 Call::MakeNode { directory: self.directory(model), name: self.name(), kind, set }
             }
             Kind::Remove => Call::Remove { directory: self.directory(model), name: self.name() },
-            Kind::RemoveDirectory => Call::RemoveDirectory { directory: self.directory(model), name: self.name() },
+            Kind::RemoveDirectory => {
+                Call::RemoveDirectory { directory: self.directory(model), name: self.name() }
+            }
             Kind::Rename => Call::Rename {
                 from: self.directory(model),
                 name: self.name(),

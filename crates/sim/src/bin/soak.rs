@@ -22,7 +22,8 @@ fn arguments() -> Result<Arguments, String> {
     let usage = "usage: soak crash|model [--points N] [--runs N] [--seed S]";
     let mut given = std::env::args().skip(1);
     let what = given.next().ok_or(usage)?;
-    let fresh = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |age| age.as_secs());
+    let fresh =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |age| age.as_secs());
     let mut arguments = Arguments { what, points: 5000, runs: u64::MAX, seed: fresh };
     while let Some(option) = given.next() {
         let value = given.next().and_then(|value| value.parse().ok()).ok_or(usage)?;
@@ -44,7 +45,11 @@ fn crashes(arguments: &Arguments) -> Result<(), String> {
             .map_err(|failure| format!("{failure}\nshrunk: {}", crash::minimize(&failure, SHRINK_TRIES)))?;
         runs += 1;
         if runs % 10 == 0 {
-            println!("{points} crash points, seeds {} to {seed}, {} s", arguments.seed, began.elapsed().as_secs());
+            println!(
+                "{points} crash points, seeds {} to {seed}, {} s",
+                arguments.seed,
+                began.elapsed().as_secs()
+            );
         }
     }
     println!("{points} crash points, seeds {} to {}, no failure", arguments.seed, arguments.seed + runs - 1);
@@ -54,7 +59,8 @@ fn crashes(arguments: &Arguments) -> Result<(), String> {
 fn models(arguments: &Arguments) -> Result<(), String> {
     for number in 0..arguments.runs.min(arguments.points) {
         let seed = arguments.seed + number;
-        model_test::run(seed, MODEL_EVENTS).map_err(|failure| model_test::minimize(&failure, SHRINK_TRIES).to_string())?;
+        model_test::run(seed, MODEL_EVENTS)
+            .map_err(|failure| model_test::minimize(&failure, SHRINK_TRIES).to_string())?;
         println!("seed {seed}: {MODEL_EVENTS} events agree");
     }
     Ok(())

@@ -215,7 +215,11 @@ impl Disk {
     /// Makes a file's bytes durable; the first sync of a new blob syncs the directory too.
     pub(crate) fn sync(&mut self, id: FileId) {
         self.file(id).sync();
-        if self.name_changes.iter().any(|change| matches!(change, NameChange::Created(_, file) if *file == id)) {
+        if self
+            .name_changes
+            .iter()
+            .any(|change| matches!(change, NameChange::Created(_, file) if *file == id))
+        {
             self.durable_names = self.names.clone();
             self.name_changes.clear();
         }
@@ -242,9 +246,16 @@ impl Disk {
             let file = &self.files[id];
             let image = file.survivors(random, survival);
             let reserved = file.reserved;
-            files.insert(*id, File { current: image.clone(), durable: image, unsynced: Vec::new(), reserved });
+            files
+                .insert(*id, File { current: image.clone(), durable: image, unsynced: Vec::new(), reserved });
         }
-        Disk { files, durable_names: names.clone(), names, name_changes: Vec::new(), next_file: self.next_file }
+        Disk {
+            files,
+            durable_names: names.clone(),
+            names,
+            name_changes: Vec::new(),
+            next_file: self.next_file,
+        }
     }
 
     /// Flips one bit of durable bytes somewhere; `None` if the draw hit a place where nothing was ever written.
@@ -261,7 +272,12 @@ impl Disk {
         };
         let file = self.file(file);
         let (offset, bit) = (random.below(file.current.len()), random.below(8).to_le_bytes()[0]);
-        (file.current.flip(offset, bit) && file.durable.flip(offset, bit)).then_some(Flip { place, blob, offset, bit })
+        (file.current.flip(offset, bit) && file.durable.flip(offset, bit)).then_some(Flip {
+            place,
+            blob,
+            offset,
+            bit,
+        })
     }
 
     /// A checksum of what a reader of the device would see: equal for two runs that did the same.
@@ -273,9 +289,12 @@ impl Disk {
                 digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
             }
         };
-        for (name, id) in [(0, &LOG), (1, &INDEX)].into_iter().chain(self.names.iter().map(|(name, id)| (name.0, id))) {
+        for (name, id) in
+            [(0, &LOG), (1, &INDEX)].into_iter().chain(self.names.iter().map(|(name, id)| (name.0, id)))
+        {
             let file = &self.files[id];
-            let mut bytes = vec![0; usize::try_from(file.current.len()).expect("simulated files fit in memory")];
+            let mut bytes =
+                vec![0; usize::try_from(file.current.len()).expect("simulated files fit in memory")];
             file.current.read(0, &mut bytes);
             add(&name.to_be_bytes());
             add(&bytes);

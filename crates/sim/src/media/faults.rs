@@ -80,7 +80,8 @@ impl Plan {
             }
         }
         self.struck += u64::from(effect.is_some());
-        let spent = |fault: &Fault| effect.is_some() && concerned(fault) && fault.after == 0 && !fault.lasting;
+        let spent =
+            |fault: &Fault| effect.is_some() && concerned(fault) && fault.after == 0 && !fault.lasting;
         self.faults.retain(|fault| !spent(fault));
         effect
     }

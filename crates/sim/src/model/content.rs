@@ -37,7 +37,11 @@ impl Content {
 
     /// The byte at `offset`, zero beyond the end.
     pub(crate) fn byte(&self, offset: u64) -> u8 {
-        if offset >= self.size { 0 } else { self.chunks.get(&(offset / CHUNK)).map_or(0, |chunk| chunk[within(offset)]) }
+        if offset >= self.size {
+            0
+        } else {
+            self.chunks.get(&(offset / CHUNK)).map_or(0, |chunk| chunk[within(offset)])
+        }
     }
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
@@ -57,8 +61,12 @@ impl Content {
     }
 
     fn mark(&mut self, mut start: u64, mut end: u64) {
-        let touching: Vec<(u64, u64)> =
-            self.written.range(..=end).filter(|(_, to)| **to >= start).map(|(from, to)| (*from, *to)).collect();
+        let touching: Vec<(u64, u64)> = self
+            .written
+            .range(..=end)
+            .filter(|(_, to)| **to >= start)
+            .map(|(from, to)| (*from, *to))
+            .collect();
         for (from, to) in touching {
             self.written.remove(&from);
             (start, end) = (start.min(from), end.max(to));

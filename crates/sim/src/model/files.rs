@@ -77,7 +77,11 @@ impl Model {
         verdict.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
         // Truncating works on a full disk; only growing needs room, and none for its hole.
         if !self.decide(&verdict, true, outcome)? {
-            let told = if matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted)) { before.allowed_by } else { 0 };
+            let told = if matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted)) {
+                before.allowed_by
+            } else {
+                0
+            };
             return Ok(Told { mutation: told, ..Told::default() });
         }
         let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
@@ -129,7 +133,9 @@ impl Model {
         if !self.decide(&verdict, false, outcome)? {
             return Ok(Told::default());
         }
-        let Ok(Success::Target { target, object }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Target { target, object }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let inode = self.edit(ino);
         if *target != inode.target {
             return Err(format!("inode {ino}: the target is {:?}", target.escape_ascii().to_string()));
@@ -163,7 +169,9 @@ impl Model {
             let told = if matches!(outcome, Err(Error::AccessDenied)) { inode.allowed_by } else { 0 };
             return Ok(Told { mutation: told, ..Told::default() });
         }
-        let Ok(Success::Data { bytes, eof, object }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Data { bytes, eof, object }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let expected = inode.content.read(offset, u64::from(count).min(TRANSFER_BYTES_MAX));
         if let Some(wrong) = difference(bytes, &expected) {
             return Err(format!("READ of inode {ino} at {offset}: {wrong}"));
@@ -208,7 +216,9 @@ impl Model {
             return Err(format!("odd answer {outcome:?}"));
         };
         if *count != length || *committed < stability {
-            return Err(format!("WRITE of {length} bytes, {stability:?}: took {count}, made them {committed:?}"));
+            return Err(format!(
+                "WRITE of {length} bytes, {stability:?}: took {count}, made them {committed:?}"
+            ));
         }
         let bytes = payload(id, length);
         let stable = *committed != Stability::Unstable;
@@ -250,7 +260,9 @@ impl Model {
         if !self.decide(&verdict, false, outcome)? {
             return Ok(Told::default());
         }
-        let Ok(Success::Committed { object, .. }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Committed { object, .. }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
         // A count of zero is "to the end of the file" (RFC 1813 section 3.3.21).
         let end = if count == 0 { u64::MAX } else { offset.saturating_add(u64::from(count)) };
@@ -306,5 +318,10 @@ pub(super) fn difference(seen: &[u8], expected: &[u8]) -> Option<String> {
     }
     let at = seen.iter().zip(expected).position(|(seen, expected)| seen != expected)?;
     let many = seen.iter().zip(expected).filter(|(seen, expected)| seen != expected).count();
-    Some(format!("{many} of {} bytes differ, from {at} on: {:#x}, expected {:#x}", seen.len(), seen[at], expected[at]))
+    Some(format!(
+        "{many} of {} bytes differ, from {at} on: {:#x}, expected {:#x}",
+        seen.len(),
+        seen[at],
+        expected[at]
+    ))
 }

@@ -62,7 +62,11 @@ pub(crate) struct Event {
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    Write { offset: u64, bytes: Rc<[u8]>, stable: bool },
+    Write {
+        offset: u64,
+        bytes: Rc<[u8]>,
+        stable: bool,
+    },
     Size(u64),
     /// Attributes only.
     Touch,
@@ -251,7 +255,10 @@ impl Inode {
             return Err(format!("size is {}, expected {size}", seen.size));
         }
         let used = self.content.used();
-        if self.kind == FileType::Regular && !self.used_free && !(used..=used + self.soft).contains(&seen.used) {
+        if self.kind == FileType::Regular
+            && !self.used_free
+            && !(used..=used + self.soft).contains(&seen.used)
+        {
             return Err(format!("used is {}, expected {used} and at most {} more", seen.used, self.soft));
         }
         if !self.mtime.is(seen.mtime) {
@@ -272,7 +279,11 @@ impl Inode {
             (false, true) => change >= self.change,
             (false, false) => change == self.change,
         };
-        if fits { Ok(()) } else { Err(format!("change is {change} after {} ({:?})", self.change, self.change_must)) }
+        if fits {
+            Ok(())
+        } else {
+            Err(format!("change is {change} after {} ({:?})", self.change, self.change_must))
+        }
     }
 
     /// Takes over what was seen where the rules allow more than one value.
@@ -282,7 +293,8 @@ impl Inode {
         (self.change_must, self.change_may) = (false, false);
         self.change = seen.change.unwrap_or(self.change);
         if let Some(last) = self.events.last_mut() {
-            last.stamp = Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() };
+            last.stamp =
+                Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() };
         } else {
             self.base_stamp = self.stamp();
         }

@@ -27,11 +27,14 @@ impl Model {
         if !self.decide(&verdict, false, outcome)? {
             return Ok(Told::default());
         }
-        let Ok(Success::Listing { entries, end, directory }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Listing { entries, end, directory }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         if entries.len() > usize::from(most) || entries.is_empty() && !*end {
             return Err(format!("READDIR of {dir} for {most} names gave {}", entries.len()));
         }
-        self.judge_page(dir, start, entries, *end).map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;
+        self.judge_page(dir, start, entries, *end)
+            .map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;
         let mut told = self.inodes[&dir].changed_by;
         for entry in entries {
             if plus && entry.attributes.is_none() && self.inodes.contains_key(&entry.ino) {
@@ -51,7 +54,13 @@ impl Model {
     }
 
     /// Compares the names after `start` with those that are there.
-    pub(super) fn judge_page(&mut self, dir: u64, start: u64, entries: &[Listed], end: bool) -> Judgement<()> {
+    pub(super) fn judge_page(
+        &mut self,
+        dir: u64,
+        start: u64,
+        entries: &[Listed],
+        end: bool,
+    ) -> Judgement<()> {
         let mut previous = start;
         for entry in entries {
             if entry.cookie <= previous {
@@ -96,7 +105,10 @@ impl Model {
                     return Err(format!("{shown:?} has cookie {}, had {:?}", listed.cookie, entry.cookie));
                 }
                 if listed.cookie > entry.cookie_at_most {
-                    return Err(format!("{shown:?} was left out by a listing that passed {}", entry.cookie_at_most));
+                    return Err(format!(
+                        "{shown:?} was left out by a listing that passed {}",
+                        entry.cookie_at_most
+                    ));
                 }
                 entry.cookie = Some(listed.cookie);
                 entry.ino

@@ -40,10 +40,14 @@ impl Model {
     /// What an error of an operation on a name tells: that the name is there or not, or that permission is missing.
     fn told_by_error(&self, outcome: &Outcome, names: &[(u64, &[u8])]) -> Told {
         let by = |(directory, name): &(u64, &[u8])| match outcome {
-            Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory) if names.len() == 1 => {
+            Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory)
+                if names.len() == 1 =>
+            {
                 self.named_by(*directory, name)
             }
-            Err(Error::AccessDenied) if names.len() == 1 => self.get(*directory).map_or(0, |inode| inode.allowed_by),
+            Err(Error::AccessDenied) if names.len() == 1 => {
+                self.get(*directory).map_or(0, |inode| inode.allowed_by)
+            }
             _ => 0,
         };
         Told { mutation: names.iter().map(by).max().unwrap_or(0), ..Told::default() }
@@ -56,7 +60,13 @@ impl Model {
         verdict.must(inode.is_directory() && !inode.grants(who, wanted), Error::AccessDenied);
     }
 
-    pub(super) fn lookup(&mut self, who: &Credentials, directory: Obj, name: Name, outcome: &Outcome) -> Judgement<Told> {
+    pub(super) fn lookup(
+        &mut self,
+        who: &Credentials,
+        directory: Obj,
+        name: Name,
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
         let dir = match self.present(directory, outcome)? {
             Ok(ino) => ino,
             Err(told) => return Ok(told),
@@ -73,12 +83,19 @@ impl Model {
             return Err(format!("odd answer {outcome:?}"));
         };
         let told = self.meet(child, Some(object), "LOOKUP object")?;
-        let told = told.max(self.meet(dir, directory.as_ref(), "LOOKUP directory")?).max(self.named_by(dir, &name));
+        let told =
+            told.max(self.meet(dir, directory.as_ref(), "LOOKUP directory")?).max(self.named_by(dir, &name));
         Ok(Told { mutation: told, ..Told::default() })
     }
 
     /// What stands in the way of a new name.
-    fn judge_new(&self, who: &Credentials, dir: u64, name: Name, verdict: &mut Verdict) -> (Vec<u8>, Option<u64>) {
+    fn judge_new(
+        &self,
+        who: &Credentials,
+        dir: u64,
+        name: Name,
+        verdict: &mut Verdict,
+    ) -> (Vec<u8>, Option<u64>) {
         self.judge_directory(dir, who, 3, verdict);
         let bytes = judge_name(name, verdict);
         let existing = self.child(dir, &bytes);
@@ -120,8 +137,16 @@ impl Model {
     }
 
     /// Adds a new object as a successful call did.
-    fn add(&mut self, id: OperationId, now: i64, (dir, name, mut new): (u64, &[u8], Inode), outcome: &Outcome) -> Judgement<Told> {
-        let Ok(Success::Created { object, directory }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+    fn add(
+        &mut self,
+        id: OperationId,
+        now: i64,
+        (dir, name, mut new): (u64, &[u8], Inode),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let Ok(Success::Created { object, directory }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let ino = object.ino;
         if self.inodes.contains_key(&ino) || self.gone.contains_key(&ino) {
             return Err(format!("inode number {ino} was used before"));
@@ -222,7 +247,11 @@ impl Model {
         let mut verdict = Verdict::default();
         let inode = &self.inodes[&ino];
         // The size that it has is nothing to set.
-        let size = if let How::Unchecked(set) = how { set.size.filter(|size| *size != inode.content.size) } else { None };
+        let size = if let How::Unchecked(set) = how {
+            set.size.filter(|size| *size != inode.content.size)
+        } else {
+            None
+        };
         verdict.must(!self.inodes[&dir].grants(who, 1), Error::AccessDenied);
         verdict.may(!self.inodes[&dir].grants(who, 2), Error::AccessDenied);
         let exclusive = matches!(how, How::Exclusive(_));
@@ -232,7 +261,9 @@ impl Model {
         if !self.decide(&verdict, true, outcome)? {
             return Ok(self.told_by_error(outcome, &[(dir, name)]));
         }
-        let Ok(Success::Created { object, directory }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Created { object, directory }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let mut told = self.named_by(dir, name);
         if let Some(size) = size {
             self.resize(id, who, now, ino, size);
@@ -339,7 +370,9 @@ impl Model {
         if !self.decide(&verdict, true, outcome)? {
             return Ok(self.told_by_error(outcome, &[(dir, &name)]));
         }
-        let Ok(Success::Linked { object, directory }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Linked { object, directory }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
         let inode = self.edit(ino);
@@ -391,7 +424,10 @@ impl Model {
         if let Some(victim) = victim.filter(|victim| *victim != moved) {
             self.judge_removal(who, to, victim, verdict);
             let other = &self.inodes[&victim];
-            let (onto_file, onto_directory) = (object.is_directory() && !other.is_directory(), !object.is_directory() && other.is_directory());
+            let (onto_file, onto_directory) = (
+                object.is_directory() && !other.is_directory(),
+                !object.is_directory() && other.is_directory(),
+            );
             verdict.must(onto_file, Error::NotDirectory);
             verdict.must(onto_directory, Error::IsDirectory);
             verdict.must(onto_file || onto_directory, Error::Exists);
@@ -477,4 +513,3 @@ fn judge_owner(who: &Credentials, set: &SetAttributes, verdict: &mut Verdict) {
     verdict.may(who.uid != 0 && set.uid.is_some_and(|uid| uid != who.uid), Error::NotPermitted);
     verdict.may(who.uid != 0 && set.gid.is_some_and(|gid| !who.in_group(gid)), Error::NotPermitted);
 }
-

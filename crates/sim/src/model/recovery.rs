@@ -54,7 +54,10 @@ impl Safe {
     fn covers(&self, ino: u64, event: &Event, at: u64) -> bool {
         let What::Write { stable, .. } = &event.what else { return true };
         self.ranges.iter().any(|(operation, (object, start, end), commit)| {
-            *object == ino && *operation >= event.operation && (*start..*end).contains(&at) && (*stable || *commit)
+            *object == ino
+                && *operation >= event.operation
+                && (*start..*end).contains(&at)
+                && (*stable || *commit)
         })
     }
 
@@ -65,7 +68,9 @@ impl Safe {
         // The ends of ranges are the only places where safety changes.
         let mut probes = vec![*offset, end - 1];
         for (_, (_, start, stop), _) in &self.ranges {
-            probes.extend([*start, *stop, start.saturating_sub(1)].iter().filter(|at| (*offset..end).contains(at)));
+            probes.extend(
+                [*start, *stop, start.saturating_sub(1)].iter().filter(|at| (*offset..end).contains(at)),
+            );
         }
         let mut safe = probes.iter().map(|at| self.covers(ino, event, *at));
         if all { safe.all(|safe| safe) } else { safe.any(|safe| safe) }
@@ -149,7 +154,9 @@ impl Model {
     /// Whether any unstable data of this state could be lost by a crash.
     #[must_use]
     pub fn could_lose(&self, safe: &Safe) -> bool {
-        self.inodes.iter().any(|(ino, inode)| inode.events.iter().any(|event| !safe.touches(*ino, event, true)))
+        self.inodes
+            .iter()
+            .any(|(ino, inode)| inode.events.iter().any(|event| !safe.touches(*ino, event, true)))
     }
 
     /// The largest change value shown of each object, and its ctime.
@@ -193,7 +200,8 @@ impl Inode {
         let mut count = 0;
         for listed in plain {
             let name = listed.name.escape_ascii();
-            let entry = self.entries.get(&listed.name).ok_or_else(|| format!("{name} should not be there"))?;
+            let entry =
+                self.entries.get(&listed.name).ok_or_else(|| format!("{name} should not be there"))?;
             if entry.ino != listed.ino {
                 return Err(format!("{name} is inode {}, expected {}", listed.ino, entry.ino));
             }
@@ -244,7 +252,9 @@ impl Inode {
 
     /// Times, change and mode: those of the last event that is safe, or of a later one.
     fn compare_stamps(&self, ino: u64, seen: &Seen, safe: &Safe) -> Judgement<()> {
-        let touched = |event: &Event| matches!(event.what, What::Touch | What::Size(_)) || safe.touches(ino, event, false);
+        let touched = |event: &Event| {
+            matches!(event.what, What::Touch | What::Size(_)) || safe.touches(ino, event, false)
+        };
         let last = self.events.iter().rposition(touched);
         let first = last.map_or(&self.base_stamp, |at| &self.events[at].stamp);
         let later = &self.events[last.map_or(0, |at| at + 1)..];
@@ -252,7 +262,10 @@ impl Inode {
         // An attribute change that is safe may carry times of writes before it, which are not.
         let all = || std::iter::once(&self.base_stamp).chain(self.events.iter().map(|event| &event.stamp));
         if !stamps().any(|stamp| stamp.ctime.is(seen.ctime)) {
-            return Err(format!("ctime {} is of no event after the last safe one ({:?})", seen.ctime, first.ctime));
+            return Err(format!(
+                "ctime {} is of no event after the last safe one ({:?})",
+                seen.ctime, first.ctime
+            ));
         }
         if !all().any(|stamp| stamp.mtime.is(seen.mtime)) {
             return Err(format!("mtime {} never was", seen.mtime));
@@ -264,13 +277,20 @@ impl Inode {
     }
 
     fn compare_size(&self, ino: u64, size: u64, safe: &Safe, certain: &Content) -> Judgement<()> {
-        let cut = self.events.iter().rposition(|event| matches!(event.what, What::Size(_))).map_or(0, |at| at + 1);
+        let cut =
+            self.events.iter().rposition(|event| matches!(event.what, What::Size(_))).map_or(0, |at| at + 1);
         let ends = self.events[cut..].iter().filter_map(|event| match &event.what {
-            What::Write { offset, bytes, .. } if !safe.touches(ino, event, true) => Some(offset + bytes.len() as u64),
+            What::Write { offset, bytes, .. } if !safe.touches(ino, event, true) => {
+                Some(offset + bytes.len() as u64)
+            }
             _ => None,
         });
         let possible: Vec<u64> = ends.filter(|end| *end > certain.size).chain([certain.size]).collect();
-        if possible.contains(&size) { Ok(()) } else { Err(format!("size is {size}, expected one of {possible:?}")) }
+        if possible.contains(&size) {
+            Ok(())
+        } else {
+            Err(format!("size is {size}, expected one of {possible:?}"))
+        }
     }
 
     fn compare_bytes(&self, ino: u64, found: &Found, safe: &Safe, certain: &Content) -> Judgement<()> {
@@ -285,7 +305,10 @@ impl Inode {
             }
             for (at, byte) in (*start..).zip(bytes) {
                 if certain.byte(at) != *byte && !self.may_hold(ino, at, *byte, safe) {
-                    return Err(format!("byte {at} is {byte:#x}, expected {:#x}, or of a later write", certain.byte(at)));
+                    return Err(format!(
+                        "byte {at} is {byte:#x}, expected {:#x}, or of a later write",
+                        certain.byte(at)
+                    ));
                 }
             }
         }
@@ -313,7 +336,10 @@ impl Inode {
         for ((start, _), bytes) in WINDOWS.iter().zip(&found.windows) {
             let Some(bytes) = bytes else { continue };
             let differs = |at: &usize| before.byte(start + *at as u64) != bytes[*at];
-            let (Some(first), Some(last)) = ((0..bytes.len()).find(differs), (0..bytes.len()).rfind(differs)) else { continue };
+            let (Some(first), Some(last)) = ((0..bytes.len()).find(differs), (0..bytes.len()).rfind(differs))
+            else {
+                continue;
+            };
             self.content.write(start + first as u64, &bytes[first..=last]);
         }
         self.used_free = self.content.used() != found.seen_after.used;

@@ -1,0 +1,21 @@
+//! Crashes at every boundary of random workloads, several in a row.
+
+use sim::crash::{self, Plan};
+
+mod common;
+
+#[test]
+fn what_was_acknowledged_survives_every_crash() {
+    let mut points = 0;
+    for seed in common::seeds(1, 3) {
+        points += crash::run(seed, &Plan::default())
+            .unwrap_or_else(|failure| panic!("{}", crash::minimize(&failure, 400)));
+    }
+    println!("{points} crash points");
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    let run = || crash::digest(7, 80).expect("nothing fails");
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,28 @@
+//! The simulation must find what it is there to find: each test breaks a promise on purpose and expects to be told.
+
+use sim::media::{Action, Effect, Fault, Place};
+use sim::planted::{Planted, caught};
+
+fn lying(place: Place) -> Fault {
+    Fault { place: Some(place), action: Action::Sync, after: 0, effect: Effect::Lie, lasting: true }
+}
+
+#[test]
+fn media_that_lie_about_syncing_the_journal() {
+    assert!(caught(Planted::Media(lying(Place::Log)), 1..20));
+}
+
+#[test]
+fn media_that_lie_about_syncing_segments() {
+    assert!(caught(Planted::Media(lying(Place::Blob)), 1..40));
+}
+
+#[test]
+fn replies_that_leave_before_their_change_is_durable() {
+    assert!(caught(Planted::EarlyReplies, 1..20));
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_planted() {
+    assert!(!caught(Planted::Nothing, 1..4));
+}
