@@ -58,7 +58,15 @@ fn test(report: &mut Report) {
 }
 
 fn sim(report: &mut Report) {
-    step(report, "sim", 12, cargo(&["run", "--release", "--locked", "-p", "sim", "--", "ci"]));
+    let simulate = ["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--"];
+    let mut run = |name: &str, minutes: u64, arguments: &[&str]| {
+        step(report, name, minutes, cargo(&[&simulate[..], arguments].concat()));
+    };
+    // Fixed seeds find again what was found before, fresh ones what nobody looked for yet; both print theirs.
+    run("sim: model, fixed seeds", 8, &["model", "--runs", "20", "--seed", "1"]);
+    run("sim: model, fresh seeds", 4, &["model", "--runs", "20"]);
+    run("sim: crashes, fixed seeds", 4, &["crash", "--points", "5000", "--seed", "1"]);
+    run("sim: crashes, fresh seeds", 6, &["crash", "--points", "10000"]);
 }
 
 fn fuzz(report: &mut Report) {

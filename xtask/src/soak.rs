@@ -10,8 +10,8 @@ use crate::{e2e, usage};
 pub(crate) const HELP: &str = "\
 cargo xtask soak: the long versions of the proofs.
 
-  soak crash [ARGUMENT...]          simulated crashes; the arguments go to the simulator, which lists them
-                                    when given `help`
+  soak crash [--points N] [--seed S]
+                                    simulated crashes, 200,000 by default; a seed replays a run
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
   soak fsx [--minutes N]            the file system exerciser, an hour by default (needs root)
 
@@ -32,8 +32,8 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
 
 /// The simulator has its own arguments and its own report.
 fn crash(arguments: &[&str]) -> ExitCode {
-    let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--", "soak"];
-    words.extend(arguments);
+    let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--", "crash"];
+    words.extend(if arguments.is_empty() { &["--points", "200000"] } else { arguments });
     let forever = Duration::from_secs(30 * 24 * 3600);
     match run(cargo(&words), forever) {
         Ok(()) => ExitCode::SUCCESS,

@@ -131,7 +131,13 @@ pub(crate) fn once<'a, T, B: Encode>(
         Ok(promised) => {
             match journaled {
                 Some(answer) => out.raw(&answer),
-                None => succeed(&promised.value, out),
+                // It succeeded without a change, so without a journal entry; a retransmission must not change
+                // anything either, whatever happened since.
+                None => {
+                    let answer = encoded(|out| succeed(&promised.value, out));
+                    out.raw(&answer);
+                    object.volume.remember_unchanged(&key, answer, promised.after, call.now);
+                }
             }
             Ok(object.after(promised.after))
         }
@@ -139,7 +145,7 @@ pub(crate) fn once<'a, T, B: Encode>(
             let failed = Failed { status: status::nfs3(error)?, body: fail(&mut after)? };
             let answer = encoded(|out| failed.encode(out));
             out.raw(&answer);
-            object.volume.remember_failure(&key, answer, after, call.now);
+            object.volume.remember_unchanged(&key, answer, after, call.now);
             Ok(object.after(after))
         }
     }

@@ -106,7 +106,7 @@ impl Target for Direct {
                 if remembered && !matches!(error, Error::Io | Error::ReadOnly | Error::NoSpace) {
                     let outcome = Err(error);
                     let bytes = encoded(call, &outcome);
-                    volume.remember_failure(&key, bytes.as_slice().into(), after, now);
+                    volume.remember_unchanged(&key, bytes.as_slice().into(), after, now);
                     self.answers.insert(bytes, outcome);
                 }
                 Attempt::Done(Err(error), after, false)

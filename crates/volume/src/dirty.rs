@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::limits::{INLINE_PIECES, INLINE_WRITE_BYTES};
+
 /// A run of unstable bytes.
 #[derive(Clone, Debug)]
 pub struct DirtyPiece {
@@ -60,6 +62,12 @@ impl Dirty {
     /// Segment space to reserve for them: with an extent's header for each piece.
     pub fn footprint(&self) -> u64 {
         self.bytes + self.pieces.len() as u64 * crate::space::PIECE_OVERHEAD_BYTES
+    }
+
+    /// Whether it is little enough to travel in the journal: few bytes, and not in too many pieces, each of which is a
+    /// record.
+    pub fn is_small(&self) -> bool {
+        self.bytes <= INLINE_WRITE_BYTES as u64 && self.pieces.len() <= INLINE_PIECES
     }
 
     /// Whether there are none.

@@ -32,3 +32,5 @@ pub const REAP_PIECES: usize = 65_536;
 pub const PIECES_PER_ENTRY: usize = 256;
 /// Truncations of one file whose victims no checkpoint has cleared yet; each makes the inode's record 12 bytes longer.
 pub const CUTS: usize = 256;
+/// Most pieces of unstable data that a file may have for them to travel in the journal.
+pub const INLINE_PIECES: usize = 1024;

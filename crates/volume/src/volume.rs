@@ -197,8 +197,9 @@ impl Volume {
         }
     }
 
-    /// Remembers the answer of a non-idempotent request that failed, so changed nothing; in memory only.
-    pub fn remember_failure(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
+    /// Remembers the answer of a non-idempotent request that changed nothing, as it failed or had nothing to do; in
+    /// memory only.
+    pub fn remember_unchanged(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
         let record = crate::record::ReplyRecord { time: now, seq: after.seq, answer };
         self.replies.insert(key.clone(), record, false);
     }

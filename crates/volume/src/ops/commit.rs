@@ -4,7 +4,6 @@ use crate::access::check_write;
 use crate::attempt::Stop;
 use crate::attributes::FileType;
 use crate::ids::Ino;
-use crate::limits::INLINE_WRITE_BYTES;
 use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
 use crate::results::Committed;
 use crate::volume::Volume;
@@ -22,7 +21,7 @@ impl Volume {
             check_write(request.credentials, state.record())
                 .map_err(|error| fail(error, state.durability()))?;
             let verifier = self.write_verifier();
-            if state.dirty.bytes() <= INLINE_WRITE_BYTES as u64 {
+            if state.dirty.is_small() {
                 if !state.dirty.is_empty() || state.unsaved {
                     drop(self.begin_freeing()?);
                     self.save_inline(attempt, &mut state)?;

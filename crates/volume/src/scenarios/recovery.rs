@@ -165,7 +165,7 @@ fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
     assert!(recalled(&world, 2).is_none());
     // What failed changed nothing and is forgotten with the process.
     let now = world.now();
-    world.volume.remember_failure(&key(3), Arc::from(&b"no entry"[..]), Durability::NOW, now);
+    world.volume.remember_unchanged(&key(3), Arc::from(&b"no entry"[..]), Durability::NOW, now);
     assert_eq!(recalled(&world, 3).unwrap().0, b"no entry");
     world.checkpoint();
     world.crash(3);

@@ -9,7 +9,7 @@ use crate::dirty::DirtyPiece;
 use crate::ids::{ExtentId, Ino, Seq};
 use crate::inodes::{Cell, Guard, InodeState};
 use crate::key;
-use crate::limits::{EXTENT_BYTES, INLINE_WRITE_BYTES, PIECES_PER_ENTRY};
+use crate::limits::{EXTENT_BYTES, PIECES_PER_ENTRY};
 use crate::mapping::inline_pieces;
 use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source};
 use crate::request::{Access, Durability, Error, Promised};
@@ -72,9 +72,12 @@ impl Volume {
         let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
         let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
         for (ino, cell) in files {
-            let pieces: Vec<DirtyPiece> = cell.lock().dirty.pieces().cloned().collect();
+            let (pieces, is_small) = {
+                let state = cell.lock();
+                (state.dirty.pieces().cloned().collect::<Vec<DirtyPiece>>(), state.dirty.is_small())
+            };
             let bytes: usize = pieces.iter().map(DirtyPiece::len).sum();
-            if bytes > INLINE_WRITE_BYTES.min(inline_left) {
+            if !is_small || bytes > inline_left {
                 large.push((*ino, pieces));
             } else {
                 inline_left -= bytes;
