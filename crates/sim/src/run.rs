@@ -263,7 +263,7 @@ impl Run {
                 (found.seen_after.change.unwrap_or(0), found.seen_after.ctime);
         }
         // What an operation after the crash finds answered is what was in the journal.
-        self.answered.retain(|_, answer| answer.mutation <= state.mutations && answer.outcome.is_ok());
+        self.answered.retain(|_, answer| answer.mutation <= state.mutations && answer.changed);
         self.lost_verifiers.extend(self.verifier.take());
         self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
         self.floor_known = false;
@@ -347,7 +347,7 @@ impl Run {
             ));
         }
         self.volume = open(&self.media, &self.sizes, self.now)?;
-        self.answered.retain(|_, answer| answer.outcome.is_ok());
+        self.answered.retain(|_, answer| answer.changed);
         self.verifier = None;
         self.model.settle();
         self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
@@ -501,7 +501,7 @@ impl Run {
             return;
         }
         let now = self.now.max(self.floor);
-        let times = seen.iter().flat_map(|seen| [(seen.ino, seen.ctime), (seen.ino, seen.atime)]);
+        let times = seen.iter().map(|seen| (seen.ino, seen.ctime));
         for (ino, time) in times {
             if time > now && time <= self.floor_below && !self.model.knows_time(ino, time) {
                 self.floor = self.floor.max(time);

@@ -99,7 +99,15 @@ impl Target for Direct {
             _ => self.change(volume, &request, call),
         };
         match answered {
-            Ok((success, after)) => Attempt::Done(Ok(success), after, false),
+            Ok((success, after)) => {
+                let outcome = Ok(success);
+                let bytes = encoded(call, &outcome);
+                if remembered && !self.answers.contains_key(&bytes) {
+                    // It changed nothing, so that no journal entry carries its answer.
+                    self.remember(volume, &key, bytes, &outcome, after, now);
+                }
+                Attempt::Done(outcome, after, false)
+            }
             Err(Failure { error: Error::WouldBlock, .. }) => Attempt::WouldBlock,
             Err(Failure { error: Error::Busy, .. }) => Attempt::Busy,
             Err(Failure { error, after }) => {
@@ -203,6 +211,20 @@ fn linked(linked: &Linked) -> Success {
 }
 
 impl Direct {
+    /// Lets the engine remember an answer in memory.
+    fn remember(
+        &mut self,
+        volume: &Volume,
+        key: &RequestKey,
+        bytes: Vec<u8>,
+        outcome: &Outcome,
+        after: Durability,
+        now: Time,
+    ) {
+        volume.remember_unchanged(key, bytes.as_slice().into(), after, now);
+        self.answers.insert(bytes, outcome.clone());
+    }
+
     /// Calls whose answers are remembered.
     fn change(&mut self, volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Success> {
         let (ino, other) = (Ino(call.object), Ino(call.other));
