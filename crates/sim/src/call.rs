@@ -148,7 +148,7 @@ pub struct Operation {
 /// The bytes that the WRITE with this number carries; hardly any two agree anywhere.
 #[must_use]
 pub fn payload(id: OperationId, length: u32) -> Vec<u8> {
-    if id % 16 == 0 {
+    if id.is_multiple_of(16) {
         return vec![0; length as usize];
     }
     let words = (0..)

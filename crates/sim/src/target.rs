@@ -28,6 +28,7 @@ pub struct Resolved {
 }
 
 /// What became of a call.
+#[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
 #[derive(Clone, Debug)]
 pub enum Attempt {
     /// It was answered; the reply leaves when that is durable. The flag: it was a remembered answer.

@@ -2,12 +2,12 @@
 
 use sim::crash::{self, Plan};
 
-mod common;
+mod seeds;
 
 #[test]
 fn what_was_acknowledged_survives_every_crash() {
     let mut points = 0;
-    for seed in common::seeds(1, 3) {
+    for seed in seeds::seeds(1, 3) {
         points += crash::run(seed, &Plan::default())
             .unwrap_or_else(|failure| panic!("{}", crash::minimize(&failure, 400)));
     }

@@ -2,12 +2,12 @@
 
 use sim::faults;
 
-mod common;
+mod seeds;
 
 #[test]
 fn io_errors_lose_nothing_that_was_acknowledged() {
     let mut struck = 0;
-    for seed in common::seeds(1, 30) {
+    for seed in seeds::seeds(1, 30) {
         struck += faults::run_io_errors(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
     assert!(struck > 0, "no fault struck");
@@ -15,7 +15,7 @@ fn io_errors_lose_nothing_that_was_acknowledged() {
 
 #[test]
 fn flipped_bits_are_refused() {
-    for seed in common::seeds(1, 30) {
+    for seed in seeds::seeds(1, 30) {
         faults::run_bit_flips(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
 }

@@ -2,11 +2,11 @@
 
 use sim::model_test;
 
-mod common;
+mod seeds;
 
 #[test]
 fn replies_and_trees_agree() {
-    for seed in common::seeds(1, 6) {
+    for seed in seeds::seeds(1, 6) {
         if let Err(failure) = model_test::run(seed, 700) {
             panic!("{}", model_test::minimize(&failure, 600));
         }

@@ -102,12 +102,13 @@ fn every_message_survives_decoding_and_encoding() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for folder in ["linux-ganesha", "libnfs-ganesha", "linux-knfsd"] {
-        let names = fs::read_dir(root.join(folder)).expect("the folder is there").map(|entry| {
-            entry.expect("readable").file_name().into_string().expect("the names are plain")
-        });
+        let names = fs::read_dir(root.join(folder))
+            .expect("the folder is there")
+            .map(|entry| entry.expect("readable").file_name().into_string().expect("the names are plain"));
         for name in names {
             let Some(pair) = name.strip_suffix("-call.bin") else { continue };
-            let read = |kind: &str| fs::read(root.join(folder).join(format!("{pair}-{kind}.bin"))).expect("a pair");
+            let read =
+                |kind: &str| fs::read(root.join(folder).join(format!("{pair}-{kind}.bin"))).expect("a pair");
             check(&format!("{folder}/{pair}"), &read("call"), &read("reply"));
             let procedure = pair.split_once('-').map_or(pair, |(_, procedure)| procedure);
             *seen.entry(procedure.to_owned()).or_default() += 1;

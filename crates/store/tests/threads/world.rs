@@ -39,9 +39,7 @@ impl Scratch {
             root_owner: (0, 0),
             now: now(),
         };
-        directory
-            .create(&new, |media| Volume::create(media, &options).map_err(|error| error.0))
-            .unwrap();
+        directory.create(&new, |media| Volume::create(media, &options).map_err(|error| error.0)).unwrap();
         Scratch(path)
     }
 
@@ -157,6 +155,16 @@ impl World {
         committer.join().unwrap();
         volume.close(now()).unwrap();
     }
+
+    /// Ends the threads, and leaves the volume as a crash would.
+    pub fn abandon(self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.commits_stopping.store(true, Ordering::Release);
+        for thread in self.others {
+            thread.join().unwrap();
+        }
+        self.committer.join().unwrap();
+    }
 }
 
 /// What a caller is doing, for whoever watches it.
@@ -237,7 +245,11 @@ pub fn watch(pulses: Vec<Arc<Pulse>>, volume: &Volume, running: impl Fn() -> boo
                 *seen = (answered, Instant::now());
             } else if seen.1.elapsed() > STALL {
                 let doing = *pulse.doing.lock().unwrap();
-                println!("caller {number} waits since {:?} for {doing}; {:?}", seen.1.elapsed(), volume.gauges());
+                println!(
+                    "caller {number} waits since {:?} for {doing}; {:?}",
+                    seen.1.elapsed(),
+                    volume.gauges()
+                );
                 std::process::abort();
             }
         }

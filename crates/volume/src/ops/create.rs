@@ -335,10 +335,8 @@ fn check_new(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> R
         return Err(Error::FileTooLarge);
     }
     let takes_owner = new.set.uid.is_some_and(|uid| uid != who.uid);
-    let takes_group = new
-        .set
-        .gid
-        .is_some_and(|gid| !who.in_group(gid) && !(gid == directory.gid && directory.mode & SETGID != 0));
+    let inherits = |gid| gid == directory.gid && directory.mode & SETGID != 0;
+    let takes_group = new.set.gid.is_some_and(|gid| !who.in_group(gid) && !inherits(gid));
     if who.uid != 0 && (takes_owner || takes_group) {
         return Err(Error::NotPermitted);
     }
