@@ -1,0 +1,181 @@
+//! What a caller told about its own files, and what must therefore be found in them after a crash.
+//!
+//! Each step is told twice: before it is tried, and when its answer was durable. In between either is right.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Bytes of a unit: content is told and checked in units, so that a caller remembers one number for each.
+pub const UNIT: u64 = 512;
+
+/// A name: which of a caller's directories, and which file.
+pub type Name = (u64, u64);
+
+/// A step of a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A directory of its own was made: which, and its inode number.
+    Directory(u64, u64),
+    Create(Name),
+    /// File, first unit, number of units, tag, whether it is stable when answered.
+    Write(u64, u64, u64, u64, bool),
+    Commit(u64),
+    /// File, new size in units.
+    Truncate(u64, u64),
+    /// What is renamed, to where.
+    Rename(Name, Name),
+    Remove(Name),
+    /// The last step is durable; for a creation with the file's number.
+    Done(u64),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Directory(which, ino) => write!(f, "d {which} {ino}"),
+            Step::Create(name) => write!(f, "c {} {}", name.0, name.1),
+            Step::Write(ino, start, count, tag, stable) => {
+                write!(f, "w {ino} {start} {count} {tag} {}", u8::from(*stable))
+            }
+            Step::Commit(ino) => write!(f, "s {ino}"),
+            Step::Truncate(ino, size) => write!(f, "t {ino} {size}"),
+            Step::Rename(from, to) => write!(f, "m {} {} {} {}", from.0, from.1, to.0, to.1),
+            Step::Remove(name) => write!(f, "r {} {}", name.0, name.1),
+            Step::Done(ino) => write!(f, "a {ino}"),
+        }
+    }
+}
+
+impl Step {
+    /// Reads what `Display` wrote; `None` for a line that is cut off.
+    pub fn parse(text: &str) -> Option<Step> {
+        let (kind, rest) = text.split_once(' ')?;
+        let numbers: Vec<u64> = rest.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        Some(match (kind, &numbers[..]) {
+            ("d", [which, ino]) => Step::Directory(*which, *ino),
+            ("c", [directory, name]) => Step::Create((*directory, *name)),
+            ("w", [ino, start, count, tag, stable]) => Step::Write(*ino, *start, *count, *tag, *stable == 1),
+            ("s", [ino]) => Step::Commit(*ino),
+            ("t", [ino, size]) => Step::Truncate(*ino, *size),
+            ("m", [a, b, c, d]) => Step::Rename((*a, *b), (*c, *d)),
+            ("r", [directory, name]) => Step::Remove((*directory, *name)),
+            ("a", [ino]) => Step::Done(*ino),
+            _ => return None,
+        })
+    }
+}
+
+/// A file, as it may be found.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Sizes in units, the last told last.
+    pub sizes: Vec<u64>,
+    /// Tags that a unit may have, the last told last; a unit that is not here is zero.
+    pub units: BTreeMap<u64, Vec<u64>>,
+}
+
+impl File {
+    fn new() -> File {
+        File { sizes: vec![0], units: BTreeMap::new() }
+    }
+
+    /// The size that a caller sees.
+    pub fn size(&self) -> u64 {
+        *self.sizes.last().unwrap()
+    }
+
+    /// The tag that a caller sees.
+    pub fn tag(&self, unit: u64) -> u64 {
+        self.units.get(&unit).map_or(0, |tags| *tags.last().unwrap())
+    }
+
+    fn may_be(&mut self, unit: u64, tag: u64) {
+        self.units.entry(unit).or_insert_with(|| vec![0]).push(tag);
+    }
+
+    fn settle(&mut self, unit: u64) {
+        if let Some(tags) = self.units.get_mut(&unit) {
+            tags.drain(..tags.len() - 1);
+        }
+    }
+}
+
+/// All that a caller told.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub directories: BTreeMap<u64, u64>,
+    pub names: BTreeMap<Name, u64>,
+    pub files: BTreeMap<u64, File>,
+    /// The step that is not durable yet.
+    pub open: Option<Step>,
+}
+
+impl Facts {
+    pub fn tell(&mut self, step: Step) {
+        let Step::Done(ino) = step else {
+            assert_eq!(self.open, None, "one step at a time");
+            self.attempt(step);
+            return;
+        };
+        match self.open.take().expect("something was tried") {
+            Step::Create(name) => {
+                self.names.insert(name, ino);
+                self.files.insert(ino, File::new());
+            }
+            Step::Write(ino, start, count, _, true) => {
+                let file = self.files.get_mut(&ino).unwrap();
+                (start..start + count).for_each(|unit| file.settle(unit));
+                file.sizes.retain(|size| *size >= start + count);
+            }
+            Step::Commit(ino) => {
+                let file = self.files.get_mut(&ino).unwrap();
+                file.sizes = vec![file.size()];
+                let units: Vec<u64> = file.units.keys().copied().collect();
+                units.into_iter().for_each(|unit| file.settle(unit));
+            }
+            Step::Truncate(ino, size) => {
+                let file = self.files.get_mut(&ino).unwrap();
+                file.sizes = vec![size];
+                file.units.retain(|unit, _| *unit < size);
+            }
+            Step::Rename(from, to) => {
+                let ino = self.names.remove(&from).unwrap();
+                if let Some(replaced) = self.names.insert(to, ino) {
+                    self.files.remove(&replaced);
+                }
+            }
+            Step::Remove(name) => {
+                let ino = self.names.remove(&name).unwrap();
+                self.files.remove(&ino);
+            }
+            Step::Write(..) | Step::Directory(..) | Step::Done(_) => {}
+        }
+    }
+
+    fn attempt(&mut self, step: Step) {
+        match step {
+            Step::Directory(which, ino) => {
+                self.directories.insert(which, ino);
+                return;
+            }
+            Step::Write(ino, start, count, tag, _) => {
+                let file = self.files.get_mut(&ino).unwrap();
+                (start..start + count).for_each(|unit| file.may_be(unit, tag));
+                let grown: Vec<u64> = file.sizes.iter().map(|size| (*size).max(start + count)).collect();
+                file.sizes.extend(grown);
+                let seen = file.sizes.pop().unwrap();
+                let known: BTreeSet<u64> = file.sizes.drain(..).filter(|size| *size != seen).collect();
+                file.sizes.extend(known);
+                file.sizes.push(seen);
+            }
+            Step::Truncate(ino, size) => {
+                let file = self.files.get_mut(&ino).unwrap();
+                let beyond: Vec<u64> = file.units.range(size..).map(|(unit, _)| *unit).collect();
+                beyond.into_iter().for_each(|unit| file.may_be(unit, 0));
+                file.sizes.push(size);
+            }
+            _ => {}
+        }
+        self.open = Some(step);
+    }
+}
