@@ -251,9 +251,14 @@ impl Model {
             Err(Error::Stale) => {
                 Ok(Err(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() }))
             }
-            // Names may be looked at before objects.
+            // Names and callers may be looked at before objects.
             Err(
-                Error::Invalid | Error::NameTooLong | Error::Exists | Error::IsDirectory | Error::NotEmpty,
+                Error::NotPermitted
+                | Error::Invalid
+                | Error::NameTooLong
+                | Error::Exists
+                | Error::IsDirectory
+                | Error::NotEmpty,
             ) => Ok(Err(Told::default())),
             other => Err(format!("inode {ino} is gone, but the answer is {other:?}")),
         }
