@@ -45,14 +45,22 @@ impl Volume {
     /// Begins a caller's transaction that works on a full disk too: one that removes, or changes what is there.
     ///
     /// # Errors
-    /// `ReadOnly` if the volume refuses changes, `Busy` if the journal is so full that only background work may go on.
+    /// `ReadOnly` if the volume refuses changes, `Busy` if the journal or the memtables are so full that only background
+    /// work may go on.
     pub(crate) fn begin_freeing(&self) -> Result<Change<'_>, Error> {
         let used = self.committer.used_bytes() + self.committer.queued_bytes();
-        if used * 100 > self.committer.capacity_bytes() * BUSY_PERCENT {
+        let ring_is_full = used * 100 > self.committer.capacity_bytes() * BUSY_PERCENT;
+        if ring_is_full || self.memtables_are_full() {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
         self.begin_background()
+    }
+
+    /// Whether one memtable is being checkpointed and the next one is full already.
+    fn memtables_are_full(&self) -> bool {
+        let layers = self.layers.read();
+        layers.frozen.is_some() && layers.active.bytes() >= self.limits.memtable_bytes
     }
 
     /// Begins a transaction of background work.

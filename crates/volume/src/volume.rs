@@ -217,12 +217,16 @@ impl Volume {
         self.committer.on_progress(notify);
     }
 
-    /// How long the reply of a change should be held back, so that the journal does not fill faster than checkpoints
-    /// empty it. Grows from nothing, when 40 % of the ring are used, with the square of what is more, to 32 ms at 80 %.
+    /// How long the reply of a change should be held back, so that neither the journal nor the memtables fill faster than
+    /// checkpoints empty them. Grows from nothing, when 40 % of the ring are used, with the square of what is more, to 32 ms
+    /// at 80 %, where callers have to come back; likewise with the memtable that fills while another is checkpointed.
     pub fn throttle(&self) -> Duration {
         let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes().max(1));
-        let percent = used * 100 / capacity;
-        let over = percent.saturating_sub(40);
+        let layers = self.layers.read();
+        let filling =
+            layers.frozen.as_ref().map_or(0, |_| layers.active.bytes() * 80 / self.limits.memtable_bytes);
+        drop(layers);
+        let over = (used * 100 / capacity).max(filling.min(100)).saturating_sub(40);
         Duration::from_micros(over * over * 20)
     }
 
