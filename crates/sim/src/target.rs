@@ -1,5 +1,5 @@
-//! How a virtual client reaches a volume: straight through the engine's operations, or (see [`crate::client`]) as the
-//! bytes of RPC calls through the NFS service.
+//! How a virtual client reaches a volume. Now: straight through the engine's operations; the trait is there for clients
+//! that send the bytes of RPC calls through the NFS service.
 
 use std::collections::HashMap;
 use std::sync::Arc;
