@@ -16,8 +16,9 @@ pub const REQUEST_ANSWER_BYTES: usize = 1024;
 pub const TRANSFER_BYTES: u32 = 1 << 20;
 /// Most remembered answers; at some 400 bytes each, 26 MiB.
 pub const REPLIES: usize = 65_536;
-/// Most remembered answers of one client: twice the slots of a Linux client with 16 connections is below it.
-pub const REPLIES_PER_CLIENT: usize = 1_024;
+/// Most remembered answers of one client. After a restart a connection may need seconds to come back while others of the
+/// same client go on, so it must hold what a busy client changes in that time.
+pub const REPLIES_PER_CLIENT: usize = 16_384;
 /// Largest extent, bytes: what one partly overwritten piece can keep from being freed.
 pub const EXTENT_BYTES: usize = 128 << 10;
 /// Largest write that travels in the journal; a larger one goes to a segment first and pays a second sync.

@@ -131,7 +131,12 @@ impl State {
         self.answers.remove(&key);
         let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
         if let Some(of_client) = self.clients.get_mut(client) {
-            of_client.retain(|other| *other != key);
+            // The oldest of all is the oldest of its client, unless its key was used again.
+            if of_client.front() == Some(&key) {
+                of_client.pop_front();
+            } else {
+                of_client.retain(|other| *other != key);
+            }
             if of_client.is_empty() {
                 self.clients.remove(client);
             }
