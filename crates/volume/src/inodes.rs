@@ -134,6 +134,12 @@ impl InodeState {
         attributes
     }
 
+    /// Notes that its record, as it is now, was journaled by this entry.
+    pub fn journaled(&mut self, seq: Seq) {
+        self.seq = seq;
+        self.unsaved = false;
+    }
+
     /// What a reply that shows it waits for.
     pub fn durability(&self) -> Durability {
         Durability { seq: self.seq, round: self.round }

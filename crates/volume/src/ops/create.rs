@@ -217,8 +217,7 @@ impl Volume {
         change.put_inode(ino, held.get(ino).record());
         let seq = change.commit_answered(request, &created, encode);
         let state = held.get(ino);
-        state.seq = seq;
-        state.unsaved = false;
+        state.journaled(seq);
         Ok(Promised { value: created, after: held.durability() })
     }
 
@@ -260,8 +259,7 @@ impl Volume {
         drop(state);
         let parent = held.get(directory);
         *parent.record_mut() = parent_record;
-        parent.seq = seq;
-        parent.unsaved = false;
+        parent.journaled(seq);
         Ok(Promised { value: created, after: held.durability() })
     }
 

@@ -63,8 +63,7 @@ impl Volume {
             let seq = change.commit_answered(request, &linked, encode);
             for changed in [ino, directory] {
                 let state = held.get(changed);
-                state.seq = seq;
-                state.unsaved = false;
+                state.journaled(seq);
             }
             Ok(Promised { value: linked, after: held.durability() })
         })

@@ -85,8 +85,7 @@ impl Volume {
             object.seq = seq;
             let parent = held.get(directory);
             *parent.record_mut() = record;
-            parent.seq = seq;
-            parent.unsaved = false;
+            parent.journaled(seq);
             Ok(Promised { value: removed, after: held.durability() })
         })
     }

@@ -75,8 +75,7 @@ impl Volume {
             }
             for ino in [from.0, to.0, object.ino] {
                 let state = held.get(ino);
-                state.seq = seq;
-                state.unsaved = false;
+                state.journaled(seq);
             }
             Ok(Promised { value: renamed, after: held.durability() })
         })

@@ -48,8 +48,7 @@ impl Volume {
             change.put_inode(ino, &record);
             *state.record_mut() = record;
             let wcc = Wcc { before, after: state.attributes() };
-            state.seq = change.commit_answered(request, &wcc, encode);
-            state.unsaved = false;
+            state.journaled(change.commit_answered(request, &wcc, encode));
             Ok(Promised { value: wcc, after: state.durability() })
         })
     }

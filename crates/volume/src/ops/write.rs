@@ -103,8 +103,7 @@ impl Volume {
         state.dirty.remove(offset, end);
         self.settle_dirty(state);
         change.put_inode(state.ino, state.record());
-        state.seq = change.commit();
-        state.unsaved = false;
+        state.journaled(change.commit());
         Ok(state.durability())
     }
 

@@ -169,8 +169,7 @@ impl Volume {
         }
         self.settle_dirty(state);
         change.put_inode(state.ino, state.record());
-        state.seq = change.commit();
-        state.unsaved = false;
+        state.journaled(change.commit());
         Ok(state.seq)
     }
 
@@ -226,8 +225,7 @@ impl Volume {
         }
         self.settle_dirty(state);
         change.put_inode(state.ino, state.record());
-        state.seq = change.commit();
-        state.unsaved = false;
+        state.journaled(change.commit());
         Ok(())
     }
 
