@@ -15,7 +15,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("server", &["wire", "volume", "store", "nfs"]),
     ("load", &["wire"]),
     ("sim", &["wire", "volume", "nfs"]),
-    ("holdfast", &["wire", "volume", "store", "nfs", "server"]),
+    ("holdfast", &["wire", "volume", "store", "nfs", "server", "load"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,1 @@
+//! Two servers, measured in turn.

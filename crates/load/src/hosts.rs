@@ -1,0 +1,1 @@
+//! Several client hosts with one coordinator.

@@ -1,0 +1,1 @@
+//! What others published about their systems.

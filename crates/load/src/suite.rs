@@ -1,0 +1,1 @@
+//! The published tests, at a scale that fits the machine.
