@@ -5,8 +5,10 @@
 use std::sync::Arc;
 
 use volume::Volume;
+use volume::check::{CheckOptions, check};
+use volume::media::Media;
 
-use crate::media::{Boundary, SimMedia, Survival};
+use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
 use crate::model::recovery::{Safe, Tree};
 use crate::random::Random;
@@ -98,7 +100,20 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
             return Err(context(format!("inode {ino} is gone, but its handle works")));
         }
     }
+    sound(media.disk(), run.sizes().capacity, random).map_err(context)?;
     Ok(Recovered { media, volume, state, tree, mark: boundary.mark, again })
+}
+
+/// What `holdfast check` finds on a device that nobody has open.
+///
+/// # Errors
+/// The faults.
+pub fn sound(disk: Disk, capacity: u64, random: &mut Random) -> Result<(), String> {
+    let media: Arc<dyn Media> = Arc::new(SimMedia::of(disk, capacity, random.fork()));
+    let report = check(&media, &CheckOptions { read_data: true, most_faults: 5 })
+        .map_err(|error| format!("check: {error}"))?;
+    let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    if report.is_clean() { Ok(()) } else { Err(format!("check finds {}", faults.join("; "))) }
 }
 
 /// What the replies that had left had told: the last mutation, and data.
@@ -233,7 +248,7 @@ pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// Wrong data.
-pub fn judge_damaged(run: &Run, disk: crate::media::Disk, random: &mut Random) -> Result<bool, String> {
+pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool, String> {
     let media = SimMedia::of(disk, run.sizes().capacity, random.fork());
     let now = run.now() + 1_000_000;
     let Ok(volume) = open(&media, &run.sizes(), now) else { return Ok(false) };

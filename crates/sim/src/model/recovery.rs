@@ -22,7 +22,7 @@ use super::{Judgement, Model};
 use crate::call::{Listed, OperationId, Seen};
 
 /// Parts of a file that are read to compare it: start and length. The workload writes only there.
-pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 << 33, 256 << 10)];
+pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 << 41, 256 << 10)];
 
 /// An object as it was found in an engine.
 #[derive(Clone, Debug)]
