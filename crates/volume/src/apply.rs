@@ -4,19 +4,21 @@ use crate::change::cut_piece;
 use crate::codec::Malformed;
 use crate::entry::{Entry, Slot};
 use crate::file_map::memtable_pieces;
-use crate::ids::{Ino, Seq};
+use crate::ids::Ino;
 use crate::key::{self, Key, Table};
 use crate::memtable::Memtable;
 use crate::record::{self, MapRecord, ReplyRecord, Source};
 use crate::replies::Replies;
+use crate::request::Durability;
 use crate::usage::Usage;
 
-/// Makes an entry's changes visible: records, usage, remembered answer.
-pub fn apply(entry: Entry, seq: Seq, memtable: &Memtable, usage: &Usage, replies: &Replies) {
+/// Makes an entry's changes visible: records, usage, remembered answer. `after` is what its reply waits for: the entry,
+/// and a write-back round if what it shows depends on one.
+pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage, replies: &Replies) {
     usage.apply(&entry.usage);
     if let Some(remembered) = entry.remembered {
-        let record = ReplyRecord { time: remembered.time, seq, answer: remembered.answer };
-        replies.insert(remembered.key, record, true);
+        let record = ReplyRecord { time: remembered.time, seq: after.seq, answer: remembered.answer };
+        replies.insert(remembered.key, record, after.round, true);
     }
     memtable.apply(entry.records);
 }

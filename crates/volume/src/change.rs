@@ -13,7 +13,7 @@ use crate::key::{self, Key};
 use crate::layers::Layers;
 use crate::limits::REQUEST_ANSWER_BYTES;
 use crate::record::{InodeRecord, MapRecord, Source};
-use crate::request::{Error, Request};
+use crate::request::{Durability, Error, Request};
 use crate::usage;
 use crate::volume::Volume;
 
@@ -24,6 +24,8 @@ pub struct Change<'v> {
     layers: RwLockReadGuard<'v, Arc<Layers>>,
     entry: Entry,
     inline_bytes: u64,
+    /// The write-back round that the remembered reply waits for.
+    round: u64,
 }
 
 /// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
@@ -71,7 +73,7 @@ impl Volume {
         if self.refuses_changes().is_some() {
             return Err(Error::ReadOnly);
         }
-        Ok(Change { volume: self, layers: self.layers.read(), entry: Entry::default(), inline_bytes: 0 })
+        Ok(Change { volume: self, layers: self.layers.read(), entry: Entry::default(), inline_bytes: 0, round: 0 })
     }
 }
 
@@ -148,7 +150,8 @@ impl Change<'_> {
         if self.inline_bytes > 0 {
             active.add_inline(self.inline_bytes);
         }
-        apply::apply(self.entry, seq, active, &self.volume.usage, &self.volume.replies);
+        let after = Durability { seq, round: self.round };
+        apply::apply(self.entry, after, active, &self.volume.usage, &self.volume.replies);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;
         drop(self.layers);
         if full {
@@ -157,14 +160,17 @@ impl Change<'_> {
         seq
     }
 
-    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be.
+    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be. The reply
+    /// shows what was locked, so its repetition waits for what that waits for, `shown`.
     pub fn commit_answered<T>(
         mut self,
         request: &Request<'_>,
+        shown: Durability,
         result: &T,
         encode: &mut dyn FnMut(&T) -> Arc<[u8]>,
     ) -> Seq {
         if let Some(key) = request.key {
+            self.round = shown.round;
             let answer = encode(result);
             debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES, "{} bytes", answer.len());
             if answer.len() <= REQUEST_ANSWER_BYTES {

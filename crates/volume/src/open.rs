@@ -28,7 +28,7 @@ use crate::record::{
     InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind, UsageRecord,
 };
 use crate::replies::Replies;
-use crate::request::RequestKey;
+use crate::request::{Durability, RequestKey};
 use crate::segments::{SegmentInfo, Segments};
 use crate::space::{Ledger, PIECE_OVERHEAD_BYTES};
 use crate::time::Time;
@@ -376,7 +376,8 @@ impl Loaded {
             self.count_record(key, slot)?;
         }
         apply::overlay(&self.memtable, std::mem::take(&mut entry.records));
-        apply::apply(entry, seq, &self.memtable, &self.usage, &self.replies);
+        let after = Durability { seq, round: 0 };
+        apply::apply(entry, after, &self.memtable, &self.usage, &self.replies);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::ids::Seq;
 use crate::limits::{REPLIES, REPLIES_PER_CLIENT};
 use crate::record::ReplyRecord;
-use crate::request::RequestKey;
+use crate::request::{Durability, RequestKey};
 use crate::time::Time;
 
 /// How long an answer is carried over by checkpoints: longer than any client waits before it retransmits.
@@ -27,7 +27,7 @@ pub struct Replies {
 
 #[derive(Debug, Default)]
 struct State {
-    answers: HashMap<RequestKey, ReplyRecord>,
+    answers: HashMap<RequestKey, Answer>,
     /// Keys of each client, oldest first.
     clients: HashMap<Box<[u8]>, VecDeque<RequestKey>>,
     /// All keys, oldest first; a key that is gone or newer is passed over.
@@ -40,6 +40,14 @@ struct State {
     rows: HashMap<RequestKey, Time>,
 }
 
+/// A remembered answer.
+#[derive(Debug)]
+struct Answer {
+    record: ReplyRecord,
+    /// The write-back round that the first reply waited for besides its entry; a round of before a restart is over.
+    round: u64,
+}
+
 /// What a checkpoint does to the reply table: it deletes, then it puts.
 #[derive(Debug, Default)]
 pub struct ReplyChanges {
@@ -50,25 +58,29 @@ pub struct ReplyChanges {
 }
 
 impl Replies {
-    /// The answer to an earlier request with this key.
-    pub fn get(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Seq)> {
-        self.state.lock().answers.get(key).map(|record| (Arc::clone(&record.answer), record.seq))
+    /// The answer to an earlier request with this key, and what a reply that repeats it waits for: no less than the
+    /// first did.
+    pub fn get(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
+        let state = self.state.lock();
+        let Answer { record, round } = state.answers.get(key)?;
+        Some((Arc::clone(&record.answer), Durability { seq: record.seq, round: *round }))
     }
 
-    /// Remembers an answer; with `durable` it is part of a journal entry, so checkpoints carry it over.
-    pub fn insert(&self, key: RequestKey, record: ReplyRecord, durable: bool) {
+    /// Remembers an answer whose reply waits for its entry and for `round`; with `durable` it is part of a journal entry,
+    /// so checkpoints carry it over.
+    pub fn insert(&self, key: RequestKey, record: ReplyRecord, round: u64, durable: bool) {
         let mut state = self.state.lock();
         if durable {
             state.fresh.push(key.clone());
         }
-        state.insert(key, record);
+        state.insert(key, Answer { record, round });
     }
 
     /// Takes over an answer from the index, when a volume is opened; oldest first.
     pub fn load(&self, key: RequestKey, record: ReplyRecord) {
         let mut state = self.state.lock();
         state.note_stored(&key, record.time);
-        state.insert(key, record);
+        state.insert(key, Answer { record, round: 0 });
     }
 
     /// What the next checkpoint stores and deletes.
@@ -86,7 +98,7 @@ impl Replies {
             }
         }
         for key in std::mem::take(&mut state.fresh) {
-            let Some(record) = state.answers.get(&key).cloned() else { continue };
+            let Some(record) = state.answers.get(&key).map(|answer| answer.record.clone()) else { continue };
             if now.since(record.time) <= REMEMBER {
                 state.note_stored(&key, record.time);
                 changes.put.push((key, record));
@@ -107,10 +119,10 @@ impl State {
         self.rows.insert(key.clone(), time);
     }
 
-    fn insert(&mut self, key: RequestKey, record: ReplyRecord) {
+    fn insert(&mut self, key: RequestKey, answer: Answer) {
         let client: Box<[u8]> = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0).into();
-        self.order.push_back((key.clone(), record.seq));
-        if self.answers.insert(key.clone(), record).is_none() {
+        self.order.push_back((key.clone(), answer.record.seq));
+        if self.answers.insert(key.clone(), answer).is_none() {
             let of_client = self.clients.entry(client).or_default();
             of_client.push_back(key);
             if of_client.len() > REPLIES_PER_CLIENT {
@@ -125,7 +137,7 @@ impl State {
 
     fn forget_oldest(&mut self) {
         let Some((key, seq)) = self.order.pop_front() else { return };
-        if self.answers.get(&key).is_none_or(|record| record.seq != seq) {
+        if self.answers.get(&key).is_none_or(|answer| answer.record.seq != seq) {
             return;
         }
         self.answers.remove(&key);

@@ -72,7 +72,13 @@ impl Durability {
     /// Nothing to wait for.
     pub const NOW: Durability = Durability { seq: Seq(0), round: 0 };
 
-    /// Waits for both.
+    /// Waits for both: for the later entry, and for the later round, which is done last.
+    ///
+    /// Of two rounds the earlier may fail and the later succeed; then the reply leaves, rightly. What a round was to make
+    /// stable and did not is unstable data from then on: still in memory, told by another verifier, and shown to whoever
+    /// looks later without waiting. So a reply that *shows* it need not fail. One that *says that it is stable*, of WRITE
+    /// or COMMIT, waits for the round of that one file, which is merged with nothing; a later round of the same file
+    /// takes along all that is still unstable of it.
     #[must_use]
     pub fn and(self, other: Durability) -> Durability {
         Durability { seq: self.seq.max(other.seq), round: self.round.max(other.round) }

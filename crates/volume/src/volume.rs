@@ -192,7 +192,7 @@ impl Volume {
     /// What became of an earlier request with this key.
     pub fn recall(&self, key: &RequestKey) -> Recall {
         match self.replies.get(key) {
-            Some((answer, seq)) => Recall::Answered(answer, Durability { seq, round: 0 }),
+            Some((answer, after)) => Recall::Answered(answer, after),
             None => Recall::New,
         }
     }
@@ -201,7 +201,7 @@ impl Volume {
     /// memory only.
     pub fn remember_unchanged(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
         let record = crate::record::ReplyRecord { time: now, seq: after.seq, answer };
-        self.replies.insert(key.clone(), record, false);
+        self.replies.insert(key.clone(), record, after.round, false);
     }
 
     /// The verifier in force: of this opening, and of what was lost since.

@@ -215,7 +215,7 @@ impl Volume {
         let directory = held.get(directory).attributes().unchanged();
         let created = Created { attributes, directory };
         change.put_inode(ino, held.get(ino).record());
-        let seq = change.commit_answered(request, &created, encode);
+        let seq = change.commit_answered(request, held.durability(), &created, encode);
         let state = held.get(ino);
         state.journaled(seq);
         Ok(Promised { value: created, after: held.durability() })
@@ -253,7 +253,7 @@ impl Volume {
             attributes: record.attributes(ino),
             directory: Wcc { before, after: parent_record.attributes(directory) },
         };
-        let seq = change.commit_answered(request, &created, encode);
+        let seq = change.commit_answered(request, held.durability(), &created, encode);
         state.load = Load::Present(record);
         state.seq = seq;
         drop(state);

@@ -60,7 +60,7 @@ impl Volume {
             let attributes = held.get(ino).attributes();
             let linked =
                 Linked { attributes, directory: Wcc { before, after: held.get(directory).attributes() } };
-            let seq = change.commit_answered(request, &linked, encode);
+            let seq = change.commit_answered(request, held.durability(), &linked, encode);
             for changed in [ino, directory] {
                 let state = held.get(changed);
                 state.journaled(seq);

@@ -79,7 +79,7 @@ impl Volume {
             let left = self.unlink(&mut change, held.get(found.ino), stamp);
             change.put_inode(directory, &record);
             let removed = Removed { directory: Wcc { before, after: record.attributes(directory) } };
-            let seq = change.commit_answered(request, &removed, encode);
+            let seq = change.commit_answered(request, held.durability(), &removed, encode);
             let object = held.get(found.ino);
             self.set_unlinked(object, left);
             object.seq = seq;

@@ -67,7 +67,7 @@ impl Volume {
                 from: Wcc { before: before[0], after: held.get(from.0).attributes() },
                 to: Wcc { before: before[1], after: held.get(to.0).attributes() },
             };
-            let seq = change.commit_answered(request, &renamed, encode);
+            let seq = change.commit_answered(request, held.durability(), &renamed, encode);
             if let (Some(replaced), Some(left)) = (replaced, left) {
                 let state = held.get(replaced.ino);
                 self.set_unlinked(state, left);

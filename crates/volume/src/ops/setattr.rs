@@ -48,7 +48,7 @@ impl Volume {
             change.put_inode(ino, &record);
             *state.record_mut() = record;
             let wcc = Wcc { before, after: state.attributes() };
-            state.journaled(change.commit_answered(request, &wcc, encode));
+            state.journaled(change.commit_answered(request, after, &wcc, encode));
             Ok(Promised { value: wcc, after: state.durability() })
         })
     }

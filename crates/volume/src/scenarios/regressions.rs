@@ -361,3 +361,44 @@ fn a_large_entry_of_inline_data_fits_a_ring_of_one_mebibyte() {
     assert!(world.read(file).unwrap() == vec![2; LARGE]);
     world.check();
 }
+
+#[test]
+fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let key = |number: u8| crate::request::RequestKey(Arc::from([number; 24]));
+    let recalled = |world: &World, number| match world.volume.recall(&key(number)) {
+        crate::results::Recall::Answered(_, after) => world.durable(after),
+        other => panic!("{other:?}"),
+    };
+    world.write_how(file, 0, &vec![1; LARGE], Stability::FileSync).unwrap();
+    let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    world.key = Some(key(1));
+    world.answer(|v, r| v.set_attributes(r, file, &set, None, &mut nothing)).unwrap();
+    world.key = Some(key(2));
+    let how = CreateHow::Unchecked(SetAttributes { size: Some(100), ..SetAttributes::default() });
+    world.create_how(Ino::ROOT, "f", &how).unwrap();
+    // One that changes nothing.
+    let shown = world.answer(|v, r| v.attributes(r, file)).unwrap();
+    let now = world.now();
+    world.volume.remember_unchanged(&key(3), Arc::from(&[][..]), shown.after, now);
+    world.commit();
+    for number in 1..=3 {
+        assert_eq!(recalled(&world, number), Durable::NotYet, "{number}: the size it shows is not on media");
+    }
+    world.write_back();
+    for number in 1..=3 {
+        assert_eq!(recalled(&world, number), Durable::Yes, "{number}");
+    }
+    // Of two rounds the earlier fails. Who was promised its data is told; who only shows the file is not held up.
+    let other = world.file("other");
+    let lost = world.write_how(file, 0, &vec![2; LARGE], Stability::FileSync).unwrap();
+    world.disk.refuse_appends(true);
+    world.write_back();
+    world.disk.refuse_appends(false);
+    let kept = world.write_how(other, 0, &vec![3; LARGE], Stability::FileSync).unwrap();
+    world.write_back();
+    assert_eq!(world.durable(lost.after), Durable::Failed);
+    assert_eq!(world.durable(kept.after), Durable::Yes);
+    assert_eq!(world.durable(lost.after.and(kept.after)), Durable::Yes);
+}
