@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
 use volume::media::RandomFile;
@@ -18,12 +19,19 @@ const FILL_BYTES: usize = 1 << 20;
 pub(crate) struct IndexFile {
     file: File,
     path: PathBuf,
+    /// Bytes from the front of the file that this process has allocated, which may be more than its length. Asking the
+    /// system again costs it a walk over all of them.
+    allocated: Mutex<u64>,
 }
 
 impl IndexFile {
     pub(crate) fn open(path: &Path) -> io::Result<IndexFile> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(IndexFile { file, path: path.to_owned() })
+        Ok(IndexFile { file, path: path.to_owned(), allocated: Mutex::new(0) })
+    }
+
+    fn allocated(&self) -> MutexGuard<'_, u64> {
+        self.allocated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes up to `end` that the device would still have to give: what was reserved before is there already, and must
@@ -42,13 +50,13 @@ impl IndexFile {
 /// Allocates `length` bytes from `offset`, and makes the file that long if `extend`; gives up before it has taken
 /// what little is left of a full device.
 pub(crate) fn allocate(file: &File, offset: u64, length: u64, extend: bool) -> io::Result<()> {
-    allocate_missing(file, offset, length, length, extend)
+    allocate_missing(file, offset, length, length, extend).map(|_| ())
 }
 
-/// The same where all but `missing` bytes are allocated already.
-fn allocate_missing(file: &File, offset: u64, length: u64, missing: u64, extend: bool) -> io::Result<()> {
+/// The same where all but `missing` bytes are allocated already. False: the file system cannot promise space.
+fn allocate_missing(file: &File, offset: u64, length: u64, missing: u64, extend: bool) -> io::Result<bool> {
     if length == 0 {
-        return Ok(());
+        return Ok(true);
     }
     let status = fstatvfs(file)?;
     if missing > status.f_bavail.saturating_mul(status.f_frsize) {
@@ -57,9 +65,9 @@ fn allocate_missing(file: &File, offset: u64, length: u64, missing: u64, extend:
     let flags = if extend { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
     match fallocate(file, flags, offset, length).map_err(io::Error::from) {
         // Nothing can be promised on such a file system beyond what the comparison above found.
-        Err(error) if error.kind() == io::ErrorKind::Unsupported && !extend => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => fill(file, offset, length),
-        result => result,
+        Err(error) if error.kind() == io::ErrorKind::Unsupported && !extend => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => fill(file, offset, length).map(|()| true),
+        result => result.map(|()| true),
     }
 }
 
@@ -80,19 +88,27 @@ impl RandomFile for IndexFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut allocated = self.allocated();
         let old = self.len()?;
         if len < old {
+            // It gives back what was reserved too.
+            *allocated = 0;
             return self.file.set_len(len).map_err(|error| self.in_context("shorten", &error));
         }
+        if len <= *allocated {
+            return self.file.set_len(len).map_err(|error| self.in_context("grow", &error));
+        }
         let missing = self.missing_up_to(len).map_err(|error| self.in_context("examine", &error))?;
-        allocate_missing(&self.file, old, len - old, missing, true).map_err(|error| {
+        let grown = allocate_missing(&self.file, old, len - old, missing, true).map_err(|error| {
             // A device that filled up half way has left the file longer. If even this fails, the longer file has
             // zeros at its end that nobody refers to. It is not done without need: it gives back what was reserved.
             if self.len().is_ok_and(|now| now != old) {
+                *allocated = 0;
                 let _ = self.file.set_len(old);
             }
             self.in_context("grow", &error)
-        })
+        });
+        grown.map(|_| ())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -112,12 +128,19 @@ impl RandomFile for IndexFile {
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let mut allocated = self.allocated();
         let len = self.len()?;
-        let missing = self
-            .missing_up_to(len.saturating_add(bytes))
-            .map_err(|error| self.in_context("examine", &error))?;
-        allocate_missing(&self.file, len, bytes, missing, false)
-            .map_err(|error| self.in_context("reserve space for", &error))
+        let end = len.saturating_add(bytes);
+        if end <= *allocated {
+            return Ok(());
+        }
+        let missing = self.missing_up_to(end).map_err(|error| self.in_context("examine", &error))?;
+        let promised = allocate_missing(&self.file, len, bytes, missing, false)
+            .map_err(|error| self.in_context("reserve space for", &error))?;
+        if promised {
+            *allocated = end;
+        }
+        Ok(())
     }
 }
 
@@ -144,8 +167,13 @@ mod tests {
         let mut back = [1; 6];
         index.read_at(122, &mut back).unwrap();
         assert_eq!(&back, b"\0here\0");
+        index.set_len(2 << 20).unwrap();
+        index.reserve(1 << 20).unwrap();
+        assert!(allocated(&path) >= 3 << 20, "what was reserved is still there after growing into it");
         index.set_len(4096).unwrap();
         assert_eq!(index.read_at(4093, &mut back).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        index.reserve(1 << 20).unwrap();
+        assert!(allocated(&path) >= 1 << 20, "shortening gave it back, reserving takes it again");
     }
 
     #[test]
