@@ -111,6 +111,9 @@ pub enum Call {
     Link { object: Obj, directory: Obj, name: Name },
     ReadDirectory { directory: Obj, from: From, most: u8, plus: bool },
     Status,
+    Limits { object: Obj },
+    Configuration { object: Obj },
+    Nothing,
 }
 
 impl Call {
@@ -246,6 +249,9 @@ pub enum Success {
     Linked { object: Option<Seen>, directory: Wcc },
     Listing { entries: Vec<Listed>, end: bool, directory: Option<Seen> },
     Status { bytes_used: Option<u64>, inodes_used: u64 },
+    Limits { object: Seen, transfer: [u32; 2], file_bytes: u64, properties: u32 },
+    Configuration { object: Seen, name_bytes: u32, posix: [bool; 4] },
+    Nothing,
 }
 
 /// What a call tells.

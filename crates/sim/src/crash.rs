@@ -12,7 +12,8 @@ use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
 use crate::model::recovery::{Safe, Tree};
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes, attributes, check_usage, open, walk};
+use crate::run::{BEGIN, Run, Sizes, open, through};
+use crate::walk::{attributes, check_usage, walk};
 use crate::workload::{Event, Profile, Workload};
 
 /// How much is done for one seed.
@@ -163,7 +164,8 @@ pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
         wrong,
         events: events.to_vec(),
     };
-    let mut run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, None, wrong, &[]))?;
+    let run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, None, wrong, &[]))?;
+    let mut run = run.through(through(seed));
     let mut points = 0;
     for generation in 0..plan.generations {
         run.media.record();
@@ -229,7 +231,7 @@ fn judge_all(
 pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    let mut run = Run::new(sizes, random.fork())?;
+    let mut run = Run::new(sizes, random.fork())?.through(through(seed));
     run.media.record();
     for event in events {
         run.step(*event)?;
@@ -265,7 +267,7 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
 pub fn digest(seed: u64, events: usize) -> Result<u64, String> {
     let mut random = Random::new(seed);
     let mut workload = Workload::new(random.fork(), Profile::default(), BEGIN + 10_000_000_000);
-    let mut run = Run::new(Sizes::draw(&mut random), random.fork())?;
+    let mut run = Run::new(Sizes::draw(&mut random), random.fork())?.through(through(seed));
     for _ in 0..events {
         let event = workload.next(&run.model);
         run.step(event)?;

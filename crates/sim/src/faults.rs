@@ -6,7 +6,7 @@ use volume::request::Error;
 use crate::crash::{judge, judge_damaged};
 use crate::media::{Action, Boundary, Effect, Fault, Place};
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes};
+use crate::run::{BEGIN, Run, Sizes, through};
 use crate::workload::{Event, Profile, Step, Workload};
 
 const EVENTS: usize = 80;
@@ -15,7 +15,8 @@ fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
     let workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
-    Ok((Run::new(Sizes::draw(&mut random), random.fork())?, workload, random))
+    let run = Run::new(Sizes::draw(&mut random), random.fork())?.through(through(seed));
+    Ok((run, workload, random))
 }
 
 /// One fault, somewhere, once or for good.

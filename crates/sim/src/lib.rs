@@ -7,8 +7,10 @@
 //! | [`call`] | what clients ask and are told |
 //! | [`model`] | the reference volume that judges every reply, and what a crash may take back |
 //! | [`workload`] | random operations |
-//! | [`target`] | how a client reaches a volume |
+//! | [`target`] | how a client reaches a volume: straight |
+//! | [`client`] | the same by the bytes of RPC calls, through the NFS service |
 //! | [`run`] | engine and model in lockstep |
+//! | [`walk`] | reading everything that a volume holds |
 //! | [`model_test`] | long sequences without crashes; failures shrink |
 //! | [`crash`] | crashes at every boundary, reopening, judging, going on |
 //! | [`faults`] | media that fail, fill up and rot |
@@ -18,6 +20,7 @@
 //! A seed fixes everything: the simulation has one thread and no clock.
 
 pub mod call;
+pub mod client;
 pub mod crash;
 pub mod faults;
 pub mod media;
@@ -28,4 +31,5 @@ pub mod random;
 pub mod run;
 pub mod shrink;
 pub mod target;
+pub mod walk;
 pub mod workload;

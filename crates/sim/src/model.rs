@@ -220,11 +220,27 @@ impl Model {
             Call::Link { object, directory, name } => {
                 self.link(id, who, now, (object, directory, name), outcome)
             }
-            Call::ReadDirectory { directory, from, most, plus } => {
-                self.read_directory(who, now, (directory, from, most, plus), outcome)
+            Call::ReadDirectory { directory, from, plus, .. } => {
+                self.read_directory(who, now, (directory, from, plus), outcome)
             }
             Call::Status => self.status(outcome),
+            Call::Limits { object } | Call::Configuration { object } => self.limits(object, outcome),
+            Call::Nothing => Ok(Told::default()),
         }
+    }
+
+    /// Judges the attributes that a failure shows: nothing has changed.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn judge_beside(&mut self, mut told: Told, beside: &[Wcc]) -> Judgement<Told> {
+        for wcc in beside {
+            let Some(ino) = wcc.after.map(|seen| seen.ino) else { continue };
+            let before = self.inodes.get(&ino).map(Rc::clone);
+            let before = before.ok_or_else(|| format!("a failure shows inode {ino}, which is gone"))?;
+            told.mutation = told.mutation.max(self.meet_wcc(&before, ino, wcc, "shown by a failure")?);
+        }
+        Ok(told)
     }
 
     /// Compares an outcome with a verdict: true if the call succeeded.
@@ -256,6 +272,7 @@ impl Model {
                 Error::NotPermitted
                 | Error::Invalid
                 | Error::NameTooLong
+                | Error::FileTooLarge
                 | Error::Exists
                 | Error::IsDirectory
                 | Error::NotEmpty,
@@ -298,6 +315,29 @@ impl Model {
         self.decide(&Verdict::default(), false, outcome)?;
         let Ok(Success::Attributes(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
         Ok(Told { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Told::default() })
+    }
+
+    /// FSINFO and PATHCONF: what the server promises of itself, and the object's attributes.
+    fn limits(&mut self, object: Obj, outcome: &Outcome) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        self.decide(&Verdict::default(), false, outcome)?;
+        let seen = match outcome {
+            Ok(Success::Limits { object, transfer, file_bytes, properties })
+                if *transfer == [files::TRANSFER_BYTES_MAX; 2]
+                    && *file_bytes == files::FILE_BYTES_MAX
+                    && *properties == 0x1B =>
+            {
+                object
+            }
+            // No name is cut, files are not given away, names keep their case.
+            Ok(Success::Configuration { object, name_bytes: 255, posix: [true, true, true, true] }) => object,
+            Ok(Success::Attributes(object)) => object,
+            _ => return Err(format!("odd answer {outcome:?}")),
+        };
+        Ok(Told { mutation: self.meet(ino, Some(seen), "limits")?, ..Told::default() })
     }
 
     fn access(&mut self, who: &Credentials, object: Obj, mask: u32, outcome: &Outcome) -> Judgement<Told> {

@@ -1,7 +1,7 @@
 //! The model test: random operations and background work, every reply judged, the whole tree compared now and then.
 
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes};
+use crate::run::{BEGIN, Run, Sizes, through};
 use crate::shrink::shrink;
 use crate::workload::{Event, Profile, Workload};
 
@@ -40,7 +40,8 @@ pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
     let mut workload = Workload::new(random.fork(), Profile::default(), BEGIN + 10_000_000_000);
     let mut events = Vec::new();
     let failed = |wrong, events: &[Event]| Failure { seed, wrong, events: events.to_vec() };
-    let mut run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;
+    let run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;
+    let mut run = run.through(through(seed));
     for number in 0..count {
         let event = workload.next(&run.model);
         events.push(event);
@@ -65,7 +66,7 @@ pub fn replay(seed: u64, events: &[Event]) -> Result<(), String> {
     let sizes = Sizes::draw(&mut random);
     // The workload's own randomness.
     let _ = random.fork();
-    let mut run = Run::new(sizes, random)?;
+    let mut run = Run::new(sizes, random)?.through(through(seed));
     for event in events {
         run.step(*event)?;
         run.model.settle();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::crash::judge;
 use crate::media::Fault;
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes};
+use crate::run::{BEGIN, Run, Sizes, through};
 use crate::workload::{Profile, Workload};
 
 /// What is broken on purpose.
@@ -29,7 +29,7 @@ fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
     let mut workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
-    let mut run = Run::new(Sizes::default(), random.fork())?;
+    let mut run = Run::new(Sizes::default(), random.fork())?.through(through(seed));
     match planted {
         Planted::Nothing => {}
         Planted::Media(fault) => run.media.plan(fault),

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use volume::attributes::FileType;
-use volume::ids::{Cookie, Ino, VolumeId};
+use volume::ids::{Ino, VolumeId};
 use volume::media::Media;
 use volume::request::{Access, Credentials, Durability, Durable, Request};
-use volume::results::AccessMask;
 use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 
-use crate::call::{Call, From, Guard, Listed, OperationId, Outcome, Seen, Success, Wcc};
+use crate::call::{Call, From, Guard, OperationId, Outcome, Seen, Success, Wcc};
+use crate::client::Bytes;
 use crate::media::SimMedia;
-use crate::model::recovery::{Found, Safe, Tree, WINDOWS};
+use crate::model::recovery::{Safe, Tree};
 use crate::model::{Model, Told};
 use crate::random::Random;
-use crate::target::{Attempt, Direct, Resolved, Target, gather, may_leave};
+use crate::target::{Attempt, Direct, Recalled, Reply, Resolved, Target, may_leave};
+use crate::walk::{attributes, check_usage, walk};
 use crate::workload::{Event, Step};
 
 /// When virtual time begins: in 2023, nanoseconds since 1970.
@@ -89,6 +89,7 @@ pub struct Ack {
 #[derive(Clone, Debug)]
 struct Answered {
     outcome: Outcome,
+    beside: Vec<Wcc>,
     mutation: u64,
     told: Told,
     /// Whether it changed anything: only then must it never be executed again.
@@ -176,6 +177,12 @@ pub fn create(media: &SimMedia) -> Result<(), String> {
         now: Time::from_nanos(BEGIN),
     };
     Volume::create(media, &options).map_err(|error| error.to_string())
+}
+
+/// How the clients of this seed reach their volume: by bytes if it is odd, straight if it is even.
+#[must_use]
+pub fn through(seed: u64) -> Box<dyn Target> {
+    if seed % 2 == 1 { Box::new(Bytes::default()) } else { Box::new(Direct::default()) }
 }
 
 impl Run {
@@ -380,7 +387,9 @@ impl Run {
             | Call::ReadLink { object }
             | Call::Read { object, .. }
             | Call::Write { object, .. }
-            | Call::Commit { object, .. } => (object, object),
+            | Call::Commit { object, .. }
+            | Call::Limits { object }
+            | Call::Configuration { object } => (object, object),
             Call::Lookup { directory, .. }
             | Call::Create { directory, .. }
             | Call::MakeDirectory { directory, .. }
@@ -391,7 +400,7 @@ impl Run {
             | Call::ReadDirectory { directory, .. } => (directory, directory),
             Call::Rename { from, to, .. } => (from, to),
             Call::Link { object, directory, .. } => (object, directory),
-            Call::Status => (crate::call::Obj(0), crate::call::Obj(0)),
+            Call::Status | Call::Nothing => (crate::call::Obj(0), crate::call::Obj(0)),
         };
         Some((self.model.ino(object)?, self.model.ino(other)?))
     }
@@ -407,23 +416,27 @@ impl Run {
             },
             _ => None,
         };
-        if self.hides_floor(&operation.call) {
-            return Ok(());
-        }
         let last = matches!(operation.call, Call::ReadDirectory { from: From::Last, .. });
         let cookie = if last { self.model.cursor(object) } else { 0 };
         let call = Resolved { operation, object, other, guard, cookie };
         self.calls.insert(operation.id, call.clone());
-        let (outcome, after, remembered) = self.perform(&call)?;
-        if remembered {
+        let reply = self.perform(&call)?;
+        if reply.recalled == Recalled::Yes {
             return Err(format!("operation {} got a remembered answer at first", operation.id));
         }
-        self.judge(&call, outcome, after)
+        self.judge(&call, reply)
     }
 
-    /// A rename changes times up to three times, which would hide how far the engine is ahead.
-    fn hides_floor(&self, call: &Call) -> bool {
-        matches!(call, Call::Rename { .. }) && !self.floor_known && self.now <= self.floor_below
+    /// What tells how far the engine is ahead after an opening. A rename may change the times of its directories up to
+    /// three times; those of what it moves only once, but it does not show them.
+    fn tells_floor(&self, call: &Call, seen: &[Seen]) -> Vec<Seen> {
+        match *call {
+            Call::Rename { from, name, .. } => {
+                let moved = self.model.ino(from).and_then(|from| self.model.child(from, &name.bytes()));
+                moved.and_then(|moved| attributes(&self.volume, moved, self.now).ok()).into_iter().collect()
+            }
+            _ => seen.to_vec(),
+        }
     }
 
     fn repeat(&mut self, id: OperationId) -> Result<(), String> {
@@ -433,21 +446,25 @@ impl Run {
             return Ok(());
         }
         // Executed anew, a guard may not match any more.
-        if self.hides_floor(&call.operation.call) || call.guard.is_some() {
+        if call.guard.is_some() {
             return Ok(());
         }
-        let (outcome, after, remembered) = self.perform(&call)?;
+        let reply = self.perform(&call)?;
+        let outcome = &reply.outcome;
         let Some(answer) = self.answered.get(&id).cloned() else {
-            return match remembered {
-                true => Err(format!("operation {id} did not survive, but its answer did: {outcome:?}")),
-                false => self.judge(&call, outcome, after),
+            return match reply.recalled {
+                Recalled::Yes => {
+                    Err(format!("operation {id} did not survive, but its answer did: {outcome:?}"))
+                }
+                _ => self.judge(&call, reply),
             };
         };
-        if remembered {
-            if outcome != answer.outcome {
-                return Err(format!("operation {id}, repeated: {outcome:?}, expected {:?}", answer.outcome));
-            }
-            self.parked.push(Parked { id, told: answer.told, after, seen: Vec::new() });
+        let same = (outcome, &reply.beside) == (&answer.outcome, &answer.beside);
+        if reply.recalled == Recalled::Yes && !same {
+            return Err(format!("operation {id}, repeated: {outcome:?}, expected {:?}", answer.outcome));
+        }
+        if reply.recalled == Recalled::Yes || reply.recalled == Recalled::Unknown && same {
+            self.parked.push(Parked { id, told: answer.told, after: reply.after, seen: Vec::new() });
             return Ok(());
         }
         if (answer.at..=answer.at + REMEMBERED).contains(&self.now) && answer.changed {
@@ -456,24 +473,29 @@ impl Run {
                 answer.outcome
             ));
         }
-        self.judge(&call, outcome, after)
+        self.judge(&call, reply)
     }
 
     /// Judges an answer, and parks its reply.
-    fn judge(&mut self, call: &Resolved, outcome: Outcome, after: Durability) -> Result<(), String> {
+    fn judge(&mut self, call: &Resolved, reply: Reply) -> Result<(), String> {
         let operation = &call.operation;
+        let Reply { outcome, beside, after, .. } = reply;
         if self.faulty
             && matches!(outcome, Err(volume::request::Error::Io | volume::request::Error::ReadOnly))
         {
             return Ok(());
         }
         let before = self.model.clone();
-        let seen = seen(&outcome);
-        self.learn_floor(&seen);
+        let mut seen = seen(&outcome);
+        seen.extend(beside.iter().filter_map(|wcc| wcc.after));
+        if !self.floor_known {
+            self.learn_floor(&self.tells_floor(&operation.call, &seen));
+        }
         self.model.clock = self.now;
         let told = self
             .model
             .judge(operation, self.now.max(self.floor), &outcome)
+            .and_then(|told| self.model.judge_beside(told, &beside))
             .map_err(|wrong| format!("{operation:?}: {wrong}"))?;
         let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
         self.floor_known |= written || self.model.mutations > before.mutations;
@@ -487,7 +509,7 @@ impl Run {
         if operation.call.is_remembered() {
             let changed = self.model.mutations > before.mutations;
             let mutation = self.model.mutations;
-            let answer = Answered { outcome, mutation, told: told.clone(), changed, at: self.now };
+            let answer = Answered { outcome, beside, mutation, told: told.clone(), changed, at: self.now };
             self.answered.insert(operation.id, answer);
         }
         self.parked.push(Parked { id: operation.id, told, after, seen });
@@ -497,9 +519,6 @@ impl Run {
     /// After an opening the engine may be ahead of the clock, by as much as it looks ahead; a time that nothing else
     /// explains tells by how much.
     fn learn_floor(&mut self, seen: &[Seen]) {
-        if self.floor_known {
-            return;
-        }
         let now = self.now.max(self.floor);
         let times = seen.iter().map(|seen| (seen.ino, seen.ctime));
         for (ino, time) in times {
@@ -561,11 +580,12 @@ impl Run {
     }
 
     /// Makes a call, cached first, and again until it is answered.
-    fn perform(&mut self, call: &Resolved) -> Result<(Outcome, Durability, bool), String> {
+    fn perform(&mut self, call: &Resolved) -> Result<Reply, String> {
         let mut access = Access::Cached;
         for round in 0..40 {
             match self.target.attempt(&self.volume, call, self.now, access) {
-                Attempt::Done(outcome, after, remembered) => return Ok((outcome, after, remembered)),
+                Attempt::Done(reply) => return Ok(*reply),
+                Attempt::Wrong(wrong) => return Err(format!("{:?}: {wrong}", call.operation)),
                 Attempt::WouldBlock if access == Access::Blocking => {
                     return Err(format!("{:?}: would block although it may", call.operation));
                 }
@@ -584,7 +604,9 @@ impl Run {
             }
         }
         if self.faulty {
-            return Ok((Err(volume::request::Error::Io), Durability::NOW, false));
+            let outcome = Err(volume::request::Error::Io);
+            let (beside, after) = (Vec::new(), Durability::NOW);
+            return Ok(Reply { outcome, beside, after, recalled: Recalled::No });
         }
         Err(format!("{:?}: busy for ever", call.operation))
     }
@@ -595,7 +617,9 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
     let Ok(success) = outcome else { return Vec::new() };
     let after = |wcc: &Wcc| wcc.after;
     match success {
-        Success::Attributes(seen) => vec![*seen],
+        Success::Attributes(seen)
+        | Success::Limits { object: seen, .. }
+        | Success::Configuration { object: seen, .. } => vec![*seen],
         Success::Set { object: wcc }
         | Success::Removed { directory: wcc }
         | Success::Written { object: wcc, .. }
@@ -610,127 +634,6 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
         Success::Listing { entries, directory, .. } => {
             entries.iter().filter_map(|entry| entry.attributes).chain(*directory).collect()
         }
-        Success::Status { .. } => Vec::new(),
+        Success::Status { .. } | Success::Nothing => Vec::new(),
     }
-}
-
-/// Asks as the superuser, who may wait for media.
-fn as_root<T>(
-    volume: &Volume,
-    now: i64,
-    ask: impl Fn(&Request<'_>) -> volume::request::Answer<T>,
-) -> Result<T, volume::request::Error> {
-    let credentials = Credentials::root();
-    let request = Request {
-        credentials: &credentials,
-        now: Time::from_nanos(now),
-        access: Access::Blocking,
-        key: None,
-    };
-    for _ in 0..20 {
-        match ask(&request) {
-            Err(failure) if failure.error == volume::request::Error::Busy => {
-                volume.step_commit(request.now);
-                volume.step_checkpoint(request.now, true);
-            }
-            Err(failure) => return Err(failure.error),
-            Ok(promised) => return Ok(promised.value),
-        }
-    }
-    Err(volume::request::Error::Busy)
-}
-
-/// The attributes of an object.
-///
-/// # Errors
-/// The engine's, as text.
-pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Seen, String> {
-    let seen = as_root(volume, now, |request| volume.attributes(request, Ino(ino)));
-    seen.map(|seen| Seen::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
-}
-
-/// Reads everything that a volume holds.
-///
-/// # Errors
-/// The first thing that cannot be read, or makes no sense by itself.
-pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
-    let mut tree = Tree::new();
-    let mut left = vec![1];
-    while let Some(ino) = left.pop() {
-        if tree.contains_key(&ino) {
-            continue;
-        }
-        let seen = attributes(volume, ino, now)?;
-        let mut found =
-            Found { seen, entries: Vec::new(), target: Vec::new(), windows: Vec::new(), seen_after: seen };
-        match seen.kind {
-            FileType::Directory => {
-                found.entries = list(volume, ino, now)?;
-                left.extend(found.entries.iter().map(|entry| entry.ino));
-            }
-            FileType::Symlink => {
-                let link = as_root(volume, now, |request| volume.read_link(request, Ino(ino)));
-                found.target =
-                    link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
-            }
-            FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
-            _ => {}
-        }
-        found.seen_after = attributes(volume, ino, now)?;
-        tree.insert(ino, found);
-    }
-    Ok(tree)
-}
-
-fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Option<Vec<u8>>>, String> {
-    let read = |(start, length): &(u64, u32)| {
-        if *start >= size {
-            return Ok(None);
-        }
-        let data = as_root(volume, now, |request| volume.read(request, Ino(ino), *start, *length));
-        data.map(|data| Some(gather(&data)))
-            .map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
-    };
-    WINDOWS.iter().map(read).collect()
-}
-
-fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
-    let (mut entries, mut cookie) = (Vec::new(), 0);
-    loop {
-        let listing = as_root(volume, now, |request| {
-            volume.read_directory(request, Ino(ino), Cookie(cookie), 50, false)
-        });
-        let listing = listing.map_err(|error| format!("READDIR of inode {ino}: {error:?}"))?;
-        for entry in &listing.entries {
-            if entry.cookie.0 <= cookie {
-                return Err(format!("READDIR of inode {ino}: cookie {} follows {cookie}", entry.cookie));
-            }
-            cookie = entry.cookie.0;
-            entries.push(Listed { ino: entry.ino.0, cookie, name: entry.name.to_vec(), attributes: None });
-        }
-        if listing.end {
-            return Ok(entries);
-        }
-        if listing.entries.is_empty() {
-            return Err(format!("READDIR of inode {ino} makes no progress after {cookie}"));
-        }
-    }
-}
-
-/// Compares the counters with what is there, and asks ACCESS of the root so that it is called too.
-///
-/// # Errors
-/// What does not add up.
-pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
-    let status = as_root(volume, now, |request| volume.status(request))
-        .map_err(|error| format!("FSSTAT: {error:?}"))?;
-    let bytes: u64 =
-        tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
-    if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {
-        let (inodes, used) = (status.inodes_used, status.bytes_used);
-        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {}, {bytes}", tree.len()));
-    }
-    as_root(volume, now, |request| volume.access(request, Ino::ROOT, AccessMask(0x3F)))
-        .map(|_| ())
-        .map_err(|error| format!("ACCESS of the root: {error:?}"))
 }

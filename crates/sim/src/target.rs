@@ -1,5 +1,5 @@
-//! How a virtual client reaches a volume. Now: straight through the engine's operations; the trait is there for clients
-//! that send the bytes of RPC calls through the NFS service.
+//! How a virtual client reaches a volume: straight through the engine's operations here, by the bytes of RPC calls in
+//! [`crate::client`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,26 +27,58 @@ pub struct Resolved {
     pub cookie: u64,
 }
 
+/// Whether an answer is one that was given before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recalled {
+    /// It is.
+    Yes,
+    /// The call was executed.
+    No,
+    /// Nobody tells: a client cannot see it.
+    Unknown,
+}
+
+/// An answer; it leaves when `after` is durable.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// What it tells.
+    pub outcome: Outcome,
+    /// Attributes that a failure shows besides.
+    pub beside: Vec<Wcc>,
+    /// What it waits for.
+    pub after: Durability,
+    /// Whether it was given before.
+    pub recalled: Recalled,
+}
+
 /// What became of a call.
-#[expect(clippy::large_enum_variant, reason = "one is alive at a time")]
 #[derive(Clone, Debug)]
 pub enum Attempt {
-    /// It was answered; the reply leaves when that is durable. The flag: it was a remembered answer.
-    Done(Outcome, Durability, bool),
+    /// It was answered.
+    Done(Box<Reply>),
     /// Media must be read.
     WouldBlock,
     /// A limit is reached.
     Busy,
+    /// No server may answer so.
+    Wrong(String),
+}
+
+fn done(outcome: Outcome, after: Durability, recalled: Recalled) -> Attempt {
+    Attempt::Done(Box::new(Reply { outcome, beside: Vec::new(), after, recalled }))
 }
 
 /// A way to reach a volume.
 pub trait Target {
     /// Makes a call.
     fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt;
+
+    /// The same clients for another copy of the volume.
+    fn fork(&self) -> Box<dyn Target>;
 }
 
 /// Calls the engine's operations.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Direct {
     /// What each answer that was given to the engine to remember stands for.
     answers: HashMap<Vec<u8>, Outcome>,
@@ -82,7 +114,7 @@ impl Target for Direct {
         let remembered = call.operation.call.is_remembered();
         if remembered && let Recall::Answered(bytes, after) = volume.recall(&key) {
             let outcome = self.answers.get(&*bytes).cloned();
-            return Attempt::Done(outcome.unwrap_or(Err(Error::Invalid)), after, true);
+            return done(outcome.unwrap_or(Err(Error::Invalid)), after, Recalled::Yes);
         }
         let credentials = call.operation.user.credentials();
         let now = Time::from_nanos(now);
@@ -96,7 +128,10 @@ impl Target for Direct {
             | Call::Write { .. }
             | Call::Commit { .. }
             | Call::ReadDirectory { .. }
-            | Call::Status => plain(volume, &request, call),
+            | Call::Status
+            | Call::Limits { .. }
+            | Call::Configuration { .. }
+            | Call::Nothing => plain(volume, &request, call),
             _ => self.change(volume, &request, call),
         };
         match answered {
@@ -107,7 +142,13 @@ impl Target for Direct {
                     // It changed nothing, so that no journal entry carries its answer.
                     self.remember(volume, &key, bytes, &outcome, after, now);
                 }
-                Attempt::Done(outcome, after, false)
+                if let (Ok(Success::Listing { entries, .. }), Call::ReadDirectory { most, .. }) =
+                    (&outcome, call.operation.call)
+                    && entries.len() > usize::from(most)
+                {
+                    return Attempt::Wrong(format!("READDIR for {most} names gave {}", entries.len()));
+                }
+                done(outcome, after, Recalled::No)
             }
             Err(Failure { error: Error::WouldBlock, .. }) => Attempt::WouldBlock,
             Err(Failure { error: Error::Busy, .. }) => Attempt::Busy,
@@ -118,9 +159,13 @@ impl Target for Direct {
                     volume.remember_unchanged(&key, bytes.as_slice().into(), after, now);
                     self.answers.insert(bytes, outcome);
                 }
-                Attempt::Done(Err(error), after, false)
+                done(Err(error), after, Recalled::No)
             }
         }
+    }
+
+    fn fork(&self) -> Box<dyn Target> {
+        Box::new(self.clone())
     }
 }
 
@@ -160,10 +205,12 @@ fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Succe
             let listing = volume.read_directory(request, ino, Cookie(call.cookie), usize::from(most), plus);
             split(listing, |listing| listed(&listing))
         }
-        _ => split(volume.status(request), |status| Success::Status {
+        Call::Status => split(volume.status(request), |status| Success::Status {
             bytes_used: Some(status.bytes_used),
             inodes_used: status.inodes_used,
         }),
+        // What only protocols have: a client that calls straight is content with attributes.
+        _ => split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
     }
 }
 

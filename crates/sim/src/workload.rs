@@ -88,9 +88,12 @@ enum Kind {
     Link,
     ReadDirectory,
     Status,
+    Limits,
+    Configuration,
+    Nothing,
 }
 
-const MIX: [(u64, Kind); 18] = [
+const MIX: [(u64, Kind); 21] = [
     (6, Kind::GetAttributes),
     (10, Kind::SetAttributes),
     (6, Kind::Lookup),
@@ -109,6 +112,9 @@ const MIX: [(u64, Kind); 18] = [
     (4, Kind::Link),
     (6, Kind::ReadDirectory),
     (2, Kind::Status),
+    (1, Kind::Limits),
+    (1, Kind::Configuration),
+    (1, Kind::Nothing),
 ];
 
 impl Workload {
@@ -226,6 +232,28 @@ impl Workload {
         start + if self.random.chance(1, 2) { offset / 4096 * 4096 } else { offset }
     }
 
+    /// Where a READ begins: mostly where something is written, sometimes in the holes between and behind.
+    fn read_offset(&mut self) -> u64 {
+        let (start, length) = *self.random.pick(&WINDOWS);
+        let end = start + u64::from(length);
+        match self.random.below(12) {
+            0 => end - self.random.below(9000),
+            1 => start.saturating_sub(self.random.below(9000)),
+            2 => end + self.random.below(1 << 30),
+            3 => *self.random.pick(&[1 << 62, (1 << 63) - 1, 1 << 63, u64::MAX - 5000, u64::MAX]),
+            _ => self.offset(),
+        }
+    }
+
+    /// A size: mostly one within what is written, sometimes one that leaves a huge hole behind, sometimes too large.
+    fn size(&mut self) -> u64 {
+        match self.random.below(16) {
+            0 => (1 << 62) + self.random.below(100_000),
+            1 => *self.random.pick(&[(1 << 63) - 1, 1 << 63, u64::MAX]),
+            _ => self.offset(),
+        }
+    }
+
     fn length(&mut self) -> u32 {
         let most = match self.random.below(12) {
             0 => 200_000,
@@ -240,7 +268,7 @@ impl Workload {
     fn set(&mut self) -> SetAttributes {
         let mut set = SetAttributes::default();
         match self.random.below(12) {
-            0..=4 => set.size = Some(self.offset()),
+            0..=4 => set.size = Some(self.size()),
             5 | 6 => set.mode = Some(self.mode()),
             7 => set.uid = Some(*self.random.pick(&[0, 1000, 1001])),
             8 => set.gid = Some(*self.random.pick(&[0, 100, 200, 300])),
@@ -285,7 +313,7 @@ impl Workload {
             Kind::Access => Call::Access { object: self.any(model), mask: 0x3F },
             Kind::ReadLink => Call::ReadLink { object: self.object(model, |kind| kind == FileType::Symlink) },
             Kind::Read => {
-                Call::Read { object: self.file(model), offset: self.offset(), count: self.length() }
+                Call::Read { object: self.file(model), offset: self.read_offset(), count: self.length() }
             }
             Kind::Write => {
                 let stability = self.random.weighted(&[
@@ -293,12 +321,11 @@ impl Workload {
                     (1, Stability::DataSync),
                     (4, Stability::FileSync),
                 ]);
-                Call::Write {
-                    object: self.file(model),
-                    offset: self.offset(),
-                    length: self.length(),
-                    stability,
-                }
+                // What ends behind the largest offset there is must be refused.
+                let beyond = self.random.chance(1, 60);
+                let offset = if beyond { (1 << 63) - self.random.below(1000) } else { self.offset() };
+                let length = if beyond { 1001 } else { self.length() };
+                Call::Write { object: self.file(model), offset, length, stability }
             }
             Kind::Commit => {
                 let whole = self.random.chance(2, 3);
@@ -341,6 +368,9 @@ impl Workload {
                 Call::ReadDirectory { directory: self.directory(model), from, most, plus }
             }
             Kind::Status => Call::Status,
+            Kind::Limits => Call::Limits { object: self.any(model) },
+            Kind::Configuration => Call::Configuration { object: self.any(model) },
+            Kind::Nothing => Call::Nothing,
         }
     }
 }

@@ -11,9 +11,9 @@ use super::{Judgement, Model, Told, Verdict};
 use crate::call::{Guard, Obj, OperationId, Outcome, Success, payload};
 
 /// Largest file that the engine promises: offsets stay positive in signed 64 bits.
-const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+pub(super) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 /// Most bytes that one READ or WRITE carries.
-const TRANSFER_BYTES_MAX: u64 = 1 << 20;
+pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 /// The modes that may be left after data was written, the size or the owner changed: setuid goes, and setgid where it
 /// means execution as the group. For the superuser, and where setgid means locking, both are allowed.
@@ -172,7 +172,7 @@ impl Model {
         let Ok(Success::Data { bytes, eof, object }) = outcome else {
             return Err(format!("odd answer {outcome:?}"));
         };
-        let expected = inode.content.read(offset, u64::from(count).min(TRANSFER_BYTES_MAX));
+        let expected = inode.content.read(offset, u64::from(count.min(TRANSFER_BYTES_MAX)));
         if let Some(wrong) = difference(bytes, &expected) {
             return Err(format!("READ of inode {ino} at {offset}: {wrong}"));
         }

@@ -290,8 +290,9 @@ impl Inode {
     pub(crate) fn adopt(&mut self, seen: &Seen) {
         (self.mode, self.atime) = (vec![seen.mode], When::at(seen.atime));
         (self.mtime, self.ctime) = (When::at(seen.mtime), When::at(seen.ctime));
-        (self.change_must, self.change_may) = (false, false);
-        self.change = seen.change.unwrap_or(self.change);
+        if let Some(change) = seen.change {
+            (self.change_must, self.change_may, self.change) = (false, false, change);
+        }
         if let Some(last) = self.events.last_mut() {
             last.stamp =
                 Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() };

@@ -23,7 +23,8 @@ pub(super) fn node(kind: Node, who: &Credentials, now: i64) -> Inode {
 }
 
 impl Model {
-    fn child(&self, directory: u64, name: &[u8]) -> Option<u64> {
+    /// What a name stands for.
+    pub(crate) fn child(&self, directory: u64, name: &[u8]) -> Option<u64> {
         let inode = self.get(directory)?;
         match name {
             b"." => Some(directory),

@@ -1,0 +1,262 @@
+//! Virtual clients that send bytes: each call is encoded as an RPC record, goes through the NFS service, and its reply is
+//! decoded again, so that codec, dispatch, credentials and remembered replies are judged together with the engine.
+//!
+//! A client has an address of its own and keeps its handles for ever: one that changes is a fault. A retransmission is
+//! the same bytes again.
+
+mod ask;
+mod tell;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use nfs::exports::{Export, Squash};
+use nfs::service::{Connection, Outcome, Service};
+use volume::Volume;
+use volume::ids::Ino;
+use volume::request::{Access, Durability};
+use volume::time::Time;
+use wire::nfs3::{self, Procedure};
+use wire::record::{Peek, peek};
+use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+use wire::{limits, mount3};
+
+use crate::call::{Call, Operation, Success, User};
+use crate::target::{Attempt, Recalled, Reply, Resolved, Target};
+
+/// Where the volume can be mounted.
+const PATH: &str = "/main";
+/// Bytes of a READDIR that has room for many names, whatever their length.
+const ROOM_MOST: u32 = 8192;
+
+/// Clients that reach a volume through the NFS service.
+#[derive(Debug, Default)]
+pub struct Bytes {
+    /// The service of the volume that was called last: a process serves what it has open.
+    service: Option<(Arc<Volume>, Service)>,
+    /// The handles that were seen, by inode number.
+    handles: BTreeMap<u64, Vec<u8>>,
+    /// Set to break a promise on purpose: retransmissions come with an xid of their own.
+    pub new_xids: Option<u32>,
+}
+
+/// What a try to make one call gave.
+enum Exchanged {
+    /// The results, and what the reply waits for.
+    Results(Vec<u8>, Durability),
+    Again(Attempt),
+}
+
+/// The bytes of a value.
+fn encoded(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+/// A call as it goes over the wire.
+struct Message {
+    xid: u32,
+    program: u32,
+    procedure: u32,
+    client: u8,
+    user: User,
+    arguments: Vec<u8>,
+}
+
+impl Message {
+    fn of(operation: &Operation, procedure: Procedure, arguments: Vec<u8>) -> Message {
+        let Operation { id, client, user, .. } = *operation;
+        Message { xid: id, program: nfs3::PROGRAM, procedure: procedure.code(), client, user, arguments }
+    }
+
+    /// The record, without its mark.
+    fn record(&self) -> Result<Vec<u8>, String> {
+        let who = self.user.credentials();
+        let groups = Groups::new(&who.groups).ok_or("a user of too many groups")?;
+        let name = [b'c', b'0' + self.client];
+        let credential =
+            Credential::Sys(AuthSys { stamp: 7, machine_name: &name, uid: who.uid, gid: who.gid, groups });
+        let header = CallHeader {
+            xid: self.xid,
+            program: self.program,
+            version: 3,
+            procedure: self.procedure,
+            credential,
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut record = encoded(&header);
+        record.extend_from_slice(&self.arguments);
+        Ok(record)
+    }
+
+    fn connection(&self) -> Connection {
+        // Each call by another port, as after a reconnect.
+        let port = 600 + u16::from(self.xid.to_le_bytes()[0]);
+        let address = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
+        Connection {
+            peer: SocketAddr::new(address(10 + self.client), port),
+            local: SocketAddr::new(address(1), 2049),
+        }
+    }
+}
+
+/// The results in a marked reply.
+fn results(out: &[u8], xid: u32) -> Result<Vec<u8>, String> {
+    let Ok(Peek::Complete { record, used }) = peek(out, limits::RECORD_BYTES_MAX) else {
+        return Err("the reply is no whole record".to_owned());
+    };
+    if used != out.len() {
+        return Err(format!("{} bytes follow the reply", out.len() - used));
+    }
+    let mut input = Decoder::new(record);
+    let header = ReplyHeader::decode(&mut input).map_err(|error| format!("the reply's header: {error}"))?;
+    match header.body {
+        ReplyBody::Accepted { stat: AcceptStat::Success, .. } if header.xid == xid => {
+            Ok(input.rest().to_vec())
+        }
+        _ => Err(format!("the reply to {xid} begins with {header:?}")),
+    }
+}
+
+impl Bytes {
+    /// Makes a call once.
+    fn exchange(
+        &mut self,
+        volume: &Arc<Volume>,
+        message: &Message,
+        now: i64,
+        access: Access,
+    ) -> Result<Exchanged, String> {
+        if !self.service.as_ref().is_some_and(|(served, _)| Arc::ptr_eq(served, volume)) {
+            let export = Export { squash: Squash::None, ..Export::new(PATH, volume.id()) };
+            let service =
+                Service::new(vec![export], vec![Arc::clone(volume)]).map_err(|error| error.to_string())?;
+            self.service = Some((Arc::clone(volume), service));
+        }
+        let (_, service) = self.service.as_ref().expect("made above");
+        let mut out = Vec::new();
+        let (record, connection) = (message.record()?, message.connection());
+        Ok(match service.handle(&record, connection, Time::from_nanos(now), access, &mut out) {
+            Outcome::Reply { after, .. } => {
+                let after = after.map_or(Durability::NOW, |wait| wait.durability);
+                Exchanged::Results(results(&out, message.xid)?, after)
+            }
+            Outcome::WouldBlock if out.is_empty() => Exchanged::Again(Attempt::WouldBlock),
+            Outcome::Busy if out.is_empty() => Exchanged::Again(Attempt::Busy),
+            other => return Err(format!("{} bytes of a reply, and {other:?}", out.len())),
+        })
+    }
+
+    /// Learns the root's handle.
+    fn mount(&mut self, volume: &Arc<Volume>, now: i64) -> Result<(), String> {
+        if self.handles.contains_key(&Ino::ROOT.0) {
+            return Ok(());
+        }
+        let message = Message {
+            xid: 0,
+            program: mount3::PROGRAM,
+            procedure: mount3::Procedure::Mnt.code(),
+            client: 0,
+            user: User::ROOT,
+            arguments: encoded(&mount3::DirPath(PATH.as_bytes())),
+        };
+        match self.exchange(volume, &message, now, Access::Blocking)? {
+            Exchanged::Results(bytes, _) => {
+                let handle = tell::mounted(&bytes)?;
+                self.handles.insert(Ino::ROOT.0, handle);
+                Ok(())
+            }
+            Exchanged::Again(attempt) => Err(format!("MNT: {attempt:?}")),
+        }
+    }
+
+    fn handle(&self, ino: u64) -> Result<&[u8], String> {
+        self.handles.get(&ino).map(Vec::as_slice).ok_or_else(|| format!("inode {ino} never showed a handle"))
+    }
+
+    /// Notes the handles that a reply shows.
+    fn note(&mut self, shown: Vec<(u64, Vec<u8>)>) -> Result<(), String> {
+        for (ino, handle) in shown {
+            let known = self.handles.entry(ino).or_insert_with(|| handle.clone());
+            if *known != handle {
+                return Err(format!("the handle of inode {ino} is {handle:02x?}, was {known:02x?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        volume: &Arc<Volume>,
+        call: &Resolved,
+        now: i64,
+        access: Access,
+        room: Option<u32>,
+    ) -> Result<Attempt, String> {
+        self.mount(volume, now)?;
+        let (procedure, arguments) = ask::arguments(self, call, room)?;
+        let mut message = Message::of(&call.operation, procedure, arguments);
+        if let Some(xid) = self.new_xids.as_mut() {
+            *xid += 1;
+            message.xid = *xid;
+        }
+        let (bytes, after) = match self.exchange(volume, &message, now, access)? {
+            Exchanged::Results(bytes, after) => (bytes, after),
+            Exchanged::Again(attempt) => return Ok(attempt),
+        };
+        let context = |wrong: String| format!("{}: {wrong}", procedure.name());
+        let room = ask::room(call, room);
+        if room.is_some() && tell::is_too_small(&bytes) {
+            return self.call_with_room(volume, call, now, access, room.unwrap_or(0)).map_err(context);
+        }
+        if room.is_some_and(|room| bytes.len() > 4 + room as usize) {
+            return Err(context(format!("{} bytes, more than the client has room for", bytes.len() - 4)));
+        }
+        let told = tell::read(&call.operation.call, volume.id().0, &bytes).map_err(context)?;
+        self.note(told.handles)?;
+        let (outcome, beside) = (told.outcome, told.beside);
+        Ok(Attempt::Done(Box::new(Reply { outcome, beside, after, recalled: Recalled::Unknown })))
+    }
+
+    /// Lists again with room enough, after an answer that `refused` bytes are too few for one name.
+    fn call_with_room(
+        &mut self,
+        volume: &Arc<Volume>,
+        call: &Resolved,
+        now: i64,
+        access: Access,
+        refused: u32,
+    ) -> Result<Attempt, String> {
+        if refused >= ROOM_MOST {
+            return Err(format!("{refused} bytes are too small for one name"));
+        }
+        let mut attempt = self.call(volume, call, now, access, Some(ROOM_MOST))?;
+        if let Attempt::Done(reply) = &mut attempt
+            && let Ok(Success::Listing { entries, end, .. }) = &mut reply.outcome
+        {
+            let Call::ReadDirectory { plus, most, .. } = call.operation.call else {
+                return Err("NFS3ERR_TOOSMALL".to_owned());
+            };
+            let first = entries.first().map_or(0, |entry| tell::entry_bytes(entry, plus));
+            if tell::EMPTY_BYTES + first <= refused {
+                return Err(format!("NFS3ERR_TOOSMALL, but {first} bytes and an end fit into {refused}"));
+            }
+            *end &= entries.len() <= usize::from(most);
+            entries.truncate(usize::from(most));
+        }
+        Ok(attempt)
+    }
+}
+
+impl Target for Bytes {
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
+        self.call(volume, call, now, access, None).unwrap_or_else(Attempt::Wrong)
+    }
+
+    fn fork(&self) -> Box<dyn Target> {
+        Box::new(Bytes { service: None, handles: self.handles.clone(), new_xids: self.new_xids })
+    }
+}

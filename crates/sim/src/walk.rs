@@ -1,0 +1,133 @@
+//! Reads everything that a volume holds, as the superuser, for comparison with the model.
+
+use volume::Volume;
+use volume::attributes::FileType;
+use volume::ids::{Cookie, Ino};
+use volume::request::{Access, Credentials, Request};
+use volume::results::AccessMask;
+use volume::time::Time;
+
+use crate::call::{Listed, Seen};
+use crate::model::recovery::{Found, Tree, WINDOWS};
+use crate::target::gather;
+
+/// Asks as the superuser, who may wait for media.
+fn as_root<T>(
+    volume: &Volume,
+    now: i64,
+    ask: impl Fn(&Request<'_>) -> volume::request::Answer<T>,
+) -> Result<T, volume::request::Error> {
+    let credentials = Credentials::root();
+    let request = Request {
+        credentials: &credentials,
+        now: Time::from_nanos(now),
+        access: Access::Blocking,
+        key: None,
+    };
+    for _ in 0..20 {
+        match ask(&request) {
+            Err(failure) if failure.error == volume::request::Error::Busy => {
+                volume.step_commit(request.now);
+                volume.step_checkpoint(request.now, true);
+            }
+            Err(failure) => return Err(failure.error),
+            Ok(promised) => return Ok(promised.value),
+        }
+    }
+    Err(volume::request::Error::Busy)
+}
+
+/// The attributes of an object.
+///
+/// # Errors
+/// The engine's, as text.
+pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Seen, String> {
+    let seen = as_root(volume, now, |request| volume.attributes(request, Ino(ino)));
+    seen.map(|seen| Seen::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
+}
+
+/// Reads everything that a volume holds.
+///
+/// # Errors
+/// The first thing that cannot be read, or makes no sense by itself.
+pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
+    let mut tree = Tree::new();
+    let mut left = vec![1];
+    while let Some(ino) = left.pop() {
+        if tree.contains_key(&ino) {
+            continue;
+        }
+        let seen = attributes(volume, ino, now)?;
+        let mut found =
+            Found { seen, entries: Vec::new(), target: Vec::new(), windows: Vec::new(), seen_after: seen };
+        match seen.kind {
+            FileType::Directory => {
+                found.entries = list(volume, ino, now)?;
+                left.extend(found.entries.iter().map(|entry| entry.ino));
+            }
+            FileType::Symlink => {
+                let link = as_root(volume, now, |request| volume.read_link(request, Ino(ino)));
+                found.target =
+                    link.map_err(|error| format!("READLINK of inode {ino}: {error:?}"))?.target.to_vec();
+            }
+            FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
+            _ => {}
+        }
+        found.seen_after = attributes(volume, ino, now)?;
+        tree.insert(ino, found);
+    }
+    Ok(tree)
+}
+
+fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Option<Vec<u8>>>, String> {
+    let read = |(start, length): &(u64, u32)| {
+        if *start >= size {
+            return Ok(None);
+        }
+        let data = as_root(volume, now, |request| volume.read(request, Ino(ino), *start, *length));
+        data.map(|data| Some(gather(&data)))
+            .map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
+    };
+    WINDOWS.iter().map(read).collect()
+}
+
+fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
+    let (mut entries, mut cookie) = (Vec::new(), 0);
+    loop {
+        let listing = as_root(volume, now, |request| {
+            volume.read_directory(request, Ino(ino), Cookie(cookie), 50, false)
+        });
+        let listing = listing.map_err(|error| format!("READDIR of inode {ino}: {error:?}"))?;
+        for entry in &listing.entries {
+            if entry.cookie.0 <= cookie {
+                return Err(format!("READDIR of inode {ino}: cookie {} follows {cookie}", entry.cookie));
+            }
+            cookie = entry.cookie.0;
+            entries.push(Listed { ino: entry.ino.0, cookie, name: entry.name.to_vec(), attributes: None });
+        }
+        if listing.end {
+            return Ok(entries);
+        }
+        if listing.entries.is_empty() {
+            return Err(format!("READDIR of inode {ino} makes no progress after {cookie}"));
+        }
+    }
+}
+
+/// Compares the counters with what is there, and asks ACCESS of the root so that it is called too.
+///
+/// # Errors
+/// What does not add up.
+pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
+    let status = as_root(volume, now, |request| volume.status(request))
+        .map_err(|error| format!("FSSTAT: {error:?}"))?;
+    let bytes: u64 =
+        tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
+    if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {
+        let (inodes, used) = (status.inodes_used, status.bytes_used);
+        return Err(format!("FSSTAT: {inodes} objects, {used} bytes; there are {}, {bytes}", tree.len()));
+    }
+    as_root(volume, now, |request| volume.access(request, Ino::ROOT, AccessMask(0x3F)))
+        .map(|_| ())
+        .map_err(|error| format!("ACCESS of the root: {error:?}"))
+}
