@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`service`] | [`service::Service`]: exports and volumes, and what becomes of a call ([`service::Outcome`]) |
 //! | `dispatch` | the table from program, version and procedure to an operation |
+//! | [`demand`] | what a call may need, told before it is executed |
 //! | `call` | what an operation is told: arguments, caller, and the object of a handle under the rules of its export |
 //! | [`exports`] | which volume is reached by whom, and with what rights |
 //! | `credentials` | in whose name the engine is asked: AUTH_SYS after squashing |
@@ -26,6 +27,7 @@
 mod attributes;
 mod call;
 mod credentials;
+pub mod demand;
 mod dispatch;
 pub mod exports;
 pub mod limits;

@@ -22,6 +22,9 @@ pub const NAMES_AT_ONCE: usize = 512;
 /// READ and WRITE offsets and counts that are multiples of this are served best: the engine's pieces.
 pub const TRANSFER_MULTIPLE: u32 = 4096;
 
+/// Most bytes of a reply beside the file data or names in it, with its record mark; the longest is that of READLINK.
+pub const SMALL_REPLY_BYTES: usize = 8 << 10;
+
 /// The first port that any user of a client may use.
 pub const UNPRIVILEGED_PORT: u16 = 1024;
 
@@ -32,3 +35,5 @@ const _: () = assert!(volume::handle::HANDLE_BYTES <= wire::limits::HANDLE_BYTES
 // Names and targets that the engine would refuse as too long can be decoded, so that it does refuse them.
 const _: () = assert!(wire::limits::NAME_BYTES_MAX > volume::limits::NAME_BYTES);
 const _: () = assert!(wire::limits::PATH_BYTES_MAX > volume::limits::SYMLINK_BYTES);
+// READLINK's text, attributes and header fit a small reply.
+const _: () = assert!(SMALL_REPLY_BYTES > volume::limits::SYMLINK_BYTES + 1024);

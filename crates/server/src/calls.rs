@@ -72,6 +72,12 @@ pub(crate) enum Handled {
 pub(crate) trait Calls: Send + Sync {
     /// Executes a call and appends its reply, with its record mark, to `out`; without a reply, appends nothing.
     fn handle(&self, call: &[u8], connection: Connection, access: Access, out: &mut Vec<u8>) -> Handled;
+    /// The most bytes that the reply to a call may have, with its record mark.
+    fn reply_bytes_max(&self, call: &[u8]) -> usize;
+    /// How many lines there are for calls that find no room; see [`crate::lines`].
+    fn lines(&self) -> usize;
+    /// The line in which a call waits if it finds no room; none if it need not keep any order.
+    fn line_of(&self, call: &[u8]) -> Option<usize>;
     /// Whether a reply may leave.
     fn durable(&self, wait: Wait) -> Durable;
     /// Appends the reply, with its record mark, to a call whose effect was lost.

@@ -18,15 +18,20 @@ pub(crate) struct Connection {
     /// Tells it from others that had its place.
     pub(crate) generation: u64,
     pub(crate) reader: RecordReader,
-    /// Bytes that were received and not looked at, because a limit was reached.
+    /// A call that waits until there is room for its reply; nothing behind it is looked at.
+    pub(crate) waiting: Option<Waiting>,
+    /// Bytes that were received and not looked at, because a limit was reached; those before `rest_taken` have been.
     pub(crate) rest: Vec<u8>,
+    pub(crate) rest_taken: usize,
     /// Replies that may leave; those before `written` have.
     pub(crate) output: Vec<u8>,
     written: usize,
     /// Calls that have not been answered.
     pub(crate) calls: usize,
-    /// Bytes held for them: the call, or the reply that waits.
+    /// Bytes of those that were not executed yet.
     pub(crate) call_bytes: usize,
+    /// Bytes of replies to them: reserved, or of those that wait.
+    pub(crate) reply_bytes: usize,
     /// The socket may have something to read.
     pub(crate) readable: bool,
     /// The peer has said that it will send no more; what it sent before may still have to be read.
@@ -37,10 +42,18 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// It is in the loop's list of those to be written to.
     pub(crate) touched: bool,
-    /// Bytes that the loop counts for it.
-    pub(crate) counted: usize,
+    /// Bytes that the loop counts for what it receives, and for its output.
+    pub(crate) counted_input: usize,
+    pub(crate) counted_output: usize,
     /// When a byte moved last.
     pub(crate) moved: Instant,
+}
+
+/// A call that waits for room.
+pub(crate) struct Waiting {
+    pub(crate) call: Vec<u8>,
+    /// What is to be reserved.
+    pub(crate) reply_bytes: usize,
 }
 
 /// What a read brought.
@@ -60,24 +73,37 @@ impl Connection {
             ends,
             generation,
             reader: RecordReader::new(RECORD_BYTES_MAX),
+            waiting: None,
             rest: Vec::new(),
+            rest_taken: 0,
             output: Vec::new(),
             written: 0,
             calls: 0,
             call_bytes: 0,
+            reply_bytes: 0,
             readable: false,
             closing: false,
             ended: false,
             listed: false,
             touched: false,
-            counted: 0,
+            counted_input: 0,
+            counted_output: 0,
             moved: Instant::now(),
         }
     }
 
     /// Whether it holds as much as one connection may.
     pub(crate) fn is_full(&self) -> bool {
-        self.calls >= CONNECTION_CALLS_MAX || self.call_bytes + self.unsent() >= CONNECTION_BYTES_MAX
+        self.waiting.is_some()
+            || self.calls >= CONNECTION_CALLS_MAX
+            || self.call_bytes + self.reply_bytes + self.unsent() >= CONNECTION_BYTES_MAX
+    }
+
+    /// Whether it may begin one more large reply; when memory is `tight`, only if none of its replies is left. If it may
+    /// not, one of its own replies has to leave before.
+    pub(crate) fn may_begin(&self, reply_bytes: usize, tight: bool) -> bool {
+        let owed = self.reply_bytes + self.unsent();
+        owed == 0 || (!tight && owed + reply_bytes <= CONNECTION_BYTES_MAX)
     }
 
     /// Whether there is something to take in.
@@ -87,7 +113,7 @@ impl Connection {
 
     /// Whether nothing is left to do for a peer that sends no more.
     pub(crate) fn is_over(&self) -> bool {
-        self.ended && self.rest.is_empty() && self.calls == 0 && self.unsent() == 0
+        self.ended && self.waiting.is_none() && self.rest.is_empty() && self.calls == 0 && self.unsent() == 0
     }
 
     /// Bytes that wait for the socket to take them.
@@ -95,14 +121,16 @@ impl Connection {
         self.output.len() - self.written
     }
 
-    /// Bytes of memory it holds, apart from its calls.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.reader.capacity() + self.rest.capacity() + self.output.capacity()
+    /// Bytes of memory that it holds for what it receives, apart from its calls.
+    pub(crate) fn input_bytes(&self) -> usize {
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.call.capacity());
+        self.reader.capacity() + self.rest.capacity() + waiting
     }
 
     /// Whether it is the peer that makes memory wait: it has sent a part of a record, or does not take replies.
     pub(crate) fn waits_for_peer(&self) -> bool {
-        self.unsent() > 0 || (!self.readable && !self.reader.is_between_records())
+        let may_go_on = !self.has_input() && !self.is_full();
+        self.unsent() > 0 || (may_go_on && !self.reader.is_between_records())
     }
 
     /// Reads once.

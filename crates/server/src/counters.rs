@@ -41,6 +41,8 @@ pub(crate) struct Counters {
     pub(crate) blocked: AtomicU64,
     /// Times that a call found no room in the engine.
     pub(crate) busy: AtomicU64,
+    /// Calls that waited for memory for their replies.
+    pub(crate) hungry: AtomicU64,
     /// Replies that waited.
     pub(crate) waited: AtomicU64,
     /// Bytes read from sockets.
@@ -50,7 +52,9 @@ pub(crate) struct Counters {
     /// Gauges, set in each turn.
     pub(crate) connections: AtomicUsize,
     pub(crate) parked: AtomicUsize,
+    pub(crate) in_line: AtomicUsize,
     pub(crate) held_bytes: AtomicUsize,
+    pub(crate) held_bytes_highest: AtomicUsize,
 }
 
 impl Counters {
@@ -95,7 +99,13 @@ pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> T
     let gauges = vec![
         ("connections", loops.clone().map(|counters| wide(&counters.connections)).sum()),
         ("replies_parked", loops.clone().map(|counters| wide(&counters.parked)).sum()),
+        ("calls_in_line", loops.clone().map(|counters| wide(&counters.in_line)).sum()),
         ("request_bytes_held", loops.clone().map(|counters| wide(&counters.held_bytes)).sum()),
+        (
+            "request_bytes_held_highest",
+            loops.clone().map(|counters| wide(&counters.held_bytes_highest)).sum(),
+        ),
+        ("calls_waited_for_memory", sum(|counters| counters.hungry.load(Ordering::Relaxed))),
         ("replies_waited", sum(|counters| counters.waited.load(Ordering::Relaxed))),
         ("calls_blocked", sum(|counters| counters.blocked.load(Ordering::Relaxed))),
         ("calls_busy", sum(|counters| counters.busy.load(Ordering::Relaxed))),

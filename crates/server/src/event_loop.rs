@@ -4,11 +4,13 @@
 //! writes to each connection once, however many replies that takes along.
 //!
 //! # Memory
-//! `held` is what all its connections hold: records that are arriving, calls that wait, replies that have not left. While
-//! it is over `limit`, no socket is read, but that of one *favoured* connection at most: else connections that have each
-//! received half a record would wait for each other. One that keeps memory waiting without moving a byte is closed.
+//! `budget` counts what all its connections hold: records that are arriving, calls that wait, replies that have not left.
+//! Before a call runs whose reply may be large, its size is reserved; while it does not fit, the call waits in its
+//! connection. While requests are over their part, no socket is read, but that of one *favoured* connection at most: else
+//! connections that have each received half a record would wait for each other. Connections wait in the order in which
+//! they came. One that keeps memory waiting without moving a byte is closed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,20 +19,21 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use nfs::service::Connection as Ends;
-use wire::limits::RECORD_BYTES_MAX;
-use wire::record::RecordReader;
 
 use crate::acceptor::Acceptor;
+use crate::budget::Budget;
 use crate::buffers::Buffers;
 use crate::calls::Calls;
-use crate::connection::{Connection, Received};
+use crate::connection::Connection;
 use crate::counters::{Counters, add};
-use crate::limits::{DRAIN_MAX, PARKED_CHECK, READ_BYTES, SEND_EARLY_BYTES, STALL_MAX, TICK};
+use crate::limits::{BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX, TICK};
+use crate::lines::{Lines, Place};
 use crate::mailbox::{Mailbox, Message};
 use crate::parked::Parked;
 use crate::workers::{HeldCall, Owner, Workers};
 
 mod answers;
+mod input;
 
 /// Events taken at once.
 const EVENTS: usize = 1024;
@@ -42,6 +45,8 @@ pub(crate) const MAILBOX: Token = Token(usize::MAX);
 pub(crate) struct Shared {
     pub(crate) calls: Arc<dyn Calls>,
     pub(crate) workers: Arc<Workers>,
+    /// Calls that found no room in the engine.
+    pub(crate) lines: Lines,
     /// Connections of all loops.
     pub(crate) connections: AtomicUsize,
 }
@@ -51,6 +56,7 @@ struct Refused;
 
 /// An event loop before and while it runs.
 pub(crate) struct EventLoop {
+    number: usize,
     poll: Poll,
     mailbox: Arc<Mailbox>,
     shared: Arc<Shared>,
@@ -64,27 +70,37 @@ pub(crate) struct EventLoop {
     ready: VecDeque<usize>,
     /// Connections with input, for which there is no memory.
     starved: VecDeque<usize>,
+    /// Connections with a call for whose reply there is no memory.
+    hungry: VecDeque<usize>,
     favoured: Option<Owner>,
     /// Connections with output to send.
     touched: Vec<usize>,
     parked: Parked,
     /// Calls that the engine found no room for, and when to try them again.
-    busy: VecDeque<HeldCall>,
+    busy: BTreeMap<Place, HeldCall>,
     retry: Option<Instant>,
     at_workers: usize,
     buffers: Buffers,
     read_buffer: Vec<u8>,
-    held: usize,
-    limit: usize,
+    budget: Budget,
+    /// What of `buffers` is counted.
+    buffers_counted: usize,
     ticked: Instant,
     /// Set when the server stops: when to give up what is in flight.
     drain: Option<Instant>,
 }
 
 impl EventLoop {
-    /// A loop whose connections hold at most `limit` bytes.
-    pub(crate) fn new(poll: Poll, mailbox: Arc<Mailbox>, shared: Arc<Shared>, limit: usize) -> EventLoop {
+    /// The loop of this number, whose connections hold at most `limit` bytes.
+    pub(crate) fn new(
+        number: usize,
+        poll: Poll,
+        mailbox: Arc<Mailbox>,
+        shared: Arc<Shared>,
+        limit: usize,
+    ) -> EventLoop {
         EventLoop {
+            number,
             poll,
             mailbox,
             shared,
@@ -95,16 +111,17 @@ impl EventLoop {
             generation: 0,
             ready: VecDeque::new(),
             starved: VecDeque::new(),
+            hungry: VecDeque::new(),
             favoured: None,
             touched: Vec::new(),
             parked: Parked::default(),
-            busy: VecDeque::new(),
+            busy: BTreeMap::new(),
             retry: None,
             at_workers: 0,
-            buffers: Buffers::default(),
+            buffers: Buffers::new(limit / BUFFER_SHARE),
             read_buffer: vec![0; READ_BYTES],
-            held: 0,
-            limit,
+            budget: Budget::new(limit),
+            buffers_counted: 0,
             ticked: Instant::now(),
             drain: None,
         }
@@ -150,7 +167,7 @@ impl EventLoop {
                 self.serve_next();
             }
             self.send_touched();
-            self.feed_starved();
+            self.feed();
             self.tick();
         }
     }
@@ -229,7 +246,8 @@ impl EventLoop {
         tracing::debug!(peer = %connection.ends.peer, "connection closed");
         // Closing the socket deregisters it as well.
         let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.held -= connection.counted;
+        self.budget.count_requests(connection.counted_input, 0);
+        self.budget.count_replies(connection.counted_output, 0);
         self.vacant.push(index);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -237,29 +255,34 @@ impl EventLoop {
     /// Puts a connection back into its place, and on the list on which its state belongs.
     fn put_back(&mut self, index: usize, mut connection: Box<Connection>) {
         // Memory for the next record is kept as long as there is plenty.
-        if self.held > self.limit / 2 && connection.reader.is_between_records() {
+        if self.budget.is_tight() && connection.reader.is_between_records() {
             connection.reader.release();
         }
-        let bytes = connection.held_bytes();
-        self.held = self.held - connection.counted + bytes;
-        connection.counted = bytes;
+        self.count(&mut connection);
         if connection.is_over() {
             self.close(index, connection);
             return;
         }
-        let wanted = self.drain.is_none() && connection.has_input() && !connection.is_full();
-        if wanted && !connection.listed {
-            connection.listed = true;
-            let owner = Owner { index, generation: connection.generation };
-            let list = if self.has_room(owner) { &mut self.ready } else { &mut self.starved };
-            list.push_back(index);
-        }
+        self.list(index, &mut connection);
         self.connections[index] = Some(connection);
     }
 
-    /// Whether there is memory to read from this connection.
-    fn has_room(&self, owner: Owner) -> bool {
-        self.held < self.limit || self.favoured == Some(owner)
+    /// Counts what a connection holds now.
+    fn count(&mut self, connection: &mut Connection) {
+        let input = connection.input_bytes();
+        self.budget.count_requests(connection.counted_input, input);
+        connection.counted_input = input;
+        self.count_output(connection);
+    }
+
+    /// Counts what a connection's output holds now, and the buffers that are kept.
+    fn count_output(&mut self, connection: &mut Connection) {
+        let (output, kept) = (connection.output.capacity(), self.buffers.bytes());
+        if output != connection.counted_output || kept != self.buffers_counted {
+            self.budget.count_replies(connection.counted_output + self.buffers_counted, output + kept);
+            connection.counted_output = output;
+            self.buffers_counted = kept;
+        }
     }
 
     fn connection_of(&mut self, owner: Owner) -> Option<&mut Box<Connection>> {
@@ -275,81 +298,6 @@ impl EventLoop {
         }
     }
 
-    /// Takes one portion of input from the connection that waits longest.
-    fn serve_next(&mut self) {
-        let Some(index) = self.ready.pop_front() else { return };
-        let Some(mut connection) = self.connections[index].take() else { return };
-        let owner = Owner { index, generation: connection.generation };
-        connection.listed = false;
-        // Both may have changed since it was listed. Where it is put back, it is listed again when it is time.
-        if connection.is_full() || !self.has_room(owner) {
-            self.put_back(index, connection);
-            return;
-        }
-        let result = if connection.rest.is_empty() {
-            let mut buffer = std::mem::take(&mut self.read_buffer);
-            let result = match connection.receive(&mut buffer) {
-                Received::Bytes(count) => {
-                    add(&self.counters.received, u64::try_from(count).unwrap_or(0));
-                    self.take_in(index, &mut connection, &buffer[..count])
-                }
-                Received::Nothing => Ok(()),
-                Received::End => {
-                    connection.ended = true;
-                    Ok(())
-                }
-            };
-            self.read_buffer = buffer;
-            result
-        } else {
-            let rest = std::mem::take(&mut connection.rest);
-            self.take_in(index, &mut connection, &rest)
-        };
-        match result {
-            Ok(()) => self.put_back(index, connection),
-            Err(Refused) => {
-                add(&self.counters.refused, 1);
-                // What was answered before may still leave.
-                let _ = connection.send(&mut self.buffers);
-                self.close(index, connection);
-            }
-        }
-    }
-
-    /// Executes the calls that `input` completes, as far as the connection's limits allow.
-    fn take_in(
-        &mut self,
-        index: usize,
-        connection: &mut Connection,
-        mut input: &[u8],
-    ) -> Result<(), Refused> {
-        let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
-        let mut result = Ok(());
-        while !input.is_empty() && result.is_ok() {
-            if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
-                connection.rest = input.to_vec();
-                break;
-            }
-            if connection.unsent() >= SEND_EARLY_BYTES && connection.send(&mut self.buffers).is_err() {
-                // The end of the turn finds the same and closes it.
-                break;
-            }
-            result = match reader.next(&mut input) {
-                Ok(Some(record)) => self.call(index, connection, record),
-                Ok(None) => Ok(()),
-                Err(error) => {
-                    tracing::debug!(peer = %connection.ends.peer, %error, "connection refused");
-                    Err(Refused)
-                }
-            };
-        }
-        connection.reader = reader;
-        if connection.unsent() > 0 {
-            self.touch(index, connection);
-        }
-        result
-    }
-
     /// Sends the output of the turn: one system call for each connection, if its socket takes it.
     fn send_touched(&mut self) {
         for index in std::mem::take(&mut self.touched) {
@@ -362,39 +310,19 @@ impl EventLoop {
         }
     }
 
-    /// Lets connections be read again if there is memory, or else one of them.
-    fn feed_starved(&mut self) {
-        if self.held < self.limit {
-            self.favoured = None;
-            self.ready.append(&mut self.starved);
-            return;
-        }
-        let in_flight = self.parked.len() + self.busy.len() + self.at_workers;
-        let favoured = self.favoured.and_then(|owner| self.connection_of(owner));
-        if in_flight > 0 || favoured.is_some_and(|connection| !connection.reader.is_between_records()) {
-            return;
-        }
-        self.favoured = None;
-        while let Some(index) = self.starved.pop_front() {
-            if let Some(connection) = &self.connections[index] {
-                self.favoured = Some(Owner { index, generation: connection.generation });
-                self.ready.push_back(index);
-                return;
-            }
-        }
-    }
-
     /// Once in a while: idle connections give memory back, and gauges are set.
     fn tick(&mut self) {
         self.counters.parked.store(self.parked.len(), Ordering::Relaxed);
-        self.counters.held_bytes.store(self.held, Ordering::Relaxed);
+        self.counters.in_line.store(self.busy.len(), Ordering::Relaxed);
+        self.counters.held_bytes.store(self.budget.held(), Ordering::Relaxed);
+        self.counters.held_bytes_highest.store(self.budget.highest(), Ordering::Relaxed);
         let count = self.connections.len() - self.vacant.len();
         self.counters.connections.store(count, Ordering::Relaxed);
         if self.ticked.elapsed() < TICK {
             return;
         }
         self.ticked = Instant::now();
-        let short = self.held >= self.limit;
+        let short = !self.starved.is_empty() || !self.hungry.is_empty();
         for index in 0..self.connections.len() {
             let Some(mut connection) = self.connections[index].take() else { continue };
             let silent = connection.moved.elapsed();

@@ -17,6 +17,7 @@
 
 mod acceptor;
 pub mod admin;
+mod budget;
 mod buffers;
 mod calls;
 pub mod clock;
@@ -28,6 +29,7 @@ pub mod error;
 mod event_loop;
 mod exports;
 pub mod limits;
+mod lines;
 mod listener;
 mod loops;
 mod mailbox;

@@ -20,7 +20,8 @@ pub const WORKERS_DEFAULT: usize = 16;
 pub const READ_BYTES: usize = 256 << 10;
 
 /// Bytes of one connection's replies that have not left and requests that have not been answered, after which
-/// it is not read any more. One reply may exceed it.
+/// it is not read any more. One reply may exceed it. While a loop is short of memory, a connection gets no second large
+/// reply before the first has left.
 pub const CONNECTION_BYTES_MAX: usize = 4 << 20;
 
 /// Bytes of replies that are sent before the end of a turn, so that large ones do not pile up in memory.
@@ -34,19 +35,28 @@ pub const SENT_BYTES_KEPT_MAX: usize = 64 << 10;
 /// at most 128 per connection unless told otherwise.
 pub const CONNECTION_CALLS_MAX: usize = 1024;
 
-/// The least that one event loop has for all its connections, bytes: a few of the largest requests.
+/// The least that one event loop has for all its connections, bytes: a few of the largest requests and replies. If the
+/// `memory` setting allows no more, there are fewer loops than cores.
 pub const LOOP_BYTES_MIN: usize = 8 << 20;
 
-/// Bytes of empty output buffers that one loop keeps for reuse.
-pub const BUFFER_BYTES_KEPT: usize = 4 << 20;
+/// Bytes kept for what is taken in last: it is read before it is known how much memory it takes.
+pub const REQUEST_SLACK_BYTES: usize = 2 * RECORD_BYTES_MAX;
+
+/// Bytes of replies that only small ones may take: they are not asked for before they are made, but nothing is read while
+/// there are more.
+pub const SMALL_REPLIES_BYTES: usize = 1 << 20;
+
+/// What keeping a call or a reply costs beside its bytes.
+pub const HELD_OVERHEAD_BYTES: usize = 256;
+
+/// The part of its memory that a loop keeps as empty output buffers, for reuse: one in so many.
+pub const BUFFER_SHARE: usize = 16;
 
 /// How long a call that the engine found no room for waits, if no progress is announced before.
 pub const BUSY_RETRY: Duration = Duration::from_millis(2);
 
-/// Calls tried again in one turn that the engine still finds no room for, after which the rest waits too.
-pub const BUSY_RETRIES_IN_VAIN_MAX: usize = 16;
-
-/// How long a connection may hold memory without moving a byte while its loop is out of memory.
+/// How long a connection may hold memory without moving a byte while its loop is out of memory. Its client connects again
+/// and asks again.
 pub const STALL_MAX: Duration = Duration::from_secs(30);
 
 /// How often a loop looks after connections that do nothing.
@@ -64,7 +74,9 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Clients remembered as having been greeted in the log.
 pub const CLIENTS_GREETED_MAX: usize = 4096;
 
-// A loop can always take in one request of the largest size, and answer it.
-const _: () = assert!(LOOP_BYTES_MIN >= 4 * RECORD_BYTES_MAX);
+// A loop can always take in one request of the largest size, and answer it: with the blocks that a reply is made from, it
+// takes twice its size.
+const _: () = assert!(LOOP_BYTES_MIN / 2 > REQUEST_SLACK_BYTES + RECORD_BYTES_MAX);
+const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 2 * RECORD_BYTES_MAX);
 // One connection cannot use up its loop.
 const _: () = assert!(CONNECTION_BYTES_MAX < LOOP_BYTES_MIN && CONNECTION_BYTES_MAX > 2 * RECORD_BYTES_MAX);

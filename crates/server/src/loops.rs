@@ -15,6 +15,7 @@ use crate::driver::join;
 use crate::error::Error;
 use crate::event_loop::{EventLoop, MAILBOX, Shared};
 use crate::limits::LOOP_BYTES_MIN;
+use crate::lines::Lines;
 use crate::mailbox::{Mailbox, Message};
 use crate::workers::Workers;
 
@@ -45,21 +46,33 @@ impl Loops {
     ) -> Result<Loops, Error> {
         let (workers, worker_threads) =
             Workers::start(size.workers, &calls).map_err(|error| no_thread(&error))?;
-        let shared =
-            Arc::new(Shared { calls, workers: Arc::clone(&workers), connections: AtomicUsize::new(0) });
         let no_loop = |error: io::Error| {
             Error::failed(format!(
                 "cannot start an event loop: {error}; raise the limit of open files (ulimit -n)"
             ))
         };
         let limit = (size.request_bytes / size.threads).max(LOOP_BYTES_MIN);
-        let (mut loops, mut mailboxes) = (Vec::new(), Vec::new());
+        let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
         for _ in 0..size.threads {
             let poll = Poll::new().map_err(no_loop)?;
-            let mailbox = Arc::new(Mailbox::new(poll.registry(), MAILBOX).map_err(no_loop)?);
-            mailboxes.push(Arc::clone(&mailbox));
-            loops.push(EventLoop::new(poll, mailbox, Arc::clone(&shared), limit));
+            mailboxes.push(Arc::new(Mailbox::new(poll.registry(), MAILBOX).map_err(no_loop)?));
+            polls.push(poll);
         }
+        let shared = Arc::new(Shared {
+            // One more for calls that keep no order.
+            lines: Lines::new(calls.lines() + 1, mailboxes.clone()),
+            calls,
+            workers: Arc::clone(&workers),
+            connections: AtomicUsize::new(0),
+        });
+        let mut loops: Vec<EventLoop> = polls
+            .into_iter()
+            .zip(&mailboxes)
+            .enumerate()
+            .map(|(number, (poll, mailbox))| {
+                EventLoop::new(number, poll, Arc::clone(mailbox), Arc::clone(&shared), limit)
+            })
+            .collect();
         if let Some(first) = loops.first_mut() {
             first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;
         }

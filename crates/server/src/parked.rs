@@ -6,6 +6,7 @@ use std::time::Instant;
 use volume::request::Durable;
 
 use crate::calls::{Calls, Head, Wait};
+use crate::limits::HELD_OVERHEAD_BYTES;
 use crate::workers::Owner;
 
 /// A reply that may not leave yet.
@@ -17,6 +18,13 @@ pub(crate) struct Reply {
     pub(crate) bytes: Vec<u8>,
     /// Not before this, even if it is durable.
     pub(crate) not_before: Option<Instant>,
+}
+
+impl Reply {
+    /// What it is counted with.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + HELD_OVERHEAD_BYTES
+    }
 }
 
 /// Of two that wait for the same volume, the one that waits for less comes first: durability is two counters that only
@@ -112,6 +120,15 @@ mod tests {
     impl Calls for Reached {
         fn handle(&self, _: &[u8], _: Connection, _: Access, _: &mut Vec<u8>) -> Handled {
             Handled::Nothing
+        }
+        fn reply_bytes_max(&self, _: &[u8]) -> usize {
+            0
+        }
+        fn lines(&self) -> usize {
+            0
+        }
+        fn line_of(&self, _: &[u8]) -> Option<usize> {
+            None
         }
         fn durable(&self, wait: Wait) -> Durable {
             let reached = wait.after.seq <= self.0.seq && wait.after.round <= self.0.round;

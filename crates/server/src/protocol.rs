@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use nfs::demand::{self, Resource};
 use nfs::service::{Connection, Outcome, Service};
 use volume::Volume;
 use volume::request::{Access, Durable};
@@ -37,6 +38,20 @@ impl Calls for Protocol {
             Outcome::Nothing => Handled::Nothing,
             Outcome::Close => Handled::Close,
         }
+    }
+
+    fn reply_bytes_max(&self, call: &[u8]) -> usize {
+        demand::reply_bytes_max(call)
+    }
+
+    fn lines(&self) -> usize {
+        self.volumes.len() * Resource::COUNT
+    }
+
+    fn line_of(&self, call: &[u8]) -> Option<usize> {
+        let (id, resource) = demand::awaited(call)?;
+        let volume = self.volumes.iter().position(|volume| volume.id() == id)?;
+        Some(volume * Resource::COUNT + resource.number())
     }
 
     fn durable(&self, wait: Wait) -> Durable {

@@ -12,6 +12,8 @@ use parking_lot::{Condvar, Mutex};
 use volume::request::Access;
 
 use crate::calls::{Calls, Handled};
+use crate::limits::HELD_OVERHEAD_BYTES;
+use crate::lines::Place;
 use crate::mailbox::{Mailbox, Message};
 
 /// A connection of a loop: its place, and which of those that were there over time.
@@ -30,6 +32,17 @@ pub(crate) struct HeldCall {
     pub(crate) call: Vec<u8>,
     /// How it is to be tried next.
     pub(crate) access: Access,
+    /// Bytes reserved for a large reply and what it is made from; zero for a small one.
+    pub(crate) reply_bytes: usize,
+    /// Where it waits, or waited.
+    pub(crate) place: Option<Place>,
+}
+
+impl HeldCall {
+    /// What it is counted with among the requests.
+    pub(crate) fn request_bytes(&self) -> usize {
+        self.call.capacity() + HELD_OVERHEAD_BYTES
+    }
 }
 
 /// A call that a worker has executed.

@@ -192,6 +192,12 @@ impl RecordReader {
         self.yielded || (self.mark_bytes == 0 && self.fragments == 0)
     }
 
+    /// Bytes that the fragment that was begun is missing; zero between fragments.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.fragment.map_or(0, |fragment| fragment.missing)
+    }
+
     /// The memory that is held, in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -9,52 +9,77 @@ use super::{EventLoop, Refused};
 use crate::calls::{Handled, Head, Wait};
 use crate::connection::Connection;
 use crate::counters::add;
-use crate::limits::{BUSY_RETRIES_IN_VAIN_MAX, BUSY_RETRY};
+use crate::limits::{BUSY_RETRY, SEND_EARLY_BYTES};
+use crate::lines::Place;
 use crate::parked::Reply;
 use crate::workers::{Finished, HeldCall, Owner};
 
 impl EventLoop {
-    /// Executes a call that has arrived.
+    /// Executes a call that has arrived, for whose reply there is room.
     pub(super) fn call(
         &mut self,
         index: usize,
         connection: &mut Connection,
         record: &[u8],
+        reply_bytes: usize,
     ) -> Result<(), Refused> {
         let head = Head::of(record);
         self.counters.count(head);
+        let owner = Owner { index, generation: connection.generation };
+        if self.shared.lines.len() > 0
+            && let Some(line) = self.shared.calls.line_of(record)
+            && self.shared.lines.is_waiting(line)
+        {
+            self.keep(owner, connection, record, reply_bytes, Handled::Busy);
+            return Ok(());
+        }
         self.buffers.fill(&mut connection.output);
         let start = connection.output.len();
         let handled =
             self.shared.calls.handle(record, connection.ends, Access::Cached, &mut connection.output);
-        let owner = Owner { index, generation: connection.generation };
         match handled {
             Handled::Reply { after: None, hold: Duration::ZERO } | Handled::Nothing => {}
             Handled::Reply { after, hold } => {
                 let bytes = connection.output.split_off(start);
+                let reply = Reply { owner, head, bytes, not_before: None };
                 connection.calls += 1;
-                connection.call_bytes += bytes.len();
-                self.held += bytes.len();
-                self.park(Reply { owner, head, bytes, not_before: None }, after, hold);
+                connection.reply_bytes += reply.held_bytes();
+                self.budget.count_replies(0, reply.held_bytes());
+                self.park(reply, after, hold);
             }
-            Handled::WouldBlock | Handled::Busy => {
-                connection.calls += 1;
-                connection.call_bytes += record.len();
-                self.held += record.len();
-                let held = HeldCall {
-                    owner,
-                    connection: connection.ends,
-                    call: record.to_vec(),
-                    access: Access::Cached,
-                };
-                self.hold(held, handled);
-            }
+            Handled::WouldBlock | Handled::Busy => self.keep(owner, connection, record, reply_bytes, handled),
             Handled::Close => {
                 tracing::debug!(peer = %connection.ends.peer, "connection refused: no call, or over a limit");
                 return Err(Refused);
             }
         }
+        self.count_output(connection);
         Ok(())
+    }
+
+    /// Keeps a call that was not executed, with all that it will need counted.
+    fn keep(
+        &mut self,
+        owner: Owner,
+        connection: &mut Connection,
+        record: &[u8],
+        reply_bytes: usize,
+        handled: Handled,
+    ) {
+        let held = HeldCall {
+            owner,
+            connection: connection.ends,
+            call: record.to_vec(),
+            access: Access::Cached,
+            reply_bytes,
+            place: None,
+        };
+        connection.calls += 1;
+        connection.call_bytes += held.request_bytes();
+        connection.reply_bytes += reply_bytes;
+        self.budget.count_requests(0, held.request_bytes());
+        self.budget.count_replies(0, reply_bytes);
+        self.hold(held, handled);
     }
 
     fn park(&mut self, mut reply: Reply, after: Option<Wait>, hold: Duration) {
@@ -70,18 +95,27 @@ impl EventLoop {
         }
     }
 
-    /// Keeps a call that could not be executed, for a worker or for a later time.
+    /// Sends a call that could not be executed to a worker, or to the line of what it needs.
     fn hold(&mut self, mut held: HeldCall, handled: Handled) {
         if handled == Handled::WouldBlock && held.access == Access::Cached {
             add(&self.counters.blocked, 1);
             held.access = Access::Blocking;
             self.at_workers += 1;
             self.shared.workers.submit(held, Arc::clone(&self.mailbox));
-        } else {
-            add(&self.counters.busy, 1);
-            self.busy.push_back(held);
-            self.retry.get_or_insert_with(|| Instant::now() + BUSY_RETRY);
+            return;
         }
+        add(&self.counters.busy, 1);
+        // What it needed of media has most likely been read by now.
+        held.access = Access::Cached;
+        let line = match held.place {
+            Some(place) => place.line,
+            // Those that need not keep order have the last line.
+            None => self.shared.calls.line_of(&held.call).unwrap_or_else(|| self.shared.calls.lines()),
+        };
+        let place = self.shared.lines.join(line, held.place, self.number);
+        held.place = Some(place);
+        self.busy.insert(place, held);
+        self.retry.get_or_insert_with(|| Instant::now() + BUSY_RETRY);
     }
 
     /// Goes on with a call that was held and has been tried.
@@ -90,11 +124,12 @@ impl EventLoop {
         let owner = held.owner;
         match handled {
             Handled::Reply { after, hold } => {
-                self.held = self.held - held.call.len() + reply.len();
-                if let Some(connection) = self.connection_of(owner) {
-                    connection.call_bytes = connection.call_bytes - held.call.len() + reply.len();
-                }
+                self.forget(&held);
                 let reply = Reply { owner, head: Head::of(&held.call), bytes: reply, not_before: None };
+                self.budget.count_replies(0, reply.held_bytes());
+                if let Some(connection) = self.connection_of(owner) {
+                    connection.reply_bytes += reply.held_bytes();
+                }
                 if after.is_none() && hold.is_zero() {
                     self.deliver(reply);
                 } else {
@@ -102,9 +137,12 @@ impl EventLoop {
                 }
             }
             Handled::WouldBlock | Handled::Busy => self.hold(held, handled),
-            Handled::Nothing => self.answered(owner, held.call.len(), &[]),
+            Handled::Nothing => {
+                self.forget(&held);
+                self.answered(owner, 0, Vec::new());
+            }
             Handled::Close => {
-                self.answered(owner, held.call.len(), &[]);
+                self.forget(&held);
                 if self.connection_of(owner).is_some()
                     && let Some(connection) = self.connections[owner.index].take()
                 {
@@ -115,34 +153,59 @@ impl EventLoop {
         }
     }
 
-    /// Tries again, in order, the calls that the engine found no room for, if there was progress or it is time; gives up
-    /// for this turn when that remains in vain.
+    /// Takes out of all counts what a held call was counted with.
+    fn forget(&mut self, held: &HeldCall) {
+        self.budget.count_requests(held.request_bytes(), 0);
+        self.budget.count_replies(held.reply_bytes, 0);
+        if let Some(connection) = self.connection_of(held.owner) {
+            connection.call_bytes -= held.request_bytes();
+            connection.reply_bytes -= held.reply_bytes;
+        }
+    }
+
+    /// Tries again, in order, the calls that the engine found no room for, if there was progress or it is time: in each line
+    /// those whose turn it is, until one finds no room again.
     pub(super) fn retry_busy(&mut self, progress: bool) {
         if !self.retry.is_some_and(|time| progress || Instant::now() >= time) {
             return;
         }
         self.retry = None;
-        let mut in_vain = 0;
-        for _ in 0..self.busy.len() {
-            let Some(held) = self.busy.pop_front() else { break };
-            if self.connection_of(held.owner).is_none() {
-                // Nobody waits for the answer, and nothing was done.
-                self.held -= held.call.len();
-            } else if held.access == Access::Blocking {
-                self.at_workers += 1;
-                self.shared.workers.submit(held, Arc::clone(&self.mailbox));
-            } else {
-                let mut reply = Vec::new();
-                let handled = self.shared.calls.handle(&held.call, held.connection, held.access, &mut reply);
-                in_vain += usize::from(handled == Handled::Busy);
-                self.finished(Finished { held, handled, reply });
-            }
-            if in_vain >= BUSY_RETRIES_IN_VAIN_MAX {
-                break;
-            }
+        let mut line = 0;
+        while let Some((place, _)) = self.busy.range(Place { line, number: 0 }..).next() {
+            line = place.line;
+            self.retry_line(line);
+            self.shared.lines.call_first(line, self.number);
+            line += 1;
         }
         if !self.busy.is_empty() {
             self.retry = Some(Instant::now() + BUSY_RETRY);
+        }
+    }
+
+    fn retry_line(&mut self, line: usize) {
+        loop {
+            let from = Place { line, number: 0 };
+            let Some((place, _)) = self.busy.range(from..).next() else { return };
+            let place = *place;
+            if place.line != line || !self.shared.lines.is_first(place) {
+                return;
+            }
+            let held = self.busy.remove(&place).expect("it was found there");
+            if self.connection_of(held.owner).is_none() {
+                // Nobody waits for the answer, and nothing was done.
+                self.shared.lines.leave(place);
+                self.forget(&held);
+                continue;
+            }
+            let mut reply = Vec::new();
+            let handled = self.shared.calls.handle(&held.call, held.connection, held.access, &mut reply);
+            if handled != Handled::Busy {
+                self.shared.lines.leave(place);
+            }
+            self.finished(Finished { held, handled, reply });
+            if handled == Handled::Busy {
+                return;
+            }
         }
     }
 
@@ -160,26 +223,32 @@ impl EventLoop {
             }
             let mut failure = Vec::new();
             calls.failure_reply(reply.head, &mut failure);
-            self.answered(reply.owner, reply.bytes.len(), &failure);
+            self.answered(reply.owner, reply.held_bytes(), failure);
         });
         self.parked = parked;
     }
 
     fn deliver(&mut self, reply: Reply) {
-        self.answered(reply.owner, reply.bytes.len(), &reply.bytes);
+        self.answered(reply.owner, reply.held_bytes(), reply.bytes);
     }
 
-    /// A call is over for which `held` bytes were counted; `reply` leaves at the end of the turn.
-    fn answered(&mut self, owner: Owner, held: usize, reply: &[u8]) {
-        self.held -= held;
+    /// A call is over for whose reply `held` bytes were counted; `reply` leaves at the end of the turn.
+    fn answered(&mut self, owner: Owner, held: usize, reply: Vec<u8>) {
+        self.budget.count_replies(held, 0);
         if self.connection_of(owner).is_none() {
             return;
         }
         let Some(mut connection) = self.connections[owner.index].take() else { return };
         connection.calls -= 1;
-        connection.call_bytes -= held;
-        self.buffers.fill(&mut connection.output);
-        connection.output.extend_from_slice(reply);
+        connection.reply_bytes -= held;
+        if connection.output.is_empty() && reply.len() >= SEND_EARLY_BYTES {
+            self.buffers.take_back(&mut connection.output);
+            connection.output = reply;
+        } else {
+            self.buffers.fill(&mut connection.output);
+            connection.output.extend_from_slice(&reply);
+        }
+        self.count_output(&mut connection);
         // Even without a reply: the connection may be read again, or be over.
         self.touch(owner.index, &mut connection);
         self.connections[owner.index] = Some(connection);

@@ -1,12 +1,15 @@
 //! Loops with a service that does as the call says, over real sockets.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
 use nfs::service::Connection as Ends;
+use parking_lot::Mutex;
 use volume::ids::Seq;
 use volume::request::{Access, Durability, Durable};
+use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, OpenRecord, write_record};
 use wire::xdr::Encoder;
 
@@ -15,6 +18,8 @@ use crate::calls::{Handled, Head, Wait};
 use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
 use crate::listener::listen_at;
 use crate::loops::{Loops, Size};
+
+mod memory;
 
 /// What the procedure number of a call asks for. An argument follows the head.
 const ECHO: u32 = 0;
@@ -31,6 +36,12 @@ const NOTHING: u32 = 6;
 /// Reply after as many milliseconds as the argument says.
 const HOLD: u32 = 7;
 
+/// As `LARGE`, from where blocking is allowed.
+const SLOW: u32 = 8;
+
+/// Busy until there is room; takes some.
+const TAKE: u32 = 9;
+
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
@@ -40,6 +51,10 @@ struct Fake {
     failed: AtomicU64,
     busy: AtomicU64,
     blocked: AtomicU64,
+    room: AtomicU64,
+    /// Of `TAKE`: who was tried, and who took room, in order.
+    tried: Mutex<BTreeSet<u32>>,
+    taken: Mutex<Vec<u32>>,
 }
 
 fn word(bytes: &[u8], number: usize) -> u32 {
@@ -78,8 +93,20 @@ impl Calls for Fake {
                 reply(0);
                 now
             }
-            LARGE => {
+            SLOW if access == Access::Cached => Handled::WouldBlock,
+            LARGE | SLOW => {
                 reply(usize::try_from(argument).unwrap());
+                now
+            }
+            TAKE => {
+                self.tried.lock().insert(xid);
+                let left =
+                    self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                if left.is_err() {
+                    return Handled::Busy;
+                }
+                self.taken.lock().push(xid);
+                reply(0);
                 now
             }
             CLOSE => Handled::Close,
@@ -93,6 +120,21 @@ impl Calls for Fake {
                 now
             }
         }
+    }
+
+    fn reply_bytes_max(&self, call: &[u8]) -> usize {
+        match word(call, 5) {
+            LARGE | SLOW => usize::try_from(word(call, 6)).unwrap() + 100,
+            _ => 100,
+        }
+    }
+
+    fn lines(&self) -> usize {
+        1
+    }
+
+    fn line_of(&self, call: &[u8]) -> Option<usize> {
+        (word(call, 5) == TAKE).then_some(0)
     }
 
     fn durable(&self, wait: Wait) -> Durable {
@@ -144,6 +186,11 @@ impl Harness {
 
     fn held_bytes(&self) -> usize {
         self.loops.counters.iter().map(|counters| counters.held_bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Calls that found no room.
+    fn in_line(&self) -> usize {
+        self.loops.counters.iter().map(|counters| counters.in_line.load(Ordering::Relaxed)).sum()
     }
 
     fn wait_until(&self, what: &str, condition: impl Fn(&Harness) -> bool) {

@@ -1,0 +1,94 @@
+//! What many connections hold together, and who goes first when something is short.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// More than sockets take without a reader.
+const REPLIES: u32 = 16;
+
+#[test]
+fn large_replies_to_many_readers_stay_within_the_budget() {
+    let harness = Harness::new(1);
+    let length = 1 << 20;
+    let mut clients: Vec<Client> = (0..24).map(|_| harness.client()).collect();
+    for client in &mut clients {
+        for xid in 0..REPLIES {
+            client.send(xid, if xid % 2 == 0 { SLOW } else { LARGE }, length);
+        }
+    }
+    let waited = |harness: &Harness| harness.loops.counters[0].hungry.load(Ordering::Relaxed) > 0;
+    harness.wait_until("waiting for memory", waited);
+    let readers: Vec<_> = clients
+        .into_iter()
+        .map(|mut client| {
+            std::thread::spawn(move || {
+                let answered: BTreeSet<u32> = (0..REPLIES).map(|_| client.reply().0).collect();
+                assert_eq!(answered.len(), usize::try_from(REPLIES).unwrap());
+            })
+        })
+        .collect();
+    for reader in readers {
+        reader.join().unwrap();
+    }
+    harness.wait_until("giving memory back", |harness| harness.held_bytes() < LOOP_BYTES_MIN / 4);
+    let highest = harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed);
+    assert!((1 << 20..=LOOP_BYTES_MIN).contains(&highest), "{highest} bytes were held");
+    harness.loops.stop();
+}
+
+#[test]
+fn who_does_not_read_does_not_keep_others_from_being_answered() {
+    let harness = Harness::new(1);
+    let mut silent: Vec<Client> = (0..24).map(|_| harness.client()).collect();
+    for client in &mut silent {
+        for xid in 0..REPLIES {
+            client.send(xid, LARGE, 1 << 20);
+        }
+    }
+    let waited = |harness: &Harness| harness.loops.counters[0].hungry.load(Ordering::Relaxed) > 0;
+    harness.wait_until("waiting for memory", waited);
+    let mut client = harness.client();
+    for xid in 0..100 {
+        client.send(xid, ECHO, xid);
+        assert_eq!(client.reply(), (xid, xid, 0));
+    }
+    let highest = harness.loops.counters[0].held_bytes_highest.load(Ordering::Relaxed);
+    assert!(highest <= LOOP_BYTES_MIN, "{highest} bytes were held");
+    harness.loops.stop();
+}
+
+#[test]
+fn newcomers_do_not_overtake_calls_that_found_no_room() {
+    let harness = Harness::new(2);
+    // One after the other they are given to both loops.
+    let mut clients: Vec<Client> = (0..4).map(|_| harness.client()).collect();
+    let mut sent = 0;
+    for client in &mut clients {
+        for _ in 0..10 {
+            client.send(sent, TAKE, 0);
+            sent += 1;
+        }
+        harness.wait_until("getting in line", |harness| harness.in_line() == usize::try_from(sent).unwrap());
+    }
+    assert_eq!(*harness.fake.tried.lock(), BTreeSet::from([0]), "only the first in line is tried");
+    for room in 1..=10 {
+        harness.fake.room.fetch_add(1, Ordering::SeqCst);
+        harness.announce();
+        harness.wait_until("taking", |harness| harness.fake.taken.lock().len() == room);
+        clients[0].send(sent, TAKE, 0);
+        sent += 1;
+    }
+    harness.fake.room.store(1000, Ordering::SeqCst);
+    harness.announce();
+    for (number, client) in clients.iter_mut().enumerate() {
+        for _ in 0..if number == 0 { 20 } else { 10 } {
+            client.reply();
+        }
+    }
+    assert_eq!(*harness.fake.taken.lock(), (0..sent).collect::<Vec<_>>());
+    // Nobody waits any more, so that nobody has to.
+    clients[1].send(sent, TAKE, 0);
+    assert_eq!(clients[1].reply().0, sent);
+    harness.loops.stop();
+}
