@@ -21,11 +21,12 @@ impl Random {
 
 fn calls(dir: FileHandle3<'_>, file: FileHandle3<'_>) -> Vec<Vec<u8>> {
     let set = Sattr3 { mode: Some(0o644), ..Sattr3::default() };
+    let cut = Sattr3 { size: Some(10), ..set };
     let symlink = SymlinkData3 { symlink_attributes: set, symlink_data: NfsPath3(b"target") };
     let data = b"some data";
     let args: [(Procedure, Vec<u8>); 21] = [
         (Procedure::Getattr, encoded(&GetattrArgs { object: file })),
-        (Procedure::Setattr, encoded(&SetattrArgs { object: file, new_attributes: set, guard: None })),
+        (Procedure::Setattr, encoded(&SetattrArgs { object: file, new_attributes: cut, guard: None })),
         (Procedure::Lookup, encoded(&LookupArgs { what: place(dir, "file") })),
         (Procedure::Access, encoded(&AccessArgs { object: file, access: 0x3f })),
         (Procedure::Readlink, encoded(&ReadlinkArgs { symlink: file })),
