@@ -149,7 +149,7 @@ impl Attempt<'_> {
         match missing {
             Missing::Record(key) => {
                 let slot: Slot =
-                    layers.index.get(key).map_err(|error| self.volume.report(&error))?.map(Arc::from);
+                    layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Arc::from);
                 self.volume.remember_record(&layers, key, &slot);
                 self.records.insert(key.clone(), slot);
             }

@@ -28,10 +28,6 @@ pub struct Change<'v> {
     round: u64,
 }
 
-/// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
-/// it, as checkpoints and write-back must not wait for each other.
-const BUSY_PERCENT: u64 = 80;
-
 impl Volume {
     /// Begins a caller's transaction that adds something.
     ///
@@ -50,9 +46,7 @@ impl Volume {
     /// `ReadOnly` if the volume refuses changes, `Busy` if the journal or the memtables are so full that only background
     /// work may go on.
     pub(crate) fn begin_freeing(&self) -> Result<Change<'_>, Error> {
-        let used = self.committer.used_bytes() + self.committer.queued_bytes();
-        let ring_is_full = used * 100 > self.committer.capacity_bytes() * BUSY_PERCENT;
-        if ring_is_full || self.memtables_are_full() {
+        if self.committer.is_busy() || self.memtables_are_full() {
             self.checkpoints.kick();
             return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
         }
@@ -73,7 +67,13 @@ impl Volume {
         if self.refuses_changes().is_some() {
             return Err(Error::ReadOnly);
         }
-        Ok(Change { volume: self, layers: self.layers.read(), entry: Entry::default(), inline_bytes: 0, round: 0 })
+        Ok(Change {
+            volume: self,
+            layers: self.layers.read(),
+            entry: Entry::default(),
+            inline_bytes: 0,
+            round: 0,
+        })
     }
 }
 

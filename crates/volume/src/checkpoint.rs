@@ -13,7 +13,7 @@ mod destage;
 mod merge;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -34,6 +34,12 @@ use crate::volume::{Progress, SPARES_SET_ASIDE, Volume};
 /// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
 const AGE: Duration = Duration::from_secs(60);
 
+/// On a device without room for the index, what was removed is checkpointed after this long.
+const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
+
+/// An index most of which is in use is searched for free pages no more often than this.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
 /// After a failed checkpoint the next one waits this long.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -44,6 +50,23 @@ pub struct Checkpoints {
     due: Condvar,
     done: AtomicU64,
     pub(crate) stream: Mutex<Stream>,
+    /// Held by the one that makes a checkpoint: the thread for it, or a write-back that finds the ring full.
+    running: Mutex<()>,
+    /// The index could not be opened again for want of space.
+    index_closed: AtomicBool,
+    room: Mutex<IndexRoom>,
+}
+
+/// Room that the index has in its own file: pages that removed records left.
+#[derive(Default)]
+struct IndexRoom {
+    /// Bytes of pages that are not in use.
+    free: u64,
+    /// When that was looked for.
+    looked: Option<Time>,
+    /// Bytes in use then, and of the file.
+    used: u64,
+    file: u64,
 }
 
 #[derive(Default)]
@@ -134,6 +157,12 @@ impl Checkpoints {
         state.more_to_reap || !(made_one || state.last_failure.is_some())
     }
 
+    /// The room inside the index is no more than what pages of a checkpoint left of it.
+    fn spend_room(&self, bytes: u64) {
+        let mut room = self.room.lock();
+        room.free = room.free.saturating_sub(bytes);
+    }
+
     /// How many were made since the volume was opened.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
@@ -144,7 +173,16 @@ impl Volume {
     /// Makes a checkpoint if one is due, or if `force`.
     pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress {
         self.maintain_space();
-        if self.refuses_changes().is_some() || !self.is_checkpoint_due(now, force) {
+        if self.refuses_changes().is_some() {
+            return Progress::Idle;
+        }
+        self.look_for_room_in_index(now);
+        if !self.is_checkpoint_due(now, force) {
+            return Progress::Idle;
+        }
+        let _running = self.checkpoints.running.lock();
+        if self.checkpoints.index_closed.load(Ordering::Acquire) && !self.reopen_index() {
+            self.checkpoints.state.lock().last_failure = Some(now);
             return Progress::Idle;
         }
         match self.checkpoint(now) {
@@ -166,14 +204,55 @@ impl Volume {
             self.committer
                 .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
         }
+        self.reopen_index();
+    }
+
+    /// Opens the index again. It writes a little, for which a full device may not have room either: then what is only in
+    /// the index has to wait, nothing new is accepted, and the next checkpoint tries again.
+    fn reopen_index(&self) -> bool {
         let mut index = self.index.lock();
-        match index.reopen().and_then(|()| index.snapshot()) {
+        let opened = index.reopen().and_then(|()| index.snapshot());
+        let is_full = matches!(opened, Err(IndexError::Full));
+        self.checkpoints.index_closed.store(is_full, Ordering::Release);
+        match opened {
             Ok(snapshot) => {
                 // The same content as before: what was read from the index stays valid.
                 let mut layers = self.layers.write();
                 *layers = Arc::new(Layers { index: Arc::new(snapshot), ..Layers::clone(&layers) });
+                return true;
             }
+            Err(_) if is_full => tracing::error!("the index waits for room on the device to be opened again"),
             Err(error) => self.committer.fail(format!("the index could not be opened again: {error}")),
+        }
+        false
+    }
+
+    /// Looks how much room the index has inside, when there is none outside: an index that grew and was emptied keeps its
+    /// length. That reads all of the tree, so seldom, unless little of the file is in use.
+    fn look_for_room_in_index(&self, now: Time) {
+        /// An object has at least its inode, a name and a cookie.
+        const BYTES_PER_OBJECT: u64 = 256;
+        const PAGE_BYTES: u64 = 4096;
+        let mut room = self.checkpoints.room.lock();
+        let seldom = room.used.saturating_mul(4) > room.file;
+        if (self.space.can_checkpoint() && room.free == 0)
+            || (seldom && room.looked.is_some_and(|looked| now.since(looked) < LOOK_AGAIN))
+        {
+            return;
+        }
+        let index = self.index.lock();
+        let file = index.file_bytes();
+        let objects = self.usage.get(crate::record::UsageKind::Volume, 0).inodes;
+        if objects.saturating_mul(2 * BYTES_PER_OBJECT) > file {
+            room.free = 0;
+            return;
+        }
+        match index.stats() {
+            Ok(stats) => {
+                let used = stats.pages.saturating_mul(PAGE_BYTES);
+                *room = IndexRoom { free: file.saturating_sub(used), looked: Some(now), used, file };
+            }
+            Err(error) => tracing::warn!(%error, "the index could not be searched for room"),
         }
     }
 
@@ -186,15 +265,20 @@ impl Volume {
     }
 
     fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
-        let empty = self.layers().active.is_empty();
+        let layers = self.layers();
+        let (empty, layer) = (layers.active.is_empty(), layers.active.layer);
+        drop(layers);
         let ring_filling = self.committer.used_bytes() * 5 > self.committer.capacity_bytes() * 2;
         let mut state = self.checkpoints.state.lock();
         if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
             return false;
         }
         let last = *state.last.get_or_insert(now);
-        let kicked = std::mem::take(&mut state.kicked) || self.space.is_short();
-        if state.frozen.is_some() || state.more_to_reap || ring_filling {
+        let short = self.space.is_short();
+        let full = !self.space.can_checkpoint() && now.since(last) >= AGE_WHEN_FULL;
+        let kicked = std::mem::take(&mut state.kicked) || short || full;
+        let dead = short && self.segments.has_dead(layer);
+        if state.frozen.is_some() || state.more_to_reap || ring_filling || dead {
             return true;
         }
         !empty && (force || kicked || now.since(last) >= AGE)
@@ -217,6 +301,7 @@ impl Volume {
         self.switch(&records, snapshot, &outcome);
         self.committer.trim(&anchor);
         self.space.release(frozen.memtable.inline_bytes());
+        self.checkpoints.spend_room(self.limits.pages_bytes(frozen.memtable.bytes()));
         self.delete_segments(&outcome.dead);
         self.checkpoints.done.fetch_add(1, Ordering::Relaxed);
         let mut state = self.checkpoints.state.lock();
@@ -284,12 +369,23 @@ impl Volume {
     pub(crate) fn maintain_space(&self) {
         /// Segments kept ready for new data beyond what is reserved.
         const AHEAD: u64 = 2;
+        if self.space.is_short() {
+            self.seal_dead_streams();
+        }
         let usable = self.segments.usable_bytes();
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
         // Without room for a checkpoint nothing new is accepted, so that removing always works (design rule 13).
         let index = self.media.index();
-        let can_checkpoint =
-            index.len().and_then(|length| index.reserve(self.limits.checkpoint_bytes(length)));
+        let inside = self.checkpoints.room.lock().free;
+        let can_checkpoint = if self.checkpoints.index_closed.load(Ordering::Acquire) {
+            Err(std::io::ErrorKind::StorageFull.into())
+        } else {
+            index.len().and_then(|length| {
+                // Of the room inside only half counts, as the tree may not be able to use it all.
+                let needed = self.limits.checkpoint_bytes(length.saturating_sub(inside));
+                index.reserve(needed.saturating_sub(inside / 2))
+            })
+        };
         if let Err(error) = &can_checkpoint {
             tracing::debug!(%error, "no room for a whole checkpoint");
         }

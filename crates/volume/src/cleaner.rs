@@ -16,7 +16,7 @@ use crate::limits::PIECES_PER_ENTRY;
 use crate::record::{ExtentHeader, ExtentRecord};
 use crate::segments::{Stream, find_extents};
 use crate::time::Time;
-use crate::volume::{Progress, Volume};
+use crate::volume::{Progress, SPARES_SET_ASIDE, Volume};
 
 /// Bytes of a segment that one step looks at.
 const STEP_BYTES: u64 = 4 << 20;
@@ -60,9 +60,17 @@ impl Volume {
         if self.refuses_changes().is_some() {
             return Progress::Idle;
         }
+        if self.committer.is_busy() {
+            self.checkpoints.kick();
+            return Progress::Idle;
+        }
         let current = self.cleaner.state.lock().current;
-        let Some((id, offset)) = current.or_else(|| self.segment_to_clean()) else {
-            if self.space.is_short() && (self.layers().active.is_empty() || !self.checkpoints.may_help()) {
+        let Some((id, offset)) =
+            current.or_else(|| self.segment_to_clean()).filter(|_| self.has_room_to_clean())
+        else {
+            let layers = self.layers();
+            let checkpoint_may_help = !layers.active.is_empty() && self.checkpoints.may_help();
+            if self.space.is_short() && !checkpoint_may_help && !self.segments.has_dead(layers.active.layer) {
                 self.space.exhausted();
             }
             return Progress::Idle;
@@ -75,6 +83,23 @@ impl Volume {
             }
         }
         Progress::Worked
+    }
+
+    /// Whether a step may take a segment: what was accepted has its room, and the other stream that it may need one more.
+    fn has_room_to_clean(&self) -> bool {
+        let promised = self.space.reserved().div_ceil(self.segments.usable_bytes());
+        self.segments.spares() as u64 >= promised + SPARES_SET_ASIDE
+    }
+
+    /// When space is short, gives up open segments that are mostly dead, so that they can be deleted or cleaned.
+    pub(crate) fn seal_dead_streams(&self) {
+        let oldest = self.layers().oldest_in_memory();
+        for stream in [&self.write_back.stream, &self.checkpoints.stream, &self.cleaner.stream] {
+            // One that is in use is not dead.
+            if let Some(mut stream) = stream.try_lock() {
+                stream.seal_if_mostly_dead(&self.segments, oldest);
+            }
+        }
     }
 
     fn note_cleaned(&self, id: SegmentId, next: Option<u64>) {
@@ -90,17 +115,14 @@ impl Volume {
 
     /// The segment that gives most for least, if one is worth it. All rows that name its extents are in the index.
     fn segment_to_clean(&self) -> Option<(SegmentId, u64)> {
-        let layers = self.layers();
-        let oldest_in_memory = layers.frozen.as_ref().map_or(layers.active.layer, |frozen| frozen.layer);
+        let oldest_in_memory = self.layers().oldest_in_memory();
         let percent = if self.space.is_short() { LIVE_PERCENT_SHORT } else { LIVE_PERCENT };
         let state = self.cleaner.state.lock();
         self.segments
             .infos()
             .into_iter()
             .filter(|(id, info)| {
-                info.sealed
-                    && info.pending == 0
-                    && info.newest_layer < oldest_in_memory
+                info.is_settled(oldest_in_memory)
                     && info.live > 0
                     && info.live * 100 < info.capacity * percent
                     && !state.finished.contains(id)

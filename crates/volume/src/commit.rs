@@ -10,12 +10,17 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::ids::{Generation, Seq};
 use crate::journal::{Anchor, AppendError, Batch, Ring};
+use crate::limits::ENTRY_BYTES;
 use crate::media::Media;
 use crate::time::Time;
 
 /// How far ahead of the clock a batch promises that no time was handed out beyond; after a crash with the clock set
 /// back, times go on from there.
 const TIME_LEAD: Duration = Duration::from_secs(2);
+
+/// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
+/// it, as checkpoints and write-back must not wait for each other.
+const BUSY_PERCENT: u64 = 80;
 
 /// Most bytes of one batch: bounds how long one sync takes.
 const BATCH_BYTES: usize = 8 << 20;
@@ -100,6 +105,7 @@ impl Committer {
 
     /// Queues an entry; its sequence number is its place. Callers hold the locks of what it changes.
     pub fn push(&self, entry: Vec<u8>) -> Seq {
+        debug_assert!(entry.len() as u64 <= ENTRY_BYTES, "an entry of {} bytes", entry.len());
         let mut queue = self.queue.lock();
         queue.bytes += entry.len() as u64;
         queue.entries.push(entry);
@@ -299,6 +305,11 @@ impl Committer {
         self.used_bytes.store(writer.ring.used_bytes(), Ordering::Relaxed);
         drop(writer);
         self.kick();
+    }
+
+    /// Whether so much of the ring is used or queued for that only background work may go on, and that only with care.
+    pub fn is_busy(&self) -> bool {
+        (self.used_bytes() + self.queued_bytes()) * 100 > self.capacity_bytes * BUSY_PERCENT
     }
 
     /// Bytes of entries that are queued and not written yet.

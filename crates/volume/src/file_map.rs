@@ -160,6 +160,44 @@ pub fn memtable_pieces(
     });
 }
 
+/// What an inline piece of a map takes in a journal entry beside its data, bytes: tag, key, lengths, head of the value.
+pub const INLINE_ENTRY_BYTES: u64 = 48;
+
+/// What a piece in an extent takes there.
+pub const PIECE_ENTRY_BYTES: u64 = 60;
+
+/// What taking a piece away takes there.
+const DELETE_ENTRY_BYTES: u64 = 24;
+
+/// How much of `range` of a file can be replaced until what is journaled of older pieces in the memtable reaches `most`
+/// bytes: the end of that part, and the bytes. It is never empty, and ends with an older piece unless it is all.
+pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), most: u64) -> (u64, u64) {
+    let (start, end) = range;
+    let (from, to) = (key::map(ino, start.saturating_add(1)), key::map(ino, u64::MAX));
+    let (mut reached, mut bytes) = (end, 0);
+    memtable.scan(&from, &to, &mut |key, slot| {
+        let Some(value) = slot else { return ControlFlow::Continue(()) };
+        let old_end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+        let (Some(old_end), Some(old_start)) = (old_end, MapRecord::start_of(value)) else {
+            unreachable!("a memtable holds only what this process encoded, or replay verified")
+        };
+        if old_start >= end {
+            return ControlFlow::Break(());
+        }
+        bytes += DELETE_ENTRY_BYTES;
+        if old_start < start || old_end > end {
+            // What is left of it at either side is put again.
+            bytes += 2 * PIECE_ENTRY_BYTES + value.len() as u64;
+        }
+        if bytes >= most && old_end < end {
+            reached = old_end;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    (reached, bytes)
+}
+
 /// Where the first piece in a memtable that ends behind `from` begins.
 pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));

@@ -280,6 +280,12 @@ impl Ring {
         self.length - BLOCK
     }
 
+    /// [`Ring::largest_batch_bytes`] of a log of so many bytes.
+    pub fn largest_batch_of(log_bytes: u64) -> u64 {
+        largest_stored_bytes((log_bytes / BLOCK * BLOCK).max(BLOCK))
+            .saturating_sub(format::HEADER_BYTES as u64)
+    }
+
     /// Most payload of one batch: the lengths of its entries and 4 bytes for each. A ring that was trimmed behind its
     /// last batch has room for it, wherever that lies.
     pub fn largest_batch_bytes(&self) -> u64 {

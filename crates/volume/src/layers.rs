@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::entry::Slot;
-use crate::ids::Ino;
+use crate::ids::{Ino, Layer};
 use crate::index::{IndexError, Snapshot};
 use crate::key::Key;
 use crate::memtable::Memtable;
@@ -32,6 +32,11 @@ impl Layers {
     /// What the memtables say of a key; `None` if only the index knows.
     pub fn recent(&self, key: &[u8]) -> Option<Slot> {
         self.active.get(key).or_else(|| self.frozen.as_ref()?.get(key))
+    }
+
+    /// The oldest memtable.
+    pub fn oldest_in_memory(&self) -> Layer {
+        self.frozen.as_ref().unwrap_or(&self.active).layer
     }
 
     /// Reads a record through all layers; may read media.

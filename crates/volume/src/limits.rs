@@ -29,8 +29,15 @@ pub const INLINE_PIECE_BYTES: u64 = 4096;
 pub const MAP_WINDOW_PIECES: usize = 64;
 /// Pieces of removed files' maps that one checkpoint frees, so that removing a huge file stops nobody.
 pub const REAP_PIECES: usize = 65_536;
-/// Map pieces in one journal entry of a write-back.
+/// Extents in one journal entry of a write-back or of the cleaner; each row takes up to 200 bytes.
 pub const PIECES_PER_ENTRY: usize = 256;
+/// What one journal entry may say of maps, bytes: the pieces that it puts with their inline data, and the older ones that
+/// it takes away. [`INLINE_WRITE_BYTES`] in [`INLINE_PIECES`] pieces fit; more is journaled in portions.
+pub const MAP_BYTES_PER_ENTRY: u64 = 120 << 10;
+/// Largest journal entry, bytes: maps, an inode with all its cuts, rows of extents. A ring must take it at once.
+pub const ENTRY_BYTES: u64 = 144 << 10;
+/// Smallest segment, bytes: it takes at least one of the largest extents beside its first block and a padded one.
+pub const SEGMENT_BYTES_MIN: u64 = 256 << 10;
 /// Truncations of one file whose victims no checkpoint has cleared yet; each makes the inode's record 12 bytes longer.
 pub const CUTS: usize = 256;
 /// Most pieces of unstable data that a file may have for them to travel in the journal.

@@ -2,11 +2,11 @@
 
 use crate::attempt::{Attempt, Coverage, Missing, Stop};
 use crate::change::Change;
-use crate::file_map::{covered, next_piece, resolve};
+use crate::file_map::{INLINE_ENTRY_BYTES, covered, next_piece, replaceable, resolve};
 use crate::ids::Ino;
 use crate::inodes::{InodeState, Load};
 use crate::layers::Layers;
-use crate::limits::INLINE_PIECE_BYTES;
+use crate::limits::{INLINE_PIECE_BYTES, MAP_BYTES_PER_ENTRY};
 use crate::record::{InodeRecord, MapRecord, Source};
 use crate::request::Error;
 use crate::volume::Volume;
@@ -118,6 +118,33 @@ impl Volume {
             state.record_mut().size = size;
             state.unstable_size = None;
         }
+    }
+
+    /// Whether all unstable data of a locked file is little enough to travel in one journal entry, with what that entry has
+    /// to say of the pieces that it replaces.
+    pub(crate) fn fits_an_entry(&self, state: &InodeState) -> bool {
+        let layers = self.layers();
+        let mut left = MAP_BYTES_PER_ENTRY;
+        state.dirty.is_small()
+            && state.dirty.pieces().all(|piece| {
+                let taken = self.inline_entry_bytes(&layers, state.ino, (piece.start, piece.end), left);
+                left = left.saturating_sub(taken.unwrap_or(u64::MAX));
+                taken.is_some()
+            })
+    }
+
+    /// What journaling `range` of a file inline takes in an entry, unless that is more than `most` bytes.
+    pub(crate) fn inline_entry_bytes(
+        &self,
+        layers: &Layers,
+        ino: Ino,
+        range: (u64, u64),
+        most: u64,
+    ) -> Option<u64> {
+        let length = range.1 - range.0;
+        let own = length + (length / INLINE_PIECE_BYTES + 1) * INLINE_ENTRY_BYTES;
+        let (reached, older) = replaceable(&layers.active, ino, range, most.saturating_sub(own));
+        (reached == range.1 && own + older <= most).then_some(own + older)
     }
 
     /// Puts pieces into a locked file's map: the records, its size and its usage. `new_bytes` of them were holes.

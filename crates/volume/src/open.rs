@@ -22,10 +22,12 @@ use crate::inodes::Inodes;
 use crate::journal::{RecoverError, Recovered, Ring};
 use crate::key::{self, FAMILY, FIRST, Table};
 use crate::layers::Layers;
-use crate::media::Media;
+use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
+use crate::media::{BLOCK_BYTES, Media};
 use crate::memtable::Memtable;
 use crate::record::{
-    InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind, UsageRecord,
+    ExtentRecord, InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
+    UsageRecord,
 };
 use crate::replies::Replies;
 use crate::request::{Durability, RequestKey};
@@ -40,6 +42,9 @@ use crate::write_back::WriteBack;
 pub const FIRST_COOKIE: Cookie = Cookie(3);
 
 /// Memory of the index library while a volume is created, bytes.
+/// What an entry takes in a batch beside its bytes.
+const ENTRY_LENGTH_BYTES: u64 = 4;
+
 const CREATE_CACHE_BYTES: usize = 1 << 20;
 
 /// How a volume is created.
@@ -117,7 +122,9 @@ impl Volume {
     /// # Errors
     /// Media failed, or are full.
     pub fn create(media: &dyn Media, options: &CreateOptions) -> Result<(), OpenError> {
-        let anchor = Ring::format(media.log().as_ref(), options.journal_id)?;
+        let log = media.log();
+        check_log(log.len()?)?;
+        let anchor = Ring::format(log.as_ref(), options.journal_id)?;
         let index = Index::create(media.index(), CREATE_CACHE_BYTES)?;
         let root = root_record(options);
         let meta = MetaRecord {
@@ -152,6 +159,8 @@ impl Volume {
     pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Volume, OpenError> {
         let log = media.log();
         let limits = MemoryLimits::of(options.memory, log.len()?);
+        check_log(log.len()?)?;
+        check_segments(options.segment_bytes)?;
         let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
         let index = Index::open(media.index(), cache_bytes)?;
         let snapshot = index.snapshot()?;
@@ -214,6 +223,27 @@ impl Volume {
 }
 
 fn root_record(options: &CreateOptions) -> InodeRecord {
+/// Whether a ring takes the largest entry.
+fn check_log(bytes: u64) -> Result<(), OpenError> {
+    let largest = Ring::largest_batch_of(bytes);
+    if largest > ENTRY_BYTES + ENTRY_LENGTH_BYTES {
+        return Ok(());
+    }
+    Err(OpenError(format!(
+        "a journal of {bytes} bytes is too small: one change takes up to {ENTRY_BYTES} bytes, and a batch in it {largest}"
+    )))
+}
+
+/// Whether segments can be of that size.
+fn check_segments(bytes: u64) -> Result<(), OpenError> {
+    if bytes >= SEGMENT_BYTES_MIN && bytes.is_multiple_of(BLOCK_BYTES) {
+        return Ok(());
+    }
+    Err(OpenError(format!(
+        "segments of {bytes} bytes are not possible: it must be a multiple of {BLOCK_BYTES}, at least {SEGMENT_BYTES_MIN}"
+    )))
+}
+
     let now = options.now;
     InodeRecord {
         epoch: Epoch(0),
@@ -339,7 +369,8 @@ impl Loaded {
         })?;
         each(index, FAMILY, Table::Segment, &mut |fields, value| {
             let record = SegmentRecord::decode(value)?;
-            loaded.add_segment(SegmentId(key::number(fields).ok_or(Malformed("segment key"))?), record);
+            let id = SegmentId(key::number(fields).ok_or(Malformed("segment key"))?);
+            loaded.add_segment(id, record, Layer(0));
             Ok(())
         })?;
         let mut replies: Vec<(RequestKey, ReplyRecord)> = Vec::new();
@@ -354,14 +385,15 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// A segment from before: nothing will be appended to it (design rule 14).
-    fn add_segment(&mut self, id: SegmentId, record: SegmentRecord) {
+    /// A segment from before: nothing will be appended to it (design rule 14). `newest_layer` is the memtable that holds
+    /// rows of extents in it, zero for none.
+    fn add_segment(&mut self, id: SegmentId, record: SegmentRecord, newest_layer: Layer) {
         let info = SegmentInfo {
             capacity: record.capacity,
             written: record.capacity,
             live: record.live,
             pending: 0,
-            newest_layer: Layer(1),
+            newest_layer,
             sealed: true,
         };
         self.segments.entry(id).or_insert(info);
@@ -387,9 +419,16 @@ impl Loaded {
         let number = key::number(fields).unwrap_or(0);
         match (table, slot) {
             (Table::Inode, _) => self.next_ino = self.next_ino.max(number.saturating_add(1)),
-            (Table::Extent, _) => self.next_extent = self.next_extent.max(number.saturating_add(1)),
+            (Table::Extent, None) => self.next_extent = self.next_extent.max(number.saturating_add(1)),
             (Table::Segment, Some(value)) => {
-                self.add_segment(SegmentId(number), SegmentRecord::decode(value)?)
+                self.add_segment(SegmentId(number), SegmentRecord::decode(value)?, self.memtable.layer);
+            }
+            (Table::Extent, Some(value)) => {
+                self.next_extent = self.next_extent.max(number.saturating_add(1));
+                // The cleaner leaves alone what a memtable may name; the rest it may clean at once.
+                if let Some(info) = self.segments.get_mut(&ExtentRecord::decode(value)?.segment) {
+                    info.newest_layer = self.memtable.layer;
+                }
             }
             (Table::Map, Some(value)) => {
                 if let Source::Inline(bytes) = MapRecord::decode(value)?.source {

@@ -99,6 +99,7 @@ impl Volume {
             change.put(key::reap(ino), Vec::new());
         }
         change.add_usage(&record, -signed(record.used), -1);
+        self.space.removed();
         None
     }
 

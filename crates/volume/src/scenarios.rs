@@ -2,6 +2,7 @@
 
 mod disk;
 mod files;
+mod limits;
 mod names;
 mod reaping;
 mod recovery;

@@ -40,6 +40,13 @@ pub struct SegmentInfo {
     pub sealed: bool,
 }
 
+impl SegmentInfo {
+    /// Whether all that will ever lie in it is in the index: nothing is appended, and no memtable from `active` on names it.
+    pub fn is_settled(&self, active: Layer) -> bool {
+        self.sealed && self.pending == 0 && self.newest_layer < active
+    }
+}
+
 /// All segments of a volume.
 pub struct Segments {
     media: Arc<dyn Media>,
@@ -53,6 +60,18 @@ struct State {
     blobs: HashMap<SegmentId, Arc<dyn Blob>>,
     spare: Vec<(SegmentId, Arc<dyn Blob>)>,
     next: u64,
+}
+
+impl State {
+    /// Keeps a segment open, and lets go of another if there are too many.
+    fn keep_open(&mut self, id: SegmentId, blob: &Arc<dyn Blob>) {
+        if self.blobs.len() >= OPEN_BLOBS {
+            // Which one goes matters little: opening one again costs less than the read that wants it.
+            let victim = self.blobs.keys().next().copied();
+            victim.and_then(|victim| self.blobs.remove(&victim));
+        }
+        self.blobs.insert(id, Arc::clone(blob));
+    }
 }
 
 impl std::fmt::Debug for Segments {
@@ -120,7 +139,7 @@ impl Segments {
         let mut state = self.state.lock();
         let (id, blob) = state.spare.pop().ok_or_else(|| io::Error::from(io::ErrorKind::StorageFull))?;
         state.infos.insert(id, SegmentInfo { capacity: self.capacity, ..SegmentInfo::default() });
-        state.blobs.insert(id, Arc::clone(&blob));
+        state.keep_open(id, &blob);
         Ok((id, blob))
     }
 
@@ -151,19 +170,19 @@ impl Segments {
         all
     }
 
+    /// Whether there are segments that a checkpoint would delete: sealed, and nothing in the index or in a memtable older
+    /// than `active` lies in them.
+    pub fn has_dead(&self, active: Layer) -> bool {
+        self.state.lock().infos.values().any(|info| info.live == 0 && info.is_settled(active))
+    }
+
     /// Opens a segment for reading.
     pub fn blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
         if let Some(blob) = self.state.lock().blobs.get(&id) {
             return Ok(Arc::clone(blob));
         }
         let blob = self.media.open_blob(id)?;
-        let mut state = self.state.lock();
-        if state.blobs.len() >= OPEN_BLOBS {
-            // Which one goes matters little: opening one again costs less than the read that wants it.
-            let victim = state.blobs.keys().next().copied();
-            victim.and_then(|victim| state.blobs.remove(&victim));
-        }
-        state.blobs.insert(id, Arc::clone(&blob));
+        self.state.lock().keep_open(id, &blob);
         Ok(blob)
     }
 
@@ -245,6 +264,15 @@ impl Stream {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.write(segments, true)?;
         open.blob.sync()
+    }
+
+    /// Appends no more to the current segment if most of what was written to it is dead and no memtable from `oldest` on
+    /// names it: then it is worth more as a whole than its rest is.
+    pub fn seal_if_mostly_dead(&mut self, segments: &Segments, oldest: Layer) {
+        let Some(info) = self.open.as_ref().and_then(|open| segments.info(open.id)) else { return };
+        if (SegmentInfo { sealed: true, ..info }).is_settled(oldest) && info.live * 2 < info.written {
+            self.seal(segments);
+        }
     }
 
     /// Appends no more to the current segment.

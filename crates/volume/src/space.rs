@@ -60,6 +60,13 @@ impl Ledger {
         state.reserved = state.reserved.saturating_sub(bytes);
     }
 
+    /// Something was removed: whoever misses room waits anew for what background work makes of that.
+    pub fn removed(&self) {
+        let mut state = self.state.lock();
+        let rounds = state.rounds;
+        state.short_since = state.short_since.map(|_| rounds);
+    }
+
     /// Bytes reserved.
     pub fn reserved(&self) -> u64 {
         self.state.lock().reserved

@@ -106,12 +106,16 @@ impl MemoryLimits {
     /// Bytes by which an index of `index_bytes` may grow in one checkpoint: what the memtable holds, and a page for each
     /// record if they are spread over as many, but never more pages than there are.
     pub fn checkpoint_bytes(&self, index_bytes: u64) -> u64 {
-        /// Pages of 4 KiB and a little, over the least that a record takes in a memtable.
-        const PAGES_PER_MEMTABLE_BYTE: u64 = 30;
         /// The index file grows in pieces of 1 MiB.
         const PIECES_BYTES: u64 = 8 << 20;
-        let pages = self.memtable_bytes.saturating_mul(PAGES_PER_MEMTABLE_BYTE).min(index_bytes);
-        pages + 2 * self.memtable_bytes + PIECES_BYTES
+        self.pages_bytes(self.memtable_bytes).min(index_bytes) + 2 * self.memtable_bytes + PIECES_BYTES
+    }
+
+    /// Bytes of pages that so many bytes of memtable may touch, if no two records share one.
+    pub fn pages_bytes(&self, memtable_bytes: u64) -> u64 {
+        /// Pages of 4 KiB and a little, over the least that a record takes in a memtable.
+        const PAGES_PER_MEMTABLE_BYTE: u64 = 30;
+        memtable_bytes.saturating_mul(PAGES_PER_MEMTABLE_BYTE)
     }
 }
 
@@ -285,6 +289,15 @@ impl Volume {
     }
 
     /// Caches a record as read from the index of `layers`, unless the index was replaced meanwhile or a memtable knows
+    /// What a failure of the index means for an operation. One that is closed for a moment, as it is opened again or waits
+    /// for room to be, is worth waiting for.
+    pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
+        if *error == IndexError::Closed && !self.committer.has_failed() {
+            return Error::Busy;
+        }
+        self.report(error)
+    }
+
     /// better; the checkpoint that moves a memtable into the index removes its keys from the cache before it switches.
     pub(crate) fn remember_record(&self, layers: &Layers, key: &Key, slot: &Slot) {
         let now = self.layers.read();
@@ -312,7 +325,7 @@ impl Volume {
                 std::ops::ControlFlow::Break(())
             }
         });
-        scanned.map_err(|error| self.report(&error))?;
+        scanned.map_err(|error| self.index_failed(&error))?;
         if let Some(error) = damaged {
             return Err(self.report(&error));
         }
@@ -335,7 +348,7 @@ impl Volume {
             return Ok(Some(bytes));
         }
         let key = key::extent(extent);
-        let slot = layers.get(&key).map_err(|error| self.report(&error))?;
+        let slot = layers.get(&key).map_err(|error| self.index_failed(&error))?;
         let Some(value) = slot else { return Ok(None) };
         let record = self.decode(ExtentRecord::decode(&value))?;
         let first = group * GROUP_BLOCKS;
@@ -348,7 +361,7 @@ impl Volume {
             // The cleaner may have moved it since `layers` was taken.
             Err(error) => match self.layers().get(&key) {
                 Ok(Some(now)) if now == value => Err(self.report(&error)),
-                Err(error) => Err(self.report(&error)),
+                Err(error) => Err(self.index_failed(&error)),
                 Ok(_) => Ok(None),
             },
         }

@@ -21,7 +21,7 @@ impl Volume {
             check_write(request.credentials, state.record())
                 .map_err(|error| fail(error, state.durability()))?;
             let verifier = self.write_verifier();
-            if state.dirty.is_small() {
+            if self.fits_an_entry(&state) {
                 if !state.dirty.is_empty() || state.unsaved {
                     drop(self.begin_freeing()?);
                     self.save_inline(attempt, &mut state)?;

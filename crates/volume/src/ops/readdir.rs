@@ -76,7 +76,7 @@ impl Volume {
         let first = Cookie(cookie.0 + 1).max(FIRST_COOKIE);
         let room = most - entries.len();
         let (from, to) = (key::cookie(directory, first), key::cookie(directory, Cookie(u64::MAX)));
-        let found = self.layers().scan(&from, &to, room + 1).map_err(|error| self.report(&error))?;
+        let found = self.layers().scan(&from, &to, room + 1).map_err(|error| self.index_failed(&error))?;
         for (key, value) in found.iter().take(room) {
             let record = self.decode(CookieRecord::decode(value))?;
             let number = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));

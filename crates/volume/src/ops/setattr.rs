@@ -85,6 +85,7 @@ impl Volume {
         state.dirty.remove(size, u64::MAX);
         state.map_changes += 1;
         self.settle_dirty(state);
+        self.space.removed();
         Ok(change)
     }
 }

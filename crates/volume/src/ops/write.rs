@@ -7,7 +7,7 @@ use crate::attempt::{Attempt, Stop};
 use crate::attributes::{FileType, Wcc};
 use crate::ids::Ino;
 use crate::inodes::Guard;
-use crate::limits::{FILE_BYTES, INLINE_WRITE_BYTES};
+use crate::limits::{FILE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, TRANSFER_BYTES};
 use crate::mapping::inline_pieces;
 use crate::record::InodeRecord;
 use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
@@ -17,8 +17,9 @@ use crate::time::Time;
 use crate::volume::{SPARES_SET_ASIDE, Volume};
 
 impl Volume {
-    /// Writes `data` at `offset`. A small stable write travels in the journal; a large one is unstable until the next
-    /// round of write-back made it stable, and its reply waits for that.
+    /// Writes `data`, at most [`TRANSFER_BYTES`], at `offset`. A small stable write travels in the journal; a large one, or
+    /// one over very many pieces, is unstable until the next round of write-back made it stable, and its reply waits for
+    /// that.
     pub fn write(
         &self,
         request: &Request<'_>,
@@ -37,7 +38,7 @@ impl Volume {
             let is_stable = stability != Stability::Unstable;
             let after = if data.is_empty() {
                 after
-            } else if is_stable && data.len() <= INLINE_WRITE_BYTES {
+            } else if is_stable && self.fits_inline(&state, offset, data.len()) {
                 self.write_inline(request, attempt, &mut state, offset, data)?
             } else {
                 self.write_unstable(request, &mut state, offset, data, is_stable)?
@@ -65,6 +66,9 @@ impl Volume {
             _ => return Err(Error::Invalid),
         }
         check_write(request.credentials, state.record())?;
+        if length > TRANSFER_BYTES as usize {
+            return Err(Error::Invalid);
+        }
         if offset.checked_add(length as u64).is_none_or(|end| end > FILE_BYTES) {
             return Err(Error::FileTooLarge);
         }
@@ -79,6 +83,13 @@ impl Volume {
             record.mode = without_privilege_bits(&record);
         }
         record
+    }
+
+    /// Whether so much data, and what is to be said of the pieces that it replaces, fits one journal entry.
+    fn fits_inline(&self, state: &Guard, offset: u64, length: usize) -> bool {
+        let range = (offset, offset + length as u64);
+        length <= INLINE_WRITE_BYTES
+            && self.inline_entry_bytes(&self.layers(), state.ino, range, MAP_BYTES_PER_ENTRY).is_some()
     }
 
     fn write_inline(

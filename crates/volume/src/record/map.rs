@@ -54,6 +54,11 @@ impl MapRecord {
         out
     }
 
+    /// Where the piece of an encoded record begins, without taking the rest apart.
+    pub fn start_of(bytes: &[u8]) -> Option<u64> {
+        Some(u64::from_be_bytes(*bytes.get(4..)?.first_chunk::<8>()?))
+    }
+
     /// Takes its bytes apart.
     pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
         let mut r = Reader::new(bytes, "map record");

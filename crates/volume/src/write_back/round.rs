@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::attempt::{Attempt, Stop};
 use crate::cache::GROUP_BYTES;
 use crate::dirty::DirtyPiece;
+use crate::file_map::{PIECE_ENTRY_BYTES, replaceable};
 use crate::ids::{ExtentId, Ino, Seq};
 use crate::inodes::{Cell, Guard, InodeState};
 use crate::key;
-use crate::limits::{EXTENT_BYTES, PIECES_PER_ENTRY};
+use crate::limits::{EXTENT_BYTES, MAP_BYTES_PER_ENTRY, PIECES_PER_ENTRY};
 use crate::mapping::inline_pieces;
 use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source};
 use crate::request::{Access, Durability, Error, Promised};
@@ -37,7 +38,7 @@ impl Volume {
     pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
         self.maintain_space();
         let Some((round, files)) = self.write_back.begin(now, everything) else { return Progress::Idle };
-        let failed = self.write_back_files(&files, drive_commit).is_err();
+        let failed = self.write_back_files(&files, now, drive_commit).is_err();
         if failed {
             // What was accepted is still in memory, but a client may have been told that it could not be made stable.
             self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
@@ -62,7 +63,12 @@ impl Volume {
         self.write_back.wait(most);
     }
 
-    fn write_back_files(&self, files: &[(Ino, Cell)], drive_commit: bool) -> Result<(), RoundFailed> {
+    fn write_back_files(
+        &self,
+        files: &[(Ino, Cell)],
+        now: Time,
+        drive_commit: bool,
+    ) -> Result<(), RoundFailed> {
         if self.committer.has_failed() {
             return Err(RoundFailed);
         }
@@ -72,26 +78,19 @@ impl Volume {
         let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
         let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
         for (ino, cell) in files {
-            let (pieces, is_small) = {
-                let state = cell.lock();
-                (state.dirty.pieces().cloned().collect::<Vec<DirtyPiece>>(), state.dirty.is_small())
-            };
-            let bytes: usize = pieces.iter().map(DirtyPiece::len).sum();
-            if !is_small || bytes > inline_left {
-                large.push((*ino, pieces));
-            } else {
-                inline_left -= bytes;
-                self.save_small(*ino)?;
+            match self.save_small(*ino, inline_left)? {
+                Some(bytes) => inline_left = inline_left.saturating_sub(bytes),
+                None => large.push((*ino, cell.lock().dirty.pieces().cloned().collect::<Vec<DirtyPiece>>())),
             }
         }
         let planned = self.write_extents(&large)?;
         let mut result = Ok(());
         for ((ino, _), of_file) in large.iter().zip(&planned) {
             for some in of_file.chunks(PIECES_PER_ENTRY) {
-                match result {
-                    Ok(()) => result = self.save_extents(*ino, some),
-                    Err(RoundFailed) => self.drop_plans(some),
+                if result.is_ok() {
+                    result = self.save_extents(*ino, some, now);
                 }
+                self.settle_plans(some);
             }
         }
         result?;
@@ -112,7 +111,7 @@ impl Volume {
                 Err(error) => {
                     tracing::error!(%error, "writing file data to a segment failed");
                     self.write_back.stream.lock().seal(&self.segments);
-                    planned.iter().for_each(|of_file| self.drop_plans(of_file));
+                    planned.iter().for_each(|of_file| self.settle_plans(of_file));
                 }
             }
         }
@@ -137,14 +136,19 @@ impl Volume {
         stream.flush(&self.segments)
     }
 
-    /// Journals the little unstable data that a file has, and its times.
-    fn save_small(&self, ino: Ino) -> Result<(), RoundFailed> {
+    /// Journals the little unstable data that a file has, and its times; returns how many bytes. `None` if the file has
+    /// more than `most` bytes, or more than an entry takes: it may have got more since it was looked at last.
+    fn save_small(&self, ino: Ino, most: usize) -> Result<Option<usize>, RoundFailed> {
         let saved = self.run(Access::Blocking, |attempt| {
             let mut state = attempt.lock(ino)?;
-            self.save_inline(attempt, &mut state)?;
-            Ok(Promised { value: (), after: Durability::NOW })
+            let bytes = usize::try_from(state.dirty.bytes()).unwrap_or(usize::MAX);
+            let fits = bytes <= most && self.fits_an_entry(&state);
+            if fits {
+                self.save_inline(attempt, &mut state)?;
+            }
+            Ok(Promised { value: fits.then_some(bytes), after: Durability::NOW })
         });
-        ignore_removed(saved.map(|_| ()).map_err(|failure| failure.error))
+        ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), Some(0))
     }
 
     /// Journals all unstable data of a locked file with its bytes in the entry, and its times.
@@ -173,51 +177,64 @@ impl Volume {
         Ok(state.seq)
     }
 
-    /// Journals where the unstable data of a file went, as far as it is still the newest.
-    fn save_extents(&self, ino: Ino, planned: &[Planned]) -> Result<(), RoundFailed> {
-        let saved = self.run(Access::Blocking, |attempt| {
-            let mut state = attempt.lock(ino)?;
-            self.save_planned(attempt, &mut state, planned)?;
-            Ok(Promised { value: (), after: Durability::NOW })
-        });
-        if saved.is_err() {
-            self.drop_plans(planned);
+    /// Journals where the unstable data of a file went, as far as it is still the newest; in portions, each an entry of
+    /// bounded size. What a crash between two of them leaves is a part of an unstable write.
+    fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), RoundFailed> {
+        loop {
+            if self.committer.is_busy() {
+                // These entries go beyond what stops callers, and a ring that is full to the last byte stays so.
+                self.step_checkpoint(now, true);
+            }
+            let saved = self.run(Access::Blocking, |attempt| {
+                let mut state = attempt.lock(ino)?;
+                let is_all = self.save_planned(attempt, &mut state, planned)?;
+                Ok(Promised { value: is_all, after: Durability::NOW })
+            });
+            if ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), true)? {
+                return Ok(());
+            }
         }
-        ignore_removed(saved.map(|_| ()).map_err(|failure| failure.error))
     }
 
-    /// What was written for these is dead bytes.
-    fn drop_plans(&self, planned: &[Planned]) {
+    /// No more rows of these will be journaled; what no row names is dead bytes.
+    fn settle_plans(&self, planned: &[Planned]) {
         for plan in planned {
             self.segments.settle(plan.record.segment, 1, None);
         }
     }
 
+    /// Journals a portion of what is planned for a locked file; returns whether that was all. What is journaled is not
+    /// unstable any more, so the next call goes on behind it.
     fn save_planned(
         &self,
         attempt: &Attempt<'_>,
         state: &mut InodeState,
         planned: &[Planned],
-    ) -> Result<(), Stop> {
-        let mut pieces = Vec::new();
-        let mut used = vec![false; planned.len()];
-        let mut new_bytes = 0;
-        for (index, plan) in planned.iter().enumerate() {
+    ) -> Result<bool, Stop> {
+        let layers = self.layers();
+        let (mut pieces, mut used) = (Vec::new(), vec![false; planned.len()]);
+        let (mut new_bytes, mut left) = (0, MAP_BYTES_PER_ENTRY);
+        'portion: for (index, plan) in planned.iter().enumerate() {
             for (start, end) in plan.current(state) {
-                new_bytes += end - start - attempt.mapped_bytes(state, start, end)?;
-                pieces.push((end, plan.piece(state.record(), start)));
+                if left == 0 {
+                    break 'portion;
+                }
+                let (reached, taken) = replaceable(&layers.active, state.ino, (start, end), left);
+                new_bytes += reached - start - attempt.mapped_bytes(state, start, reached)?;
+                pieces.push((reached, plan.piece(state.record(), start)));
                 used[index] = true;
+                left = if reached < end { 0 } else { left.saturating_sub(taken + PIECE_ENTRY_BYTES) };
             }
         }
+        drop(layers);
         let mut change = self.begin_background()?;
         let layer = change.layers().active.layer;
-        for (plan, used) in planned.iter().zip(used) {
-            if used {
-                change.put(key::extent(plan.id), plan.record.encode());
-                self.put_segment(&mut change, plan.record.segment);
-                plan.cache(self);
-            }
-            self.segments.settle(plan.record.segment, 1, used.then_some(layer));
+        for (plan, _) in planned.iter().zip(used).filter(|(_, used)| *used) {
+            // In each portion again, as a checkpoint between two may have found the extent replaced and dropped its row.
+            change.put(key::extent(plan.id), plan.record.encode());
+            self.put_segment(&mut change, plan.record.segment);
+            self.segments.settle(plan.record.segment, 0, Some(layer));
+            plan.cache(self);
         }
         self.put_pieces(&mut change, state, &pieces, new_bytes);
         for (end, piece) in &pieces {
@@ -226,7 +243,7 @@ impl Volume {
         self.settle_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
-        Ok(())
+        Ok(left > 0)
     }
 
     /// Journals the creation of a segment with the first entry that names it.
@@ -296,10 +313,11 @@ fn extents(pieces: &[DirtyPiece]) -> Vec<Cut> {
     extents
 }
 
-/// A file that was removed meanwhile needs no write-back.
-fn ignore_removed(result: Result<(), Error>) -> Result<(), RoundFailed> {
+/// A file that was removed meanwhile needs no write-back: `done`.
+fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, RoundFailed> {
     match result {
-        Ok(()) | Err(Error::Stale) => Ok(()),
+        Ok(value) => Ok(value),
+        Err(Error::Stale) => Ok(done),
         Err(error) => {
             tracing::error!(?error, "unstable data could not be journaled");
             Err(RoundFailed)

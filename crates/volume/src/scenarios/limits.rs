@@ -1,0 +1,363 @@
+//! Small disks, small rings and large requests: what does not fit is refused by name, and what was full works again.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Disk;
+use super::world::{OPTIONS, World};
+use crate::ids::{Ino, SegmentId, VolumeId};
+use crate::limits::TRANSFER_BYTES;
+use crate::media::memory::MemoryFile;
+use crate::media::{Blob, Media, RandomFile, Space};
+use crate::open::CreateOptions;
+use crate::request::{Durable, Error};
+use crate::results::Stability;
+use crate::time::Time;
+use crate::volume::{Options, Progress, Volume};
+
+/// Bytes of the range that is covered by many pieces.
+const COVERED: usize = 64 << 10;
+
+/// Writes to new files until there is no room; returns their names and how many bytes were taken.
+fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
+    let (mut names, mut taken, mut waits) = (Vec::new(), 0, 0);
+    for number in 0.. {
+        let name = format!("{turn}-{number}");
+        let Ok(file) = world.create(Ino::ROOT, &name) else { break };
+        names.push(name);
+        let (bytes, how) =
+            if number % 2 == 0 { (60_000, Stability::FileSync) } else { (150_000, Stability::Unstable) };
+        loop {
+            match world.write_how(file, 0, &vec![9; bytes], how) {
+                Ok(_) => taken += bytes,
+                Err(Error::Busy) => {
+                    waits += 1;
+                    assert!(waits < 1000, "it is never told that there is no space");
+                    world.background();
+                    continue;
+                }
+                Err(error) => {
+                    assert_eq!(error, Error::NoSpace);
+                    return (names, taken);
+                }
+            }
+            break;
+        }
+        world.commit();
+    }
+    (names, taken)
+}
+
+#[test]
+fn a_disk_of_a_few_segments_takes_data_again_after_everything_was_removed() {
+    for room in 4..9 {
+        let disk = Disk::new();
+        disk.set_room_for_segments(room);
+        let mut world = World::on(disk);
+        let mut first = 0;
+        for turn in 0..4 {
+            let (names, taken) = fill(&mut world, turn);
+            assert!(
+                taken >= 400_000 && taken * 2 >= first,
+                "{room} segments, turn {turn}: {taken} bytes of {first}"
+            );
+            first = first.max(taken);
+            for name in names {
+                while let Err(error) = world.remove(Ino::ROOT, &name) {
+                    assert_eq!(error, Error::Busy);
+                    world.background();
+                }
+            }
+            // Whoever writes now is not told that there is no room before it was looked for.
+            let file = world.file("at once");
+            assert_ne!(world.write(file, 0, &[1; 60_000]), Err(Error::NoSpace));
+            world.remove(Ino::ROOT, "at once").unwrap();
+            world.background();
+        }
+        assert!(world.volume.refuses_changes().is_none());
+        world.check();
+    }
+}
+
+#[test]
+fn the_cleaner_works_after_a_restart_before_anything_changes() {
+    let mut world = World::new();
+    for number in 0..16 {
+        let file = world.file(&number.to_string());
+        world.write_unstable(file, 0, &[number; 200_000]);
+        world.write_back();
+    }
+    for number in (0..16).filter(|number| number % 4 != 0) {
+        world.remove(Ino::ROOT, &number.to_string()).unwrap();
+    }
+    world.checkpoint();
+    world.reopen();
+    let before = world.disk.segments();
+    while world.clean() == Progress::Worked {}
+    assert!(world.volume.cleaner.cleaned() > 0, "it waits for a checkpoint");
+    world.background();
+    assert!(world.disk.segments() < before + 4, "{} of {before}", world.disk.segments());
+    world.crash(1);
+    for number in (0..16).step_by(4) {
+        let file = world.lookup(Ino::ROOT, &number.to_string()).unwrap();
+        assert!(world.read(file).unwrap() == [number; 200_000]);
+    }
+    world.check();
+}
+
+/// A file with so many pieces in the memtable that naming all of them is more than the ring takes at once.
+fn file_of_pieces() -> (World, Ino) {
+    let mut world = World::new();
+    let file = world.file("f");
+    for (number, offset) in (0..COVERED as u64).step_by(5).enumerate() {
+        world.write_unstable(file, offset, &[1]);
+        if number % 1000 == 999 {
+            assert_eq!(world.write_back(), Progress::Worked);
+        }
+    }
+    world.write_back();
+    assert_eq!(world.volume.layers().version, 1, "no checkpoint came");
+    (world, file)
+}
+
+#[track_caller]
+fn assert_overwritten(world: &mut World, file: Ino) {
+    assert!(world.volume.refuses_changes().is_none());
+    assert!(world.read(file).unwrap() == [2; COVERED]);
+    world.crash(2);
+    assert!(world.read(file).unwrap() == [2; COVERED]);
+    world.check();
+    world.background();
+    assert!(world.read(file).unwrap() == [2; COVERED]);
+    world.check();
+}
+
+#[test]
+fn unstable_data_over_very_many_pieces_is_written_back_in_a_small_ring() {
+    let (mut world, file) = file_of_pieces();
+    world.write_unstable(file, 0, &[2; COVERED]);
+    assert_eq!(world.write_back(), Progress::Worked);
+    assert_overwritten(&mut world, file);
+}
+
+#[test]
+fn a_stable_write_over_very_many_pieces_is_stable_when_it_says_so() {
+    let (mut world, file) = file_of_pieces();
+    let written = world.write_how(file, 0, &[2; COVERED], Stability::FileSync).unwrap();
+    world.commit();
+    assert!(world.volume.refuses_changes().is_none());
+    if world.durable(written.after) == Durable::NotYet {
+        world.write_back();
+    }
+    assert_eq!(world.durable(written.after), Durable::Yes);
+    assert_overwritten(&mut world, file);
+}
+
+#[test]
+fn a_commit_of_data_over_very_many_pieces_is_stable_when_it_says_so() {
+    let (mut world, file) = file_of_pieces();
+    world.write_unstable(file, 0, &[2; COVERED]);
+    let committed = world.answer(|v, r| v.commit(r, file, 0, 0)).unwrap();
+    world.commit();
+    assert!(world.volume.refuses_changes().is_none());
+    if world.durable(committed.after) == Durable::NotYet {
+        world.write_back();
+    }
+    assert_eq!(world.durable(committed.after), Durable::Yes);
+    assert_overwritten(&mut world, file);
+}
+
+#[test]
+fn a_crash_between_the_portions_of_an_overwrite_leaves_old_and_new_bytes_and_nothing_else() {
+    for steps in 0..10 {
+        let (mut world, file) = file_of_pieces();
+        let old = world.read(file).unwrap();
+        world.write_unstable(file, 0, &[2; COVERED]);
+        world.disk.log.fail_from(Some(world.disk.log.steps() + steps));
+        world.write_back();
+        world.crash(steps);
+        let mixed = world.read(file).unwrap();
+        for (at, byte) in mixed.iter().enumerate() {
+            assert!(*byte == 2 || Some(byte) == old.get(at), "{byte} at {at} after {steps} steps");
+        }
+        world.check();
+        world.background();
+        world.write(file, 0, &[2; 1000]).unwrap();
+        world.background();
+        world.check();
+    }
+}
+
+#[test]
+fn a_ring_that_cannot_take_every_entry_is_refused_when_the_volume_is_made() {
+    let create = CreateOptions {
+        id: VolumeId(77),
+        handle_secret: [7; 16],
+        journal_id: [9; 16],
+        root_mode: 0o755,
+        root_owner: (0, 0),
+        now: Time::from_parts(1_000, 0),
+    };
+    let error = Volume::create(Disk::with_log(256 << 10).as_ref(), &create).unwrap_err();
+    assert!(error.0.contains("too small"), "{error}");
+    let disk = Disk::new();
+    Volume::create(disk.as_ref(), &create).unwrap();
+    for segment_bytes in [0, 4096, 128 << 10, (1 << 20) + 1] {
+        let options = Options { segment_bytes, ..OPTIONS };
+        let error = Volume::open(disk.after_kill(), &options, Time::from_parts(1_001, 0)).unwrap_err();
+        assert!(error.0.contains("segment"), "{error}");
+    }
+}
+
+#[test]
+fn a_write_beyond_the_largest_is_refused() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let data = vec![1; TRANSFER_BYTES as usize + 1];
+    for how in [Stability::Unstable, Stability::FileSync] {
+        assert_eq!(world.write_how(file, 0, &data, how).err(), Some(Error::Invalid));
+    }
+    assert_eq!(world.attributes(file).unwrap().size, 0);
+}
+
+#[test]
+fn an_index_that_grew_by_names_takes_new_ones_after_they_were_removed() {
+    let mut world = World::on(Disk::with_log(8 << 20));
+    world.disk.index.set_room(Some(24 << 20));
+    let mut count = 0;
+    let mut waits = 0;
+    loop {
+        match world.create(Ino::ROOT, &format!("{count:0>250}")) {
+            Ok(_) => count += 1,
+            Err(Error::Busy) => {
+                waits += 1;
+                assert!(waits < 1000);
+                world.background();
+            }
+            Err(error) => break assert_eq!(error, Error::NoSpace),
+        }
+        if count % 500 == 0 {
+            world.background();
+        }
+    }
+    assert!(count > 2000, "{count}");
+    for number in 0..count {
+        while let Err(error) = world.remove(Ino::ROOT, &format!("{number:0>250}")) {
+            assert_eq!(error, Error::Busy);
+            world.background();
+        }
+    }
+    for _ in 0..3 {
+        world.background();
+        world.set_clock(Time::from_nanos(world.now.nanos() + 100_000_000_000));
+    }
+    for number in 0..count / 2 {
+        let name = format!("again {number}");
+        world
+            .create(Ino::ROOT, &name)
+            .unwrap_or_else(|error| panic!("{error:?} for name {number} of {count}"));
+        if number % 500 == 0 {
+            world.background();
+        }
+    }
+    world.check();
+}
+
+/// An index on a device that refuses every write for want of space, as one does that copies on write.
+struct FullIndex {
+    file: Arc<MemoryFile>,
+    full: AtomicBool,
+}
+
+impl FullIndex {
+    fn check(&self) -> io::Result<()> {
+        if self.full.load(Ordering::Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl RandomFile for FullIndex {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check().and_then(|()| self.file.set_len(len))
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.check().and_then(|()| self.file.write_at(offset, bytes))
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.check().and_then(|()| self.file.reserve(bytes))
+    }
+}
+
+struct FullMedia {
+    disk: Arc<Disk>,
+    index: Arc<FullIndex>,
+}
+
+impl Media for FullMedia {
+    fn log(&self) -> Arc<dyn RandomFile> {
+        self.disk.log()
+    }
+    fn index(&self) -> Arc<dyn RandomFile> {
+        Arc::clone(&self.index) as Arc<dyn RandomFile>
+    }
+    fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
+        self.disk.create_blob(id, capacity)
+    }
+    fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
+        self.disk.open_blob(id)
+    }
+    fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
+        self.disk.delete_blob(id)
+    }
+    fn list_blobs(&self) -> io::Result<Vec<SegmentId>> {
+        self.disk.list_blobs()
+    }
+    fn space(&self) -> io::Result<Space> {
+        self.disk.space()
+    }
+    fn lease_held(&self) -> bool {
+        self.disk.lease_held()
+    }
+}
+
+#[test]
+fn an_index_that_cannot_be_opened_again_for_want_of_space_is_opened_when_there_is_some() {
+    let mut world = World::new();
+    for number in 0..100 {
+        world.file(&number.to_string());
+    }
+    world.reopen();
+    let index = Arc::new(FullIndex { file: Arc::clone(&world.disk.index), full: AtomicBool::new(false) });
+    let media = FullMedia { disk: Arc::clone(&world.disk), index: Arc::clone(&index) };
+    let now = world.now();
+    world.volume = Arc::new(Volume::open(Arc::new(media), &OPTIONS, now).unwrap());
+    let kept = world.file("kept");
+    world.commit();
+    index.full.store(true, Ordering::Relaxed);
+    assert_eq!(world.checkpoint(), Progress::Idle);
+    assert_eq!(world.volume.refuses_changes(), None, "a full disk is no reason to give up");
+    // What is in memory is served, what is not has to wait, and nothing new is accepted.
+    assert_eq!(world.lookup(Ino::ROOT, "kept"), Ok(kept));
+    assert!(matches!(world.lookup(Ino::ROOT, "77"), Ok(_) | Err(Error::Busy)));
+    assert_eq!(world.create(Ino::ROOT, "new"), Err(Error::NoSpace));
+    world.remove(Ino::ROOT, "kept").unwrap();
+    assert_eq!(world.checkpoint(), Progress::Idle);
+    assert_eq!(world.clean(), Progress::Idle);
+    index.full.store(false, Ordering::Relaxed);
+    assert_eq!(world.checkpoint(), Progress::Worked);
+    assert!(world.lookup(Ino::ROOT, "77").is_ok());
+    assert_eq!(world.lookup(Ino::ROOT, "kept"), Err(Error::NoEntry));
+    world.background();
+    world.file("new");
+    world.reopen();
+    assert!(world.lookup(Ino::ROOT, "new").is_ok());
+}
