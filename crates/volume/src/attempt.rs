@@ -151,6 +151,9 @@ impl Attempt<'_> {
                 let slot: Slot =
                     layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Arc::from);
                 self.volume.remember_record(&layers, key, &slot);
+                if slot.is_none() {
+                    self.volume.learn_names_around(key);
+                }
                 self.records.insert(key.clone(), slot);
             }
             Missing::Map(ino, offset) => {
@@ -225,10 +228,13 @@ impl Attempt<'_> {
     /// What a name names; the directory should be locked for a reliable answer.
     pub fn name(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
         let layers = self.volume.layers();
-        match self.record(&layers, &key::name(directory, name))? {
-            Some(bytes) => Ok(Some(self.volume.decode(NameRecord::decode(&bytes))?)),
-            None => Ok(None),
-        }
+        let key = key::name(directory, name);
+        let slot = match layers.recent(&key) {
+            Some(slot) => slot,
+            None if self.volume.names.is_absent(directory, name) => None,
+            None => self.record(&layers, &key)?,
+        };
+        slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()
     }
 
     /// Locks directories together with what the given names in them name, and `more`.

@@ -151,7 +151,9 @@ impl Change<'_> {
             active.add_inline(self.inline_bytes);
         }
         let after = Durability { seq, round: self.round };
+        let names = self.volume.name_changes(&self.entry.records);
         apply::apply(self.entry, after, active, &self.volume.usage, &self.volume.replies);
+        self.volume.names.note(&names);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;
         drop(self.layers);
         if full {

@@ -30,6 +30,7 @@ pub mod limits;
 mod mapping;
 pub mod media;
 mod memtable;
+mod names;
 mod open;
 mod ops;
 pub mod record;

@@ -25,6 +25,7 @@ use crate::layers::Layers;
 use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::memtable::Memtable;
+use crate::names::KnownNames;
 use crate::record::{
     ExtentRecord, InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
     UsageRecord,
@@ -301,6 +302,7 @@ fn assemble(
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inodes),
         records: cache::records(limits.record_cache_bytes),
+        names: KnownNames::new(limits.names_bytes),
         blocks: cache::blocks(limits.block_cache_bytes),
         segments,
         space,

@@ -20,6 +20,7 @@ use crate::key::{self, Key};
 use crate::layers::Layers;
 use crate::limits::{self, MAP_WINDOW_PIECES};
 use crate::media::Media;
+use crate::names::KnownNames;
 use crate::record::{ExtentRecord, MapRecord, Source, UsageKind};
 use crate::replies::Replies;
 use crate::request::{Durability, Durable, Error, RequestKey};
@@ -81,6 +82,8 @@ pub struct MemoryLimits {
     pub record_cache_bytes: u64,
     /// The index library's cache.
     pub index_cache_bytes: u64,
+    /// Hashes of the names of directories.
+    pub names_bytes: u64,
     /// Inodes in memory, a number.
     pub inodes: usize,
 }
@@ -97,6 +100,7 @@ impl MemoryLimits {
             block_cache_bytes: memory / 4,
             record_cache_bytes: memory / 16,
             index_cache_bytes: memory / 6,
+            names_bytes: memory / 64,
             inodes: usize::try_from(memory / 8 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
         }
     }
@@ -133,6 +137,7 @@ pub struct Volume {
     pub(crate) committer: Committer,
     pub(crate) inodes: Inodes,
     pub(crate) records: RecordCache,
+    pub(crate) names: KnownNames,
     pub(crate) blocks: BlockCache,
     pub(crate) segments: Segments,
     pub(crate) space: Ledger,
@@ -253,6 +258,7 @@ impl Volume {
             ("inodes_in_memory", self.inodes.len() as u64),
             ("block_cache_bytes", self.blocks.weight()),
             ("record_cache_bytes", self.records.weight()),
+            ("names_known", self.names.len() as u64),
             ("replies_remembered", self.replies.len() as u64),
             ("segments", self.segments.infos().len() as u64),
             ("segments_spare", self.segments.spares() as u64),

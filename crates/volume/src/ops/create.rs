@@ -254,6 +254,9 @@ impl Volume {
             directory: Wcc { before, after: parent_record.attributes(directory) },
         };
         let seq = change.commit_answered(request, held.durability(), &created, encode);
+        if record.file_type == FileType::Directory {
+            self.names.made(ino);
+        }
         state.load = Load::Present(record);
         state.seq = seq;
         drop(state);
