@@ -10,7 +10,7 @@
 //! | [`client`] | the NFSv3 and MOUNT client |
 //! | [`run`] | threads, stages, warm-up, common start and end |
 //! | [`steady`] | when a rate counts as steady |
-//! | [`verify`] | blocks that tell where they belong |
+//! | `verify` | blocks that tell where they belong |
 //! | [`server_cost`] | the processor time of local servers |
 //! | [`limits`] | what the machine could do at best: NULL calls, TCP, a directory |
 //! | [`result`] | what was measured, as data and as JSON |
@@ -21,10 +21,19 @@
 //! What is deliberately absent: an address that nobody gave. Nothing here connects to anything but the server (and
 //! the hosts) it was told.
 
+pub mod client;
 pub mod compare;
+pub mod error;
 pub mod hosts;
 pub mod published;
+mod random;
 pub mod report;
 pub mod result;
+pub mod run;
+pub mod server_cost;
+pub mod steady;
 pub mod suite;
+mod verify;
 pub mod workload;
+
+pub use random::fresh_seed;

@@ -1,0 +1,196 @@
+//! A client of NFSv3 and MOUNT: [`Server`] names what it may talk to, [`Blocking`] prepares and cleans up,
+//! `Connection` carries the load.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use rustix::net::sockopt::Timeout;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use wire::nfs3::FileHandle3;
+use wire::rpc::{AuthSys, Credential, Groups, OpaqueAuth};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::error::LoadError;
+
+mod blocking;
+mod connection;
+mod incoming;
+mod sweep;
+
+pub(crate) use blocking::mode;
+pub use blocking::{Blocking, Sizes};
+pub(crate) use connection::{Connection, Received};
+pub(crate) use sweep::Swept;
+
+/// How long a connection may take to be made.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// The server that is measured. Nothing else is ever connected to, but for rpcbind and mountd of the same address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its NFS service.
+    pub address: SocketAddr,
+    /// The port of its MOUNT service; without one, the port of NFS is tried, then rpcbind is asked.
+    pub mount_port: Option<u16>,
+    /// The path of the export, such as `/main`.
+    pub export: String,
+    /// Use local ports below 1024, as some servers want; for that one has to be root.
+    pub reserved_ports: bool,
+    /// In whose name to call.
+    pub identity: Identity,
+}
+
+/// Who calls (AUTH_SYS).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Server {
+    /// Understands `HOST[:PORT]:/EXPORT`; the port is 2049 if there is none. An IPv6 address with a port stands in
+    /// brackets.
+    ///
+    /// # Errors
+    /// Of what cannot be understood, or a name that is not known.
+    pub fn parse(text: &str) -> Result<Self, LoadError> {
+        let wrong = || LoadError::new(format!("\"{text}\" is not of the form HOST[:PORT]:/EXPORT"));
+        let (host, export) = text.split_once(":/").ok_or_else(wrong)?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let address = if let Ok(address) = host.parse::<SocketAddr>() {
+            address
+        } else if let Ok(ip) = bare.parse() {
+            SocketAddr::new(ip, 2049)
+        } else {
+            let named = if host.contains(':') { host.to_owned() } else { format!("{host}:2049") };
+            let mut found =
+                named.to_socket_addrs().map_err(|error| LoadError::new(format!("{host}: {error}")))?;
+            found.next().ok_or_else(|| LoadError::new(format!("{host} has no address")))?
+        };
+        Ok(Self {
+            address,
+            mount_port: None,
+            export: format!("/{export}"),
+            reserved_ports: false,
+            identity: Identity::default(),
+        })
+    }
+
+    /// A connection to a port of the server.
+    pub(crate) fn connect(&self, port: u16) -> Result<TcpStream, LoadError> {
+        let address = SocketAddr::new(self.address.ip(), port);
+        let stream = if self.reserved_ports {
+            connect_reserved(address)
+        } else {
+            TcpStream::connect_timeout(&address, CONNECT_LIMIT)
+        };
+        let stream =
+            stream.map_err(|error| LoadError::new(format!("cannot connect to {address}: {error}")))?;
+        stream.set_nodelay(true).map_err(|error| LoadError::new(format!("{address}: {error}")))?;
+        Ok(stream)
+    }
+}
+
+/// Connects from a port below 1024. The ports of rpcbind's neighbours (below 600) are left alone.
+fn connect_reserved(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let mut last = std::io::Error::other("all ports below 1024 are in use");
+    for port in (600..1024).rev() {
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let any = match address {
+            SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], port)),
+            SocketAddr::V6(_) => SocketAddr::from(([0; 8], port)),
+        };
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_LIMIT))?;
+        match rustix::net::bind(&socket, &any).and_then(|()| rustix::net::connect(&socket, &address)) {
+            Ok(()) => return Ok(TcpStream::from(socket)),
+            Err(error @ (rustix::io::Errno::ADDRINUSE | rustix::io::Errno::ADDRNOTAVAIL)) => {
+                last = error.into()
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(last)
+}
+
+/// A file handle of our own.
+#[derive(Clone, Copy)]
+pub struct Handle {
+    length: u8,
+    bytes: [u8; wire::limits::HANDLE_BYTES_MAX],
+}
+
+impl Handle {
+    /// Keeps a handle of a reply.
+    pub(crate) fn of(handle: FileHandle3<'_>) -> Self {
+        let from = handle.as_bytes();
+        let mut bytes = [0; wire::limits::HANDLE_BYTES_MAX];
+        for (to, from) in bytes.iter_mut().zip(from) {
+            *to = *from;
+        }
+        Self { length: u8::try_from(from.len()).expect("a handle has at most 64 bytes"), bytes }
+    }
+
+    /// As it is sent.
+    #[inline]
+    pub(crate) fn wire(&self) -> FileHandle3<'_> {
+        FileHandle3::new(&self.bytes[..usize::from(self.length)]).expect("it was a handle")
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.wire().fmt(f)
+    }
+}
+
+/// Credential and verifier of a call, encoded once.
+pub(crate) fn encoded_identity(identity: Identity) -> Vec<u8> {
+    let credential = Credential::Sys(AuthSys {
+        stamp: 0,
+        machine_name: b"holdfast-bench",
+        uid: identity.uid,
+        gid: identity.gid,
+        groups: Groups::new(&[identity.gid]).unwrap_or_default(),
+    });
+    let mut bytes = Vec::new();
+    let mut out = Encoder::new(&mut bytes);
+    credential.encode(&mut out);
+    OpaqueAuth::NONE.encode(&mut out);
+    bytes
+}
+
+/// Appends the header of a call, up to its arguments.
+#[inline]
+pub(crate) fn encode_header(out: &mut Vec<u8>, xid: u32, program: u32, procedure: u32, identity: &[u8]) {
+    let words = [xid, 0, wire::rpc::RPC_VERSION, program, 3, procedure];
+    let mut bytes = [0; 24];
+    for (to, word) in bytes.chunks_exact_mut(4).zip(words) {
+        to.copy_from_slice(&word.to_be_bytes());
+    }
+    out.extend_from_slice(&bytes);
+    out.extend_from_slice(identity);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_understood() {
+        for (text, address, export) in [
+            ("127.0.0.1:/main", "127.0.0.1:2049", "/main"),
+            ("127.0.0.1:12049:/a/b", "127.0.0.1:12049", "/a/b"),
+            ("[::1]:20490:/", "[::1]:20490", "/"),
+            ("::1:/x", "[::1]:2049", "/x"),
+        ] {
+            let server = Server::parse(text).unwrap();
+            assert_eq!((server.address.to_string().as_str(), server.export.as_str()), (address, export));
+        }
+        for text in ["", "127.0.0.1", "127.0.0.1:2049", "/main"] {
+            assert!(Server::parse(text).is_err(), "{text}");
+        }
+    }
+}

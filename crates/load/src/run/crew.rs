@@ -1,0 +1,171 @@
+//! The event loops of a measurement, as their coordinator sees them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use mio::Waker;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::event_loop::{EventLoop, Lane, Shared, StageOrder, Told, Virtual, connection};
+use super::outbox::{Io, SHARED_BYTES, Slots};
+use super::{Connections, Options};
+use crate::client::{Connection, Server, encoded_identity};
+use crate::error::LoadError;
+use crate::random::Random;
+use crate::random::fresh_seed;
+use crate::workload::actor::Actor;
+
+/// The event loops.
+pub(super) struct Crew {
+    members: Vec<Member>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) told: Receiver<Told>,
+    pub(super) threads: u32,
+}
+
+struct Member {
+    orders: Option<Sender<StageOrder>>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+    /// Virtual threads.
+    threads: u64,
+}
+
+impl Crew {
+    /// Connects, shares virtual threads and connections among event loops, and starts them.
+    pub(super) fn hire(
+        server: &Server,
+        options: &Options,
+        actors: Vec<Box<dyn Actor>>,
+        parts_max: u32,
+    ) -> Result<Self, LoadError> {
+        let count = loops(options);
+        let data: Arc<[u8]> = Random::new(0, 0).bytes(SHARED_BYTES).into();
+        let shared = Arc::new(Shared::new());
+        let (tell, told) = channel();
+        let mut actors: VecDeque<_> = actors.into();
+        let mut members = Vec::new();
+        for index in 0..count {
+            // The first of them get what is left over.
+            let share = |total: u32| total / count + u32::from(index < total % count);
+            let threads = share(options.threads);
+            let connections = match options.connections {
+                Connections::PerThread(each) => each * threads,
+                Connections::Total(total) => share(total),
+            };
+            let virtuals = (0..threads).filter_map(|thread| {
+                let connections = assign(options.connections, thread, threads, connections);
+                let lanes = vec![Lane::default(); options.depth as usize];
+                let actor = actors.pop_front()?;
+                Some(Virtual { actor, connections, lanes, next: 0, waiting: Vec::new(), quota: 0 })
+            });
+            let virtuals: Vec<Virtual> = virtuals.collect();
+            let connections = (0..connections).map(|_| connect(server)).collect::<Result<Vec<_>, _>>()?;
+            let most = threads.saturating_mul(options.depth).saturating_mul(parts_max);
+            let first = u32::try_from(fresh_seed() >> 32).expect("32 bits");
+            let io = Io {
+                connections,
+                slots: Slots::new(most, first),
+                dirty: Vec::new(),
+                unstamped: Vec::new(),
+                identity: encoded_identity(server.identity),
+                shared: Arc::clone(&data),
+            };
+            let (order, orders) = channel();
+            let (event_loop, waker) =
+                EventLoop::new(io, virtuals, Arc::clone(&shared), orders, tell.clone())?;
+            let thread = std::thread::Builder::new()
+                .name(format!("load {index}"))
+                .spawn(move || event_loop.run())
+                .map_err(|error| LoadError::new(format!("cannot start a thread: {error}")))?;
+            members.push(Member {
+                orders: Some(order),
+                waker,
+                thread: Some(thread),
+                threads: u64::from(threads),
+            });
+        }
+        Ok(Self { members, shared, told, threads: options.threads })
+    }
+
+    /// How many event loops there are.
+    pub(super) fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Lets all of them begin a stage. Of `operations`, each gets as many as its threads are due.
+    pub(super) fn begin(&self, order: StageOrder, operations: Option<u64>) -> Result<(), LoadError> {
+        for member in &self.members {
+            // Shares are rounded up, so that a stage does at least what was asked.
+            let quota = operations.map_or(u64::MAX, |all| all.div_ceil(u64::from(self.threads)));
+            let sent = member.orders.as_ref().map(|orders| orders.send(StageOrder { quota, ..order }));
+            if member.threads > 0 && !matches!(sent, Some(Ok(()))) {
+                return Err(LoadError::new("an event loop has ended"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes them look at what is shared.
+    pub(super) fn wake(&self) {
+        for member in &self.members {
+            // One who cannot be woken wakes by itself within a nap.
+            let _ = member.waker.wake();
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.shared.abandon.store(true, Ordering::Relaxed);
+        self.wake();
+        for member in &mut self.members {
+            member.orders = None;
+            if let Some(thread) = member.thread.take() {
+                // A loop that panicked has told so on standard error.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Event loops: one for each processor, and none without a thread and a connection.
+fn loops(options: &Options) -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    let wanted = if options.event_loops == 0 { cores } else { options.event_loops };
+    let most = match options.connections {
+        Connections::PerThread(_) => options.threads,
+        Connections::Total(total) => options.threads.min(total),
+    };
+    wanted.min(most).max(1)
+}
+
+/// Which connections of its event loop a thread uses.
+fn assign(connections: Connections, thread: u32, threads: u32, count: u32) -> Vec<u32> {
+    match connections {
+        Connections::PerThread(each) => (thread * each..(thread + 1) * each).collect(),
+        Connections::Total(_) if threads >= count => vec![thread % count],
+        // With fewer threads than connections, a thread has several.
+        Connections::Total(_) => (thread..count).step_by(threads as usize).collect(),
+    }
+}
+
+fn connect(server: &Server) -> Result<Connection, LoadError> {
+    let stream = server.connect(server.address.port())?;
+    connection(stream).map_err(|error| LoadError::new(format!("a connection: {error}")))
+}
+
+/// Raises the limit of open files as far as it goes, if so many connections need it.
+pub(super) fn allow_files(connections: u32) {
+    let wanted = u64::from(connections) + 128;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| current < wanted) {
+        let raised = maximum.map_or(wanted, |maximum| wanted.min(maximum));
+        // If that is not enough, opening the connections says so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum });
+    }
+}

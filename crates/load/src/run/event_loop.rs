@@ -1,0 +1,486 @@
+//! A thread of the operating system: an event loop that runs many virtual threads over many connections.
+//!
+//! The clock is read once for all replies that a read brings, and once for all calls that leave together: when a
+//! reply is read, and when a call is handed to the system, not when either is worked on.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token, Waker};
+use wire::rpc::{AcceptStat, ReplyBody, ReplyHeader};
+use wire::xdr::{Decode as _, Decoder};
+
+use super::outbox::{Io, Outbox, Slot};
+use super::tally::Tally;
+use crate::client::{Connection, Received};
+use crate::error::LoadError;
+use crate::workload::actor::{Actor, Begun, Cause, Reply};
+
+/// Bytes that one read takes. It stays in the processor's cache.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// Reads of one connection before the next one has its turn.
+const READS_MAX: u32 = 4;
+
+/// How long an event loop sleeps without an event before it looks at what it shares with the others.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Failures in a row, without one success, after which a measurement would measure failures only.
+const FAILURES_MAX: u64 = 1000;
+
+const WAKER: Token = Token(usize::MAX);
+
+/// What the event loops and their coordinator share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Times are in nanoseconds since then.
+    pub(crate) epoch: Instant,
+    /// Operations that end from here on are not counted.
+    pub(crate) until_ns: AtomicU64,
+    /// No more operations are begun.
+    pub(crate) stop: AtomicBool,
+    /// Everything is given up, at once.
+    pub(crate) abandon: AtomicBool,
+    /// Replies so far, of all event loops; tells whether the server still answers.
+    pub(crate) answered: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self {
+            epoch: Instant::now(),
+            until_ns: AtomicU64::new(u64::MAX),
+            stop: AtomicBool::new(false),
+            abandon: AtomicBool::new(false),
+            answered: AtomicU64::new(0),
+        }
+    }
+
+    /// The time now.
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A stage to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StageOrder {
+    /// Which, for the actors.
+    pub(crate) stage: usize,
+    /// Operations that end before are not counted.
+    pub(crate) from_ns: u64,
+    /// Counts are handed over this often.
+    pub(crate) interval_ns: u64,
+    /// Operations that each thread begins at most.
+    pub(crate) quota: u64,
+    /// The stage is no part of the measurement: any failure ends it.
+    pub(crate) strict: bool,
+}
+
+/// What an event loop tells.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// Counts of an interval; the last one of a stage may be short.
+    Part {
+        /// Which interval of the stage.
+        interval: u64,
+        tally: Box<Tally>,
+    },
+    /// All of its operations have ended, the last one at this time.
+    Done { last_ns: u64 },
+    /// It cannot go on.
+    Fatal(LoadError),
+}
+
+/// A virtual thread.
+pub(crate) struct Virtual {
+    pub(crate) actor: Box<dyn Actor>,
+    pub(crate) connections: Vec<u32>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) next: usize,
+    /// Lanes that wait for another operation to end.
+    pub(crate) waiting: Vec<u32>,
+    /// Operations that it may still begin.
+    pub(crate) quota: u64,
+}
+
+/// A place for an operation in flight.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lane {
+    started_ns: u64,
+    outstanding: u32,
+    bytes: u64,
+    failed: Option<Cause>,
+}
+
+/// An event loop.
+pub(crate) struct EventLoop {
+    pub(crate) poll: Poll,
+    pub(crate) io: Io,
+    pub(crate) threads: Vec<Virtual>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) orders: Receiver<StageOrder>,
+    pub(crate) told: Sender<Told>,
+    /// Operations that begin with the next calls to leave: thread and lane.
+    begun: Vec<(u32, u32)>,
+    order: StageOrder,
+    tally: Tally,
+    interval: u64,
+    now_ns: u64,
+    last_ns: u64,
+    /// Operations in flight.
+    active: u64,
+    failures: u64,
+    succeeded: bool,
+    fatal: Option<LoadError>,
+}
+
+impl EventLoop {
+    /// With what it is to run. The waker wakes it.
+    pub(crate) fn new(
+        io: Io,
+        threads: Vec<Virtual>,
+        shared: Arc<Shared>,
+        orders: Receiver<StageOrder>,
+        told: Sender<Told>,
+    ) -> Result<(Self, Waker), LoadError> {
+        let words = |error: std::io::Error| LoadError::new(format!("cannot wait for events: {error}"));
+        let poll = Poll::new().map_err(words)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(words)?;
+        let mut this = Self {
+            poll,
+            io,
+            threads,
+            shared,
+            orders,
+            told,
+            begun: Vec::new(),
+            order: StageOrder { stage: 0, from_ns: 0, interval_ns: 1, quota: 0, strict: true },
+            tally: Tally::new(),
+            interval: 0,
+            now_ns: 0,
+            last_ns: 0,
+            active: 0,
+            failures: 0,
+            succeeded: false,
+            fatal: None,
+        };
+        for (index, connection) in this.io.connections.iter_mut().enumerate() {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            this.poll.registry().register(connection.stream(), Token(index), interest).map_err(words)?;
+        }
+        Ok((this, waker))
+    }
+
+    /// Runs one stage after the other until nobody orders more.
+    pub(crate) fn run(mut self) {
+        while let Ok(order) = self.orders.recv() {
+            let told = match self.stage(order) {
+                Ok(()) => Told::Done { last_ns: self.last_ns },
+                Err(error) => Told::Fatal(error),
+            };
+            let fatal = matches!(told, Told::Fatal(_));
+            if self.told.send(told).is_err() || fatal {
+                return;
+            }
+        }
+    }
+
+    fn stage(&mut self, order: StageOrder) -> Result<(), LoadError> {
+        self.order = order;
+        self.interval = 0;
+        self.active = 0;
+        self.now_ns = self.shared.now_ns();
+        self.last_ns = self.now_ns;
+        let mut buffer = vec![0; RECEIVE_BYTES];
+        let mut events = Events::with_capacity(1024);
+        for thread in 0..self.threads.len() {
+            let state = &mut self.threads[thread];
+            state.actor.enter(order.stage);
+            state.quota = order.quota;
+            state.waiting.clear();
+            for lane in 0..state.lanes.len() {
+                self.begin(thread, lane);
+            }
+        }
+        self.flush()?;
+        while self.active > 0 && !self.shared.abandon.load(Ordering::Relaxed) {
+            if let Err(error) = self.poll.poll(&mut events, Some(NAP))
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                return Err(LoadError::new(format!("cannot wait for events: {error}")));
+            }
+            for event in &events {
+                let Token(index) = event.token();
+                if event.token() == WAKER {
+                    continue;
+                }
+                if event.is_writable() {
+                    self.io.connections[index].unblock();
+                    self.flush_one(index)?;
+                }
+                if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    self.receive(index, &mut buffer)?;
+                }
+            }
+            self.now_ns = self.shared.now_ns();
+            self.publish_if_due();
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Reads from a connection and handles the replies.
+    fn receive(&mut self, index: usize, buffer: &mut [u8]) -> Result<(), LoadError> {
+        for _ in 0..READS_MAX {
+            let received = self.io.connections[index].receive(buffer);
+            let received =
+                received.map_err(|error| LoadError::new(format!("a connection broke: {error}")))?;
+            let bytes = match received {
+                Received::Nothing => return Ok(()),
+                Received::End if self.active == 0 => return Ok(()),
+                Received::End => {
+                    return Err(LoadError::new("the server closed a connection with calls in flight"));
+                }
+                Received::Bytes(bytes) => bytes,
+            };
+            self.now_ns = self.shared.now_ns();
+            self.publish_if_due();
+            let mut answered = 0;
+            self.handle(index, &buffer[..bytes], &mut answered)?;
+            self.shared.answered.fetch_add(answered, Ordering::Relaxed);
+            self.flush()?;
+            if bytes < buffer.len() {
+                return Ok(());
+            }
+        }
+        // More may be there, and the system tells only of what is new: read on when the others had their turn.
+        let stream = self.io.connections[index].stream();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let again = self.poll.registry().reregister(stream, Token(index), interest);
+        again.map_err(|error| LoadError::new(format!("cannot wait for events: {error}")))
+    }
+
+    /// Handles what a connection has received.
+    fn handle(&mut self, index: usize, bytes: &[u8], answered: &mut u64) -> Result<(), LoadError> {
+        let mut incoming = std::mem::take(&mut self.io.connections[index].incoming);
+        // Both closures need this loop, one after the other.
+        let this = std::cell::RefCell::new(&mut *self);
+        let taken =
+            incoming.take(bytes, &mut |xid| this.borrow().io.slots.wants_whole(xid), &mut |record, cut| {
+                *answered += 1;
+                this.borrow_mut().answer(record, cut)
+            });
+        self.io.connections[index].incoming = incoming;
+        taken.map_err(|error| LoadError::new(format!("the server's reply: {error}")))?;
+        self.fatal.take().map_or(Ok(()), Err)
+    }
+
+    /// A reply. Returns whether to go on.
+    fn answer(&mut self, record: &[u8], cut: usize) -> bool {
+        let mut input = Decoder::new(record);
+        let header = match ReplyHeader::decode(&mut input) {
+            Ok(header) => header,
+            Err(error) => return self.give_up(format!("the server's reply makes no sense: {error}")),
+        };
+        let Some(slot) = self.io.slots.answered(header.xid) else {
+            return self.give_up("the server answered what was not asked".to_owned());
+        };
+        let result = match header.body {
+            ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {
+                self.tell_actor(&slot, &Reply { results: input.rest(), cut })
+            }
+            ReplyBody::Accepted { stat, .. } => {
+                self.lane(&slot).outstanding -= 1;
+                Err(Cause::Rpc(format!("not executed: {stat:?}")))
+            }
+            ReplyBody::Denied(denied) => {
+                self.lane(&slot).outstanding -= 1;
+                Err(Cause::Rpc(format!("denied: {denied:?}")))
+            }
+        };
+        if let Some(phase) = slot.phase
+            && result.is_ok()
+            && self.counts()
+        {
+            self.tally.phase(phase, 1, self.now_ns.saturating_sub(slot.sent_ns).max(1));
+        }
+        let lane = self.lane(&slot);
+        match result {
+            Ok(bytes) => lane.bytes += bytes,
+            Err(cause) => lane.failed = Some(lane.failed.take().unwrap_or(cause)),
+        }
+        if lane.outstanding == 0 {
+            self.end(slot.thread as usize, slot.lane as usize);
+        }
+        self.fatal.is_none()
+    }
+
+    fn lane(&mut self, slot: &Slot) -> &mut Lane {
+        &mut self.threads[slot.thread as usize].lanes[slot.lane as usize]
+    }
+
+    fn tell_actor(&mut self, slot: &Slot, reply: &Reply<'_>) -> Result<u64, Cause> {
+        let Virtual { actor, connections, lanes, next, .. } = &mut self.threads[slot.thread as usize];
+        let lane = &mut lanes[slot.lane as usize];
+        lane.outstanding -= 1;
+        let mut verified = 0;
+        let mut out = Outbox {
+            io: &mut self.io,
+            thread: slot.thread,
+            lane: slot.lane,
+            connections,
+            next,
+            outstanding: &mut lane.outstanding,
+            failed: lane.failed.is_some(),
+            verified: &mut verified,
+        };
+        let result = actor.reply(slot.lane as usize, slot.part, reply, &mut out);
+        self.tally.verified_blocks += verified;
+        result
+    }
+
+    /// Whether what ends now is counted.
+    #[inline]
+    fn counts(&self) -> bool {
+        self.now_ns >= self.order.from_ns && self.now_ns < self.shared.until_ns.load(Ordering::Relaxed)
+    }
+
+    /// An operation is over: counts it and begins the next one.
+    fn end(&mut self, thread: usize, lane: usize) {
+        self.active -= 1;
+        self.last_ns = self.now_ns;
+        let counts = self.counts();
+        let state = &mut self.threads[thread];
+        let ended = std::mem::take(&mut state.lanes[lane]);
+        let counted = state.actor.ended(lane, ended.failed.is_none());
+        let latency_ns = self.now_ns.saturating_sub(ended.started_ns).max(1);
+        match ended.failed {
+            None => {
+                self.succeeded = true;
+                if counts {
+                    self.tally.operations += counted.operations;
+                    self.tally.bytes += ended.bytes;
+                    if counted.operations > 0 {
+                        self.tally.latency.saturating_record(latency_ns);
+                    }
+                    if let Some(phase) = counted.phase {
+                        self.tally.phase(phase, counted.operations.max(1), latency_ns);
+                    }
+                }
+            }
+            Some(cause) => {
+                // Failures are never dropped: not those before and after the counted time either.
+                self.tally.error(&cause);
+                self.failures += 1;
+                if self.order.strict {
+                    self.give_up(format!("the preparation failed: {}", explained(&cause)));
+                } else if !self.succeeded && self.failures >= FAILURES_MAX {
+                    let words = explained(&cause);
+                    self.give_up(format!("all of the first {FAILURES_MAX} operations failed: {words}"));
+                }
+            }
+        }
+        self.begin(thread, lane);
+        for lane in std::mem::take(&mut self.threads[thread].waiting) {
+            self.begin(thread, lane as usize);
+        }
+    }
+
+    /// Begins an operation on a lane that has none, if there is one to begin.
+    fn begin(&mut self, thread: usize, lane: usize) {
+        let stopped = self.shared.stop.load(Ordering::Relaxed)
+            || self.now_ns >= self.shared.until_ns.load(Ordering::Relaxed)
+            || self.fatal.is_some();
+        let state = &mut self.threads[thread];
+        if stopped || state.quota == 0 {
+            return;
+        }
+        let (thread_id, lane_id) = ids(thread, lane);
+        let mut out = Outbox {
+            io: &mut self.io,
+            thread: thread_id,
+            lane: lane_id,
+            connections: &state.connections,
+            next: &mut state.next,
+            outstanding: &mut state.lanes[lane].outstanding,
+            failed: false,
+            verified: &mut 0,
+        };
+        match state.actor.begin(lane, &mut out) {
+            Begun::Started => {
+                state.quota -= 1;
+                self.active += 1;
+                self.begun.push((thread_id, lane_id));
+            }
+            Begun::Wait => state.waiting.push(lane_id),
+            Begun::Exhausted => {}
+        }
+    }
+
+    /// Sends what was queued, and writes down when.
+    fn flush(&mut self) -> Result<(), LoadError> {
+        if self.io.dirty.is_empty() {
+            return Ok(());
+        }
+        let now_ns = self.shared.now_ns();
+        for (thread, lane) in self.begun.drain(..) {
+            self.threads[thread as usize].lanes[lane as usize].started_ns = now_ns;
+        }
+        self.io.stamp(now_ns);
+        while let Some(index) = self.io.dirty.pop() {
+            self.io.connections[index as usize].dirty = false;
+            self.flush_one(index as usize)?;
+        }
+        Ok(())
+    }
+
+    fn flush_one(&mut self, index: usize) -> Result<(), LoadError> {
+        let Io { connections, shared, .. } = &mut self.io;
+        let flushed = connections[index].flush(shared);
+        flushed.map_err(|error| LoadError::new(format!("a connection broke: {error}")))
+    }
+
+    fn give_up(&mut self, words: String) -> bool {
+        self.fatal.get_or_insert(LoadError::new(words));
+        false
+    }
+
+    /// Hands over the counts of an interval that is over.
+    fn publish_if_due(&mut self) {
+        let since = self.now_ns.saturating_sub(self.order.from_ns);
+        while self.interval < since / self.order.interval_ns {
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        let tally = Box::new(std::mem::replace(&mut self.tally, Tally::new()));
+        // Nobody may be listening any more; then nobody misses it.
+        let _ = self.told.send(Told::Part { interval: self.interval, tally });
+        self.interval += 1;
+    }
+}
+
+/// Indices as calls carry them.
+fn ids(thread: usize, lane: usize) -> (u32, u32) {
+    let id = |index| u32::try_from(index).expect("threads and lanes are bounded");
+    (id(thread), id(lane))
+}
+
+/// A cause with advice, if there is some.
+fn explained(cause: &Cause) -> String {
+    match cause {
+        Cause::Status(procedure, status) => LoadError::status(procedure.name(), *status).to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// A connection of a stream that was connected.
+pub(crate) fn connection(stream: std::net::TcpStream) -> std::io::Result<Connection> {
+    stream.set_nonblocking(true)?;
+    Ok(Connection::new(mio::net::TcpStream::from_std(stream)))
+}

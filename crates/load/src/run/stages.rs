@@ -1,0 +1,380 @@
+//! The coordinator: lets all event loops begin a stage together, adds up what they count, and ends it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+use super::crew::Crew;
+use super::event_loop::{StageOrder, Told};
+use super::tally::{Tally, rate};
+use super::{Length, Observer, Options, Progress};
+use crate::error::LoadError;
+use crate::result::{Sample, ServerCost, Steady};
+use crate::server_cost::Processes;
+use crate::steady::SteadyRule;
+use crate::workload::{Stage, StageKind};
+
+/// How often the coordinator looks around.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Intervals are not shorter, nor longer.
+const INTERVAL_MIN: Duration = Duration::from_millis(50);
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// Of a stage that ends when its work is done.
+const INTERVAL_COUNTED: Duration = Duration::from_millis(250);
+
+/// What a measurement has brought.
+pub(super) struct Outcome {
+    pub(super) tally: Tally,
+    pub(super) seconds: f64,
+    pub(super) warmup_seconds: f64,
+    pub(super) timeline: Vec<Sample>,
+    pub(super) steady: Option<Steady>,
+    pub(super) interrupted: bool,
+    pub(super) server: Option<ServerCost>,
+    /// Measured time by stage.
+    pub(super) stage_seconds: Vec<(&'static str, f64)>,
+}
+
+/// The stages of a measurement.
+pub(super) struct Stages<'r> {
+    crew: Crew,
+    options: &'r Options,
+    processes: &'r Processes,
+    observer: &'r mut dyn Observer,
+    outcome: Outcome,
+    cpu_seconds: f64,
+    /// Of all measured time, also what is outside of the window of a steady state.
+    all_operations: u64,
+    all_bytes: u64,
+    failed: u64,
+}
+
+/// A stage that is running.
+struct Running {
+    stage: Stage,
+    from_ns: u64,
+    interval_ns: u64,
+    /// Intervals of which not all event loops have told, and how many have.
+    pending: BTreeMap<u64, (usize, Tally)>,
+    done: usize,
+    last_ns: u64,
+    cpu_from: Option<f64>,
+    cpu_until: Option<f64>,
+    stopping: bool,
+    /// The intervals of the window, for a steady state.
+    window: VecDeque<Tally>,
+    rates: Vec<f64>,
+    /// The rate is steady, or it was tried for too long.
+    is_judged: bool,
+    answered: u64,
+    answered_at: Instant,
+}
+
+impl<'r> Stages<'r> {
+    pub(super) fn new(
+        crew: Crew,
+        options: &'r Options,
+        processes: &'r Processes,
+        observer: &'r mut dyn Observer,
+    ) -> Self {
+        let outcome = Outcome {
+            tally: Tally::new(),
+            seconds: 0.0,
+            warmup_seconds: 0.0,
+            timeline: Vec::new(),
+            steady: None,
+            interrupted: false,
+            server: None,
+            stage_seconds: Vec::new(),
+        };
+        let (cpu_seconds, all_operations, all_bytes, failed) = (0.0, 0, 0, 0);
+        Self { crew, options, processes, observer, outcome, cpu_seconds, all_operations, all_bytes, failed }
+    }
+
+    /// Runs all of them.
+    pub(super) fn all(&mut self, stages: &[Stage]) -> Result<(), LoadError> {
+        let of_kind =
+            |kind: StageKind| stages.iter().enumerate().filter(move |(_, stage)| stage.kind == kind);
+        for (index, stage) in of_kind(StageKind::Prepare) {
+            self.one(index, *stage)?;
+        }
+        for (index, stage) in of_kind(StageKind::Timed) {
+            self.one(index, *stage)?;
+        }
+        let has_counted = of_kind(StageKind::Counted).next().is_some();
+        let counted_began = Instant::now();
+        while has_counted && !self.outcome.interrupted {
+            for (index, stage) in of_kind(StageKind::Counted) {
+                self.one(index, *stage)?;
+            }
+            match self.options.length {
+                Length::Time(time) if counted_began.elapsed() < time => {}
+                _ => break,
+            }
+        }
+        for (index, stage) in of_kind(StageKind::Finish) {
+            self.one(index, *stage)?;
+        }
+        Ok(())
+    }
+
+    /// What was measured.
+    pub(super) fn finish(mut self) -> Result<Outcome, LoadError> {
+        let Self { processes, cpu_seconds, all_operations, all_bytes, .. } = self;
+        self.outcome.server = processes.cost(cpu_seconds, all_operations, all_bytes);
+        Ok(self.outcome)
+    }
+
+    fn one(&mut self, index: usize, stage: Stage) -> Result<(), LoadError> {
+        // What was begun is to be cleaned up, and nothing else; but what was written is committed even then.
+        if self.outcome.interrupted && stage.kind != StageKind::Finish {
+            return Ok(());
+        }
+        let is_measured = matches!(stage.kind, StageKind::Timed | StageKind::Counted);
+        if is_measured {
+            self.observer.before_stage(stage.name)?;
+        }
+        let is_timed = stage.kind == StageKind::Timed;
+        let (quota, warmup) = match (is_timed, self.options.length) {
+            (true, Length::Operations(operations)) => (Some(operations), Duration::ZERO),
+            (true, _) => (None, self.options.warmup),
+            (false, _) => (None, Duration::ZERO),
+        };
+        let shared = &self.crew.shared;
+        shared.stop.store(false, Ordering::Relaxed);
+        let now_ns = shared.now_ns();
+        let from_ns = now_ns + nanoseconds(warmup);
+        let until_ns = match self.options.length {
+            Length::Time(time) if is_timed => from_ns + nanoseconds(time),
+            _ => u64::MAX,
+        };
+        shared.until_ns.store(until_ns, Ordering::Relaxed);
+        let interval_ns = nanoseconds(self.interval(is_timed));
+        let order = StageOrder { stage: index, from_ns, interval_ns, quota: u64::MAX, strict: !is_measured };
+        let mut running = Running {
+            stage,
+            from_ns,
+            interval_ns,
+            pending: BTreeMap::new(),
+            done: 0,
+            last_ns: 0,
+            cpu_from: None,
+            cpu_until: None,
+            stopping: false,
+            window: VecDeque::new(),
+            rates: Vec::new(),
+            is_judged: false,
+            answered: 0,
+            answered_at: Instant::now(),
+        };
+        if is_measured && warmup.is_zero() {
+            running.cpu_from = Some(self.processes.cpu_seconds()?);
+        }
+        self.crew.begin(order, quota)?;
+        while running.done < self.crew.size() {
+            self.look(&mut running)?;
+        }
+        if is_timed {
+            self.outcome.warmup_seconds += warmup.as_secs_f64();
+        }
+        self.end(running)
+    }
+
+    /// How often counts are handed over.
+    fn interval(&self, is_timed: bool) -> Duration {
+        match self.options.length {
+            _ if !is_timed => INTERVAL_COUNTED,
+            Length::Time(time) => (time / 20).clamp(INTERVAL_MIN, INTERVAL_MAX),
+            Length::Operations(_) => INTERVAL_COUNTED,
+            Length::Steady(rule) => rule.round / per_round(&rule),
+        }
+    }
+
+    /// Waits a moment for what event loops tell, and sees whether it is time to do something.
+    fn look(&mut self, running: &mut Running) -> Result<(), LoadError> {
+        match self.crew.told.recv_timeout(LOOK) {
+            Ok(Told::Part { interval, tally }) => self.add(running, interval, *tally),
+            Ok(Told::Done { last_ns }) => {
+                running.done += 1;
+                running.last_ns = running.last_ns.max(last_ns);
+            }
+            Ok(Told::Fatal(error)) => return Err(error),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("the event loops have ended")),
+        }
+        let now_ns = self.crew.shared.now_ns();
+        let is_measured = !matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish);
+        if is_measured && running.cpu_from.is_none() && now_ns >= running.from_ns {
+            running.cpu_from = Some(self.processes.cpu_seconds()?);
+        }
+        if !self.outcome.interrupted && self.observer.is_interrupted() {
+            self.outcome.interrupted = true;
+            self.stop(running, now_ns)?;
+        }
+        if now_ns >= self.crew.shared.until_ns.load(Ordering::Relaxed) {
+            self.stop(running, now_ns)?;
+        }
+        let answered = self.crew.shared.answered.load(Ordering::Relaxed);
+        if answered != running.answered {
+            running.answered = answered;
+            running.answered_at = Instant::now();
+        } else if running.answered_at.elapsed() > self.options.patience {
+            let seconds = self.options.patience.as_secs();
+            return Err(LoadError::new(format!("the server has answered nothing for {seconds} s")));
+        }
+        Ok(())
+    }
+
+    /// Lets no more operations begin. Those in flight are waited for, but no longer counted.
+    fn stop(&mut self, running: &mut Running, now_ns: u64) -> Result<(), LoadError> {
+        if !running.stopping {
+            running.stopping = true;
+            if running.cpu_from.is_some() {
+                running.cpu_until = Some(self.processes.cpu_seconds()?);
+            }
+            self.crew.shared.until_ns.fetch_min(now_ns, Ordering::Relaxed);
+            self.crew.shared.stop.store(true, Ordering::Relaxed);
+            self.crew.wake();
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, running: &mut Running, interval: u64, tally: Tally) {
+        self.failed += tally.failed();
+        let (count, sum) = running.pending.entry(interval).or_insert_with(|| (0, Tally::new()));
+        *count += 1;
+        sum.add(tally);
+        // Event loops tell of each interval in order, so intervals are complete in order.
+        while let Some(first) = running.pending.first_entry()
+            && first.get().0 == self.crew.size()
+        {
+            let (interval, (_, tally)) = first.remove_entry();
+            let end_ns = (interval + 1) * running.interval_ns;
+            self.interval_is_over(running, end_ns, running.interval_ns, tally);
+        }
+    }
+
+    /// Counts an interval that ends so long after the stage's beginning and is so long.
+    fn interval_is_over(&mut self, running: &mut Running, end_ns: u64, length_ns: u64, tally: Tally) {
+        if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
+            return self.report(running, end_ns, length_ns, &tally);
+        }
+        self.all_operations += tally.operations;
+        self.all_bytes += tally.bytes;
+        self.report(running, end_ns, length_ns, &tally);
+        if length_ns * 5 >= running.interval_ns {
+            let before = if running.stage.kind == StageKind::Counted { self.outcome.seconds } else { 0.0 };
+            self.outcome.timeline.push(Sample {
+                at_s: before + seconds(end_ns),
+                operations_per_s: rate(tally.operations, seconds(length_ns)),
+                bytes_per_s: rate(tally.bytes, seconds(length_ns)),
+                p50_ns: tally.latency.value_at_quantile(0.5),
+                p99_ns: tally.latency.value_at_quantile(0.99),
+            });
+        }
+        match (running.stage.kind, self.options.length) {
+            (StageKind::Timed, Length::Steady(rule)) => self.judge(running, &rule, end_ns, tally),
+            _ => self.outcome.tally.add(tally),
+        }
+    }
+
+    /// Sees whether the rate has become steady.
+    fn judge(&mut self, running: &mut Running, rule: &SteadyRule, end_ns: u64, tally: Tally) {
+        if running.stopping || running.is_judged {
+            return self.outcome.tally.add(Tally::failures_of(tally));
+        }
+        running.window.push_back(tally);
+        let per_round = per_round(rule) as usize;
+        if !(end_ns / running.interval_ns).is_multiple_of(per_round as u64) {
+            return;
+        }
+        while running.window.len() > per_round * rule.rounds as usize {
+            if let Some(old) = running.window.pop_front() {
+                self.outcome.tally.add(Tally::failures_of(old));
+            }
+        }
+        let tallies: Vec<&Tally> = running.window.iter().collect();
+        let operations = |round: &[&Tally]| round.iter().map(|tally| tally.operations).sum::<u64>();
+        running.rates = tallies
+            .chunks_exact(per_round)
+            .map(|round| rate(operations(round), rule.round.as_secs_f64()))
+            .collect();
+        let steady = rule.judge(&running.rates);
+        let is_over = steady.reached || end_ns >= nanoseconds(rule.most);
+        self.outcome.steady = Some(steady);
+        if is_over {
+            // What event loops count until they notice is outside of the window.
+            running.is_judged = true;
+            self.crew.shared.until_ns.fetch_min(self.crew.shared.now_ns(), Ordering::Relaxed);
+        }
+    }
+
+    fn report(&mut self, running: &Running, end_ns: u64, length_ns: u64, tally: &Tally) {
+        let length = seconds(length_ns);
+        self.observer.progress(&Progress {
+            stage: running.stage.name,
+            is_measured: matches!(running.stage.kind, StageKind::Timed | StageKind::Counted),
+            elapsed_s: seconds(end_ns),
+            operations_per_s: rate(tally.operations, length),
+            bytes_per_s: rate(tally.bytes, length),
+            p50_ns: tally.latency.value_at_quantile(0.5),
+            p99_ns: tally.latency.value_at_quantile(0.99),
+            errors: self.failed,
+        });
+    }
+
+    /// Counts what is left of a stage.
+    fn end(&mut self, mut running: Running) -> Result<(), LoadError> {
+        // Everything that was told before the last event loop was done has arrived in order.
+        let until_ns = self.crew.shared.until_ns.load(Ordering::Relaxed);
+        let end_ns = if until_ns == u64::MAX { running.last_ns } else { until_ns };
+        let total_ns = end_ns.saturating_sub(running.from_ns);
+        for (interval, (_, tally)) in std::mem::take(&mut running.pending) {
+            let start_ns = interval * running.interval_ns;
+            let end_ns = total_ns.min(start_ns + running.interval_ns);
+            self.interval_is_over(&mut running, end_ns, end_ns.saturating_sub(start_ns), tally);
+        }
+        if let Some(from) = running.cpu_from {
+            let until = match running.cpu_until {
+                Some(until) => until,
+                None => self.processes.cpu_seconds()?,
+            };
+            self.cpu_seconds += until - from;
+        }
+        if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
+            return Ok(());
+        }
+        let mut measured = seconds(total_ns);
+        if let Length::Steady(rule) = self.options.length {
+            measured = running.window.len() as f64 * seconds(running.interval_ns);
+            let steady = self.outcome.steady.get_or_insert_with(|| rule.judge(&running.rates));
+            steady.window_s = measured;
+            for tally in std::mem::take(&mut running.window) {
+                self.outcome.tally.add(tally);
+            }
+        }
+        self.outcome.seconds += measured;
+        let name = running.stage.name;
+        match self.outcome.stage_seconds.iter_mut().find(|(stage, _)| *stage == name) {
+            Some((_, sum)) => *sum += measured,
+            None => self.outcome.stage_seconds.push((name, measured)),
+        }
+        Ok(())
+    }
+}
+
+/// Intervals of a round: about one a second.
+fn per_round(rule: &SteadyRule) -> u32 {
+    u32::try_from(rule.round.as_secs()).unwrap_or(u32::MAX).max(1)
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4)
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

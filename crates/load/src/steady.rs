@@ -1,0 +1,100 @@
+//! When a rate counts as steady: within a window of rounds, the highest and the lowest rate are close to the mean, and
+//! a straight line through the rates (least squares) is nearly level. These are the conditions of SNIA's Solid State
+//! Storage Performance Test Specification, whose bounds are the default.
+
+use std::time::Duration;
+
+use crate::result::Steady;
+
+/// The bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SteadyRule {
+    /// How long a round is.
+    pub round: Duration,
+    /// Rounds of a window.
+    pub rounds: u32,
+    /// Highest minus lowest rate, as a fraction of the mean.
+    pub spread: f64,
+    /// Rise or fall of the line over the window, as a fraction of the mean.
+    pub slope: f64,
+    /// When to give up.
+    pub most: Duration,
+}
+
+impl Default for SteadyRule {
+    fn default() -> Self {
+        Self {
+            round: Duration::from_secs(2),
+            rounds: 5,
+            spread: 0.20,
+            slope: 0.10,
+            most: Duration::from_secs(300),
+        }
+    }
+}
+
+impl SteadyRule {
+    /// Looks at the rates of a window's rounds, oldest first.
+    #[must_use]
+    pub fn judge(&self, rates: &[f64]) -> Steady {
+        let count = rates.len() as f64;
+        let mean = rates.iter().sum::<f64>() / count;
+        let highest = rates.iter().copied().fold(f64::MIN, f64::max);
+        let lowest = rates.iter().copied().fold(f64::MAX, f64::min);
+        let middle = (count - 1.0) / 2.0;
+        let (mut covariance, mut variance) = (0.0, 0.0);
+        for (index, rate) in rates.iter().enumerate() {
+            let x = index as f64 - middle;
+            covariance += x * (rate - mean);
+            variance += x * x;
+        }
+        let rise = if variance > 0.0 { covariance / variance * (count - 1.0) } else { 0.0 };
+        let known = !rates.is_empty() && mean > 0.0;
+        let (spread, slope) =
+            if known { ((highest - lowest) / mean, (rise / mean).abs()) } else { (1.0, 1.0) };
+        let whole = rates.len() >= self.rounds as usize;
+        Steady {
+            reached: known && whole && spread <= self.spread && slope <= self.slope,
+            window_s: self.round.as_secs_f64() * count,
+            spread,
+            slope,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(rates: &[f64]) -> Steady {
+        SteadyRule::default().judge(rates)
+    }
+
+    #[test]
+    fn level_rates_are_steady() {
+        assert!(judge(&[100.0, 101.0, 99.0, 100.0, 100.0]).reached);
+    }
+
+    #[test]
+    fn a_window_must_be_full() {
+        assert!(!judge(&[100.0, 100.0]).reached);
+        assert!(!judge(&[]).reached);
+    }
+
+    #[test]
+    fn a_rise_is_not_steady_though_its_spread_is_small() {
+        let steady = judge(&[94.0, 97.0, 100.0, 103.0, 106.0]);
+        assert!(steady.spread < 0.2 && (steady.slope - 0.12).abs() < 1e-9 && !steady.reached);
+    }
+
+    #[test]
+    fn one_outlier_is_not_steady_though_the_line_is_level() {
+        let steady = judge(&[100.0, 100.0, 130.0, 100.0, 100.0]);
+        assert!(steady.slope < 1e-9 && steady.spread > 0.2 && !steady.reached);
+    }
+
+    #[test]
+    fn nothing_at_all_is_not_steady() {
+        assert!(!judge(&[0.0; 5]).reached);
+    }
+}

@@ -1,0 +1,137 @@
+//! Blocks that tell where they belong, for `--verify`: whoever reads one knows whether it is of this file, of this
+//! place, and as old as it should be.
+//!
+//! A block is 4096 bytes: magic number (8), file (8), offset (8), generation (4), CRC32C of all that follows the
+//! magic number but itself (4), and numbers that follow from file, offset and generation.
+
+use crate::random::Random;
+
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: usize = 4096;
+
+const MAGIC: [u8; 8] = *b"HFbench1";
+const HEAD_BYTES: usize = 32;
+
+/// Where a block belongs, and which version of it this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// A number that only this file of this measurement has.
+    pub(crate) file: u64,
+    /// Of the block in the file, in bytes.
+    pub(crate) offset: u64,
+    /// Counts how often it was written; the first time is 1.
+    pub(crate) generation: u32,
+}
+
+/// What is wrong with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// It is none.
+    NotABlock,
+    /// It is damaged.
+    Checksum,
+    /// It is of another file.
+    File,
+    /// It is of another place.
+    Offset,
+    /// It was overwritten, or never written.
+    Generation,
+}
+
+impl Mistake {
+    /// In words, as a cause of failure.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::NotABlock => "READ: wrong data (not what was written)",
+            Self::Checksum => "READ: wrong data (damaged)",
+            Self::File => "READ: wrong data (of another file)",
+            Self::Offset => "READ: wrong data (of another place)",
+            Self::Generation => "READ: wrong data (of another time)",
+        }
+    }
+}
+
+/// Writes blocks of one generation; `offset` is that of the first.
+pub(crate) fn fill(data: &mut [u8], file: u64, offset: u64, generation: u32) {
+    let mut offset = offset;
+    for block in data.chunks_mut(BLOCK_BYTES) {
+        fill_block(block, Stamp { file, offset, generation });
+        offset += BLOCK_BYTES as u64;
+    }
+}
+
+fn fill_block(block: &mut [u8], stamp: Stamp) {
+    let mut random = Random::new(stamp.file ^ u64::from(stamp.generation), stamp.offset);
+    let (head, body) = block.split_at_mut(HEAD_BYTES.min(block.len()));
+    for word in body.chunks_mut(8) {
+        word.copy_from_slice(&random.next().to_le_bytes()[..word.len()]);
+    }
+    let mut written = [0; HEAD_BYTES];
+    written[..8].copy_from_slice(&MAGIC);
+    written[8..16].copy_from_slice(&stamp.file.to_be_bytes());
+    written[16..24].copy_from_slice(&stamp.offset.to_be_bytes());
+    written[24..28].copy_from_slice(&stamp.generation.to_be_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&written[8..28]), body);
+    written[28..].copy_from_slice(&checksum.to_be_bytes());
+    head.copy_from_slice(&written[..head.len()]);
+}
+
+/// Compares blocks of one generation with what they should be; returns how many there were.
+pub(crate) fn check(data: &[u8], file: u64, offset: u64, generation: u32) -> Result<u64, Mistake> {
+    let (mut offset, mut blocks) = (offset, 0);
+    for block in data.chunks(BLOCK_BYTES) {
+        check_block(block, Stamp { file, offset, generation })?;
+        offset += BLOCK_BYTES as u64;
+        blocks += 1;
+    }
+    Ok(blocks)
+}
+
+fn check_block(block: &[u8], expected: Stamp) -> Result<(), Mistake> {
+    let Some((head, body)) = block.split_first_chunk::<HEAD_BYTES>() else { return Err(Mistake::NotABlock) };
+    if head[..8] != MAGIC {
+        return Err(Mistake::NotABlock);
+    }
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&head[8..28]), body);
+    if head[28..] != checksum.to_be_bytes() {
+        return Err(Mistake::Checksum);
+    }
+    if head[8..16] != expected.file.to_be_bytes() {
+        return Err(Mistake::File);
+    }
+    if head[16..24] != expected.offset.to_be_bytes() {
+        return Err(Mistake::Offset);
+    }
+    if head[24..28] != expected.generation.to_be_bytes() {
+        return Err(Mistake::Generation);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_found_right() {
+        let mut data = vec![0; 3 * BLOCK_BYTES];
+        fill(&mut data, 9, 4096, 2);
+        assert_eq!(check(&data, 9, 4096, 2), Ok(3));
+    }
+
+    #[test]
+    fn every_mistake_is_told_apart() {
+        let mut data = vec![0; BLOCK_BYTES];
+        assert_eq!(check(&data, 9, 4096, 2), Err(Mistake::NotABlock));
+        fill(&mut data, 9, 4096, 2);
+        assert_eq!(check(&data, 8, 4096, 2), Err(Mistake::File));
+        assert_eq!(check(&data, 9, 0, 2), Err(Mistake::Offset));
+        assert_eq!(check(&data, 9, 4096, 3), Err(Mistake::Generation));
+        for at in [8, 20, 31, 32, 4095] {
+            data[at] ^= 1;
+            assert_eq!(check(&data, 9, 4096, 2), Err(Mistake::Checksum), "byte {at}");
+            data[at] ^= 1;
+        }
+        assert_eq!(check(&data[..16], 9, 4096, 2), Err(Mistake::NotABlock));
+    }
+}

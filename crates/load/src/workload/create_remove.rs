@@ -1,0 +1,76 @@
+//! CREATE of an empty file, then REMOVE of it, over and over, all threads in one directory.
+
+use std::fmt::Write as _;
+
+use wire::nfs3::{
+    CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, Procedure, RemoveArgs, RemoveRes,
+};
+
+use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::{Plan, Setup};
+use crate::client::{Handle, mode};
+use crate::error::LoadError;
+use crate::run::outbox::{Outbox, Part};
+
+const PHASES: &[&str] = &["CREATE", "REMOVE"];
+const CREATE: u8 = 0;
+const REMOVE: u8 = 1;
+
+struct CreateRemove {
+    directory: Handle,
+    thread: u32,
+    /// The number of the next file.
+    next: u64,
+    /// For each lane: the file, and whether it is there.
+    files: Vec<(u64, bool)>,
+    /// For names.
+    name: String,
+}
+
+impl Actor for CreateRemove {
+    fn enter(&mut self, _: usize) {}
+
+    fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
+        let (file, is_there) = &mut self.files[lane];
+        if !*is_there {
+            *file = self.next;
+            self.next += 1;
+        }
+        self.name.clear();
+        write!(self.name, "{}-{file}", self.thread).expect("a String takes any text");
+        let object = DirOpArgs3 { dir: self.directory.wire(), name: Filename3(self.name.as_bytes()) };
+        if *is_there {
+            out.call(Part::default(), Procedure::Remove, &RemoveArgs { object });
+        } else {
+            let args = CreateArgs { place: object, how: CreateHow3::Unchecked(mode(0o644)) };
+            out.call(Part::default(), Procedure::Create, &args);
+        }
+        Begun::Started
+    }
+
+    fn reply(&mut self, lane: usize, _: u32, reply: &Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
+        if self.files[lane].1 {
+            ok(Procedure::Remove, reply.decode::<RemoveRes>(Procedure::Remove)?)?;
+        } else {
+            ok(Procedure::Create, reply.decode::<CreateRes<'_>>(Procedure::Create)?)?;
+        }
+        Ok(0)
+    }
+
+    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
+        let (_, is_there) = &mut self.files[lane];
+        let phase = if *is_there { REMOVE } else { CREATE };
+        // A file that could not be removed is left to the clean-up.
+        *is_there = succeeded && phase == CREATE;
+        Counted { operations: 1, phase: Some(phase) }
+    }
+}
+
+pub(super) fn plan(setup: &mut Setup<'_>) -> Result<Plan, LoadError> {
+    let files = vec![(0, false); setup.depth as usize];
+    let actors = (0..setup.threads).map(|thread| {
+        let (directory, files) = (setup.directory, files.clone());
+        Box::new(CreateRemove { directory, thread, next: 0, files, name: String::new() }) as Box<dyn Actor>
+    });
+    Ok(Plan { phases: PHASES, ..Plan::timed(actors.collect()) })
+}

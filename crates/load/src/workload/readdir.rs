@@ -1,0 +1,121 @@
+//! Listings of one large directory, from its first name to its last, again and again. A name is an operation, so that
+//! the rate is in names; the latency is that of a call, which brings many.
+
+use wire::nfs3::{
+    CookieVerf3, Filename3, Procedure, ReaddirArgs, ReaddirRes, ReaddirplusArgs, ReaddirplusRes,
+};
+
+use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::{Plan, Setup};
+use crate::client::Handle;
+use crate::error::LoadError;
+use crate::run::outbox::{Outbox, Part};
+
+/// Bytes of a reply.
+const REPLY_BYTES: u32 = 128 << 10;
+
+/// Names that are made at a time.
+const MADE_AT_A_TIME: u64 = 10_000;
+
+/// A listing that is under way.
+#[derive(Clone, Copy, Default)]
+struct Walk {
+    cookie: u64,
+    verifier: CookieVerf3,
+    /// Names so far, without `.` and `..`.
+    names: u64,
+    /// Names of the reply that came last.
+    arrived: u64,
+}
+
+struct Readdir {
+    directory: Handle,
+    names: u64,
+    plus: bool,
+    walks: Vec<Walk>,
+}
+
+impl Readdir {
+    /// Notes the entries of a reply; says so if the listing ends with the wrong number of names.
+    fn note<'a>(
+        &mut self,
+        lane: usize,
+        verifier: CookieVerf3,
+        entries: impl Iterator<Item = (u64, Filename3<'a>)>,
+        eof: bool,
+    ) -> Result<u64, Cause> {
+        let walk = &mut self.walks[lane];
+        let before = walk.names;
+        let mut entries_in_reply = 0;
+        for (cookie, name) in entries {
+            walk.cookie = cookie;
+            entries_in_reply += 1;
+            walk.names += u64::from(name.0 != b"." && name.0 != b"..");
+        }
+        walk.arrived = walk.names - before;
+        walk.verifier = verifier;
+        if !eof {
+            let words = "READDIR: no names, and yet not the end";
+            return if entries_in_reply == 0 { Err(Cause::Wrong(words)) } else { Ok(0) };
+        }
+        let complete = walk.names == self.names;
+        *walk = Walk { arrived: walk.arrived, ..Walk::default() };
+        if complete { Ok(0) } else { Err(Cause::Wrong("READDIR: the listing does not have all names once")) }
+    }
+}
+
+impl Actor for Readdir {
+    fn enter(&mut self, _: usize) {
+        self.walks.fill(Walk::default());
+    }
+
+    fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
+        let Walk { cookie, verifier: cookieverf, .. } = self.walks[lane];
+        let (dir, part) = (self.directory.wire(), Part { whole: true, ..Part::default() });
+        if self.plus {
+            let (dircount, maxcount) = (REPLY_BYTES, REPLY_BYTES);
+            let args = ReaddirplusArgs { dir, cookie, cookieverf, dircount, maxcount };
+            out.call(part, Procedure::Readdirplus, &args);
+        } else {
+            out.call(part, Procedure::Readdir, &ReaddirArgs { dir, cookie, cookieverf, count: REPLY_BYTES });
+        }
+        Begun::Started
+    }
+
+    fn reply(&mut self, lane: usize, _: u32, reply: &Reply<'_>, _: &mut Outbox<'_>) -> Result<u64, Cause> {
+        if self.plus {
+            let procedure = Procedure::Readdirplus;
+            let listed = ok(procedure, reply.decode::<ReaddirplusRes<'_>>(procedure)?)?;
+            let entries = listed.entries.iter().map(|entry| (entry.cookie, entry.name));
+            self.note(lane, listed.cookieverf, entries, listed.eof)
+        } else {
+            let listed = ok(Procedure::Readdir, reply.decode::<ReaddirRes<'_>>(Procedure::Readdir)?)?;
+            let entries = listed.entries.iter().map(|entry| (entry.cookie, entry.name));
+            self.note(lane, listed.cookieverf, entries, listed.eof)
+        }
+    }
+
+    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
+        let walk = &mut self.walks[lane];
+        let operations = walk.arrived;
+        if !succeeded {
+            *walk = Walk::default();
+        }
+        Counted { operations, phase: None }
+    }
+}
+
+pub(super) fn plan(setup: &mut Setup<'_>, names: u64, plus: bool) -> Result<Plan, LoadError> {
+    let directory = setup.client.make_directory(&setup.directory, "names")?;
+    let mut made = 0;
+    while made < names {
+        let until = names.min(made + MADE_AT_A_TIME);
+        let wanted: Vec<(Handle, String)> =
+            (made..until).map(|name| (directory, format!("name-{name:08}"))).collect();
+        setup.client.make_many(Procedure::Create, &wanted)?;
+        made = until;
+    }
+    let walks = vec![Walk::default(); setup.depth as usize];
+    let actor = |_| Box::new(Readdir { directory, names, plus, walks: walks.clone() }) as Box<dyn Actor>;
+    Ok(Plan::timed((0..setup.threads).map(actor).collect()))
+}

@@ -1,0 +1,404 @@
+//! Reading and writing files: sequentially or at random places, each thread in a file of its own or in its part of a
+//! shared one.
+//!
+//! An operation is a block. One that is larger than what the server takes in a call is split into several calls, all
+//! in flight together. A server may read or write less than it was asked; then the rest is asked for, as clients do.
+
+use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes, WriteVerf3};
+
+use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::{Plan, Setup, Stability, Stage, StageKind, Workload};
+use crate::client::{Handle, Sizes};
+use crate::error::LoadError;
+use crate::random::Random;
+use crate::run::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
+
+mod checked;
+
+use checked::Checked;
+
+const STAGES: &[Stage] = &[
+    Stage { name: "fill", kind: StageKind::Prepare },
+    Stage { name: "measure", kind: StageKind::Timed },
+    Stage { name: "commit", kind: StageKind::Finish },
+];
+const FILL: usize = 0;
+const MEASURE: usize = 1;
+
+const PHASES: &[&str] = &["READ", "WRITE", "COMMIT"];
+const READ: u8 = 0;
+const WRITE: u8 = 1;
+const COMMIT: u8 = 2;
+
+/// The part number of a COMMIT.
+const COMMIT_PART: u32 = u32::MAX;
+
+/// What the measured operations are.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    block_bytes: u64,
+    /// How many of 100 operations are reads.
+    read_percent: u64,
+    is_random: bool,
+    shared_file: bool,
+    stability: Stability,
+}
+
+impl Shape {
+    fn of(workload: &Workload) -> Option<Self> {
+        Some(match *workload {
+            Workload::SequentialRead { block_bytes, shared_file } => {
+                let stability = Stability::Unstable;
+                Self { block_bytes, read_percent: 100, is_random: false, shared_file, stability }
+            }
+            Workload::SequentialWrite { block_bytes, shared_file, stability } => {
+                Self { block_bytes, read_percent: 0, is_random: false, shared_file, stability }
+            }
+            Workload::Random { block_bytes, read_percent, stability } => {
+                let read_percent = u64::from(read_percent);
+                Self { block_bytes, read_percent, is_random: true, shared_file: false, stability }
+            }
+            _ => return None,
+        })
+    }
+
+    const fn is_mix(&self) -> bool {
+        self.read_percent > 0 && self.read_percent < 100
+    }
+
+    const fn stable(&self) -> StableHow {
+        match self.stability {
+            Stability::Unstable | Stability::Commit => StableHow::Unstable,
+            Stability::DataSync => StableHow::DataSync,
+            Stability::FileSync => StableHow::FileSync,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Read,
+    Write,
+    Commit,
+}
+
+/// An operation.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    kind: Kind,
+    offset: u64,
+    length: u64,
+    /// What is still to be moved by each call: its offset and length.
+    parts: Vec<(u64, u32)>,
+}
+
+/// A thread that reads and writes.
+struct Transfer {
+    shape: Shape,
+    sizes: Sizes,
+    file: Handle,
+    file_bytes: u64,
+    /// This thread's part of the file.
+    base: u64,
+    region_bytes: u64,
+    /// Where the next sequential operation is, from the base.
+    cursor: u64,
+    stage: usize,
+    lanes: Vec<Lane>,
+    in_flight: u32,
+    /// There is unstable data that no COMMIT has followed.
+    uncommitted: bool,
+    verifier: Option<WriteVerf3>,
+    random: Random,
+    checked: Option<Checked>,
+}
+
+impl Transfer {
+    /// The next operation of the stage.
+    fn choose(&mut self) -> Result<(Kind, u64, u64), Begun> {
+        match self.stage {
+            FILL if self.cursor < self.region_bytes && self.needs_fill() => {
+                let length = u64::from(self.sizes.write_bytes).min(self.region_bytes - self.cursor);
+                self.cursor += length;
+                Ok((Kind::Write, self.base + self.cursor - length, length))
+            }
+            MEASURE if self.shape.is_random => self.choose_block(),
+            MEASURE => self.choose_next(),
+            _ if self.uncommitted => self.choose_commit(),
+            _ => Err(Begun::Exhausted),
+        }
+    }
+
+    fn needs_fill(&self) -> bool {
+        self.shape.is_random || self.shape.read_percent > 0
+    }
+
+    fn choose_commit(&mut self) -> Result<(Kind, u64, u64), Begun> {
+        if self.in_flight > 0 {
+            return Err(Begun::Wait);
+        }
+        self.uncommitted = false;
+        Ok((Kind::Commit, self.base, self.region_bytes))
+    }
+
+    fn choose_next(&mut self) -> Result<(Kind, u64, u64), Begun> {
+        if self.cursor >= self.region_bytes {
+            if self.shape.stability == Stability::Unstable && self.uncommitted {
+                return self.choose_commit();
+            }
+            self.cursor = 0;
+        }
+        let offset = self.base + self.cursor;
+        if self.checked.as_ref().is_some_and(|checked| checked.is_busy(offset, self.shape.block_bytes)) {
+            return Err(Begun::Wait);
+        }
+        self.cursor += self.shape.block_bytes;
+        let kind = if self.shape.read_percent > 0 { Kind::Read } else { Kind::Write };
+        Ok((kind, offset, self.shape.block_bytes))
+    }
+
+    fn choose_block(&mut self) -> Result<(Kind, u64, u64), Begun> {
+        let block = self.shape.block_bytes;
+        let blocks = self.region_bytes / block;
+        let kind = match self.shape.read_percent {
+            100 => Kind::Read,
+            0 => Kind::Write,
+            percent if self.random.below(100) < percent => Kind::Read,
+            _ => Kind::Write,
+        };
+        let first = self.random.below(blocks);
+        let Some(checked) = &self.checked else { return Ok((kind, self.base + first * block, block)) };
+        // Content can be told only of blocks that nobody is writing; take the next one that is free.
+        let candidates = (0..blocks).map(|step| self.base + (first + step) % blocks * block);
+        let free = candidates.into_iter().find(|offset| !checked.is_busy(*offset, block));
+        free.map(|offset| (kind, offset, block)).ok_or(Begun::Wait)
+    }
+
+    /// Sends the call for a part of an operation.
+    fn send(&mut self, lane: usize, part: u32, out: &mut Outbox<'_>) {
+        let Lane { kind, parts, .. } = &self.lanes[lane];
+        let (offset, length) = parts[part as usize];
+        if *kind == Kind::Read {
+            let args = ReadArgs { file: self.file.wire(), offset, count: length };
+            let whole = self.checked.is_some();
+            return out.call(Part { part, phase: None, whole }, Procedure::Read, &args);
+        }
+        let is_fill = self.stage == FILL;
+        let stable = if is_fill { StableHow::Unstable } else { self.shape.stable() };
+        let counted = self.shape.stability == Stability::Commit && !self.shape.is_mix() && !is_fill;
+        let part = Part { part, phase: counted.then_some(WRITE), whole: false };
+        let call = WriteCall { file: &self.file, offset, length, stable };
+        match &self.checked {
+            Some(checked) => {
+                let mut make = |data: &mut [u8]| checked.make(data, offset);
+                out.write(part, &call, Payload::Made(&mut make));
+            }
+            None => {
+                let start = self.random.below(SHARED_BYTES as u64);
+                out.write(part, &call, Payload::Any { start });
+            }
+        }
+    }
+
+    fn send_commit(&mut self, lane: usize, phase: Option<u8>, out: &mut Outbox<'_>) {
+        let Lane { offset, length, .. } = self.lanes[lane];
+        // A count of 0 is all that follows the offset.
+        let count = u32::try_from(length).unwrap_or(0);
+        let args = CommitArgs { file: self.file.wire(), offset, count };
+        out.call(Part { part: COMMIT_PART, phase, whole: false }, Procedure::Commit, &args);
+    }
+
+    fn read_reply(
+        &mut self,
+        lane: usize,
+        part: u32,
+        reply: &Reply<'_>,
+        out: &mut Outbox<'_>,
+    ) -> Result<u64, Cause> {
+        let head = reply.read()?;
+        let (offset, length) = self.lanes[lane].parts[part as usize];
+        if head.count > length {
+            return Err(Cause::Wrong("READ: more than was asked"));
+        }
+        if head.eof && offset + u64::from(head.count) < self.file_bytes {
+            return Err(Cause::Wrong("READ: the end of the file before its end"));
+        }
+        let moved = match &self.checked {
+            None => head.count,
+            Some(checked) => {
+                let whole = Checked::whole_blocks(head.count, length);
+                let blocks = checked.check(&head.data[..whole as usize], offset)?;
+                out.verified(blocks);
+                whole
+            }
+        };
+        self.rest(lane, part, moved, out, Cause::Wrong("READ: no data, and not the end of the file"))
+    }
+
+    fn write_reply(
+        &mut self,
+        lane: usize,
+        part: u32,
+        reply: &Reply<'_>,
+        out: &mut Outbox<'_>,
+    ) -> Result<u64, Cause> {
+        let written = ok(Procedure::Write, reply.decode::<WriteRes>(Procedure::Write)?)?;
+        let (_, length) = self.lanes[lane].parts[part as usize];
+        if written.count > length {
+            return Err(Cause::Wrong("WRITE: more than was sent"));
+        }
+        if self.stage != FILL && written.committed < self.shape.stable() {
+            return Err(Cause::Wrong("WRITE: less stable than was asked"));
+        }
+        self.compare_verifier(written.verf)?;
+        let moved =
+            if self.checked.is_some() { Checked::whole_blocks(written.count, length) } else { written.count };
+        let moved = self.rest(lane, part, moved, out, Cause::Wrong("WRITE: nothing was written"))?;
+        if written.committed == StableHow::Unstable {
+            self.uncommitted = true;
+        }
+        if self.stage == MEASURE && self.shape.stability == Stability::Commit && out.all_is_well() {
+            self.uncommitted = false;
+            self.send_commit(lane, Some(COMMIT), out);
+        }
+        Ok(moved)
+    }
+
+    /// Asks for what a call has left over.
+    fn rest(
+        &mut self,
+        lane: usize,
+        part: u32,
+        moved: u32,
+        out: &mut Outbox<'_>,
+        nothing: Cause,
+    ) -> Result<u64, Cause> {
+        let (offset, length) = &mut self.lanes[lane].parts[part as usize];
+        if moved < *length {
+            if moved == 0 {
+                return Err(nothing);
+            }
+            *offset += u64::from(moved);
+            *length -= moved;
+            self.send(lane, part, out);
+        }
+        Ok(u64::from(moved))
+    }
+
+    fn compare_verifier(&mut self, got: WriteVerf3) -> Result<(), Cause> {
+        match self.verifier.replace(got) {
+            Some(before) if before != got => {
+                Err(Cause::Wrong("the write verifier changed: the server may have lost unstable data"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Actor for Transfer {
+    fn enter(&mut self, stage: usize) {
+        self.stage = stage;
+        self.cursor = 0;
+    }
+
+    fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
+        let (kind, offset, length) = match self.choose() {
+            Ok(chosen) => chosen,
+            Err(begun) => return begun,
+        };
+        let state = &mut self.lanes[lane];
+        state.kind = kind;
+        state.offset = offset;
+        state.length = length;
+        state.parts.clear();
+        self.in_flight += 1;
+        if kind == Kind::Commit {
+            self.send_commit(lane, None, out);
+            return Begun::Started;
+        }
+        if let Some(checked) = &mut self.checked {
+            checked.begin(offset, length);
+        }
+        let most = if kind == Kind::Read { self.sizes.read_bytes } else { self.sizes.write_bytes };
+        let mut done = 0;
+        while done < length {
+            let bytes = u32::try_from(length - done).unwrap_or(u32::MAX).min(most);
+            state.parts.push((offset + done, bytes));
+            done += u64::from(bytes);
+        }
+        for part in 0..u32::try_from(state.parts.len()).expect("a block has few parts") {
+            self.send(lane, part, out);
+        }
+        Begun::Started
+    }
+
+    fn reply(
+        &mut self,
+        lane: usize,
+        part: u32,
+        reply: &Reply<'_>,
+        out: &mut Outbox<'_>,
+    ) -> Result<u64, Cause> {
+        if part == COMMIT_PART {
+            let committed = ok(Procedure::Commit, reply.decode::<CommitRes>(Procedure::Commit)?)?;
+            return self.compare_verifier(committed.verf).map(|()| 0);
+        }
+        match self.lanes[lane].kind {
+            Kind::Read => self.read_reply(lane, part, reply, out),
+            Kind::Write | Kind::Commit => self.write_reply(lane, part, reply, out),
+        }
+    }
+
+    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
+        self.in_flight -= 1;
+        let Lane { kind, offset, length, .. } = self.lanes[lane];
+        if kind == Kind::Commit {
+            return Counted { operations: 0, phase: Some(COMMIT) };
+        }
+        if let Some(checked) = &mut self.checked {
+            checked.ended(offset, length, kind == Kind::Write, succeeded);
+        }
+        let phase = if kind == Kind::Read { READ } else { WRITE };
+        Counted { operations: 1, phase: self.shape.is_mix().then_some(phase) }
+    }
+}
+
+/// Makes the files, and a state machine for each thread.
+pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, LoadError> {
+    let shape = Shape::of(workload).ok_or_else(|| LoadError::new("not a workload of files"))?;
+    let threads = u64::from(setup.threads);
+    let blocks = (setup.working_set_bytes / threads / shape.block_bytes).max(1);
+    let region_bytes = blocks * shape.block_bytes;
+    let names: Vec<(Handle, String)> = (0..if shape.shared_file { 1 } else { setup.threads })
+        .map(|thread| (setup.directory, format!("f{thread}")))
+        .collect();
+    let files = setup.client.make_many(Procedure::Create, &names)?;
+    let mut actors: Vec<Box<dyn Actor>> = Vec::new();
+    for thread in 0..threads {
+        let index = if shape.shared_file { 0 } else { thread };
+        let file = files.get(usize::try_from(index).unwrap_or(0)).copied();
+        let base = if shape.shared_file { thread * region_bytes } else { 0 };
+        // Files of other measurements have other seeds.
+        let checked = setup.verify.then(|| Checked::new(setup.seed.wrapping_add(index), base, region_bytes));
+        actors.push(Box::new(Transfer {
+            shape,
+            sizes: setup.sizes,
+            file: file.ok_or_else(|| LoadError::new("CREATE gave no handle"))?,
+            file_bytes: if shape.shared_file { threads * region_bytes } else { region_bytes },
+            base,
+            region_bytes,
+            cursor: 0,
+            stage: FILL,
+            lanes: vec![Lane::default(); setup.depth as usize],
+            in_flight: 0,
+            uncommitted: false,
+            verifier: None,
+            random: Random::new(setup.seed, thread),
+            checked,
+        }));
+    }
+    let smallest = u64::from(setup.sizes.read_bytes.min(setup.sizes.write_bytes));
+    let parts_max = u32::try_from(shape.block_bytes.div_ceil(smallest)).unwrap_or(u32::MAX);
+    Ok(Plan { stages: STAGES.to_vec(), phases: PHASES, actors, parts_max })
+}
