@@ -42,10 +42,10 @@ use crate::write_back::WriteBack;
 /// The first cookie that is handed out: 1 and 2 are `.` and `..`.
 pub const FIRST_COOKIE: Cookie = Cookie(3);
 
-/// Memory of the index library while a volume is created, bytes.
 /// What an entry takes in a batch beside its bytes.
 const ENTRY_LENGTH_BYTES: u64 = 4;
 
+/// Memory of the index library while a volume is created, bytes.
 const CREATE_CACHE_BYTES: usize = 1 << 20;
 
 /// How a volume is created.
@@ -159,9 +159,9 @@ impl Volume {
     /// The index or the journal is damaged, missing or of another volume or format; or media failed.
     pub fn open(media: Arc<dyn Media>, options: &Options, now: Time) -> Result<Volume, OpenError> {
         let log = media.log();
-        let limits = MemoryLimits::of(options.memory, log.len()?);
         check_log(log.len()?)?;
         check_segments(options.segment_bytes)?;
+        let limits = MemoryLimits::of(options.memory, log.len()?);
         let cache_bytes = usize::try_from(limits.index_cache_bytes).unwrap_or(usize::MAX);
         let index = Index::open(media.index(), cache_bytes)?;
         let snapshot = index.snapshot()?;
@@ -223,7 +223,6 @@ impl Volume {
     }
 }
 
-fn root_record(options: &CreateOptions) -> InodeRecord {
 /// Whether a ring takes the largest entry.
 fn check_log(bytes: u64) -> Result<(), OpenError> {
     let largest = Ring::largest_batch_of(bytes);
@@ -245,6 +244,7 @@ fn check_segments(bytes: u64) -> Result<(), OpenError> {
     )))
 }
 
+fn root_record(options: &CreateOptions) -> InodeRecord {
     let now = options.now;
     InodeRecord {
         epoch: Epoch(0),
@@ -315,6 +315,8 @@ fn assemble(
         next_ino: AtomicU64::new(loaded.next_ino),
         next_extent: AtomicU64::new(loaded.next_extent),
         losses: AtomicU64::new(0),
+        #[cfg(test)]
+        hooks: crate::hooks::Hooks::default(),
         media,
     }
 }

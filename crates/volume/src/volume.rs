@@ -152,6 +152,8 @@ pub struct Volume {
     pub(crate) next_extent: AtomicU64,
     /// Times that unstable data was lost since the volume was opened.
     pub(crate) losses: AtomicU64,
+    #[cfg(test)]
+    pub(crate) hooks: crate::hooks::Hooks,
 }
 
 impl std::fmt::Debug for Volume {
@@ -289,12 +291,6 @@ impl Volume {
         Error::Io
     }
 
-    /// Decodes a stored record, or reports the damage.
-    pub(crate) fn decode<T>(&self, decoded: Result<T, Malformed>) -> Result<T, Error> {
-        decoded.map_err(|error| self.report(&error))
-    }
-
-    /// Caches a record as read from the index of `layers`, unless the index was replaced meanwhile or a memtable knows
     /// What a failure of the index means for an operation. One that is closed for a moment, as it is opened again or waits
     /// for room to be, is worth waiting for.
     pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
@@ -304,6 +300,12 @@ impl Volume {
         self.report(error)
     }
 
+    /// Decodes a stored record, or reports the damage.
+    pub(crate) fn decode<T>(&self, decoded: Result<T, Malformed>) -> Result<T, Error> {
+        decoded.map_err(|error| self.report(&error))
+    }
+
+    /// Caches a record as read from the index of `layers`, unless the index was replaced meanwhile or a memtable knows
     /// better; the checkpoint that moves a memtable into the index removes its keys from the cache before it switches.
     pub(crate) fn remember_record(&self, layers: &Layers, key: &Key, slot: &Slot) {
         let now = self.layers.read();
