@@ -278,7 +278,9 @@ impl Volume {
         let full = !self.space.can_checkpoint() && now.since(last) >= AGE_WHEN_FULL;
         let kicked = std::mem::take(&mut state.kicked) || short || full;
         let dead = short && self.segments.has_dead(layer);
-        if state.frozen.is_some() || state.more_to_reap || ring_filling || dead {
+        // Pages that the last transactions freed can be used again only after another one.
+        let settle = !self.space.can_checkpoint() && now.since(last) >= LOOK_AGAIN;
+        if state.frozen.is_some() || state.more_to_reap || ring_filling || dead || settle {
             return true;
         }
         !empty && (force || kicked || now.since(last) >= AGE)

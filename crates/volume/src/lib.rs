@@ -20,6 +20,8 @@ pub mod dump;
 pub mod entry;
 mod file_map;
 pub mod handle;
+#[cfg(test)]
+mod hooks;
 pub mod ids;
 pub mod index;
 mod inodes;

@@ -286,6 +286,7 @@ fn assemble(
     // Inline data that the journal holds needs room in segments, as when it was accepted.
     let space = Ledger::default();
     space.extend(loaded.memtable.inline_bytes());
+    loaded.replies.bound(limits.replies);
     let layers = Layers {
         active: Arc::new(loaded.memtable),
         frozen: None,

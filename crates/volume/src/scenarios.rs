@@ -3,6 +3,7 @@
 mod disk;
 mod files;
 mod limits;
+mod locks;
 mod names;
 mod reaping;
 mod recovery;

@@ -86,10 +86,15 @@ pub struct MemoryLimits {
     pub names_bytes: u64,
     /// Inodes in memory, a number.
     pub inodes: usize,
+    /// Remembered answers, a number.
+    pub replies: usize,
 }
 
 /// What an inode in memory takes, bytes: state, table entry and a window of its map.
 const INODE_BYTES: u64 = 4096;
+
+/// What a remembered answer takes, bytes: itself, and its key in each of the tables that find and forget it.
+const REPLY_BYTES: u64 = 640;
 
 impl MemoryLimits {
     /// Shares `memory` out, for a journal ring of `ring` bytes: two memtables never hold more than a ring.
@@ -102,6 +107,9 @@ impl MemoryLimits {
             index_cache_bytes: memory / 6,
             names_bytes: memory / 64,
             inodes: usize::try_from(memory / 8 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
+            replies: usize::try_from(memory / 12 / REPLY_BYTES)
+                .unwrap_or(usize::MAX)
+                .clamp(limits::REPLIES_MIN, limits::REPLIES),
         }
     }
 }

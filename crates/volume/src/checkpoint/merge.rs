@@ -54,6 +54,8 @@ impl Volume {
         }
         merge.update.put(&key::meta(), &self.meta(anchor, self.committer.generation()).encode())?;
         let Merge { update, outcome, .. } = merge;
+        #[cfg(test)]
+        self.hooks.reach(crate::hooks::Point::IndexChanged);
         update.commit()?;
         for (id, live) in live {
             self.segments.update(id, |info| info.live = info.live.wrapping_add_signed(live));

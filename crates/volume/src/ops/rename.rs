@@ -43,8 +43,16 @@ impl Volume {
             // whom, so one at a time can look at all ancestors without holding their locks together.
             let moves_directory = from.0 != to.0
                 && attempt.name(from.0, from.1)?.is_some_and(|name| name.file_type == FileType::Directory);
+            #[cfg(test)]
+            if moves_directory {
+                self.hooks.reach(crate::hooks::Point::MoveBegins);
+            }
             let _one_at_a_time = moves_directory.then(|| self.directory_moves.lock());
             let ancestors = if moves_directory { self.ancestors(attempt, to.0)? } else { Vec::new() };
+            #[cfg(test)]
+            if moves_directory {
+                self.hooks.reach(crate::hooks::Point::AncestorsKnown);
+            }
             let (mut held, [object, replaced]) = attempt.lock_names([from, to], &[])?;
             let Some(object) = object else { return Err(self.no_source(request, &mut held, from, to)) };
             if !moves_directory && from.0 != to.0 && object.file_type == FileType::Directory {

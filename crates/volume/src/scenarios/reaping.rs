@@ -11,14 +11,14 @@ use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source,
 use crate::time::Time;
 
 /// Pieces of the file: more than two checkpoints free.
-const PIECES: u64 = 2 * REAP_PIECES as u64 + 5_000;
+pub(super) const PIECES: u64 = 2 * REAP_PIECES as u64 + 5_000;
 
 /// Bytes between the beginnings of two pieces.
 const APART: u64 = 8192;
 
 /// A volume with one file of [`PIECES`] pieces, all of one extent: written straight into the index, as writing that many
 /// pieces through operations would take minutes.
-fn world_with_a_file_in_pieces() -> (World, Ino) {
+pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
     let mut world = World::on(Disk::new());
     let file = world.file("f");
     world.write_unstable(file, 0, &[7; 70_000]);
@@ -71,7 +71,7 @@ fn world_with_a_file_in_pieces() -> (World, Ino) {
 }
 
 /// Pieces of a file in the index.
-fn pieces(world: &World, file: Ino) -> u64 {
+pub(super) fn pieces(world: &World, file: Ino) -> u64 {
     let mut count = 0;
     let layers = world.volume.layers();
     layers

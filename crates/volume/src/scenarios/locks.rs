@@ -1,0 +1,128 @@
+//! Who may wait for whom, tried at the very moment at which it matters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::reaping::{PIECES, pieces, world_with_a_file_in_pieces};
+use super::world::{World, nothing};
+use crate::attributes::{FileType, SetAttributes};
+use crate::hooks::Point;
+use crate::ids::{Cookie, Ino};
+use crate::limits::ENTRY_BYTES;
+use crate::request::{Access, Credentials, Error, Request};
+use crate::results::{CreateHow, Stability};
+use crate::time::Time;
+use crate::volume::{Progress, Volume};
+
+/// A hung test says so instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn rename(volume: &Volume, from: (Ino, &[u8]), to: (Ino, &[u8])) -> Result<(), Error> {
+    let who = Credentials::root();
+    let request =
+        Request { credentials: &who, now: Time::from_parts(3_000, 0), access: Access::Blocking, key: None };
+    volume.rename(&request, from, to, &mut nothing).map(drop).map_err(|failure| failure.error)
+}
+
+#[test]
+fn two_directories_cannot_be_moved_below_each_other_at_once() {
+    let mut world = World::new();
+    let [a, b] = ["a", "b"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
+    let second: Arc<Mutex<Option<JoinHandle<Result<(), Error>>>>> = Arc::default();
+    let (began, waits) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
+    let (volume, slot) = (Arc::downgrade(&world.volume), Arc::clone(&second));
+    world.volume.hooks.set(move |point| {
+        if point == Point::MoveBegins && began.load(Ordering::Acquire) {
+            waits.store(true, Ordering::Release);
+        }
+        if point != Point::AncestorsKnown || began.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        // The first knows what is above its new place. Now comes the second: it either waits, or gets through.
+        let volume = volume.upgrade().expect("the volume is open");
+        let other = Arc::clone(&volume);
+        let thread = std::thread::spawn(move || rename(&other, (Ino::ROOT, b"b"), (a, b"b")));
+        let begun = Instant::now();
+        while !thread.is_finished() && !(waits.load(Ordering::Acquire) && volume.directory_moves.is_locked())
+        {
+            assert!(begun.elapsed() < PATIENCE, "the second rename neither waits nor ends");
+            std::thread::yield_now();
+        }
+        *slot.lock() = Some(thread);
+    });
+    let first = rename(&world.volume, (Ino::ROOT, b"a"), (b, b"a"));
+    let second = second.lock().take().expect("the first went by the hook").join().unwrap();
+    assert_eq!((first, second), (Ok(()), Err(Error::Invalid)));
+    world.check();
+    assert_eq!(world.lookup(b, "a"), Ok(a));
+}
+
+/// What clients do, each with its own request, and the commit that their replies wait for.
+fn clients_work(volume: &Volume, turn: usize) {
+    let who = Credentials::root();
+    let now = Time::from_parts(4_000, 0);
+    let request = Request { credentials: &who, now, access: Access::Blocking, key: None };
+    let name = format!("during {turn}").into_bytes();
+    let how = CreateHow::Guarded(SetAttributes::default());
+    let made = volume.create_file(&request, Ino::ROOT, &name, &how, &mut nothing).unwrap();
+    let file = made.value.attributes.ino;
+    let written = volume.write(&request, file, 0, b"stable", Stability::FileSync).unwrap();
+    volume.write(&request, file, 100, &[1; 5000], Stability::Unstable).unwrap();
+    volume.commit(&request, file, 0, 0).unwrap();
+    volume.read(&request, file, 0, 5000).unwrap();
+    let set = SetAttributes { size: Some(50), ..SetAttributes::default() };
+    volume.set_attributes(&request, file, &set, None, &mut nothing).unwrap();
+    assert_eq!(volume.attributes(&request, Ino::ROOT).unwrap().value.file_type, FileType::Directory);
+    volume.read_directory(&request, Ino::ROOT, Cookie(0), 100, true).unwrap();
+    let missing = volume.lookup(&request, Ino::ROOT, b"not read yet").unwrap_err();
+    assert_eq!(missing.error, Error::NoEntry);
+    let other = format!("renamed {turn}").into_bytes();
+    volume.rename(&request, (Ino::ROOT, &name), (Ino::ROOT, &other), &mut nothing).unwrap();
+    let removed = volume.remove(&request, Ino::ROOT, &other, &mut nothing).unwrap();
+    volume.status(&request).unwrap();
+    while volume.step_commit(now) == Progress::Worked {}
+    assert!(volume.committer.durable() >= removed.after.seq.max(written.after.seq));
+}
+
+#[test]
+fn nobody_waits_for_a_checkpoint_that_frees_a_huge_file() {
+    let (mut world, file) = world_with_a_file_in_pieces();
+    let before = world.volume.committer.queued_bytes();
+    world.remove(Ino::ROOT, "f").unwrap();
+    let entry = world.volume.committer.queued_bytes() - before;
+    assert!(entry < 1024, "removing takes {entry} bytes of the journal, however large the file is");
+    world.commit();
+    let (volume, turns) = (Arc::downgrade(&world.volume), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&turns);
+    world.volume.hooks.set(move |point| {
+        if point != Point::IndexChanged {
+            return;
+        }
+        let volume = volume.upgrade().expect("the volume is open");
+        let turn = counted.fetch_add(1, Ordering::Relaxed);
+        let thread = std::thread::spawn(move || clients_work(&volume, turn));
+        let begun = Instant::now();
+        while !thread.is_finished() {
+            if begun.elapsed() > PATIENCE {
+                eprintln!("clients wait for a checkpoint");
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        thread.join().unwrap();
+    });
+    let mut left = PIECES;
+    while left > 0 {
+        let used = world.volume.committer.used_bytes();
+        assert_eq!(world.checkpoint(), Progress::Worked);
+        // A portion journals nothing: what it frees is in the index's transaction. The rest is the clients'.
+        assert!(world.volume.committer.used_bytes() < used + ENTRY_BYTES);
+        left = pieces(&world, file);
+    }
+    assert!(turns.load(Ordering::Relaxed) >= 3, "it took portions");
+    world.check();
+}
