@@ -55,9 +55,16 @@ pub(crate) struct Counters {
     pub(crate) in_line: AtomicUsize,
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) held_bytes_highest: AtomicUsize,
+    /// What the loop may hold; set once.
+    pub(crate) held_bytes_max: AtomicUsize,
 }
 
 impl Counters {
+    /// Of a loop that may hold so many bytes.
+    pub(crate) fn new(held_bytes_max: usize) -> Counters {
+        Counters { held_bytes_max: AtomicUsize::new(held_bytes_max), ..Counters::default() }
+    }
+
     /// Counts a call that was answered or is going to be.
     pub(crate) fn count(&self, head: Head) {
         let procedure = usize::try_from(head.procedure()).unwrap_or(usize::MAX);
@@ -101,6 +108,7 @@ pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> T
         ("replies_parked", loops.clone().map(|counters| wide(&counters.parked)).sum()),
         ("calls_in_line", loops.clone().map(|counters| wide(&counters.in_line)).sum()),
         ("request_bytes_held", loops.clone().map(|counters| wide(&counters.held_bytes)).sum()),
+        ("request_bytes_max", loops.clone().map(|counters| wide(&counters.held_bytes_max)).sum()),
         (
             "request_bytes_held_highest",
             loops.clone().map(|counters| wide(&counters.held_bytes_highest)).sum(),

@@ -104,7 +104,7 @@ impl EventLoop {
             poll,
             mailbox,
             shared,
-            counters: Arc::default(),
+            counters: Arc::new(Counters::new(limit)),
             acceptor: None,
             connections: Vec::new(),
             vacant: Vec::new(),

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::limits::LOOP_BYTES_MIN;
+
 /// The least that a server is run with, bytes: below it, one large request would take a good part of it.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
@@ -63,12 +65,37 @@ pub struct Shares {
 /// Stacks, code, descriptors and tables, bytes: what is resident before the first request.
 const FIXED_BYTES: u64 = 16 << 20;
 
-/// Divides `memory` bytes: what is fixed first, an eighth for requests, the rest to the volumes evenly.
+/// The part of all memory, one in so many, that nobody gets: what the allocator holds beyond what it was asked for, as
+/// measured; see `docs/decisions/2026-11-21-system-allocator.md`.
+const ALLOCATOR_SHARE: u64 = 4;
+
+/// Divides `memory` bytes: what is fixed and what the allocator takes first, an eighth for requests, the rest to the
+/// volumes evenly.
 pub fn shares(memory: u64, volumes: usize) -> Shares {
     let requests = memory / 8;
-    let rest = memory.saturating_sub(requests).saturating_sub(FIXED_BYTES);
+    let taken = requests + memory / ALLOCATOR_SHARE + FIXED_BYTES;
+    let rest = memory.saturating_sub(taken);
     let volumes = u64::try_from(volumes.max(1)).unwrap_or(u64::MAX);
     Shares { requests, volume: rest / volumes }
+}
+
+/// How many event loops there are if `wanted` are: each has its least memory out of what all requests have.
+pub(crate) fn loops(memory: u64, wanted: usize) -> usize {
+    let requests = usize::try_from(shares(memory, 1).requests).unwrap_or(usize::MAX);
+    wanted.min(requests / LOOP_BYTES_MIN).max(1)
+}
+
+/// A field of `/proc/self/status` that is in KiB, in bytes; zero if the system does not tell.
+fn status_field(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kibibytes.unwrap_or(0).saturating_mul(1024)
+}
+
+/// What this process has in memory now, and the most it had, bytes.
+pub(crate) fn resident() -> (u64, u64) {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    (status_field(&status, "VmRSS"), status_field(&status, "VmHWM"))
 }
 
 #[cfg(test)]
@@ -87,7 +114,20 @@ mod tests {
         for volumes in [0, 1, 3] {
             let shares = shares(1 << 30, volumes);
             let count = u64::try_from(volumes.max(1)).unwrap();
-            assert!(shares.requests + shares.volume * count + FIXED_BYTES <= 1 << 30);
+            assert!(shares.requests + shares.volume * count + FIXED_BYTES <= 3 << 28);
         }
+    }
+
+    #[test]
+    fn every_event_loop_has_its_least() {
+        assert_eq!((loops(64 << 20, 16), loops(256 << 20, 16), loops(16 << 30, 16)), (1, 4, 16));
+        assert_eq!(loops(1, 16), 1);
+    }
+
+    #[test]
+    fn what_is_resident() {
+        assert_eq!(status_field("VmHWM:\t     8 kB\nVmRSS:\t  16 kB\n", "VmRSS"), 16 << 10);
+        let (now, most) = resident();
+        assert!(0 < now && now <= most);
     }
 }

@@ -61,6 +61,7 @@ pub struct Server {
     volumes: Vec<Served>,
     drivers: Vec<Drivers>,
     loops: Loops,
+    memory: u64,
     admin: Option<Admin>,
 }
 
@@ -79,13 +80,14 @@ impl Server {
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
         let calls: Arc<dyn Calls> = Arc::new(Protocol { service, volumes: open });
         let size = loops::Size {
-            threads: settings.threads,
+            threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
             request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
         };
         let mut server = Server {
             loops: Loops::start(size, listeners, calls)?,
             drivers: Vec::new(),
+            memory: settings.memory,
             registered: false,
             admin: None,
             directory,
@@ -134,6 +136,7 @@ impl Server {
             volumes: volumes.collect(),
             counters: self.loops.counters.clone(),
             workers: Arc::clone(&self.loops.workers),
+            memory: self.memory,
             started: Instant::now(),
         };
         let started = Admin::start(self.directory.root(), Box::new(move || source.to_json().to_string()));

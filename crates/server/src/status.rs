@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use volume::Volume;
 
 use crate::counters::{Counters, totals};
+use crate::memory;
 use crate::workers::Workers;
 
 /// Where the status comes from.
@@ -17,6 +18,8 @@ pub(crate) struct Source {
     pub(crate) volumes: Vec<(String, Arc<Volume>)>,
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) workers: Arc<Workers>,
+    /// The setting, bytes.
+    pub(crate) memory: u64,
     pub(crate) started: Instant,
 }
 
@@ -31,6 +34,10 @@ impl Source {
             totals.calls.into_iter().map(|(name, count)| (name, json!(count))).collect();
         let volumes: Map<String, Value> =
             self.volumes.iter().map(|(name, volume)| (name.clone(), volume_json(volume))).collect();
+        let (resident, highest) = memory::resident();
+        server.insert("memory_bytes".to_owned(), json!(self.memory));
+        server.insert("memory_bytes_resident".to_owned(), json!(resident));
+        server.insert("memory_bytes_resident_highest".to_owned(), json!(highest));
         json!({
             "version": env!("CARGO_PKG_VERSION"),
             "pid": std::process::id(),

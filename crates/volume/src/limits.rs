@@ -14,8 +14,11 @@ pub const REQUEST_KEY_BYTES: usize = 64;
 pub const REQUEST_ANSWER_BYTES: usize = 1024;
 /// Most bytes of one WRITE or READ.
 pub const TRANSFER_BYTES: u32 = 1 << 20;
-/// Most remembered answers; at some 400 bytes each, 26 MiB.
+/// Most remembered answers; at some 640 bytes each, 40 MiB. With little memory there are fewer, see
+/// [`crate::volume::MemoryLimits`].
 pub const REPLIES: usize = 65_536;
+/// Least remembered answers, however little memory there is.
+pub const REPLIES_MIN: usize = 4096;
 /// Most remembered answers of one client. After a restart a connection may need seconds to come back while others of the
 /// same client go on, so it must hold what a busy client changes in that time.
 pub const REPLIES_PER_CLIENT: usize = 16_384;
@@ -27,6 +30,17 @@ pub const INLINE_WRITE_BYTES: usize = 64 << 10;
 pub const INLINE_PIECE_BYTES: u64 = 4096;
 /// Pieces of an index map that are read at once and kept with an inode: at 40 bytes each, 2.5 KiB.
 pub const MAP_WINDOW_PIECES: usize = 64;
+/// Runs of a file in one layer that one READ goes through: the data of 4 KiB pieces sixteen times over. A file in smaller
+/// pieces gives shorter READs.
+pub const READ_RUNS: usize = 4096;
+/// Parts of a map whose bytes are counted under the file's lock, each of [`MAP_WINDOW_PIECES`]; more are counted without.
+pub const COUNT_LOCKED_WINDOWS: usize = 32;
+/// Inodes of whom it is remembered that a checkpoint changed their maps, so that others need not be read again.
+pub const REMEMBERED_SWITCHES_INODES: usize = 65_536;
+/// What a piece of unstable data takes beside its bytes, and a file with such data beside its pieces; bytes.
+pub const DIRTY_PIECE_BYTES: u64 = 192;
+/// See [`DIRTY_PIECE_BYTES`].
+pub const DIRTY_FILE_BYTES: u64 = 4096;
 /// Pieces of removed files' maps that one checkpoint frees, so that removing a huge file stops nobody.
 pub const REAP_PIECES: usize = 65_536;
 /// Extents in one journal entry of a write-back or of the cleaner; each row takes up to 200 bytes.

@@ -25,8 +25,10 @@ pub struct Replies {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    /// How many answers are remembered at most, in memory and in the index.
+    most: usize,
     answers: HashMap<RequestKey, Answer>,
     /// Keys of each client, oldest first.
     clients: HashMap<Box<[u8]>, VecDeque<RequestKey>>,
@@ -58,6 +60,13 @@ pub struct ReplyChanges {
 }
 
 impl Replies {
+    /// Remembers at most so many answers from now on.
+    pub fn bound(&self, most: usize) {
+        let mut state = self.state.lock();
+        state.most = most;
+        state.forget_what_is_too_much();
+    }
+
     /// The answer to an earlier request with this key, and what a reply that repeats it waits for: no less than the
     /// first did.
     pub fn get(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
@@ -88,7 +97,7 @@ impl Replies {
         let mut state = self.state.lock();
         let mut changes = ReplyChanges::default();
         while state.stored.front().is_some_and(|(time, _)| now.since(*time) > REMEMBER)
-            || state.stored.len() > REPLIES
+            || state.stored.len() > state.most
         {
             let (time, key) = state.stored.pop_front().expect("checked to be there");
             // A key that was used again since has a newer answer in its row.
@@ -113,6 +122,20 @@ impl Replies {
     }
 }
 
+impl Default for State {
+    fn default() -> State {
+        State {
+            most: REPLIES,
+            answers: HashMap::new(),
+            clients: HashMap::new(),
+            order: VecDeque::new(),
+            fresh: Vec::new(),
+            stored: VecDeque::new(),
+            rows: HashMap::new(),
+        }
+    }
+}
+
 impl State {
     fn note_stored(&mut self, key: &RequestKey, time: Time) {
         self.stored.push_back((time, key.clone()));
@@ -130,7 +153,11 @@ impl State {
                 self.answers.remove(&oldest);
             }
         }
-        while self.answers.len() > REPLIES || self.order.len() > 2 * REPLIES {
+        self.forget_what_is_too_much();
+    }
+
+    fn forget_what_is_too_much(&mut self) {
+        while self.answers.len() > self.most || self.order.len() > 2 * self.most {
             self.forget_oldest();
         }
     }

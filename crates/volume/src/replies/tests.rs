@@ -87,3 +87,16 @@ fn a_key_that_is_used_again_does_not_lose_its_new_answer_with_the_old_one() {
     assert!(replies.take_changes(at(1301)).delete.is_empty());
     assert_eq!(replies.take_changes(at(1501)).delete, [key(1, 1)]);
 }
+
+#[test]
+fn with_little_memory_fewer_are_remembered() {
+    let replies = Replies::default();
+    for request in 0..10 {
+        replies.insert(key(1, request), answer(0, request), 0, true);
+    }
+    replies.bound(4);
+    let kept = |request| replies.get(&key(1, request)).is_some();
+    assert_eq!((replies.len(), kept(5), kept(6)), (4, false, true));
+    replies.insert(key(2, 1), answer(0, 10), 0, true);
+    assert_eq!((replies.len(), kept(6)), (4, false));
+}
