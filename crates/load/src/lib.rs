@@ -24,7 +24,9 @@
 pub mod client;
 pub mod compare;
 pub mod error;
+mod host;
 pub mod hosts;
+pub mod limits;
 pub mod published;
 mod random;
 pub mod report;

@@ -1,0 +1,111 @@
+//! A directory's file system and device, without a server: sequential writes and reads around the page cache where
+//! the file system lets them, and small writes with a sync after each.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::error::LoadError;
+use crate::random::{Random, fresh_seed};
+use crate::result::{DirectoryLimits, new_histogram};
+
+/// Bytes of a sequential write or read.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Bytes of a synced write.
+const SYNCED_BYTES: usize = 4096;
+
+/// What direct I/O wants of addresses.
+const ALIGNMENT: usize = 4096;
+
+/// The file is not larger.
+const FILE_BLOCKS_MAX: u64 = 4096;
+
+/// Measures a directory with one file, which is removed again.
+///
+/// # Errors
+/// Of the file system.
+pub fn measure(path: &Path, length: Duration) -> Result<DirectoryLimits, LoadError> {
+    let file = path.join(format!("holdfast-bench-{:016x}", fresh_seed()));
+    let result = measure_file(path, &file, length);
+    // If it was never made, there is nothing to remove.
+    let _ = std::fs::remove_file(&file);
+    result.map_err(|error| LoadError::new(format!("{}: {error}", path.display())))
+}
+
+fn measure_file(path: &Path, file: &Path, length: Duration) -> Result<DirectoryLimits, Errno> {
+    let mut memory = Random::new(1, 0).bytes(BLOCK_BYTES + ALIGNMENT);
+    let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    let block = &mut memory[start..start + BLOCK_BYTES];
+    let mode = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+    let descriptor = match rustix::fs::open(file, flags | OFlags::DIRECT, mode) {
+        // A file system without direct I/O has no device to go to.
+        Err(Errno::INVAL) => rustix::fs::open(file, flags, mode)?,
+        other => other?,
+    };
+    let began = Instant::now();
+    let mut blocks = 0;
+    while blocks < FILE_BLOCKS_MAX && (blocks == 0 || began.elapsed() < length) {
+        write_all(&descriptor, block, blocks * BLOCK_BYTES as u64)?;
+        blocks += 1;
+    }
+    rustix::fs::fdatasync(&descriptor)?;
+    let bytes = (blocks * BLOCK_BYTES as u64) as f64;
+    let write_bytes_per_s = bytes / began.elapsed().as_secs_f64();
+
+    let began = Instant::now();
+    let mut read = 0;
+    while read == 0 || began.elapsed() < length {
+        let offset = read % blocks * BLOCK_BYTES as u64;
+        if rustix::io::pread(&descriptor, &mut *block, offset)? != BLOCK_BYTES {
+            return Err(Errno::IO);
+        }
+        read += 1;
+    }
+    let read_bytes_per_s = (read * BLOCK_BYTES as u64) as f64 / began.elapsed().as_secs_f64();
+
+    let mut latencies = new_histogram();
+    let began = Instant::now();
+    let mut syncs = 0u64;
+    while syncs == 0 || began.elapsed() < length {
+        let one = Instant::now();
+        let offset = syncs * SYNCED_BYTES as u64 % (blocks * BLOCK_BYTES as u64);
+        write_all(&descriptor, &block[..SYNCED_BYTES], offset)?;
+        rustix::fs::fdatasync(&descriptor)?;
+        latencies.saturating_record(u64::try_from(one.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        syncs += 1;
+    }
+    Ok(DirectoryLimits {
+        path: path.display().to_string(),
+        read_bytes_per_s,
+        write_bytes_per_s,
+        syncs_per_s: syncs as f64 / began.elapsed().as_secs_f64(),
+        sync_p50_ns: latencies.value_at_quantile(0.5),
+    })
+}
+
+/// A write that is not whole is of no use here: with direct I/O the rest would not be aligned.
+fn write_all(file: &rustix::fd::OwnedFd, data: &[u8], offset: u64) -> Result<(), Errno> {
+    match rustix::io::pwrite(file, data, offset)? {
+        written if written == data.len() => Ok(()),
+        _ => Err(Errno::NOSPC),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_limits_and_is_left_as_it_was() {
+        let path = std::env::temp_dir().join(format!("holdfast-limits-{:016x}", fresh_seed()));
+        std::fs::create_dir(&path).unwrap();
+        let limits = measure(&path, Duration::from_millis(20)).unwrap();
+        assert!(limits.read_bytes_per_s > 0.0 && limits.write_bytes_per_s > 0.0 && limits.sync_p50_ns > 0);
+        std::fs::remove_dir(&path).unwrap();
+        assert!(measure(&path, Duration::from_millis(20)).is_err());
+    }
+}
