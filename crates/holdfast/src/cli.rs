@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Help with the configuration file
     Config(Config),
+    /// Measure any NFSv3 server: a load generator that needs no mount
+    Bench(crate::commands::bench::Bench),
 }
 
 /// What is logged.

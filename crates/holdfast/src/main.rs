@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Dump(dump) => commands::dump::run(&dump),
         Command::Status(status) => commands::status::run(&status),
         Command::Config(config) => commands::config::run(&config),
+        Command::Bench(bench) => commands::bench::run(&bench),
     };
     match result {
         Ok(code) => code,

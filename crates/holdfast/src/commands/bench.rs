@@ -1,0 +1,106 @@
+//! `holdfast bench`: a load generator for any NFSv3 server.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use load::client::{Identity, Server};
+use load::error::LoadError;
+use load::result::{Host, Report, Target};
+use server::error::Error;
+
+use crate::report::Outcome;
+
+mod limits;
+mod run;
+mod watch;
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Run a workload against a server
+    Run(Box<run::Run>),
+    /// Measure what the server's protocol, TCP and a directory can do at best
+    Limits(limits::Limits),
+}
+
+pub(crate) fn run(bench: &Bench) -> Outcome {
+    match &bench.action {
+        Action::Run(run) => run::run(run),
+        Action::Limits(limits) => limits::run(limits),
+    }
+}
+
+/// The server that is measured, and in whose name.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Measured {
+    /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
+    #[arg(value_name = "HOST[:PORT]:/EXPORT")]
+    target: String,
+    /// Port of the server's MOUNT service [default: that of NFS, else what rpcbind tells]
+    #[arg(long, value_name = "PORT")]
+    mount_port: Option<u16>,
+    /// Use local ports below 1024, as some servers want; only root can
+    #[arg(long)]
+    reserved_ports: bool,
+    /// Call as this user
+    #[arg(long, value_name = "UID", default_value_t = 0)]
+    uid: u32,
+    /// Call as this group
+    #[arg(long, value_name = "GID", default_value_t = 0)]
+    gid: u32,
+    /// What people call this server, for the report
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// Which caches stand between the client and the media, for the report
+    #[arg(long, value_name = "WORDS", default_value = "not declared")]
+    caches: String,
+}
+
+impl Measured {
+    pub(crate) fn server(&self) -> Result<Server, Error> {
+        let server = Server::parse(&self.target).map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Server {
+            mount_port: self.mount_port,
+            reserved_ports: self.reserved_ports,
+            identity: Identity { uid: self.uid, gid: self.gid },
+            ..server
+        })
+    }
+
+    /// A report without results yet.
+    pub(crate) fn report(&self, server: &Server) -> Report {
+        let target = Target {
+            address: server.address.to_string(),
+            export: server.export.clone(),
+            label: self.label.clone(),
+        };
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Report::new(target, Host::this(), self.caches.clone(), since.map_or(0, |since| since.as_secs()))
+    }
+}
+
+/// The directory that limits are measured in.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LimitOptions {
+    /// Measure this directory's file system and device too; best the one that the server stores in
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// What ended a measurement, as a command answers it.
+fn failed(error: LoadError) -> Error {
+    Error::failed(error.to_string())
+}
+
+/// The report as JSON.
+fn json(report: &Report) -> Result<String, Error> {
+    serde_json::to_string_pretty(report)
+        .map(|text| text + "\n")
+        .map_err(|error| Error::failed(format!("the report as JSON: {error}")))
+}

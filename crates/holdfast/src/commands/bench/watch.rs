@@ -1,0 +1,123 @@
+//! What a user sees while a measurement runs: a line that is written over, on a terminal only; and Ctrl-C.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use load::run::{Observer, Progress};
+use server::error::Error;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Exit code after a second signal, as shells have it for an interrupted program.
+const INTERRUPTED: i32 = 130;
+
+/// Watches measurements for the user.
+pub(crate) struct Watch {
+    /// What is measured, in front of the line.
+    pub(crate) title: String,
+    is_terminal: bool,
+    has_line: bool,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// From now on, the first signal ends a measurement with the result so far, the second ends the program.
+    pub(crate) fn new() -> Result<Watch, Error> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let mut signals = Signals::new([SIGINT, SIGTERM])
+            .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
+        let told = Arc::clone(&interrupted);
+        let started = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for _ in signals.forever() {
+                if told.swap(true, Ordering::Relaxed) {
+                    std::process::exit(INTERRUPTED);
+                }
+            }
+        });
+        started.map_err(|error| Error::failed(format!("a thread cannot be started: {error}")))?;
+        Ok(Watch { title: String::new(), is_terminal: stderr().is_terminal(), has_line: false, interrupted })
+    }
+
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.has_line) {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Observer for Watch {
+    fn progress(&mut self, progress: &Progress) {
+        if !self.is_terminal {
+            return;
+        }
+        self.has_line = true;
+        let mut line = format!("{}: ", self.title);
+        if progress.is_measured {
+            line += &format!(
+                "{} {:.1} s  {}/s",
+                progress.stage,
+                progress.elapsed_s,
+                count(progress.operations_per_s)
+            );
+            if progress.bytes_per_s > 0.0 {
+                line += &format!("  {}/s", bytes(progress.bytes_per_s));
+            }
+            line += &format!("  p50 {}  p99 {}", time(progress.p50_ns), time(progress.p99_ns));
+        } else {
+            line +=
+                &format!("{} {:.1} s  {}/s", progress.stage, progress.elapsed_s, bytes(progress.bytes_per_s));
+        }
+        if progress.errors > 0 {
+            line += &format!("  {} failed", progress.errors);
+        }
+        // A line that cannot be shown is nothing to stop for.
+        let _ = write!(stderr(), "\r\x1b[K{line}");
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        self.was_interrupted()
+    }
+
+    fn note(&mut self, words: &str) {
+        self.clear();
+        eprintln!("holdfast: {words}");
+    }
+}
+
+/// A number of operations, for people.
+pub(crate) fn count(value: f64) -> String {
+    match value {
+        value if value >= 1e6 => format!("{:.2} M", value / 1e6),
+        value if value >= 1e4 => format!("{:.1} k", value / 1e3),
+        value if value >= 100.0 => format!("{value:.0}"),
+        value => format!("{value:.1}"),
+    }
+}
+
+/// A number of bytes, for people.
+pub(crate) fn bytes(value: f64) -> String {
+    for (unit, name) in [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        let unit = unit as f64;
+        if value >= unit {
+            return format!("{:.1} {name}", value / unit);
+        }
+    }
+    format!("{value:.0} B")
+}
+
+/// A time, for people.
+pub(crate) fn time(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        ns if ns >= 1e9 => format!("{:.2} s", ns / 1e9),
+        ns if ns >= 1e6 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.1} µs", ns / 1e3),
+    }
+}
