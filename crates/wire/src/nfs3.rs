@@ -3,7 +3,7 @@
 //! Types are named as the RFC names them, in the casing of Rust; one file for each group of procedures. The
 //! result of a procedure is a [`Res3`]: `Ok` with its resok body, or [`Failed`] with the status and the resfail
 //! body. READ, READDIR and READDIRPLUS also have encoders that build their results in place:
-//! [`ReadEncoder`], [`ReaddirEncoder`], [`ReaddirplusEncoder`].
+//! [`ReadEncoder`], [`ReaddirEncoder`].
 //!
 //! A field and its neighbours are on the wire in the order in which they are declared.
 
@@ -39,8 +39,8 @@ pub use lookup::{
     ReadlinkFail, ReadlinkOk, ReadlinkRes, access,
 };
 pub use readdir::{
-    CookieVerf3, Entry3, EntryPlus3, ReaddirArgs, ReaddirEncoder, ReaddirFail, ReaddirOk, ReaddirRes,
-    ReaddirplusArgs, ReaddirplusEncoder, ReaddirplusOk, ReaddirplusRes,
+    CookieVerf3, DirectoryEntry, Entry3, EntryPlus3, ReaddirArgs, ReaddirEncoder, ReaddirFail, ReaddirOk,
+    ReaddirRes, ReaddirplusArgs, ReaddirplusOk, ReaddirplusRes,
 };
 pub use remove::{
     LinkArgs, LinkFail, LinkOk, LinkRes, RemoveArgs, RemoveFail, RemoveOk, RemoveRes, RenameArgs, RenameFail,

@@ -3,11 +3,11 @@
 //! `maxcount` bounds the whole result. `dircount` bounds names and cookies alone; RFC 1813 calls it a hint, so one name is
 //! returned whatever it is.
 
-use wire::nfs3::{EntryPlus3, Fattr3, Filename3, NfsStat3, ReaddirFail, ReaddirplusArgs, ReaddirplusEncoder};
+use wire::nfs3::{EntryPlus3, Fattr3, Filename3, NfsStat3, ReaddirFail, ReaddirplusArgs};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, file_handle};
-use crate::v3::readdir::{budget, list, too_small};
+use crate::v3::readdir::{Asked, answer, budget};
 
 /// Number, name and cookie of an entry with a name of a dozen bytes; only a guess at how many to ask the engine for.
 const USUAL_NAME_BYTES: usize = 8 + (4 + 12) + 8;
@@ -20,9 +20,9 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: ReaddirplusArgs<'_> = call.arguments()?;
     let directory = call.object(args.dir)?;
     let (dircount, maxcount) = (budget(args.dircount), budget(args.maxcount));
-    let mut result = ReaddirplusEncoder::begin(out, dircount, maxcount);
     let guess = (maxcount / USUAL_ENTRY_BYTES).min(dircount / USUAL_NAME_BYTES);
-    let listed = list(&directory, args.cookie, guess, true, |entry| {
+    let asked = Asked { cookie: args.cookie, dircount, maxcount, guess, plus: true };
+    answer(&directory, &asked, out, |result, entry| {
         let handle = directory.handle_bytes(entry.ino);
         result.push(&EntryPlus3 {
             fileid: entry.ino.0,
@@ -31,22 +31,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
             name_attributes: entry.attributes.as_ref().map(|attributes| directory.fattr3(attributes)),
             name_handle: entry.attributes.is_some().then(|| file_handle(&handle)),
         })
-    });
-    match listed {
-        Ok(promised) if result.entries() > 0 || promised.value.is_empty(maxcount) => {
-            let listed = &promised.value;
-            result.finish(&directory.fattr3(&listed.directory), listed.verifier, listed.eof);
-            Ok(directory.after(promised.after))
-        }
-        Ok(promised) => {
-            result.abandon();
-            Ok(too_small(&directory, &promised, out))
-        }
-        Err(failure) => {
-            result.abandon();
-            directory.fail(&failure, out, |dir_attributes| ReaddirFail { dir_attributes })
-        }
-    }
+    })
 }
 
 pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {

@@ -1,8 +1,8 @@
 //! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
 //! Their results are bounded by the client: `count` and `maxcount` hold for the whole resok body with all its XDR
-//! overhead, without the status before it. [`ReaddirEncoder`] and [`ReaddirplusEncoder`] write entries until the
-//! next one would break the bound; if not even one fits, the answer is NFS3ERR_TOOSMALL.
+//! overhead, without the status before it. [`ReaddirEncoder`] writes entries of either until the next one would break the
+//! bound; if not even one fits, the answer is NFS3ERR_TOOSMALL.
 
 use super::{Fattr3, FileHandle3, Filename3, NfsStat3, PostOpAttr, PostOpFh3, Res3};
 use crate::limits::VERIFIER_BYTES;
@@ -112,116 +112,70 @@ xdr_struct! {
 /// The result of READDIRPLUS.
 pub type ReaddirplusRes<'a> = Res3<ReaddirplusOk<'a>, ReaddirFail>;
 
-/// Builds a successful result of READDIR in place; the attributes of the directory are filled in at the end.
+/// An entry of either result.
+pub trait DirectoryEntry: Encode {
+    /// What it takes of `dircount`, in bytes: its number, name and cookie.
+    fn dir_bytes(&self) -> usize;
+}
+
+impl DirectoryEntry for Entry3<'_> {
+    fn dir_bytes(&self) -> usize {
+        dir_bytes(self.name)
+    }
+}
+
+impl DirectoryEntry for EntryPlus3<'_> {
+    fn dir_bytes(&self) -> usize {
+        dir_bytes(self.name)
+    }
+}
+
+fn dir_bytes(name: Filename3<'_>) -> usize {
+    8 + 4 + name.0.len().next_multiple_of(4) + 8
+}
+
+/// Builds a successful result of READDIR or READDIRPLUS in place; the attributes of the directory are filled in at the
+/// end.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReaddirEncoder<'b> {
-    body: Body<'b>,
-}
-
-impl<'b> ReaddirEncoder<'b> {
-    /// Begins a result whose resok body has at most `count` bytes.
-    pub fn begin(out: &'b mut Encoder<'_>, count: usize) -> Self {
-        Self { body: Body::begin(out, count) }
-    }
-
-    /// Appends an entry, or says `false` and changes nothing if it does not fit.
-    pub fn push(&mut self, entry: &Entry3<'_>) -> bool {
-        self.body.push(entry)
-    }
-
-    /// How many entries were appended.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        self.body.entries
-    }
-
-    /// Fills in the rest.
-    pub fn finish(self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
-        self.body.finish(dir_attributes, cookieverf, eof);
-    }
-
-    /// Takes everything back; the caller writes a failure instead.
-    pub fn abandon(self) {
-        self.body.abandon();
-    }
-}
-
-/// Builds a successful result of READDIRPLUS in place, like [`ReaddirEncoder`].
-#[derive(Debug)]
-#[must_use = "the result is not complete until it is finished"]
-pub struct ReaddirplusEncoder<'b> {
-    body: Body<'b>,
-    /// What is left of `dircount`, in bytes.
-    dir_bytes_left: usize,
-}
-
-impl<'b> ReaddirplusEncoder<'b> {
-    /// Begins a result whose resok body has at most `maxcount` bytes, of which numbers, names and cookies are at
-    /// most `dircount`. The latter is only a wish (RFC 1813 calls it a hint), so one entry is let in whatever it is.
-    pub fn begin(out: &'b mut Encoder<'_>, dircount: usize, maxcount: usize) -> Self {
-        Self { body: Body::begin(out, maxcount), dir_bytes_left: dircount }
-    }
-
-    /// Appends an entry, or says `false` and changes nothing if it does not fit.
-    pub fn push(&mut self, entry: &EntryPlus3<'_>) -> bool {
-        let dir_bytes = 8 + 4 + entry.name.0.len().next_multiple_of(4) + 8;
-        let left = self.dir_bytes_left.checked_sub(dir_bytes);
-        if left.is_none() && self.body.entries > 0 {
-            return false;
-        }
-        let fits = self.body.push(entry);
-        if fits {
-            self.dir_bytes_left = left.unwrap_or(0);
-        }
-        fits
-    }
-
-    /// How many entries were appended.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        self.body.entries
-    }
-
-    /// Fills in the rest.
-    pub fn finish(self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
-        self.body.finish(dir_attributes, cookieverf, eof);
-    }
-
-    /// Takes everything back; the caller writes a failure instead.
-    pub fn abandon(self) {
-        self.body.abandon();
-    }
-}
-
-/// What both results have in common: everything but the form of an entry.
-#[derive(Debug)]
-struct Body<'b> {
     out: Encoder<'b>,
     start: usize,
     /// Where the last entry must end so that the end of the list and eof still fit; before the first one, if
     /// not even an empty list fits.
     entries_end: usize,
     entries: usize,
+    /// What is left of `dircount`, in bytes.
+    dir_bytes_left: usize,
 }
 
-impl<'b> Body<'b> {
+impl<'b> ReaddirEncoder<'b> {
     const STATUS_BYTES: usize = 4;
     /// Attributes and verifier.
     const HEADER_BYTES: usize = 4 + Fattr3::BYTES + VERIFIER_BYTES;
     /// The end of the list, and eof.
     const TRAILER_BYTES: usize = 4 + 4;
+    /// A resok body without entries.
+    pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + Self::TRAILER_BYTES;
 
-    fn begin(out: &'b mut Encoder<'_>, resok_bytes_max: usize) -> Self {
+    /// Begins a result whose resok body has at most `maxcount` bytes, of which numbers, names and cookies are at
+    /// most `dircount`. The latter is only a wish (RFC 1813 calls it a hint), so one entry is let in whatever it is;
+    /// READDIR has no such wish, and passes `usize::MAX`.
+    pub fn begin(out: &'b mut Encoder<'_>, dircount: usize, maxcount: usize) -> Self {
         let mut out = out.reborrow();
         let start = out.position();
         out.raw(&[0; Self::STATUS_BYTES + Self::HEADER_BYTES]);
         let resok_start = start + Self::STATUS_BYTES;
-        let entries_end = resok_start + resok_bytes_max.saturating_sub(Self::TRAILER_BYTES);
-        Self { out, start, entries_end, entries: 0 }
+        let entries_end = resok_start + maxcount.saturating_sub(Self::TRAILER_BYTES);
+        Self { out, start, entries_end, entries: 0, dir_bytes_left: dircount }
     }
 
-    fn push(&mut self, entry: &impl Encode) -> bool {
+    /// Appends an entry, or says `false` and changes nothing if it does not fit.
+    pub fn push(&mut self, entry: &impl DirectoryEntry) -> bool {
+        let left = self.dir_bytes_left.checked_sub(entry.dir_bytes());
+        if left.is_none() && self.entries > 0 {
+            return false;
+        }
         let before = self.out.position();
         self.out.bool(true);
         entry.encode(&mut self.out);
@@ -230,10 +184,18 @@ impl<'b> Body<'b> {
             return false;
         }
         self.entries += 1;
+        self.dir_bytes_left = left.unwrap_or(0);
         true
     }
 
-    fn finish(mut self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
+    /// How many entries were appended.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Fills in the rest.
+    pub fn finish(mut self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
         self.out.bool(false);
         self.out.bool(eof);
         self.out.patch(self.start, &NfsStat3::Ok.code().to_be_bytes());
@@ -242,7 +204,8 @@ impl<'b> Body<'b> {
         self.out.patch(attributes + 4 + Fattr3::BYTES, &cookieverf);
     }
 
-    fn abandon(mut self) {
+    /// Takes everything back; the caller writes a failure instead.
+    pub fn abandon(mut self) {
         self.out.rewind(self.start);
     }
 }

@@ -185,8 +185,7 @@ fn results_given_up_leave_nothing() {
     let mut read = ReadEncoder::begin(&mut encoder, 10);
     read.push(b"data");
     read.abandon();
-    ReaddirEncoder::begin(&mut encoder, 1000).abandon();
-    ReaddirplusEncoder::begin(&mut encoder, 1000, 1000).abandon();
+    ReaddirEncoder::begin(&mut encoder, 1000, 1000).abandon();
     assert_eq!(out, [1, 2, 3]);
 }
 
@@ -203,8 +202,8 @@ fn readdir_fills_the_count_and_not_a_byte_more() {
     for count in 0..900 {
         let mut out = vec![0xee];
         let mut encoder = Encoder::new(&mut out);
-        let mut readdir = ReaddirEncoder::begin(&mut encoder, count);
-        let fitted = plain.iter().take_while(|entry| readdir.push(entry)).count();
+        let mut readdir = ReaddirEncoder::begin(&mut encoder, usize::MAX, count);
+        let fitted = plain.iter().take_while(|entry| readdir.push(*entry)).count();
         assert_eq!(readdir.entries(), fitted);
         readdir.finish(&attributes, [5; 8], fitted == plain.len());
         let result = |entries: usize| ReaddirOk {
@@ -228,8 +227,8 @@ fn readdirplus_fills_maxcount_and_not_a_byte_more() {
     for maxcount in (0..3000).step_by(7) {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
-        let mut readdir = ReaddirplusEncoder::begin(&mut encoder, usize::MAX, maxcount);
-        let fitted = plus.iter().take_while(|entry| readdir.push(entry)).count();
+        let mut readdir = ReaddirEncoder::begin(&mut encoder, usize::MAX, maxcount);
+        let fitted = plus.iter().take_while(|entry| readdir.push(*entry)).count();
         assert_eq!(readdir.entries(), fitted);
         readdir.finish(&attributes, [6; 8], fitted == plus.len());
         let result = |entries: usize| ReaddirplusOk {
@@ -256,7 +255,7 @@ fn dircount_is_kept_but_never_keeps_everything_out() {
     for (dircount, fitting) in [(0, 1), (27, 1), (28, 1), (55, 1), (56, 2), (84, 3)] {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
-        let mut readdir = ReaddirplusEncoder::begin(&mut encoder, dircount, 10_000);
+        let mut readdir = ReaddirEncoder::begin(&mut encoder, dircount, 10_000);
         let fitted = (0..10).take_while(|_| readdir.push(&entry)).count();
         readdir.abandon();
         assert_eq!(fitted, fitting, "dircount {dircount}");
