@@ -1,6 +1,8 @@
-//! libFuzzer on one target, named by the variable `TARGET`: `TARGET=nfs3 cargo +nightly fuzz run guided --features guided`.
+//! libFuzzer on one target, named by the variable `TARGET`, from the target's seeds, which are written to the folder
+//! `SEEDS` first; `cargo xtask soak fuzz` builds and runs it.
 #![no_main]
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use holdfast_fuzz::targets::{TARGETS, Target};
@@ -10,6 +12,17 @@ static CHOSEN: LazyLock<&Target> = LazyLock::new(|| {
     TARGETS.iter().find(|target| target.name == name).expect("TARGET names a fuzz target")
 });
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    (CHOSEN.run)(data);
-});
+fn write_seeds() {
+    let folder = std::env::var_os("SEEDS").expect("SEEDS names a folder");
+    for (number, seed) in (CHOSEN.seeds)().iter().enumerate() {
+        std::fs::write(Path::new(&folder).join(format!("seed-{number}")), seed)
+            .expect("SEEDS can be written");
+    }
+}
+
+libfuzzer_sys::fuzz_target!(
+    init: write_seeds(),
+    |data: &[u8]| {
+        (CHOSEN.run)(data);
+    }
+);

@@ -5,25 +5,29 @@ use std::time::Duration;
 
 use crate::process::{cargo, run};
 use crate::report::Report;
-use crate::{e2e, usage};
+use crate::{e2e, guided, readme, usage};
 
 /// What `cargo xtask help ci` prints.
 pub(crate) const HELP: &str = "\
 cargo xtask ci STAGE...|all: run stages as continuous integration does, in the order given.
 
   smoke   formatting, lints without a warning, tidy
+  readme  the commands of README.md, in a clean clone
   test    every test of the workspace
   sim     the reference model and the crashes of the simulated media, fixed and fresh seeds
-  fuzz    each parser for a minute, from the golden messages and from nothing
+  fuzz    each parser for a minute, from the golden messages and from nothing; then libFuzzer (needs a C++ compiler)
   e2e     a real Linux client in User-Mode-Linux guests (needs root; see `cargo xtask help e2e`)
 
 Each step has a time budget and fails when it takes longer. The last line is `N passed, N failed`.
 ";
 
+/// Seconds of libFuzzer for each target.
+const GUIDED_SECONDS: u64 = 10;
+
 type Stage = fn(&mut Report);
 
 const STAGES: &[(&str, Stage)] =
-    &[("smoke", smoke), ("test", test), ("sim", sim), ("fuzz", fuzz), ("e2e", e2e_stage)];
+    &[("smoke", smoke), ("test", test), ("readme", readme), ("sim", sim), ("fuzz", fuzz), ("e2e", e2e_stage)];
 
 /// `cargo xtask ci`.
 pub(crate) fn command(names: &[&str]) -> ExitCode {
@@ -54,7 +58,12 @@ fn smoke(report: &mut Report) {
 }
 
 fn test(report: &mut Report) {
-    step(report, "test", 15, cargo(&["test", "--workspace", "--locked"]));
+    step(report, "test", 15, cargo(&[&readme::TEST[..], &["--locked"]].concat()));
+}
+
+fn readme(report: &mut Report) {
+    let budget = Duration::from_secs(8 * 60);
+    report.step("readme", budget, || readme::check(budget));
 }
 
 fn sim(report: &mut Report) {
@@ -75,6 +84,8 @@ fn fuzz(report: &mut Report) {
     step(report, "fuzz: build", 5, cargo(&build));
     let all = ["run", "--release", "--locked", "--manifest-path", manifest, "--", "all", "--seconds", "60"];
     step(report, "fuzz: every target", 8, cargo(&all));
+    let budget = Duration::from_secs(8 * 60);
+    report.step("fuzz: libFuzzer", budget, || guided::run_all(GUIDED_SECONDS));
 }
 
 fn e2e_stage(report: &mut Report) {

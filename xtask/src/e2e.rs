@@ -14,8 +14,11 @@ mod kill;
 mod lab;
 mod libnfs;
 mod needs;
+mod nfs;
 mod probe;
+mod remove;
 mod scenarios;
+mod witness;
 
 use lab::{Lab, Peer};
 
@@ -31,11 +34,13 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   two-guests    two machines in one directory
   libnfs        the tools of libnfs, which are another client than Linux's
   full-disk     ENOSPC, removing, and space that comes back
+  remove        long files and many files are removed beside another client, whose latencies are printed; kill -9 meanwhile
   kill          kill -9 again and again under two guests and libnfs; everything acknowledged is there
 
   --server ganesha   try the scenarios themselves against nfs-ganesha (those that kill, fill or check are skipped)
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
+  --long             of `remove`: 6 GiB and a million files instead of 256 MiB and 10,000
   --seed N           repeat what was random
   --keep             leave the data under the target directory for a look; that of a failure always stays
 
@@ -53,6 +58,7 @@ pub(crate) struct Options {
     peer: Peer,
     rounds: usize,
     minutes: Option<u64>,
+    long: bool,
     seed: u64,
     keep: bool,
     names: Vec<String>,
@@ -64,6 +70,7 @@ impl Options {
             peer: Peer::Holdfast,
             rounds: 10,
             minutes: None,
+            long: false,
             seed: Random::fresh_seed(),
             keep: false,
             names: Vec::new(),
@@ -75,6 +82,7 @@ impl Options {
                 "--rounds" => options.rounds = words.next()?.parse().ok()?,
                 "--minutes" => options.minutes = Some(words.next()?.parse().ok()?),
                 "--seed" => options.seed = words.next()?.parse().ok()?,
+                "--long" => options.long = true,
                 "--keep" => options.keep = true,
                 name if scenarios::find(name).is_some() => options.names.push(name.to_owned()),
                 _ => return None,

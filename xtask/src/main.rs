@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`ci`] | the stages and their time budgets |
 //! | [`tidy`] | rules about the tree that no compiler checks |
+//! | [`readme`] | the commands of `README.md`, tried in a clean clone |
+//! | [`guided`] | libFuzzer on the fuzz targets |
 //! | [`e2e`] | a real Linux client in User-Mode-Linux guests, against the release binary |
 //! | [`soak`] | the same proofs, for as long as one likes |
 //! | [`work`] | what a guest does while its server is killed, and how that is judged |
@@ -12,8 +14,10 @@ use std::process::ExitCode;
 
 mod ci;
 mod e2e;
+mod guided;
 mod process;
 mod random;
+mod readme;
 mod report;
 mod soak;
 mod tidy;
@@ -25,7 +29,7 @@ Chores of the Holdfast project.
   cargo xtask tidy                 check the rules that no compiler checks
   cargo xtask ci STAGE...|all      run stages as continuous integration does
   cargo xtask e2e [SCENARIO...]    a real Linux client against the release binary (root, Debian)
-  cargo xtask soak crash|kill|fsx  the long versions of the proofs
+  cargo xtask soak PROOF           the long versions of the proofs
   cargo xtask help [COMMAND]       more about one of these
 ";
 

@@ -1,10 +1,17 @@
 //! The long versions of the proofs; what they found is recorded in `docs/proofs.md`.
 
+use std::num::NonZeroU64;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::process::{cargo, run};
-use crate::{e2e, usage};
+use crate::report::Report;
+use crate::{e2e, guided, usage};
+
+/// Minutes of what has no other default.
+const MINUTES: u64 = 10;
+/// Nobody waits for longer.
+const FOREVER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What `cargo xtask help soak` prints.
 pub(crate) const HELP: &str = "\
@@ -14,6 +21,9 @@ cargo xtask soak: the long versions of the proofs.
                                     simulated crashes, 200,000 by default; a seed replays a run
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
   soak fsx [--minutes N]            the file system exerciser, an hour by default (needs root)
+  soak remove                       6 GiB and a million files removed beside another client (needs root, 20 GB of disk)
+  soak threads [--minutes N]        the engine under real threads and kill -9, 10 minutes by default
+  soak fuzz [--minutes N]           libFuzzer on each target, 10 minutes by default (needs a C++ compiler)
 
 Each prints a seed that replays it, and ends with `N passed, N failed`.
 ";
@@ -26,16 +36,42 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
         ["kill", "--rounds", rounds] => e2e::command(&["kill", "--rounds", rounds]),
         ["fsx"] => e2e::command(&["fsx", "--minutes", "60"]),
         ["fsx", "--minutes", minutes] => e2e::command(&["fsx", "--minutes", minutes]),
+        ["remove"] => e2e::command(&["remove", "--long"]),
+        ["threads"] => threads(MINUTES),
+        ["threads", "--minutes", minutes] => lasting(minutes, threads),
+        ["fuzz"] => fuzz(MINUTES),
+        ["fuzz", "--minutes", minutes] => lasting(minutes, fuzz),
         _ => usage(HELP),
     }
+}
+
+fn lasting(minutes: &str, soak: fn(u64) -> ExitCode) -> ExitCode {
+    minutes.parse::<NonZeroU64>().map_or_else(|_| usage(HELP), |minutes| soak(minutes.get()))
+}
+
+/// Each of the two tests runs for half of the time.
+fn threads(minutes: u64) -> ExitCode {
+    let test =
+        ["test", "--locked", "-p", "store", "--test", "threads", "--", "--nocapture", "--test-threads", "1"];
+    let mut command = cargo(&test);
+    command.env("HOLDFAST_STRESS_SECONDS", (minutes * 30).to_string());
+    let mut report = Report::default();
+    let budget = Duration::from_secs((minutes + 15) * 60);
+    report.step("threads", budget, || run(command, budget).map(|()| String::new()));
+    report.finish()
+}
+
+fn fuzz(minutes: u64) -> ExitCode {
+    let mut report = Report::default();
+    report.step("libFuzzer", FOREVER, || guided::run_all(minutes * 60));
+    report.finish()
 }
 
 /// The simulator has its own arguments and its own report.
 fn crash(arguments: &[&str]) -> ExitCode {
     let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--", "crash"];
     words.extend(if arguments.is_empty() { &["--points", "200000"] } else { arguments });
-    let forever = Duration::from_secs(30 * 24 * 3600);
-    match run(cargo(&words), forever) {
+    match run(cargo(&words), FOREVER) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("soak: {why}");

@@ -20,6 +20,8 @@ const START: Duration = Duration::from_secs(30);
 const STOP: Duration = Duration::from_secs(20);
 /// How long the offline check may take.
 const CHECK: Duration = Duration::from_secs(300);
+/// Runs of one scenario that may share a target directory.
+const RUNS_AT_ONCE: usize = 8;
 /// The most lines of the server's log that a failure shows.
 const LOG_LINES: usize = 40;
 
@@ -50,6 +52,14 @@ impl Peer {
     }
 }
 
+/// Some of what `holdfast check` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) inodes: u64,
+    pub(super) extents: u64,
+    pub(super) live_bytes: u64,
+}
+
 /// See the module.
 pub(super) struct Lab {
     pub(super) peer: Peer,
@@ -57,20 +67,41 @@ pub(super) struct Lab {
     namespace: String,
     /// Scenarios end before this, whatever they wait for.
     end: Instant,
+    /// Held for as long as the folder is used.
+    _claim: File,
     server: Option<Child>,
     /// A file system of the scenario's own, to be unmounted.
     mounted: Option<PathBuf>,
 }
 
 impl Lab {
-    /// A laboratory without a server yet. What an earlier run left is removed.
+    /// A laboratory without a server yet. What an earlier run left is removed; another run that uses the folder now
+    /// is left alone, and this one takes another folder.
     pub(super) fn new(options: &Options, namespace: &str, name: &str, end: Instant) -> Result<Lab, String> {
-        let folder = scratch().join(name);
+        let (folder, claim) = claim(name)?;
         let _ = Command::new("umount").arg("-q").arg(folder.join("disk")).stderr(Stdio::null()).status();
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("out")).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let namespace = namespace.to_owned();
-        Ok(Lab { peer: options.peer, folder, namespace, end, server: None, mounted: None })
+        let lab = Lab {
+            peer: options.peer,
+            folder,
+            namespace: namespace.to_owned(),
+            end,
+            _claim: claim,
+            server: None,
+            mounted: None,
+        };
+        if lab.peer == Peer::Holdfast {
+            // A scenario starts the same program again and again, whatever is built meanwhile.
+            let built = absolute(&target_directory()).join("release/holdfast");
+            fs::copy(&built, lab.binary()).map_err(|error| format!("{}: {error}", built.display()))?;
+        }
+        Ok(lab)
+    }
+
+    /// The program under test.
+    fn binary(&self) -> PathBuf {
+        absolute(&self.folder).join("holdfast")
     }
 
     /// A folder that guests may write.
@@ -136,7 +167,7 @@ impl Lab {
         // Guests act as root, as the tests of permissions need.
         let text = "journal_size = \"64 MiB\"\n\n[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
         fs::write(&configuration, text).map_err(|error| format!("{}: {error}", configuration.display()))?;
-        let mut command = Command::new(binary());
+        let mut command = Command::new(self.binary());
         command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
         command.arg("--config").arg(configuration);
         Ok(command)
@@ -165,18 +196,51 @@ impl Lab {
             self.kill();
             return Ok(());
         }
+        self.stop()?;
+        let mut check = Command::new(self.binary());
+        check.arg("check").arg(self.data());
+        process::run(check, CHECK).map_err(|why| format!("holdfast check: {why}"))
+    }
+
+    /// Ends the server as its operator would.
+    pub(super) fn stop(&mut self) -> Result<(), String> {
         let Some(mut server) = self.server.take() else {
             return Err("there is no server to stop".to_owned());
         };
         process::signal(&server, "TERM");
         match process::wait(&mut server, STOP) {
-            Some(status) if status.success() => {}
-            Some(status) => return Err(format!("after SIGTERM the server ends with {status}")),
-            None => return Err(format!("the server does not end within {} s of SIGTERM", STOP.as_secs())),
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("after SIGTERM the server ends with {status}")),
+            None => Err(format!("the server does not end within {} s of SIGTERM", STOP.as_secs())),
         }
-        let mut check = Command::new(binary());
-        check.arg("check").arg(self.data());
-        process::run(check, CHECK).map_err(|why| format!("holdfast check: {why}"))
+    }
+
+    /// Tells the server to end, and waits for nothing.
+    pub(super) fn stop_soon(&self) {
+        if let Some(server) = &self.server {
+            process::signal(server, "TERM");
+        }
+    }
+
+    /// What `holdfast check` counts in the volume, which must be sound. No server may have it open.
+    pub(super) fn summary(&self) -> Result<Summary, String> {
+        let mut check = Command::new(self.binary());
+        let said = process::output(check.args(["check", "--json"]).arg(self.data()))?;
+        let report: serde_json::Value =
+            serde_json::from_str(&said).map_err(|error| format!("holdfast check: {error}"))?;
+        let count = |name: &str| {
+            let count =
+                report.pointer(&format!("/volumes/0/summary/{name}")).and_then(|count| count.as_u64());
+            count.ok_or_else(|| format!("holdfast check counts no {name}"))
+        };
+        Ok(Summary { inodes: count("inodes")?, extents: count("extents")?, live_bytes: count("live_bytes")? })
+    }
+
+    /// How many records a table of the index has. No server may have it open.
+    pub(super) fn records(&self, table: &str) -> Result<usize, String> {
+        let mut dump = Command::new(self.binary());
+        dump.args(["dump", "records", "--json", "--table", table]).arg(self.data());
+        Ok(process::output(&mut dump)?.lines().count())
     }
 
     /// Prints the end of the server's log.
@@ -254,9 +318,20 @@ impl Drop for Lab {
     }
 }
 
-/// The binary under test.
-fn binary() -> PathBuf {
-    absolute(&target_directory()).join("release/holdfast")
+/// A folder that no other run uses, and the locked file that says so.
+fn claim(name: &str) -> Result<(PathBuf, File), String> {
+    fs::create_dir_all(scratch()).map_err(|error| format!("{}: {error}", scratch().display()))?;
+    for number in 1..=RUNS_AT_ONCE {
+        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        let path = scratch().join(format!("{name}.lock"));
+        let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => return Ok((scratch().join(name), file)),
+            Err(fs::TryLockError::WouldBlock) => {}
+            Err(fs::TryLockError::Error(error)) => return Err(format!("{}: {error}", path.display())),
+        }
+    }
+    Err(format!("{RUNS_AT_ONCE} runs of {name} are under way already"))
 }
 
 fn absolute(path: &Path) -> PathBuf {

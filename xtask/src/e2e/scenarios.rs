@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::lab::{Lab, Peer};
 use super::libnfs::Client;
-use super::{Options, installed, kill, scratch};
+use super::{Options, installed, kill, remove, scratch};
 use crate::process::{self, root};
 
 /// The source of Linux as Debian packs it.
@@ -30,6 +30,7 @@ impl Scenario {
     pub(super) fn budget(&self, options: &Options) -> Duration {
         let longer = match self.name {
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
+            "remove" if options.long => 3600,
             "fsx" => options.minutes.unwrap_or(0).saturating_mul(60),
             _ => 0,
         };
@@ -45,6 +46,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "pjdfstest", seconds: 180, foreign: true, run: pjdfstest },
     Scenario { name: "fsx", seconds: 150, foreign: true, run: fsx },
     Scenario { name: "full-disk", seconds: 180, foreign: false, run: full_disk },
+    Scenario { name: "remove", seconds: 150, foreign: false, run: remove::run },
     Scenario { name: "kill", seconds: 90, foreign: true, run: kill::run },
     Scenario { name: "source-tree", seconds: 300, foreign: true, run: source_tree },
 ];

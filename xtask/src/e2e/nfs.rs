@@ -1,0 +1,255 @@
+//! A small NFSv3 client with many calls in flight, put together by hand from RFC 1813 and RFC 5531, so that a mistake
+//! in Holdfast's own codec cannot hide here.
+
+use std::io::{self, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+const NFS: u32 = 100_003;
+const MOUNT: u32 = 100_005;
+const HANDLE_BYTES_MAX: usize = 64;
+const REPLY_BYTES_MAX: usize = 2 << 20;
+
+/// NFS3_OK.
+pub(super) const OK: u32 = 0;
+
+/// The procedures that are used here.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Procedure {
+    Null = 0,
+    Getattr = 1,
+    Lookup = 3,
+    Read = 6,
+    Write = 7,
+    Create = 8,
+    Mkdir = 9,
+    Remove = 12,
+    Rmdir = 13,
+    Commit = 21,
+}
+
+/// The arguments of a call in the making.
+#[derive(Debug, Default)]
+pub(super) struct Arguments(Vec<u8>);
+
+impl Arguments {
+    pub(super) fn word(&mut self, word: u32) -> &mut Arguments {
+        self.0.extend_from_slice(&word.to_be_bytes());
+        self
+    }
+
+    pub(super) fn long(&mut self, long: u64) -> &mut Arguments {
+        self.0.extend_from_slice(&long.to_be_bytes());
+        self
+    }
+
+    /// A handle, a name or data.
+    pub(super) fn opaque(&mut self, bytes: &[u8]) -> &mut Arguments {
+        self.word(u32::try_from(bytes.len()).expect("what is sent here is short"));
+        self.0.extend_from_slice(bytes);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    /// Attributes of something new: only its mode is given.
+    pub(super) fn mode(&mut self, mode: u32) -> &mut Arguments {
+        self.word(1).word(mode).word(0).word(0).word(0).word(0).word(0)
+    }
+}
+
+/// The results of a call.
+#[derive(Debug)]
+pub(super) struct Results<'a>(&'a [u8]);
+
+impl Results<'_> {
+    /// The word that begins at this byte.
+    pub(super) fn word(&self, at: usize) -> Result<u32, String> {
+        let word = self.0.get(at..at + 4).and_then(|word| word.try_into().ok());
+        word.map(u32::from_be_bytes).ok_or_else(|| "a reply is shorter than it must be".to_owned())
+    }
+
+    /// The status, which is the first word of most results.
+    pub(super) fn status(&self) -> Result<u32, String> {
+        self.word(0)
+    }
+
+    /// Refuses any other status than these.
+    pub(super) fn expect(&self, what: &str, allowed: &[u32]) -> Result<u32, String> {
+        let status = self.status()?;
+        if allowed.contains(&status) { Ok(status) } else { Err(format!("{what}: status {status}")) }
+    }
+
+    /// The handle whose length is at this byte.
+    pub(super) fn handle(&self, at: usize) -> Result<Vec<u8>, String> {
+        let length = usize::try_from(self.word(at)?).unwrap_or(usize::MAX);
+        let handle = (length <= HANDLE_BYTES_MAX).then(|| self.0.get(at + 4..at + 4 + length)).flatten();
+        handle.map(<[u8]>::to_vec).ok_or_else(|| "a reply has no handle".to_owned())
+    }
+
+    /// The handle of something new: after the status and a word that says that there is one.
+    pub(super) fn new_handle(&self) -> Result<Vec<u8>, String> {
+        if self.word(4)? != 1 { Err("a reply has no handle".to_owned()) } else { self.handle(8) }
+    }
+}
+
+/// A connection. Calls are made as the superuser.
+pub(super) struct Connection {
+    stream: TcpStream,
+    reader: BufReader<TcpStream>,
+    program: u32,
+    next_xid: u32,
+    out: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to NFS, and waits so long for whatever comes.
+    pub(super) fn open(patience: Duration) -> io::Result<Connection> {
+        Connection::open_program(super::lab::PORT, NFS, patience)
+    }
+
+    /// Connects to MOUNT.
+    pub(super) fn open_mount(port: u16, patience: Duration) -> io::Result<Connection> {
+        Connection::open_program(port, MOUNT, patience)
+    }
+
+    fn open_program(port: u16, program: u32, patience: Duration) -> io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&SocketAddr::new(SERVER, port), patience)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let reader = BufReader::with_capacity(256 << 10, stream.try_clone()?);
+        // A server remembers the numbers of an address for a while, so each connection begins elsewhere.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let next_xid = now.subsec_nanos().rotate_left(12);
+        Ok(Connection { stream, reader, program, next_xid, out: Vec::new(), reply: Vec::new() })
+    }
+
+    /// Makes one call and waits for its results.
+    pub(super) fn call(&mut self, procedure: Procedure, arguments: &Arguments) -> io::Result<Results<'_>> {
+        let xid = self.queue(procedure, &arguments.0);
+        self.flush()?;
+        if self.receive()? != xid {
+            return Err(malformed());
+        }
+        Ok(self.results())
+    }
+
+    /// Makes one call, whose status must be one of those.
+    pub(super) fn ask(
+        &mut self,
+        procedure: Procedure,
+        allowed: &[u32],
+        fill: impl FnOnce(&mut Arguments),
+    ) -> Result<Results<'_>, String> {
+        let mut arguments = Arguments::default();
+        fill(&mut arguments);
+        let results = self.call(procedure, &arguments).map_err(|error| format!("{procedure:?}: {error}"))?;
+        results.expect(&format!("{procedure:?}"), allowed)?;
+        Ok(results)
+    }
+
+    /// Makes a file or a folder; its handle.
+    pub(super) fn make(&mut self, what: Procedure, folder: &[u8], name: &str) -> Result<Vec<u8>, String> {
+        let results = self.ask(what, &[OK], |arguments| {
+            arguments.opaque(folder).opaque(name.as_bytes());
+            if matches!(what, Procedure::Create) {
+                // UNCHECKED.
+                arguments.word(0);
+            }
+            arguments.mode(0o755);
+        })?;
+        results.new_handle()
+    }
+
+    /// Removes a name by REMOVE or RMDIR.
+    pub(super) fn drop_name(&mut self, how: Procedure, folder: &[u8], name: &str) -> Result<(), String> {
+        let fill = |arguments: &mut Arguments| {
+            arguments.opaque(folder).opaque(name.as_bytes());
+        };
+        self.ask(how, &[OK], fill).map(|_| ())
+    }
+
+    /// Makes `count` calls with at most `window` in flight; `arguments` and `take` are given the number of the call.
+    pub(super) fn many(
+        &mut self,
+        procedure: Procedure,
+        count: usize,
+        window: usize,
+        mut arguments: impl FnMut(usize, &mut Arguments),
+        mut take: impl FnMut(usize, &Results<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let first = self.next_xid;
+        let (mut sent, mut received) = (0, 0);
+        let mut body = Arguments::default();
+        while received < count {
+            while sent < count && sent - received < window {
+                body.0.clear();
+                arguments(sent, &mut body);
+                self.queue(procedure, &body.0);
+                sent += 1;
+            }
+            if self.reader.buffer().is_empty() {
+                self.flush().map_err(|error| format!("{procedure:?}: {error}"))?;
+            }
+            let xid = self.receive().map_err(|error| format!("{procedure:?}: {error}"))?;
+            let number = usize::try_from(xid.wrapping_sub(first)).unwrap_or(usize::MAX);
+            if number >= sent {
+                return Err(format!("{procedure:?}: a reply to no call"));
+            }
+            take(number, &self.results())?;
+            received += 1;
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, procedure: Procedure, arguments: &[u8]) -> u32 {
+        let xid = self.next_xid;
+        self.next_xid = xid.wrapping_add(1);
+        // AUTH_SYS of 20 bytes: no stamp, no machine name, user 0, group 0, no further groups; no verifier.
+        let credential = [1, 20, 0, 0, 0, 0, 0, 0, 0];
+        let header = [xid, 0, 2, self.program, 3, procedure as u32];
+        let length = (header.len() + credential.len()) * 4 + arguments.len();
+        let mark = u32::try_from(length).expect("what is sent here is short") | 0x8000_0000;
+        for word in [mark].iter().chain(&header).chain(&credential) {
+            self.out.extend_from_slice(&word.to_be_bytes());
+        }
+        self.out.extend_from_slice(arguments);
+        xid
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Reads a reply; which call it answers.
+    fn receive(&mut self) -> io::Result<u32> {
+        let mut mark = [0; 4];
+        self.reader.read_exact(&mut mark)?;
+        let length = usize::try_from(u32::from_be_bytes(mark) & 0x7fff_ffff).map_err(|_| malformed())?;
+        if length > REPLY_BYTES_MAX {
+            return Err(malformed());
+        }
+        self.reply.resize(length, 0);
+        self.reader.read_exact(&mut self.reply)?;
+        let header = Results(&self.reply);
+        // A reply, accepted, no verifier, success.
+        for (at, wanted) in [(4, 1), (8, 0), (12, 0), (16, 0), (20, 0)] {
+            if header.word(at).map_err(|_| malformed())? != wanted {
+                return Err(malformed());
+            }
+        }
+        header.word(0).map_err(|_| malformed())
+    }
+
+    fn results(&self) -> Results<'_> {
+        Results(self.reply.get(24..).unwrap_or_default())
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the reply is not what was expected")
+}

@@ -1,0 +1,62 @@
+//! libFuzzer on the fuzz targets. A stable compiler can count which code was reached, as the flags that ask for it are
+//! those of LLVM; only sanitizers would need another compiler, and there is no unsafe code for them to look at.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{self, cargo, root, target_directory};
+use crate::random::Random;
+
+/// What libFuzzer needs to be told about: each edge, and each comparison.
+const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
+    -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+/// The targets, as `fuzz/src/targets.rs` names them.
+const TARGETS: [&str; 7] = ["rpc", "xdr", "mount", "nfs3", "journal", "segment", "record"];
+
+/// How long the build may take.
+const BUILD: Duration = Duration::from_secs(6 * 60);
+/// What a target may take beyond its time.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Builds, and runs each target for so long. What was reached is kept under the target directory, and is where the next
+/// run begins.
+pub(crate) fn run_all(seconds: u64) -> Result<String, String> {
+    let host = host()?;
+    // With the host named, the flags are not those of build scripts, and what is built lies apart.
+    let arguments = ["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
+    let mut build = cargo(&arguments);
+    build.args(["--features", "guided", "--bin", "guided", "--target", &host]).env("RUSTFLAGS", FLAGS);
+    let target_directory = root().join(target_directory());
+    build.env("CARGO_TARGET_DIR", &target_directory);
+    process::run(build, BUILD)?;
+    let program = target_directory.join(host).join("release/guided");
+    // Numbers of libFuzzer are 32 bits wide, and 0 is none.
+    let seed = Random::fresh_seed() % 1_000_000_000 + 1;
+    println!("seed {seed}; an input that fails is saved under fuzz/artifacts");
+    for target in TARGETS {
+        let corpus = target_directory.join("corpus").join(target);
+        let artifacts = root().join("fuzz/artifacts");
+        for folder in [&corpus, &artifacts] {
+            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        let mut command = Command::new(&program);
+        command.env("TARGET", target).env("SEEDS", &corpus);
+        command.args([format!("-max_total_time={seconds}"), format!("-seed={seed}")]);
+        command.args(["-timeout=10", "-verbosity=0", "-print_final_stats=1"]);
+        command.arg(format!("-artifact_prefix={}/{target}-", artifacts.display())).arg(&corpus);
+        println!("     {target}");
+        process::run(command, Duration::from_secs(seconds) + GRACE)?;
+    }
+    Ok(format!("{} targets, {seconds} s each", TARGETS.len()))
+}
+
+/// The machine that the compiler builds for.
+fn host() -> Result<String, String> {
+    let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = process::output(Command::new(compiler).arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "the compiler does not say what it builds for".to_owned())
+}
