@@ -38,8 +38,8 @@ pub struct Bytes {
     service: Option<(Arc<Volume>, Service)>,
     /// The handles that were seen, by inode number.
     handles: BTreeMap<u64, Vec<u8>>,
-    /// Set to break a promise on purpose: retransmissions come with an xid of their own.
-    pub new_xids: Option<u32>,
+    /// Set to break a promise on purpose: every transmission gets an xid of its own, the next after this.
+    new_xids: Option<u32>,
 }
 
 /// What a try to make one call gave.
@@ -122,6 +122,12 @@ fn results(out: &[u8], xid: u32) -> Result<Vec<u8>, String> {
 }
 
 impl Bytes {
+    /// Clients whose retransmissions come with an xid of their own, which breaks a promise on purpose.
+    #[must_use]
+    pub fn with_new_xids() -> Bytes {
+        Bytes { new_xids: Some(1 << 30), ..Bytes::default() }
+    }
+
     /// Makes a call once.
     fn exchange(
         &mut self,
@@ -254,6 +260,10 @@ impl Bytes {
 impl Target for Bytes {
     fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
         self.call(volume, call, now, access, None).unwrap_or_else(Attempt::Wrong)
+    }
+
+    fn let_go(&mut self) {
+        self.service = None;
     }
 
     fn fork(&self) -> Box<dyn Target> {

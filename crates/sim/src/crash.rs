@@ -13,6 +13,7 @@ use crate::model::Model;
 use crate::model::recovery::{Safe, Tree};
 use crate::random::Random;
 use crate::run::{BEGIN, Run, Sizes, open, through};
+use crate::target::Target;
 use crate::walk::{attributes, check_usage, walk};
 use crate::workload::{Event, Profile, Workload};
 
@@ -71,6 +72,14 @@ pub struct Recovered {
     again: Vec<Boundary>,
 }
 
+impl Recovered {
+    /// The volume.
+    #[must_use]
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+}
+
 /// Crashes the device of a boundary, and judges what opening it gives.
 ///
 /// # Errors
@@ -124,7 +133,7 @@ fn told(run: &Run, mark: u64) -> (u64, Safe) {
     for ack in run.acks.iter().filter(|ack| ack.mark <= mark) {
         least = least.max(ack.told.mutation);
         if let Some(range) = ack.told.bytes {
-            safe.ranges.push((ack.id, range, ack.told.committed));
+            safe.add(ack.id, range, ack.told.committed);
         }
     }
     (least, safe)
@@ -153,6 +162,14 @@ fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Res
 /// # Errors
 /// The first failure, not shrunk.
 pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
+    run_through(seed, plan, through(seed))
+}
+
+/// The same with these clients.
+///
+/// # Errors
+/// The first failure, not shrunk.
+pub fn run_through(seed: u64, plan: &Plan, clients: Box<dyn Target>) -> Result<u64, Failure> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
     let profile = Profile { reopen: false, ..Profile::default() };
@@ -165,7 +182,7 @@ pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
         events: events.to_vec(),
     };
     let run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, None, wrong, &[]))?;
-    let mut run = run.through(through(seed));
+    let mut run = run.through(clients);
     let mut points = 0;
     for generation in 0..plan.generations {
         run.media.record();

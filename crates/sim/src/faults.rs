@@ -7,7 +7,7 @@ use crate::crash::{judge, judge_damaged};
 use crate::media::{Action, Boundary, Effect, Fault, Place};
 use crate::random::Random;
 use crate::run::{BEGIN, Run, Sizes, through};
-use crate::workload::{Event, Profile, Step, Workload};
+use crate::workload::{Event, Profile, Workload};
 
 const EVENTS: usize = 80;
 
@@ -26,53 +26,63 @@ fn draw(random: &mut Random) -> Fault {
     Fault { place, action, after: random.below(12), effect: Effect::Fail, lasting: random.chance(1, 3) }
 }
 
-/// Lets one I/O error strike in a random workload, and then crashes. The number of faults that struck.
+/// What became of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Faults that struck.
+    pub struck: u64,
+    /// Changes that were refused because the journal had failed.
+    pub refused: u64,
+    /// How often the volume was read from end to end after a fault, open as it was.
+    pub judged: u64,
+}
+
+/// Lets one I/O error strike in a random workload. If that ended the journal, every later change must be refused; else
+/// everything must be there, unstable data excepted, and the workload goes on. In the end the machine crashes.
 ///
 /// # Errors
 /// What was lost, or acknowledged though it could not be kept.
-pub fn run_io_errors(seed: u64) -> Result<u64, String> {
+pub fn run_io_errors(seed: u64) -> Result<Tally, String> {
     let (mut run, mut workload, mut random) = start(seed)?;
-    run.media.plan(draw(&mut random));
-    let mut struck_at = None;
-    for number in 0..EVENTS {
-        let event = workload.next(&run.model);
-        if run.media.faults_struck() > 0 {
-            run.faulty = true;
-            struck_at = struck_at.or(Some(number));
-            // What fails in memory is the engine's affair; only background work goes on.
-            if struck_at.is_some_and(|at| number > at + 6) {
-                break;
-            }
-            run.step(Event::Step(*random.pick(&[
-                Step::Commit,
-                Step::WriteBack(true),
-                Step::Checkpoint(true),
-            ])))?;
+    let fault = draw(&mut random);
+    run.media.plan(fault);
+    run.faulty = true;
+    let mut tally = Tally::default();
+    for _ in 0..EVENTS {
+        let (event, struck) = (workload.next(&run.model), run.media.faults_struck());
+        let stepped = run.step(event);
+        if run.media.faults_struck() == struck && tally.struck == 0 {
+            stepped?;
             continue;
         }
-        run.faulty = true;
-        let stepped = run.step(event);
-        if run.media.faults_struck() == 0 {
-            stepped?;
+        tally.struck = run.media.faults_struck();
+        if run.volume().refuses_changes().is_some() {
+            tally.refused = refused(&mut run, &mut workload)?;
+            break;
         }
+        // What the call that was struck has changed cannot be known, nor what media that go on failing do.
+        if stepped.is_err() || fault.lasting || !run.resync()? {
+            break;
+        }
+        tally.judged += 1;
     }
-    let struck = run.media.faults_struck();
-    refused(&run)?;
     let boundary = Boundary { disk: run.media.disk(), mark: run.mark() };
     for _ in 0..4 {
-        judge(&run, &boundary, &mut random, false)
-            .map_err(|wrong| format!("after a fault of the media, {wrong}"))?;
+        judge(&run, &boundary, &mut random, false).map_err(|wrong| format!("after {fault:?}, {wrong}"))?;
     }
-    Ok(struck)
+    Ok(tally)
 }
 
-/// A volume that refuses changes must say so to whoever asks for one.
-fn refused(run: &Run) -> Result<(), String> {
-    if run.volume.refuses_changes().is_none() {
-        return Ok(());
+/// Asks for changes of a volume whose journal failed: none may succeed. The number of those that were refused.
+fn refused(run: &mut Run, workload: &mut Workload) -> Result<u64, String> {
+    let mut refused = 0;
+    for _ in 0..EVENTS {
+        if let Event::Call(operation) = workload.next(&run.model) {
+            refused += u64::from(run.must_refuse(operation)?);
+        }
     }
     match run.probe_change() {
-        Err(Error::ReadOnly | Error::Io | Error::NoSpace | Error::Busy) => Ok(()),
+        Err(Error::ReadOnly | Error::Io) => Ok(refused),
         other => Err(format!("the volume refuses changes, but a MKDIR is answered {other:?}")),
     }
 }

@@ -13,7 +13,8 @@
 //! | [`walk`] | reading everything that a volume holds |
 //! | [`model_test`] | long sequences without crashes; failures shrink |
 //! | [`crash`] | crashes at every boundary, reopening, judging, going on |
-//! | [`faults`] | media that fail, fill up and rot |
+//! | [`faults`] | media that fail and rot |
+//! | [`full`] | a device that fills up, and is emptied again |
 //! | [`planted`] | promises broken on purpose, to see that it is noticed |
 //! | [`shrink`] | makes a failing list of events small |
 //!
@@ -23,6 +24,7 @@ pub mod call;
 pub mod client;
 pub mod crash;
 pub mod faults;
+pub mod full;
 pub mod media;
 pub mod model;
 pub mod model_test;

@@ -128,6 +128,20 @@ impl Model {
         self.born.iter().filter_map(|(id, ino)| Some((Obj(*id), self.inodes.get(ino)?.kind)))
     }
 
+    /// A name that can be removed: of anything but a directory, or of one that is empty. The flag tells which.
+    #[must_use]
+    pub fn removable(&self) -> Option<(Obj, Name, bool)> {
+        let object = |ino: u64| self.born.iter().find(|(_, born)| **born == ino).map(|(id, _)| Obj(*id));
+        self.inodes.iter().find_map(|(ino, inode)| {
+            let (name, directory) = inode.entries.iter().find_map(|(name, entry)| {
+                let named = self.get(entry.ino)?;
+                (named.entries.is_empty()).then_some((name, named.is_directory()))
+            })?;
+            let name = (0..Name::ALL).map(Name).find(|known| known.bytes() == *name)?;
+            Some((object(*ino)?, name, directory))
+        })
+    }
+
     /// All objects that ever were.
     #[must_use]
     pub fn ever_born(&self) -> Vec<Obj> {

@@ -1,12 +1,20 @@
 //! Faults in the proof itself, planted to see that it finds them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::crash::judge;
-use crate::media::Fault;
+use volume::Volume;
+use volume::request::Access;
+
+use crate::call::Success;
+use crate::client::Bytes;
+use crate::crash::{Plan, judge};
+use crate::media::{Action, Effect, Fault, Place};
 use crate::random::Random;
 use crate::run::{BEGIN, Run, Sizes, through};
+use crate::target::{Attempt, Direct, Resolved, Target};
 use crate::workload::{Profile, Workload};
+use crate::{crash, full};
 
 /// What is broken on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +25,72 @@ pub enum Planted {
     Media(Fault),
     /// Replies leave at once, durable or not.
     EarlyReplies,
+    /// The server forgets its answers: a retransmission is executed again.
+    Forgets,
+    /// The write verifier never changes.
+    ConstantVerifier,
+    /// Segments that are deleted go on taking room.
+    LostRoom,
 }
 
 /// Whether crashing any of these seeds everywhere shows that something is wrong.
 #[must_use]
 pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
-    seeds.any(|seed| crash_everywhere(planted, seed).is_err())
+    seeds.any(|seed| {
+        let tried = match planted {
+            Planted::Forgets | Planted::ConstantVerifier => {
+                let plan = Plan { boundaries: 10, ..Plan::default() };
+                crash::run_through(seed, &plan, clients(planted)).map(drop).map_err(|failure| failure.wrong)
+            }
+            Planted::LostRoom => {
+                let fault = Fault {
+                    place: Some(Place::Blob),
+                    action: Action::Delete,
+                    after: 0,
+                    effect: Effect::Fail,
+                    lasting: true,
+                };
+                full::run_on(seed, 0, Some(fault)).map(drop)
+            }
+            _ => crash_everywhere(planted, seed),
+        };
+        if let Err(wrong) = &tried {
+            println!("{planted:?}, seed {seed}: {wrong}");
+        }
+        tried.is_err()
+    })
+}
+
+fn clients(planted: Planted) -> Box<dyn Target> {
+    match planted {
+        Planted::Forgets => Box::new(Bytes::with_new_xids()),
+        _ => Box::new(Unchanging::default()),
+    }
+}
+
+/// Clients that are always told the same verifier.
+#[derive(Clone, Debug, Default)]
+struct Unchanging {
+    clients: Direct,
+}
+
+impl Target for Unchanging {
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
+        let mut attempt = self.clients.attempt(volume, call, now, access);
+        if let Attempt::Done(reply) = &mut attempt
+            && let Ok(Success::Written { verifier, .. } | Success::Committed { verifier, .. }) =
+                &mut reply.outcome
+        {
+            *verifier = [7; 8];
+        }
+        attempt
+    }
+
+    fn let_go(&mut self) {}
+
+    fn fork(&self) -> Box<dyn Target> {
+        Box::new(self.clone())
+    }
 }
 
 fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
@@ -31,9 +99,9 @@ fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
     let mut workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
     let mut run = Run::new(Sizes::default(), random.fork())?.through(through(seed));
     match planted {
-        Planted::Nothing => {}
         Planted::Media(fault) => run.media.plan(fault),
         Planted::EarlyReplies => run.early_replies = true,
+        _ => {}
     }
     run.media.record();
     for _ in 0..60 {

@@ -9,7 +9,7 @@ use volume::request::{Access, Credentials, Durability, Durable, Request};
 use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 
-use crate::call::{Call, From, Guard, OperationId, Outcome, Seen, Success, Wcc};
+use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Success, Wcc};
 use crate::client::Bytes;
 use crate::media::SimMedia;
 use crate::model::recovery::{Safe, Tree};
@@ -27,6 +27,12 @@ const AHEAD_MOST: i64 = 5_000_000_000;
 
 /// How long the engine promises to remember answers, nanoseconds.
 const REMEMBERED: i64 = 300_000_000_000;
+
+/// How often a call is made again that a limit stood in the way of, one piece of background work between.
+const PATIENCE: usize = 2000;
+
+/// How long a client waits each time, nanoseconds.
+const WAIT: i64 = 20_000_000;
 
 /// Sizes of a simulated volume; small, so that everything that happens at a limit happens all the time.
 #[derive(Clone, Copy, Debug)]
@@ -110,8 +116,8 @@ pub struct Shown {
 pub struct Run {
     /// What it lives on.
     pub media: SimMedia,
-    /// The engine.
-    pub volume: Arc<Volume>,
+    /// The engine; none while it is being opened again.
+    volume: Option<Arc<Volume>>,
     /// The model, at the present.
     pub model: Model,
     /// The model after each number of mutations, before the next.
@@ -122,6 +128,8 @@ pub struct Run {
     pub asked: Vec<u64>,
     /// Replies whose durability failed; only faults may do that.
     pub failed: u64,
+    /// Calls that were refused for want of space.
+    pub refused: u64,
     /// Set when faults are planned: the model is not asked any more about what fails.
     pub faulty: bool,
     /// Set to break the promise on purpose: replies leave at once.
@@ -203,12 +211,13 @@ impl Run {
     fn of(media: SimMedia, volume: Arc<Volume>, model: Model, sizes: Sizes, random: Random) -> Run {
         Run {
             media,
-            volume,
+            volume: Some(volume),
             asked: vec![model.mutations],
             model,
             history: BTreeMap::new(),
             acks: Vec::new(),
             failed: 0,
+            refused: 0,
             faulty: false,
             early_replies: false,
             sizes,
@@ -233,6 +242,12 @@ impl Run {
     pub fn through(mut self, target: Box<dyn Target>) -> Run {
         self.target = target;
         self
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn volume(&self) -> &Arc<Volume> {
+        self.volume.as_ref().expect("a volume that cannot be opened again ends the run")
     }
 
     /// Virtual time, nanoseconds since 1970.
@@ -274,7 +289,8 @@ impl Run {
         self.lost_verifiers.extend(self.verifier.take());
         self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
         self.floor_known = false;
-        (self.media, self.volume, self.model) = (media, volume, state.clone());
+        self.target.let_go();
+        (self.media, self.volume, self.model) = (media, Some(volume), state.clone());
         self.model.adopt(tree);
         self.history.clear();
         self.acks.clear();
@@ -310,12 +326,17 @@ impl Run {
 
     /// Does background work.
     pub fn background(&mut self, step: Step) {
-        let now = Time::from_nanos(self.now);
+        self.background_at(step, self.now);
+    }
+
+    /// The same at a time of its own: what waits for work to be done must see time go on.
+    fn background_at(&mut self, step: Step, now: i64) {
+        let now = Time::from_nanos(now);
         match step {
-            Step::Commit => self.volume.step_commit(now),
-            Step::WriteBack(everything) => self.volume.step_write_back(now, everything, true),
-            Step::Checkpoint(force) => self.volume.step_checkpoint(now, force),
-            Step::Clean => self.volume.step_clean(now, true),
+            Step::Commit => self.volume().step_commit(now),
+            Step::WriteBack(everything) => self.volume().step_write_back(now, everything, true),
+            Step::Checkpoint(force) => self.volume().step_checkpoint(now, force),
+            Step::Clean => self.volume().step_clean(now, true),
         };
     }
 
@@ -323,7 +344,7 @@ impl Run {
     fn release(&mut self) -> Result<(), String> {
         let mark = self.mark();
         for parked in std::mem::take(&mut self.parked) {
-            match may_leave(&self.volume, parked.after) {
+            match may_leave(self.volume(), parked.after) {
                 Durable::NotYet if self.early_replies => {
                     self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
                 }
@@ -341,7 +362,7 @@ impl Run {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
-        let closed = self.volume.close(Time::from_nanos(self.now));
+        let closed = self.volume().close(Time::from_nanos(self.now));
         if self.faulty {
             return Ok(());
         }
@@ -353,7 +374,10 @@ impl Run {
                 parked.id
             ));
         }
-        self.volume = open(&self.media, &self.sizes, self.now)?;
+        // Only one process at a time has the volume open.
+        self.target.let_go();
+        self.volume = None;
+        self.volume = Some(open(&self.media, &self.sizes, self.now)?);
         self.answered.retain(|_, answer| answer.changed);
         self.verifier = None;
         self.model.settle();
@@ -368,15 +392,15 @@ impl Run {
     /// # Errors
     /// The first difference.
     pub fn compare_all(&mut self) -> Result<(), String> {
-        while self.volume.step_write_back(Time::from_nanos(self.now), true, true) == Progress::Worked {}
-        while self.volume.step_commit(Time::from_nanos(self.now)) == Progress::Worked {}
+        while self.volume().step_write_back(Time::from_nanos(self.now), true, true) == Progress::Worked {}
+        while self.volume().step_commit(Time::from_nanos(self.now)) == Progress::Worked {}
         self.model.written_back();
-        let tree = walk(&self.volume, self.now)?;
+        let tree = walk(self.volume(), self.now)?;
         let mut settled = self.model.clone();
         settled.settle();
         settled.compare(&tree, &Safe::default())?;
         self.model.adopt_reads(&tree);
-        check_usage(&self.volume, &tree, self.now)
+        check_usage(self.volume(), &tree, self.now)
     }
 
     fn resolve(&self, call: &Call) -> Option<(u64, u64)> {
@@ -405,7 +429,7 @@ impl Run {
         Some((self.model.ino(object)?, self.model.ino(other)?))
     }
 
-    fn call(&mut self, operation: crate::call::Operation) -> Result<(), String> {
+    fn call(&mut self, operation: Operation) -> Result<(), String> {
         // Shrinking may have taken out what created the object.
         let Some((object, other)) = self.resolve(&operation.call) else { return Ok(()) };
         let guard = match operation.call {
@@ -433,7 +457,7 @@ impl Run {
         match *call {
             Call::Rename { from, name, .. } => {
                 let moved = self.model.ino(from).and_then(|from| self.model.child(from, &name.bytes()));
-                moved.and_then(|moved| attributes(&self.volume, moved, self.now).ok()).into_iter().collect()
+                moved.and_then(|moved| attributes(self.volume(), moved, self.now).ok()).into_iter().collect()
             }
             _ => seen.to_vec(),
         }
@@ -485,6 +509,7 @@ impl Run {
         {
             return Ok(());
         }
+        self.refused += u64::from(outcome == Err(volume::request::Error::NoSpace));
         let before = self.model.clone();
         let mut seen = seen(&outcome);
         seen.extend(beside.iter().filter_map(|wcc| wcc.after));
@@ -566,6 +591,71 @@ impl Run {
         Ok(())
     }
 
+    /// Judges a volume that is open after a fault of its media: everything must be there but unstable data. Then goes on
+    /// from what is there. False if that cannot be told, because it cannot be read or written back.
+    ///
+    /// # Errors
+    /// What was lost, or shown after it was.
+    pub fn resync(&mut self) -> Result<bool, String> {
+        for step in [Step::WriteBack(true), Step::Commit, Step::WriteBack(true), Step::Commit] {
+            self.background(step);
+        }
+        if self.volume().refuses_changes().is_some() {
+            return Ok(false);
+        }
+        self.release()?;
+        let Ok(tree) = walk(self.volume(), self.now) else { return Ok(false) };
+        let mut safe = Safe::default();
+        for ack in &self.acks {
+            if let Some(range) = ack.told.bytes {
+                safe.add(ack.id, range, ack.told.committed);
+            }
+        }
+        let context = |wrong| format!("after a fault, while the volume is open: {wrong}");
+        self.model.compare(&tree, &safe).map_err(context)?;
+        let mut exact = self.model.clone();
+        exact.settle();
+        if exact.compare(&tree, &Safe::default()).is_err() {
+            // Data was lost; whoever wrote it must be able to tell.
+            self.lost_verifiers.extend(self.verifier.take());
+        }
+        self.model.adopt(&tree);
+        self.history.clear();
+        self.acks.clear();
+        self.asked.fill(self.model.mutations);
+        Ok(true)
+    }
+
+    /// Makes a call of a volume whose journal failed: a change must not succeed. True if it was one that was refused.
+    ///
+    /// # Errors
+    /// It did, or its client waits for ever.
+    pub fn must_refuse(&mut self, operation: Operation) -> Result<bool, String> {
+        let Some((object, other)) = self.resolve(&operation.call) else { return Ok(false) };
+        let call = Resolved { operation, object, other, guard: None, cookie: 0 };
+        let reply = self.perform(&call)?;
+        let changes =
+            operation.call.is_remembered() || matches!(operation.call, Call::Write { length: 1.., .. });
+        let leaves = may_leave(self.volume(), reply.after);
+        if leaves == Durable::NotYet {
+            return Err(format!("{operation:?}: the journal failed, and the reply waits for ever"));
+        }
+        if changes && (reply.outcome.is_err() || leaves == Durable::Failed) {
+            return Ok(true);
+        }
+        let before = self.model.mutations;
+        let judged = self.model.judge(&operation, self.now.max(self.floor), &reply.outcome);
+        if !changes {
+            // Unstable data may be gone, so what is read is judged only when the volume is opened again.
+            return Ok(false);
+        }
+        let written = matches!(operation.call, Call::Write { .. });
+        match judged.is_ok() && self.model.mutations == before && !written {
+            true => Ok(false),
+            false => Err(format!("{operation:?}: succeeded after the journal failed: {:?}", reply.outcome)),
+        }
+    }
+
     /// Asks for a change that the model is not told of.
     ///
     /// # Errors
@@ -575,15 +665,20 @@ impl Run {
         let now = Time::from_nanos(self.now);
         let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
         let set = volume::attributes::SetAttributes::default();
-        let made = self.volume.make_directory(&request, Ino::ROOT, b"probe", &set, &mut |_| [].into());
+        let made = self.volume().make_directory(&request, Ino::ROOT, b"probe", &set, &mut |_| [].into());
         made.map(|_| ()).map_err(|failure| failure.error)
     }
 
     /// Makes a call, cached first, and again until it is answered.
     fn perform(&mut self, call: &Resolved) -> Result<Reply, String> {
         let mut access = Access::Cached;
-        for round in 0..40 {
-            match self.target.attempt(&self.volume, call, self.now, access) {
+        for round in 0..PATIENCE {
+            match self.target.attempt(
+                self.volume.as_ref().expect("a volume that cannot be opened again ends the run"),
+                call,
+                self.now,
+                access,
+            ) {
                 Attempt::Done(reply) => return Ok(*reply),
                 Attempt::Wrong(wrong) => return Err(format!("{:?}: {wrong}", call.operation)),
                 Attempt::WouldBlock if access == Access::Blocking => {
@@ -599,7 +694,8 @@ impl Run {
                 }
                 Attempt::Busy => {
                     let steps = [Step::WriteBack(true), Step::Commit, Step::Checkpoint(true), Step::Clean];
-                    self.background(steps[round % steps.len()]);
+                    let waited = i64::try_from(round).unwrap_or(0) * WAIT;
+                    self.background_at(steps[round % steps.len()], self.now + waited);
                 }
             }
         }

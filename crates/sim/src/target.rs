@@ -73,6 +73,9 @@ pub trait Target {
     /// Makes a call.
     fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt;
 
+    /// Gives up what it holds of volumes, as when their process ends.
+    fn let_go(&mut self);
+
     /// The same clients for another copy of the volume.
     fn fork(&self) -> Box<dyn Target>;
 }
@@ -163,6 +166,8 @@ impl Target for Direct {
             }
         }
     }
+
+    fn let_go(&mut self) {}
 
     fn fork(&self) -> Box<dyn Target> {
         Box::new(self.clone())

@@ -299,6 +299,50 @@ impl Workload {
         ])
     }
 
+    fn stability(&mut self) -> Stability {
+        self.random.weighted(&[(6, Stability::Unstable), (1, Stability::DataSync), (4, Stability::FileSync)])
+    }
+
+    fn write(&mut self, model: &Model) -> Call {
+        let stability = self.stability();
+        // What ends behind the largest offset there is must be refused.
+        let beyond = self.random.chance(1, 60);
+        let offset = if beyond { (1 << 63) - self.random.below(1000) } else { self.offset() };
+        let length = if beyond { 1001 } else { self.length() };
+        Call::Write { object: self.file(model), offset, length, stability }
+    }
+
+    /// An event that takes room: a large WRITE, or a new file or directory for more of them.
+    pub fn fill(&mut self, model: &Model) -> Event {
+        let (directory, name) = (self.directory(model), self.name());
+        let set = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
+        let call = match self.random.below(8) {
+            0 => Call::MakeDirectory { directory, name, set },
+            1 | 2 => Call::Create { directory, name, how: How::Guarded(set) },
+            _ => {
+                let offset = self.random.below(300) << 10;
+                let length = 4096 + self.random.below(190_000);
+                let (object, stability) = (self.any_file(model), self.stability());
+                Call::Write { object, offset, length: u32::try_from(length).unwrap_or(4096), stability }
+            }
+        };
+        Event::Call(self.operation(call))
+    }
+
+    /// Any file, the oldest as likely as the newest.
+    fn any_file(&mut self, model: &Model) -> Obj {
+        let files = model.objects().filter(|(_, kind)| *kind == FileType::Regular);
+        let files: Vec<Obj> = files.map(|(object, _)| object).collect();
+        if files.is_empty() { Obj(0) } else { *self.random.pick(&files) }
+    }
+
+    /// A call of the superuser.
+    pub fn operation(&mut self, call: Call) -> Operation {
+        let id = self.next;
+        self.next += 1;
+        Operation { id, client: self.random.below(3).to_le_bytes()[0], user: User::ROOT, call }
+    }
+
     fn call(&mut self, kind: Kind, model: &Model) -> Call {
         let length = u16::try_from(self.random.weighted(&[(8, 20), (2, 255), (2, 3000), (1, 0), (1, 4095)]))
             .unwrap_or(1);
@@ -315,18 +359,7 @@ impl Workload {
             Kind::Read => {
                 Call::Read { object: self.file(model), offset: self.read_offset(), count: self.length() }
             }
-            Kind::Write => {
-                let stability = self.random.weighted(&[
-                    (6, Stability::Unstable),
-                    (1, Stability::DataSync),
-                    (4, Stability::FileSync),
-                ]);
-                // What ends behind the largest offset there is must be refused.
-                let beyond = self.random.chance(1, 60);
-                let offset = if beyond { (1 << 63) - self.random.below(1000) } else { self.offset() };
-                let length = if beyond { 1001 } else { self.length() };
-                Call::Write { object: self.file(model), offset, length, stability }
-            }
+            Kind::Write => self.write(model),
             Kind::Commit => {
                 let whole = self.random.chance(2, 3);
                 let (offset, count) = if whole { (0, 0) } else { (self.offset(), self.length()) };

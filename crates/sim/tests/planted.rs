@@ -23,6 +23,21 @@ fn replies_that_leave_before_their_change_is_durable() {
 }
 
 #[test]
+fn a_server_that_forgets_what_it_answered() {
+    assert!(caught(Planted::Forgets, 1..20));
+}
+
+#[test]
+fn a_write_verifier_that_never_changes() {
+    assert!(caught(Planted::ConstantVerifier, 1..20));
+}
+
+#[test]
+fn a_device_whose_room_does_not_come_back() {
+    assert!(caught(Planted::LostRoom, 1..4));
+}
+
+#[test]
 fn nothing_is_found_where_nothing_is_planted() {
     assert!(!caught(Planted::Nothing, 1..4));
 }

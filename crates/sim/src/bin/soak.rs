@@ -4,12 +4,14 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sim::{crash, model_test};
+use sim::{crash, faults, full, model_test};
 
 /// Events of one model run.
 const MODEL_EVENTS: usize = 1500;
 /// Lists that shrinking tries.
 const SHRINK_TRIES: usize = 1500;
+/// Boundaries of each phase of a run on a full device that are crashed.
+const FULL_BOUNDARIES: usize = 60;
 
 struct Arguments {
     what: String,
@@ -19,7 +21,7 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let usage = "usage: soak crash|model [--points N] [--runs N] [--seed S]";
+    let usage = "usage: soak crash|model|full|faults [--points N] [--runs N] [--seed S]";
     let mut given = std::env::args().skip(1);
     let what = given.next().ok_or(usage)?;
     let fresh =
@@ -66,13 +68,42 @@ fn models(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
+fn full_devices(arguments: &Arguments) -> Result<(), String> {
+    let (mut points, mut runs) = (0, 0);
+    while points < arguments.points && runs < arguments.runs {
+        let seed = arguments.seed + runs;
+        let tally = full::run(seed, FULL_BOUNDARIES).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        points += tally.points;
+        runs += 1;
+        println!("seed {seed}: {} calls refused, {} crash points", tally.refused, tally.points);
+    }
+    println!("{points} crash points of full devices, no failure");
+    Ok(())
+}
+
+fn failing_media(arguments: &Arguments) -> Result<(), String> {
+    let mut sum = faults::Tally::default();
+    for seed in (arguments.seed..).take(usize::try_from(arguments.runs.min(arguments.points)).unwrap_or(1)) {
+        let tally = faults::run_io_errors(seed).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        faults::run_bit_flips(seed).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        sum.struck += tally.struck;
+        sum.refused += tally.refused;
+        sum.judged += tally.judged;
+    }
+    let faults::Tally { struck, refused, judged } = sum;
+    println!("{struck} faults struck, {refused} changes refused after them, {judged} times all was judged");
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let done = arguments().and_then(|arguments| {
         println!("seed {}", arguments.seed);
         match arguments.what.as_str() {
             "crash" => crashes(&arguments),
             "model" => models(&arguments),
-            other => Err(format!("there is no `{other}`; try `crash` or `model`")),
+            "full" => full_devices(&arguments),
+            "faults" => failing_media(&arguments),
+            other => Err(format!("there is no `{other}`; try `crash`, `model`, `full` or `faults`")),
         }
     });
     match done {

@@ -42,37 +42,62 @@ pub struct Found {
 /// A whole tree as it was found in an engine.
 pub type Tree = BTreeMap<u64, Found>;
 
+/// A range that a reply told of.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    operation: OperationId,
+    start: u64,
+    end: u64,
+    /// By a COMMIT.
+    committed: bool,
+}
+
 /// What replies that left have told of data.
 #[derive(Clone, Debug, Default)]
 pub struct Safe {
-    /// Ranges with the operation that showed or committed them: object, start, end; true for a COMMIT.
-    pub ranges: Vec<(OperationId, (u64, u64, u64), bool)>,
+    ranges: BTreeMap<u64, Vec<Range>>,
 }
 
 impl Safe {
+    /// Notes that a reply to `operation` told of bytes of an object, from start to end, or committed them.
+    pub fn add(&mut self, operation: OperationId, (ino, start, end): (u64, u64, u64), committed: bool) {
+        self.ranges.entry(ino).or_default().push(Range { operation, start, end, committed });
+    }
+
+    fn of(&self, ino: u64) -> &[Range] {
+        self.ranges.get(&ino).map_or(&[], Vec::as_slice)
+    }
+
     /// Whether the byte of this event is safe.
     fn covers(&self, ino: u64, event: &Event, at: u64) -> bool {
         let What::Write { stable, .. } = &event.what else { return true };
-        self.ranges.iter().any(|(operation, (object, start, end), commit)| {
-            *object == ino
-                && *operation >= event.operation
-                && (*start..*end).contains(&at)
-                && (*stable || *commit)
+        self.of(ino).iter().any(|range| {
+            range.operation >= event.operation
+                && (range.start..range.end).contains(&at)
+                && (*stable || range.committed)
         })
+    }
+
+    /// The parts of a WRITE, start to end, with whether they are safe: that changes only where a range ends.
+    fn parts(&self, ino: u64, event: &Event) -> Vec<(u64, u64, bool)> {
+        let What::Write { offset, bytes, .. } = &event.what else { return Vec::new() };
+        let end = offset + bytes.len() as u64;
+        let mut cuts = vec![*offset, end];
+        for range in self.of(ino) {
+            cuts.extend([range.start, range.end].iter().filter(|at| (*offset..end).contains(at)));
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        cuts.windows(2).map(|ends| (ends[0], ends[1], self.covers(ino, event, ends[0]))).collect()
     }
 
     /// Whether any byte of this event is safe; `all`: whether all are.
     fn touches(&self, ino: u64, event: &Event, all: bool) -> bool {
-        let What::Write { offset, bytes, .. } = &event.what else { return true };
-        let end = offset + bytes.len() as u64;
-        // The ends of ranges are the only places where safety changes.
-        let mut probes = vec![*offset, end - 1];
-        for (_, (_, start, stop), _) in &self.ranges {
-            probes.extend(
-                [*start, *stop, start.saturating_sub(1)].iter().filter(|at| (*offset..end).contains(at)),
-            );
+        if !matches!(event.what, What::Write { .. }) {
+            return true;
         }
-        let mut safe = probes.iter().map(|at| self.covers(ino, event, *at));
+        let parts = self.parts(ino, event);
+        let mut safe = parts.iter().map(|(_, _, safe)| *safe);
         if all { safe.all(|safe| safe) } else { safe.any(|safe| safe) }
     }
 }
@@ -236,13 +261,9 @@ impl Inode {
                 What::Size(size) => content.set_size(*size),
                 What::Touch => {}
                 What::Write { offset, bytes, .. } => {
-                    let mut start = 0;
-                    for at in 0..=bytes.len() {
-                        let covered = at < bytes.len() && safe.covers(ino, event, offset + at as u64);
-                        if !covered {
-                            content.write(offset + start as u64, &bytes[start..at]);
-                            start = at + 1;
-                        }
+                    let within = |at: u64| usize::try_from(at - offset).expect("within a WRITE");
+                    for (start, end, _) in safe.parts(ino, event).iter().filter(|(_, _, safe)| *safe) {
+                        content.write(*start, &bytes[within(*start)..within(*end)]);
                     }
                 }
             }
@@ -303,12 +324,14 @@ impl Inode {
             if bytes.len() as u64 != expected {
                 return Err(format!("{} bytes at {start}, expected {expected}", bytes.len()));
             }
-            for (at, byte) in (*start..).zip(bytes) {
-                if certain.byte(at) != *byte && !self.may_hold(ino, at, *byte, safe) {
-                    return Err(format!(
-                        "byte {at} is {byte:#x}, expected {:#x}, or of a later write",
-                        certain.byte(at)
-                    ));
+            let mut likely = certain.read(*start, expected);
+            likely.resize(bytes.len(), 0);
+            if likely == *bytes {
+                continue;
+            }
+            for (at, (byte, likely)) in (*start..).zip(bytes.iter().zip(&likely)) {
+                if likely != byte && !self.may_hold(ino, at, *byte, safe) {
+                    return Err(format!("byte {at} is {byte:#x}, expected {likely:#x}, or of a later write"));
                 }
             }
         }
@@ -335,7 +358,9 @@ impl Inode {
         self.content.set_size(found.seen_after.size);
         for ((start, _), bytes) in WINDOWS.iter().zip(&found.windows) {
             let Some(bytes) = bytes else { continue };
-            let differs = |at: &usize| before.byte(start + *at as u64) != bytes[*at];
+            let mut known = before.read(*start, bytes.len() as u64);
+            known.resize(bytes.len(), 0);
+            let differs = |at: &usize| known[*at] != bytes[*at];
             let (Some(first), Some(last)) = ((0..bytes.len()).find(differs), (0..bytes.len()).rfind(differs))
             else {
                 continue;

@@ -1,0 +1,199 @@
+//! A device that fills up: changes are refused for want of space, removing works all the same, what was removed comes
+//! back as room, and a crash at any moment of that takes nothing back that was told.
+
+use volume::media::Media;
+use volume::request::{Access, Credentials, Error, Request};
+use volume::time::Time;
+
+use crate::call::Call;
+use crate::crash::judge;
+use crate::media::Fault;
+use crate::random::Random;
+use crate::run::{BEGIN, Run, Sizes, through};
+use crate::workload::{Event, Profile, Step, Workload};
+
+/// Events in which the device must be full.
+const FILLING: usize = 1500;
+/// Events on the full device that are crashed everywhere.
+const EVENTS: usize = 50;
+/// Rounds of background work in which removed room must come back.
+const ROUNDS: i64 = 400;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Calls that were refused for want of space.
+    pub refused: u64,
+    /// Boundaries at which the device was crashed.
+    pub points: u64,
+}
+
+fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
+    let mut random = Random::new(seed);
+    let profile = Profile { reopen: false, write_bytes: 60_000, root_percent: 80, ..Profile::default() };
+    let workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
+    let mut sizes = Sizes { segment_bytes: 512 << 10, ..Sizes::draw(&mut random) };
+    sizes.capacity = sizes.log_bytes + (*random.pick(&[16, 24, 32]) << 20);
+    let mut run = Run::new(sizes, random.fork())?.through(through(seed));
+    run.model.leniency.full = true;
+    Ok((run, workload, random))
+}
+
+/// What FSSTAT tells of free bytes.
+fn free(run: &Run) -> Result<u64, String> {
+    let credentials = Credentials::root();
+    let now = Time::from_nanos(run.now());
+    let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+    run.volume()
+        .status(&request)
+        .map(|status| status.value.bytes_free)
+        .map_err(|failure| format!("FSSTAT: {:?}", failure.error))
+}
+
+/// Lets all background work be done, as time goes by.
+fn rest(run: &mut Run) -> Result<(), String> {
+    for round in 0..ROUNDS {
+        if round % 10 == 0 {
+            run.step(Event::Clock(run.now() + 1_000_000_000))?;
+        }
+        for step in [Step::WriteBack(true), Step::Commit, Step::Checkpoint(true), Step::Clean] {
+            run.step(Event::Step(step))?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets the past, which only crashes need.
+fn forget(run: &mut Run) {
+    run.model.settle();
+    run.history.clear();
+    run.acks.clear();
+}
+
+/// Fills the device until a call is refused.
+fn fill(run: &mut Run, workload: &mut Workload, random: &mut Random) -> Result<(), String> {
+    let refused = run.refused;
+    for _ in 0..FILLING {
+        let event = if random.chance(1, 4) { workload.next(&run.model) } else { workload.fill(&run.model) };
+        run.step(event)?;
+        forget(run);
+        if run.refused > refused {
+            return Ok(());
+        }
+    }
+    Err(format!("{FILLING} events do not fill {} bytes", run.sizes().capacity))
+}
+
+/// Removes a name: that must work, however full the device is.
+fn remove_one(run: &mut Run, workload: &mut Workload) -> Result<bool, String> {
+    let Some((directory, name, is_directory)) = run.model.removable() else { return Ok(false) };
+    let call = match is_directory {
+        true => Call::RemoveDirectory { directory, name },
+        false => Call::Remove { directory, name },
+    };
+    let before = run.model.mutations;
+    run.step(Event::Call(workload.operation(call)))?;
+    match run.model.mutations > before {
+        true => Ok(true),
+        false => Err(format!("{call:?} failed on a full device")),
+    }
+}
+
+/// Removes a file of a volume that was opened on a full device.
+fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String> {
+    let credentials = Credentials::root();
+    for round in 0..2000 {
+        let now = Time::from_nanos(run.now() + round * 20_000_000);
+        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+        let root = volume::ids::Ino::ROOT;
+        let listing = volume.read_directory(&request, root, volume::ids::Cookie(0), 30, true);
+        let listing = listing.map_err(|failure| format!("READDIR: {:?}", failure.error))?.value;
+        let is_file = |entry: &&volume::results::Entry| {
+            let kind = entry.attributes.as_ref().map(|attributes| attributes.file_type);
+            kind.is_some_and(|kind| kind != volume::attributes::FileType::Directory)
+        };
+        let Some(entry) = listing.entries.iter().find(is_file) else { return Ok(()) };
+        match volume.remove(&request, root, &entry.name, &mut |_| [].into()) {
+            Ok(_) => return Ok(()),
+            Err(failure) if failure.error == Error::Busy => {
+                volume.step_write_back(now, true, true);
+                volume.step_commit(now);
+                volume.step_checkpoint(now, true);
+                volume.step_clean(now, true);
+            }
+            Err(failure) => return Err(format!("REMOVE after opening: {:?}", failure.error)),
+        }
+    }
+    Err("REMOVE after opening: busy for ever".to_owned())
+}
+
+/// Crashes the device of some of the boundaries.
+fn crash(run: &Run, most: usize, random: &mut Random) -> Result<u64, String> {
+    let boundaries = run.media.recorded();
+    let mut points = 0;
+    for (number, boundary) in boundaries.iter().enumerate() {
+        if random.chance(most as u64, boundaries.len() as u64) {
+            let context = |wrong| format!("boundary {number}: {wrong}");
+            let recovered = judge(run, boundary, random, false).map_err(context)?;
+            remove_after_opening(run, recovered.volume()).map_err(context)?;
+            points += 1;
+        }
+    }
+    Ok(points)
+}
+
+/// Fills a device, works on it, empties it and fills it again. `most`: boundaries at which it is crashed in each of two
+/// phases.
+///
+/// # Errors
+/// What was wrong.
+pub fn run(seed: u64, most: usize) -> Result<Tally, String> {
+    run_on(seed, most, None)
+}
+
+/// The same on media that fail in this way.
+///
+/// # Errors
+/// What was wrong.
+pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, String> {
+    let (mut run, mut workload, mut random) = start(seed)?;
+    fault.into_iter().for_each(|fault| run.media.plan(fault));
+    rest(&mut run)?;
+    let room = free(&run)?;
+    fill(&mut run, &mut workload, &mut random)?;
+    let used = run.model.used();
+    if used < room / 4 {
+        let left = free(&run)?;
+        return Err(format!(
+            "refused with {used} bytes used, where {room} were free; FSSTAT: {left} are left"
+        ));
+    }
+    run.step(Event::Reopen)?;
+    run.media.record();
+    for _ in 0..EVENTS {
+        match random.below(4) {
+            0 => run.step(workload.next(&run.model))?,
+            1 => remove_one(&mut run, &mut workload).map(drop)?,
+            _ => run.step(workload.fill(&run.model))?,
+        }
+    }
+    let mut points = crash(&run, most, &mut random)?;
+    run.step(Event::Reopen)?;
+    run.media.record();
+    while remove_one(&mut run, &mut workload)? {}
+    points += crash(&run, most, &mut random)?;
+    forget(&mut run);
+    rest(&mut run)?;
+    let after = free(&run)?;
+    if after < room / 8 * 7 {
+        let space = run.media.space().map_err(|error| error.to_string())?;
+        return Err(format!("{room} bytes were free, {after} after everything was removed; {space:?}"));
+    }
+    fill(&mut run, &mut workload, &mut random)?;
+    let again = run.model.used();
+    if again < used / 2 {
+        return Err(format!("{used} bytes fitted at first, {again} after everything was removed"));
+    }
+    run.compare_all()?;
+    Ok(Tally { refused: run.refused, points })
+}
