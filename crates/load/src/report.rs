@@ -1,1 +1,22 @@
-//! What was measured, for people.
+//! What was measured, for people: a table for the terminal, JSON for programs, and a page to put before others.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`table`] | the report as aligned text |
+//! | [`json`] | the report as JSON, written and read |
+//! | [`html`] | the report as one page that needs nothing else |
+//!
+//! Nothing here does I/O, and no report makes it panic: a figure that is no number is shown as a dash.
+
+pub mod html;
+pub mod json;
+mod markup;
+mod notes;
+mod plot;
+mod series;
+mod subject;
+pub mod table;
+mod units;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Two servers, measured in turn: ratios with their spread.
+
+use std::fmt::Write as _;
+
+use crate::report::markup::escape;
+use crate::report::plot;
+use crate::report::subject;
+use crate::report::units;
+use crate::result::{Comparison, ComparisonRow, Report, Target};
+
+/// A scale of ratios reaches at least this far to both sides of 1.
+const RATIO_MIN: f64 = 1.25;
+/// And at most this far; what lies beyond is drawn at its end.
+const RATIO_MAX: f64 = 1000.0;
+
+pub(super) fn write(report: &Report, out: &mut String) {
+    let Some(comparison) = &report.comparison else { return };
+    let about = format!(
+        "Measured in turn, A B A B …, rounds: {}. A mark is the median ratio, the line around it reaches from the lowest to \
+         the highest ratio of neighbouring runs; right of the middle, A is faster.",
+        comparison.rounds
+    );
+    super::section(out, "comparison", "A against B", &about);
+    out.push_str("<dl class=\"facts\">");
+    for (letter, target) in [("A", &comparison.a), ("B", &comparison.b)] {
+        let _ = write!(out, "<dt>{letter}</dt><dd>{}</dd>", escape(&name(target)));
+    }
+    out.push_str("</dl>");
+    table(comparison, out);
+    out.push_str("</section>\n");
+}
+
+fn name(target: &Target) -> String {
+    let address = format!("{}:{}", target.address, target.export);
+    target.label.as_ref().map_or_else(|| address.clone(), |label| format!("{label}, {address}"))
+}
+
+fn table(comparison: &Comparison, out: &mut String) {
+    let rows = &comparison.rows;
+    let reach = reach(rows);
+    let costs =
+        rows.iter().any(|row| row.a_cpu_ns_per_operation.is_some() || row.b_cpu_ns_per_operation.is_some());
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"compare\"><thead><tr><th>Workload</th><th>A</th><th>B</th>\
+         <th class=\"words axis\"><span>{}</span><span>equal</span><span>{}</span></th><th>A / B</th><th>Spread</th>{}</tr></thead><tbody>",
+        units::ratio(1.0 / reach),
+        units::ratio(reach),
+        if costs { "<th>CPU per op, A</th><th>B</th><th>A / B</th>" } else { "" }
+    );
+    for row in rows {
+        let unit = subject::unit_of(&row.unit);
+        let place = |ratio: f64| 0.5 + ratio.max(f64::MIN_POSITIVE).ln() / (2.0 * reach.ln());
+        let drawing = if row.ratio.is_finite() && row.ratio > 0.0 {
+            plot::interval(place(row.ratio_low), place(row.ratio), place(row.ratio_high), 0.5, verdict(row))
+        } else {
+            String::new()
+        };
+        let _ = write!(
+            out,
+            "<tr><td class=\"words\">{}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td><b>{}</b></td><td>{} – {}</td>",
+            escape(&row.name),
+            subject::rate_text(unit, row.a_median),
+            subject::rate_text(unit, row.b_median),
+            units::ratio(row.ratio),
+            units::ratio(row.ratio_low),
+            units::ratio(row.ratio_high)
+        );
+        if costs {
+            let cost = |ns: Option<f64>| ns.map_or_else(|| units::NOTHING.to_owned(), units::nanoseconds);
+            let ratio = row.cpu_ratio.map_or_else(|| units::NOTHING.to_owned(), units::ratio);
+            let (a, b) = (cost(row.a_cpu_ns_per_operation), cost(row.b_cpu_ns_per_operation));
+            let _ = write!(out, "<td>{a}</td><td>{b}</td><td>{ratio}</td>");
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// How far the scale of ratios reaches: the same to both sides, so that twice and half are as far from equal.
+fn reach(rows: &[ComparisonRow]) -> f64 {
+    let ratios = rows.iter().flat_map(|row| [row.ratio_low, row.ratio, row.ratio_high]);
+    let usable = ratios.filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+    usable.map(|ratio| ratio.max(1.0 / ratio)).fold(RATIO_MIN, f64::max).min(RATIO_MAX)
+}
+
+/// Who is faster, if all rounds agree.
+fn verdict(row: &ComparisonRow) -> &'static str {
+    if row.ratio_low > 1.0 {
+        "faster"
+    } else if row.ratio_high < 1.0 {
+        "slower"
+    } else {
+        "alike"
+    }
+}

@@ -1,0 +1,67 @@
+//! What a reader must know before believing a figure.
+
+use crate::report::units;
+use crate::result::{Measurement, Report};
+
+/// A measurement's marks in a table: short words for what is wrong with it.
+pub(crate) fn marks(measurement: &Measurement) -> String {
+    let mut marks = Vec::new();
+    if measurement.interrupted {
+        marks.push("interrupted".to_owned());
+    }
+    if measurement.steady.as_ref().is_some_and(|steady| !steady.reached) {
+        marks.push("not steady".to_owned());
+    }
+    let errors = errors(measurement);
+    if errors > 0 {
+        marks.push(format!("errors: {}", units::count(errors)));
+    }
+    if let Some(blocks) = measurement.verified_blocks {
+        marks.push(format!("verified: {}", units::count(blocks)));
+    }
+    marks.join(", ")
+}
+
+/// Operations that failed.
+pub(crate) fn errors(measurement: &Measurement) -> u64 {
+    measurement.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
+}
+
+/// The report's notes, a sentence each.
+pub(crate) fn of(report: &Report) -> Vec<String> {
+    let results = &report.results;
+    let named = |chosen: &dyn Fn(&Measurement) -> bool| {
+        let names: Vec<String> = results
+            .iter()
+            .filter(|it| chosen(it))
+            .map(|it| format!("{} (threads: {})", it.name, it.threads))
+            .collect();
+        enumerate(&names)
+    };
+    let mut notes = Vec::new();
+    if let Some(names) = named(&|it| it.interrupted) {
+        notes.push(format!("Interrupted, so this is the result until then: {names}."));
+    }
+    if let Some(names) = named(&|it| it.steady.as_ref().is_some_and(|steady| !steady.reached)) {
+        notes.push(format!("The rate did not become steady: {names}."));
+    }
+    if let Some(names) = named(&|it| !it.errors.is_empty()) {
+        notes.push(format!("Operations failed, and are not counted in rates: {names}."));
+    }
+    let above = |it: &Measurement| it.limit.as_ref().is_some_and(|limit| limit.fraction > 1.05);
+    if let Some(names) = named(&above) {
+        let why =
+            "the limit was measured at another moment, with another number of threads, or a cache answered";
+        notes.push(format!("Above the limit it is held against ({why}): {names}."));
+    }
+    notes
+}
+
+/// The names in a row, the first few of many.
+fn enumerate(names: &[String]) -> Option<String> {
+    const SHOWN: usize = 4;
+    let shown = names.get(..SHOWN.min(names.len())).unwrap_or_default();
+    let more = names.len() - shown.len();
+    let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
+    (!shown.is_empty()).then(|| format!("{}{tail}", shown.join("; ")))
+}

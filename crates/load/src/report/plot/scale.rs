@@ -1,0 +1,166 @@
+//! From values to places on an axis, and where its ticks are.
+
+/// Values beyond this are drawn at it: no rate or time comes near, and arithmetic with them stays finite.
+const HUGE: f64 = 1e15;
+/// Logarithms need something above zero.
+const TINY: f64 = 1e-6;
+/// More ticks than this are unreadable.
+const TICKS_MAX: usize = 12;
+
+/// How an axis runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Run {
+    /// Evenly, from zero.
+    FromZero,
+    /// Evenly, from zero to the last value; for times.
+    Elapsed,
+    /// Evenly, between the values.
+    Even,
+    /// Each power of two as far from the next; for numbers of threads.
+    Log2,
+    /// Each power of ten as far from the next; for latencies.
+    Log10,
+}
+
+/// An axis between two values, `low < high`.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    run: Run,
+    low: f64,
+    high: f64,
+    /// Values with ticks, ascending, all between low and high.
+    pub(crate) ticks: Vec<f64>,
+}
+
+impl Scale {
+    /// An axis that has room for all values; those that are no numbers are ignored.
+    pub(crate) fn new(run: Run, values: impl Iterator<Item = f64>) -> Scale {
+        let floor = if matches!(run, Run::Log2 | Run::Log10) { TINY } else { -HUGE };
+        let finite = values.filter(|value| value.is_finite()).map(|value| value.clamp(floor, HUGE));
+        let (low, high) = finite
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = if low > high { (1.0, 1.0) } else { (low, high) };
+        match run {
+            Run::FromZero => even(run, 0.0, if high <= 0.0 { 1.0 } else { high }, true),
+            Run::Elapsed => even(run, 0.0, if high < TINY { 1.0 } else { high }, false),
+            Run::Even if high - low < TINY => even(run, low, low + 1.0, false),
+            Run::Even => even(run, low, high, false),
+            Run::Log2 => log2(low, high),
+            Run::Log10 => log10(low, high),
+        }
+    }
+
+    /// Where a value is: 0 at the low end, 1 at the high one. What lies outside is moved to the nearer end.
+    pub(crate) fn place(&self, value: f64) -> f64 {
+        let (value, low, high) = match self.run {
+            Run::FromZero | Run::Elapsed | Run::Even => (value, self.low, self.high),
+            Run::Log2 | Run::Log10 => (value.max(TINY).ln(), self.low.ln(), self.high.ln()),
+        };
+        let place = (value - low) / (high - low);
+        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Whether a value is inside.
+    pub(crate) fn holds(&self, value: f64) -> bool {
+        value >= self.low && value <= self.high
+    }
+}
+
+/// The smallest of 1, 2, 2.5, 5 times a power of ten that is at least as large.
+fn round_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.max(f64::MIN_POSITIVE).log10().floor());
+    let factor =
+        [1.0, 2.0, 2.5, 5.0].into_iter().find(|factor| factor * power >= step * 0.999).unwrap_or(10.0);
+    factor * power
+}
+
+fn even(run: Run, low: f64, high: f64, widen: bool) -> Scale {
+    let step = round_step((high - low) / 5.0);
+    let high = if widen { (high / step - 1e-9).ceil() * step } else { high };
+    let first = (low / step).ceil();
+    let ticks = (0..TICKS_MAX).map(|i| (first + i as f64) * step);
+    let ticks = ticks.take_while(|tick| *tick <= high * (1.0 + 1e-12)).collect();
+    Scale { run, low, high, ticks }
+}
+
+fn log2(low: f64, high: f64) -> Scale {
+    let (first, last) = (low.log2().floor(), high.log2().ceil());
+    // A single number of threads stands in the middle.
+    let (first, last) = if last - first < 0.5 { (first - 1.0, last + 1.0) } else { (first, last) };
+    let stride = ((last - first) / (TICKS_MAX as f64 - 1.0)).ceil().max(1.0);
+    let ticks = (0..TICKS_MAX).map(|i| first + i as f64 * stride);
+    let ticks = ticks.take_while(|power| *power <= last).map(f64::exp2).collect();
+    Scale { run: Run::Log2, low: first.exp2(), high: last.exp2(), ticks }
+}
+
+fn log10(low: f64, high: f64) -> Scale {
+    let (first, last) = (low.log10().floor(), high.log10().ceil());
+    let last = if last - first < 0.5 { first + 1.0 } else { last };
+    let stride = ((last - first) / 6.0).ceil().max(1.0);
+    let decades = (0..TICKS_MAX).map(|i| first + i as f64 * stride).take_while(|power| *power <= last);
+    let within: &[f64] = if last - first <= 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let all = decades.flat_map(|power| within.iter().map(move |factor| factor * 10f64.powf(power)));
+    // The axis ends at the ticks next to the values, not at whole decades.
+    let all: Vec<f64> = all.filter(|tick| *tick <= 10f64.powf(last) * 1.001).collect();
+    let low_end = all.iter().copied().rfind(|tick| *tick <= low * 1.001).unwrap_or(10f64.powf(first));
+    let high_end = all.iter().copied().find(|tick| *tick >= high * 0.999).unwrap_or(10f64.powf(last));
+    let high_end = if high_end > low_end { high_end } else { low_end * 10.0 };
+    let ticks = all.into_iter().filter(|tick| (low_end..=high_end).contains(tick)).collect();
+    Scale { run: Run::Log10, low: low_end, high: high_end, ticks }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scale(run: Run, values: &[f64]) -> Scale {
+        Scale::new(run, values.iter().copied())
+    }
+
+    #[test]
+    fn threads_have_a_tick_at_each_power_of_two() {
+        let threads = scale(Run::Log2, &[1.0, 1024.0]);
+        assert_eq!(threads.ticks, (0..=10).map(|i| f64::from(1 << i)).collect::<Vec<_>>());
+        assert_eq!(threads.place(32.0), 0.5);
+        assert_eq!(scale(Run::Log2, &[16.0]).place(16.0), 0.5);
+    }
+
+    #[test]
+    fn rates_start_at_zero_and_end_round() {
+        let rates = scale(Run::FromZero, &[7.25, 3.0]);
+        assert_eq!(rates.ticks, [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!((rates.place(0.0), rates.place(8.0)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn latencies_span_decades() {
+        let wide = scale(Run::Log10, &[12_000.0, 80_000_000.0]);
+        assert_eq!(wide.ticks, [1e4, 1e5, 1e6, 1e7, 1e8]);
+        let narrow = scale(Run::Log10, &[23_000.0, 41_000.0]);
+        assert_eq!(narrow.ticks.len(), 2, "{:?}", narrow.ticks);
+    }
+
+    #[test]
+    fn nothing_and_nonsense_have_an_axis_too() {
+        let cases: &[&[f64]] = &[
+            &[],
+            &[0.0],
+            &[f64::NAN],
+            &[-1.0, f64::INFINITY],
+            &[f64::MAX, f64::MIN],
+            &[1e-300],
+            &[5.0, 5.0],
+        ];
+        for values in cases {
+            for run in [Run::FromZero, Run::Elapsed, Run::Even, Run::Log2, Run::Log10] {
+                let scale = scale(run, values);
+                assert!(scale.low < scale.high, "{run:?} of {values:?}");
+                assert!(!scale.ticks.is_empty() && scale.ticks.len() <= 36, "{run:?} of {values:?}");
+                assert!(scale.ticks.iter().all(|tick| tick.is_finite()), "{run:?} of {values:?}");
+                for value in *values {
+                    assert!((0.0..=1.0).contains(&scale.place(*value)), "{run:?} of {values:?}");
+                }
+            }
+        }
+    }
+}

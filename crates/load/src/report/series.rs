@@ -1,0 +1,114 @@
+//! Measurements that differ only in their number of threads, together; and mixes that differ only in their share of reads.
+
+use std::collections::BTreeMap;
+
+use crate::report::subject::{self, Family};
+use crate::result::{Measurement, Report};
+use crate::workload::{Stability, Workload};
+
+/// One workload over numbers of threads, ascending.
+#[derive(Debug)]
+pub(crate) struct Series<'a> {
+    pub(crate) label: String,
+    pub(crate) steps: Vec<&'a Measurement>,
+}
+
+impl<'a> Series<'a> {
+    /// The measurement with the highest rate.
+    pub(crate) fn best(&self) -> Option<&'a Measurement> {
+        self.steps.iter().copied().max_by(|a, b| subject::rate(a).total_cmp(&subject::rate(b)))
+    }
+}
+
+/// The series of a family, in the order of their first measurement. Where depth or connections per thread tell apart
+/// what would have the same label, the label names them.
+pub(crate) fn of_family(report: &Report, family: Family) -> Vec<Series<'_>> {
+    let mut found: Vec<(Key, Series<'_>)> = Vec::new();
+    for measurement in report.results.iter().filter(|it| Family::of(&it.workload) == family) {
+        let key = Key::of(measurement);
+        match found.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, series)) => series.steps.push(measurement),
+            None => {
+                let label = subject::label(&measurement.workload);
+                found.push((key, Series { label, steps: vec![measurement] }));
+            }
+        }
+    }
+    let mut labels: BTreeMap<String, u32> = BTreeMap::new();
+    for (_, series) in &found {
+        *labels.entry(series.label.clone()).or_default() += 1;
+    }
+    for (key, series) in &mut found {
+        series.steps.sort_by_key(|it| it.threads);
+        if labels.get(&series.label).is_some_and(|times| *times > 1) {
+            series.label = format!("{}, depth {}", series.label, key.depth);
+        }
+    }
+    found.into_iter().map(|(_, series)| series).collect()
+}
+
+/// What measurements of one series share.
+#[derive(PartialEq)]
+struct Key {
+    /// The workload without what is scaled along with threads.
+    workload: Workload,
+    depth: u32,
+}
+
+impl Key {
+    fn of(measurement: &Measurement) -> Key {
+        let mut workload = measurement.workload;
+        // Published metadata tests have fewer directories per thread when there are more threads.
+        if let Workload::Metadata { directories_per_thread, .. }
+        | Workload::SmallFiles { directories_per_thread, .. } = &mut workload
+        {
+            *directories_per_thread = 0;
+        }
+        Key { workload, depth: measurement.depth }
+    }
+}
+
+/// Random workloads that differ only in their share of reads, at least three shares.
+#[derive(Debug)]
+pub(crate) struct Mix<'a> {
+    pub(crate) label: String,
+    /// By share of reads, ascending.
+    pub(crate) steps: Vec<(u8, &'a Measurement)>,
+}
+
+/// The mixes of a report: for each block size, kind of writes and depth the number of threads with most shares.
+pub(crate) fn mixes(report: &Report) -> Vec<Mix<'_>> {
+    type Kind = (u64, u8, u32);
+    let mut found: BTreeMap<Kind, BTreeMap<u32, BTreeMap<u8, &Measurement>>> = BTreeMap::new();
+    for measurement in &report.results {
+        if let Workload::Random { block_bytes, read_percent, stability } = measurement.workload {
+            let kind = (block_bytes, stability_rank(stability), measurement.depth);
+            let steps = found.entry(kind).or_default().entry(measurement.threads).or_default();
+            let best = steps.entry(read_percent.min(100)).or_insert(measurement);
+            if measurement.operations_per_s > best.operations_per_s {
+                *best = measurement;
+            }
+        }
+    }
+    let fullest = found.into_iter().filter_map(|((block, _, _), threads)| {
+        let (threads, steps) = threads.into_iter().max_by_key(|(_, steps)| steps.len())?;
+        let label = format!("{}, threads: {threads}", crate::report::units::block(block));
+        (steps.len() >= 3).then(|| Mix { label, steps: steps.into_iter().collect() })
+    });
+    fullest.collect()
+}
+
+/// Whether a measurement is one of the steps between pure reads and pure writes.
+pub(crate) fn in_a_mix(mixes: &[Mix<'_>], measurement: &Measurement) -> bool {
+    let mut steps = mixes.iter().flat_map(|mix| &mix.steps);
+    steps.any(|(share, it)| (1..100).contains(share) && std::ptr::eq(*it, measurement))
+}
+
+fn stability_rank(stability: Stability) -> u8 {
+    match stability {
+        Stability::Unstable => 0,
+        Stability::Commit => 1,
+        Stability::DataSync => 2,
+        Stability::FileSync => 3,
+    }
+}

@@ -1,0 +1,238 @@
+//! What a measurement is about: the words and the unit that tables and plots use for a workload.
+
+use crate::published::{Row, Shape, Unit};
+use crate::report::units;
+use crate::result::{LimitKind, Limits, Measurement};
+use crate::workload::{RateProcedure, Stability, Workload};
+
+/// Which plots a workload belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Family {
+    SequentialRead,
+    SequentialWrite,
+    Random,
+    Metadata,
+    SmallFiles,
+    Calls,
+    Readdir,
+}
+
+impl Family {
+    /// In the order in which pages show them.
+    pub(crate) const ALL: [Family; 7] = [
+        Family::SequentialRead,
+        Family::SequentialWrite,
+        Family::Random,
+        Family::Metadata,
+        Family::SmallFiles,
+        Family::Calls,
+        Family::Readdir,
+    ];
+
+    pub(crate) fn of(workload: &Workload) -> Family {
+        match workload {
+            Workload::SequentialRead { .. } => Family::SequentialRead,
+            Workload::SequentialWrite { .. } => Family::SequentialWrite,
+            Workload::Random { .. } => Family::Random,
+            Workload::Metadata { .. } => Family::Metadata,
+            Workload::SmallFiles { .. } => Family::SmallFiles,
+            Workload::Null | Workload::Rate { .. } => Family::Calls,
+            Workload::Readdir { .. } => Family::Readdir,
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Family::SequentialRead => "Sequential reads",
+            Family::SequentialWrite => "Sequential writes",
+            Family::Random => "Random reads and writes",
+            Family::Metadata => "Metadata",
+            Family::SmallFiles => "Trees of small files",
+            Family::Calls => "Single calls",
+            Family::Readdir => "Listing directories",
+        }
+    }
+
+    /// What counts for it: bytes for streams, operations for everything else.
+    pub(crate) fn unit(self) -> Unit {
+        match self {
+            Family::SequentialRead | Family::SequentialWrite => Unit::Bytes,
+            _ => Unit::Operations,
+        }
+    }
+}
+
+/// The rate that counts for this measurement.
+pub(crate) fn rate(measurement: &Measurement) -> f64 {
+    match Family::of(&measurement.workload).unit() {
+        Unit::Bytes => measurement.bytes_per_s,
+        Unit::Operations => measurement.operations_per_s,
+    }
+}
+
+/// A rate in its unit.
+pub(crate) fn rate_text(unit: Unit, rate: f64) -> String {
+    match unit {
+        Unit::Bytes => units::bytes_per_second(rate),
+        Unit::Operations => units::operations(rate),
+    }
+}
+
+/// A workload in a few words, the same for every number of threads.
+pub(crate) fn label(workload: &Workload) -> String {
+    let shared = |shared_file: bool| if shared_file { ", one file" } else { "" };
+    match *workload {
+        Workload::Null => "NULL".to_owned(),
+        Workload::Rate { procedure } => procedure_label(procedure).to_owned(),
+        Workload::SequentialRead { block_bytes, shared_file } => {
+            format!("Sequential read, {}{}", units::block(block_bytes), shared(shared_file))
+        }
+        Workload::SequentialWrite { block_bytes, shared_file, stability } => format!(
+            "Sequential write, {}{}{}",
+            units::block(block_bytes),
+            shared(shared_file),
+            stability_label(stability)
+        ),
+        Workload::Random { block_bytes, read_percent, stability } => {
+            let block = units::block(block_bytes);
+            match read_percent {
+                100.. => format!("Random read, {block}"),
+                0 => format!("Random write, {block}{}", stability_label(stability)),
+                reads => format!("Random {reads}:{}, {block}{}", 100 - reads, stability_label(stability)),
+            }
+        }
+        Workload::Metadata { file_bytes: 0, .. } => "Empty files".to_owned(),
+        Workload::Metadata { file_bytes, .. } => format!("Files of {}", units::block(file_bytes)),
+        Workload::SmallFiles { file_bytes, .. } => format!("Tree of {} files", units::block(file_bytes)),
+        Workload::Readdir { names, plus } => {
+            format!(
+                "{} of {} names",
+                if plus { "READDIRPLUS" } else { "READDIR" },
+                units::short(names as f64)
+            )
+        }
+    }
+}
+
+fn procedure_label(procedure: RateProcedure) -> &'static str {
+    match procedure {
+        RateProcedure::Getattr => "GETATTR",
+        RateProcedure::Access => "ACCESS",
+        RateProcedure::Lookup => "LOOKUP",
+        RateProcedure::LookupMissing => "LOOKUP of a missing name",
+        RateProcedure::CreateRemove => "CREATE and REMOVE",
+        RateProcedure::WriteFileSync => "WRITE 4 KiB, FILE_SYNC",
+        RateProcedure::WriteCommit => "WRITE 4 KiB and COMMIT",
+    }
+}
+
+/// How stable writes are, where it is not the usual way.
+fn stability_label(stability: Stability) -> &'static str {
+    match stability {
+        Stability::Unstable => "",
+        Stability::Commit => ", COMMIT after each",
+        Stability::DataSync => ", DATA_SYNC",
+        Stability::FileSync => ", FILE_SYNC",
+    }
+}
+
+/// A workload's parameters in full.
+pub(crate) fn parameters(workload: &Workload) -> String {
+    let files = |per_directory: u64, per_thread: u64, bytes: u64| {
+        let size = if bytes == 0 { "empty".to_owned() } else { units::block(bytes) };
+        let (files, directories) = (units::count(per_directory), units::count(per_thread));
+        format!("{files} files per directory, directories per thread: {directories}, {size}")
+    };
+    match *workload {
+        Workload::Metadata { files_per_directory, directories_per_thread, file_bytes }
+        | Workload::SmallFiles { files_per_directory, directories_per_thread, file_bytes } => {
+            files(files_per_directory, directories_per_thread, file_bytes)
+        }
+        Workload::SequentialWrite { stability: Stability::Unstable, .. } => {
+            format!("{}; UNSTABLE writes, COMMIT after each pass", label(workload))
+        }
+        Workload::Random { stability: Stability::Unstable, read_percent: ..100, .. } => {
+            format!("{}; UNSTABLE writes, COMMIT at the end", label(workload))
+        }
+        _ => label(workload),
+    }
+}
+
+/// What a limit is called.
+pub(crate) fn limit_name(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::NullCalls => "NULL-call rate",
+        LimitKind::TcpLineRate => "TCP line rate",
+        LimitKind::DirectoryRead => "directory's read rate",
+        LimitKind::DirectoryWrite => "directory's write rate",
+        LimitKind::DirectorySync => "directory's sync rate",
+    }
+}
+
+/// The same in the width of a column.
+pub(crate) fn limit_short_name(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::NullCalls => "NULL",
+        LimitKind::TcpLineRate => "TCP",
+        LimitKind::DirectoryRead => "dir. reads",
+        LimitKind::DirectoryWrite => "dir. writes",
+        LimitKind::DirectorySync => "dir. syncs",
+    }
+}
+
+/// The value of a limit per second and what it counts, if it was measured.
+pub(crate) fn limit_value(kind: LimitKind, limits: &Limits) -> Option<(f64, Unit)> {
+    let directory = limits.directory.as_ref();
+    match kind {
+        LimitKind::NullCalls => limits.null_calls_per_s.map(|rate| (rate, Unit::Operations)),
+        LimitKind::TcpLineRate => limits.tcp_bytes_per_s.map(|rate| (rate, Unit::Bytes)),
+        LimitKind::DirectoryRead => directory.map(|it| (it.read_bytes_per_s, Unit::Bytes)),
+        LimitKind::DirectoryWrite => directory.map(|it| (it.write_bytes_per_s, Unit::Bytes)),
+        LimitKind::DirectorySync => directory.map(|it| (it.syncs_per_s, Unit::Operations)),
+    }
+}
+
+/// The same as text.
+pub(crate) fn limit_text(kind: LimitKind, limits: &Limits) -> Option<String> {
+    limit_value(kind, limits).map(|(rate, unit)| rate_text(unit, rate))
+}
+
+/// What published figures correspond to a workload: streams and random blocks by direction, whatever their size.
+pub(crate) fn corresponds(workload: &Workload, shape: Shape) -> bool {
+    match (*workload, shape) {
+        (Workload::SequentialRead { .. }, Shape::Sequential { write, .. }) => !write,
+        (Workload::SequentialWrite { .. }, Shape::Sequential { write, .. }) => write,
+        (Workload::Random { read_percent: ours, .. }, Shape::Random { read_percent, .. }) => {
+            ours == read_percent
+        }
+        (Workload::Metadata { file_bytes: ours, .. }, Shape::Metadata { file_bytes, .. }) => {
+            (ours == 0) == (file_bytes == 0)
+        }
+        _ => false,
+    }
+}
+
+/// The unit that a comparison's row names.
+pub(crate) fn unit_of(name: &str) -> Unit {
+    if name.starts_with("bytes") { Unit::Bytes } else { Unit::Operations }
+}
+
+/// A measurement in the terms of a published row: its rate as text, and the fraction of our limit.
+pub(crate) fn against(measurement: &Measurement, row: &Row, limits: &Limits) -> (String, Option<f64>) {
+    if let Shape::Metadata { procedure, .. } = row.shape {
+        let phase = measurement.phases.iter().find(|phase| phase.procedure.eq_ignore_ascii_case(procedure));
+        let rate = phase.map_or(measurement.operations_per_s, |phase| phase.operations_per_s);
+        return (units::operations(rate), phase_fraction(rate, limits));
+    }
+    let rate = match row.unit {
+        Unit::Bytes => measurement.bytes_per_s,
+        Unit::Operations => measurement.operations_per_s,
+    };
+    (rate_text(row.unit, rate), measurement.limit.as_ref().map(|limit| limit.fraction))
+}
+
+/// A phase's rate as a fraction of the NULL-call rate, which bounds every call.
+pub(crate) fn phase_fraction(rate: f64, limits: &Limits) -> Option<f64> {
+    let calls = limits.null_calls_per_s.filter(|calls| *calls > 0.0)?;
+    Some(rate / calls)
+}

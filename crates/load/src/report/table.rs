@@ -1,0 +1,227 @@
+//! A report for the terminal: aligned columns, figures that people can read, each rate as a fraction of its limit.
+
+use crate::published;
+use crate::report::{notes, subject, units};
+use crate::result::{Comparison, Latency, Measurement, Phase, Report};
+
+/// The whole report as text, in lines that end with a newline.
+#[must_use]
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    head(report, &mut out);
+    if !report.results.is_empty() {
+        out.push('\n');
+        out.push_str(&results(report).render());
+    }
+    let notes = notes::of(report);
+    if !notes.is_empty() {
+        out.push('\n');
+        notes.iter().for_each(|note| line(&mut out, "note", note));
+    }
+    let published = published_rows(report);
+    if !published.rows.is_empty() {
+        out.push('\n');
+        out.push_str(&published.render());
+    }
+    if let Some(comparison) = &report.comparison {
+        out.push('\n');
+        compared(comparison, &mut out);
+    }
+    out
+}
+
+/// Who measured what, and what the limits are.
+fn head(report: &Report, out: &mut String) {
+    let target = &report.target;
+    let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+    line(out, "target", &format!("{}:{}{label}", target.address, target.export));
+    let hosts = std::iter::once(&report.host).chain(&report.agents);
+    for host in hosts {
+        line(out, "client", &format!("{}, cores: {}, {}", host.name, host.cores, host.kernel));
+    }
+    line(out, "caches", &report.caches);
+    let limits = &report.limits;
+    if let Some(rate) = limits.null_calls_per_s {
+        let p50 = limits.null_p50_ns.map(|ns| format!(", p50 {}", units::nanoseconds(ns as f64)));
+        line(out, "limit", &format!("NULL calls {}{}", units::operations(rate), p50.unwrap_or_default()));
+    }
+    if let Some(rate) = limits.tcp_bytes_per_s {
+        line(out, "limit", &format!("TCP {}", units::bytes_per_second(rate)));
+    }
+    if let Some(directory) = &limits.directory {
+        let text = format!(
+            "{}: read {}, write {}, syncs {} (p50 {})",
+            directory.path,
+            units::bytes_per_second(directory.read_bytes_per_s),
+            units::bytes_per_second(directory.write_bytes_per_s),
+            units::operations(directory.syncs_per_s),
+            units::nanoseconds(directory.sync_p50_ns as f64)
+        );
+        line(out, "limit", &text);
+    }
+}
+
+fn line(out: &mut String, name: &str, text: &str) {
+    out.push_str(&format!("{name:8}{}\n", printable(text)));
+}
+
+/// Text of others must not command the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn results(report: &Report) -> Table {
+    let mut table = Table::new(&[
+        "workload",
+        "threads",
+        "depth",
+        "rate",
+        "moved",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "of limit",
+        "server CPU/op",
+        "",
+    ]);
+    for measurement in &report.results {
+        table.rows.push(row(measurement));
+        if measurement.phases.len() > 1 {
+            table.rows.extend(measurement.phases.iter().map(phase_row));
+        }
+    }
+    table
+}
+
+fn row(measurement: &Measurement) -> Vec<String> {
+    let limit = measurement
+        .limit
+        .as_ref()
+        .map(|limit| format!("{} of {}", units::percent(limit.fraction), subject::limit_name(limit.limit)));
+    let cost = measurement.server.as_ref().map(|it| units::nanoseconds(it.cpu_ns_per_operation));
+    let moved =
+        if measurement.bytes > 0 { units::bytes_per_second(measurement.bytes_per_s) } else { String::new() };
+    let mut cells = vec![
+        printable(&measurement.name),
+        units::count(u64::from(measurement.threads)),
+        units::count(u64::from(measurement.depth)),
+        units::operations(measurement.operations_per_s),
+        moved,
+    ];
+    cells.extend(latencies(&measurement.latency));
+    cells.push(limit.unwrap_or_default());
+    cells.push(cost.unwrap_or_default());
+    cells.push(notes::marks(measurement));
+    cells
+}
+
+fn phase_row(phase: &Phase) -> Vec<String> {
+    let mut cells = vec![format!("  {}", printable(&phase.procedure)), String::new(), String::new()];
+    cells.push(units::operations(phase.operations_per_s));
+    cells.push(String::new());
+    cells.extend(latencies(&phase.latency));
+    cells
+}
+
+fn latencies(latency: &Latency) -> [String; 4] {
+    let times = [latency.p50_ns, latency.p99_ns, latency.p999_ns, latency.max_ns];
+    // Of no operation there is no latency.
+    times.map(|ns| if latency.count == 0 { String::new() } else { units::nanoseconds(ns as f64) })
+}
+
+/// Which published figures the measurements correspond to.
+fn published_rows(report: &Report) -> Table {
+    let mut table =
+        Table::new(&["corresponds to", "measured", "of limit", "published", "of its limit", "sources"]);
+    for measurement in &report.results {
+        let Some(row) = measurement.published.as_deref().and_then(published::find) else { continue };
+        let (rate, fraction) = subject::against(measurement, row, &report.limits);
+        let mut sources = vec![row.source];
+        sources.extend(row.limit.map(|limit| limit.source));
+        sources.dedup();
+        let sources: Vec<String> = sources.iter().map(|source| format!("[{}]", source.tag())).collect();
+        table.rows.push(vec![
+            format!("{}: {}", row.system.name(), row.test),
+            rate,
+            fraction.map(units::percent).unwrap_or_default(),
+            row.printed.to_owned(),
+            row.fraction().map_or_else(|| "none stated".to_owned(), units::percent),
+            sources.concat(),
+        ]);
+    }
+    table
+}
+
+fn compared(comparison: &Comparison, out: &mut String) {
+    for (letter, target) in [("A", &comparison.a), ("B", &comparison.b)] {
+        let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+        line(out, letter, &format!("{}:{}{label}", target.address, target.export));
+    }
+    line(out, "rounds", &comparison.rounds.to_string());
+    let mut table =
+        Table::new(&["workload", "A", "B", "A / B", "spread", "CPU/op A", "CPU/op B", "CPU A / B"]);
+    for row in &comparison.rows {
+        let cost = |ns: Option<f64>| ns.map(units::nanoseconds).unwrap_or_default();
+        table.rows.push(vec![
+            printable(&row.name),
+            subject::rate_text(subject::unit_of(&row.unit), row.a_median),
+            subject::rate_text(subject::unit_of(&row.unit), row.b_median),
+            units::ratio(row.ratio),
+            format!("{} to {}", units::ratio(row.ratio_low), units::ratio(row.ratio_high)),
+            cost(row.a_cpu_ns_per_operation),
+            cost(row.b_cpu_ns_per_operation),
+            row.cpu_ratio.map(units::ratio).unwrap_or_default(),
+        ]);
+    }
+    out.push('\n');
+    out.push_str(&table.render());
+}
+
+/// Rows of cells under a head. The first and the last column are words and stand left, figures right.
+struct Table {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(head: &[&'static str]) -> Table {
+        Table { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    /// Columns without anything in them are left out.
+    fn render(&self) -> String {
+        let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
+        let used: Vec<usize> = (0..self.head.len())
+            .filter(|column| self.rows.iter().any(|row| !cell(row, *column).is_empty()))
+            .collect();
+        let head: Vec<String> = self.head.iter().map(|name| (*name).to_owned()).collect();
+        let lines: Vec<Vec<String>> = std::iter::once(&head)
+            .chain(&self.rows)
+            .map(|row| used.iter().map(|column| cell(row, *column)).collect())
+            .collect();
+        let width = |place: usize| {
+            lines
+                .iter()
+                .filter_map(|line| line.get(place))
+                .map(|text| text.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..used.len()).map(width).collect();
+        let mut out = String::new();
+        for line in lines {
+            let mut text = String::new();
+            for ((place, cell), width) in line.iter().enumerate().zip(&widths) {
+                let words = place == 0 || used.get(place) == Some(&(self.head.len() - 1));
+                text.push_str(&if words { format!("{cell:width$}  ") } else { format!("{cell:>width$}  ") });
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;

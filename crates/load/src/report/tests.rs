@@ -1,0 +1,195 @@
+//! Pages and JSON of reports as runs make them, of empty and absurd ones, and of any report at all.
+
+mod arbitrary;
+pub(crate) mod sample;
+mod well_formed;
+
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use arbitrary::Arbitrary;
+
+use super::json::ReadError;
+use super::{html, json, table, units};
+use crate::result::{Limits, Report, SCHEMA};
+
+/// A page that passed the check.
+fn page(report: &Report) -> String {
+    let page = html::page(report);
+    if let Err(fault) = well_formed::check(&page) {
+        panic!("the page is not well formed: {fault}");
+    }
+    page
+}
+
+/// Line by line the same, but for the last digit of a figure: the parser is allowed that.
+fn same(left: &str, right: &str) {
+    assert_eq!(left.lines().count(), right.lines().count());
+    for (left, right) in left.lines().zip(right.lines()) {
+        let figure = |line: &str| {
+            let (_, value) = line.trim_end_matches(',').rsplit_once(": ")?;
+            value.parse::<f64>().ok()
+        };
+        let close = match (figure(left), figure(right)) {
+            (Some(left), Some(right)) => (left - right).abs() <= left.abs() * 1e-14,
+            _ => false,
+        };
+        assert!(left == right || close, "{left}\n{right}");
+    }
+}
+
+fn empty() -> Report {
+    let mut report = sample::report();
+    report.results.clear();
+    report.comparison = None;
+    report.agents.clear();
+    report.limits = Limits::default();
+    report
+}
+
+#[test]
+fn a_page_shows_every_measurement_phase_and_error() {
+    let report = sample::report();
+    let page = page(&report);
+    for (i, it) in report.results.iter().enumerate() {
+        let rows =
+            page.matches(&format!("<td class=\"words\">{}</td>", super::markup::escape(&it.name))).count();
+        let same = report.results.iter().filter(|other| other.name == it.name).count();
+        assert!(rows >= same, "{i}: {} has {rows} rows of {same}", it.name);
+        assert!(page.contains(&units::operations(it.operations_per_s)), "{i}: {}", it.name);
+        for phase in &it.phases {
+            assert!(page.contains(&format!("<td class=\"words\">{}</td>", phase.procedure)));
+            assert!(page.contains(&units::operations(phase.operations_per_s)));
+        }
+        for error in &it.errors {
+            assert!(page.contains(&error.cause));
+        }
+    }
+    for row in &report.comparison.unwrap().rows {
+        assert!(page.contains(&row.name));
+    }
+}
+
+#[test]
+fn a_page_has_every_section_and_plot() {
+    let page = page(&sample::report());
+    let ids = "headline conditions comparison rates metadata mixes published latency time figures sources";
+    for id in ids.split(' ') {
+        assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
+    }
+    for text in
+        [">1024</text>", "steady window", "TCP line rate: 9.60 GB/s", "Dell pixstor", "dashed", "96.5 %"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_else() {
+    let page = page(&sample::report());
+    for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<link", "<iframe", "fetch("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn every_text_is_escaped() {
+    let hostile = "</style><script>alert('x')</script>\"><img onerror=\"y\">&";
+    let mut report = sample::report();
+    report.tool = hostile.to_owned();
+    report.caches = hostile.to_owned();
+    for target in [&mut report.target, &mut report.comparison.as_mut().unwrap().a] {
+        target.address = hostile.to_owned();
+        target.export = hostile.to_owned();
+        target.label = Some(hostile.to_owned());
+    }
+    report.host.name = hostile.to_owned();
+    report.agents[0].kernel = hostile.to_owned();
+    report.limits.directory.as_mut().unwrap().path = hostile.to_owned();
+    report.comparison.as_mut().unwrap().rows[0].name = hostile.to_owned();
+    for it in &mut report.results {
+        it.name = hostile.to_owned();
+        it.published = Some(hostile.to_owned());
+        it.phases.iter_mut().for_each(|phase| phase.procedure = hostile.to_owned());
+        it.errors.iter_mut().for_each(|error| error.cause = hostile.to_owned());
+    }
+    let page = page(&report);
+    assert_eq!(page.matches("<script>").count(), 1, "only the page's own");
+    assert!(!page.contains("<img"));
+}
+
+#[test]
+fn an_empty_report_says_so() {
+    let page = page(&empty());
+    assert!(page.contains("Nothing was measured."));
+    assert!(!page.contains("<figure"));
+    assert!(table::render(&empty()).contains("caches"));
+}
+
+#[test]
+fn one_point_is_a_bar_and_not_a_line() {
+    let mut report = sample::report();
+    report.results.truncate(1);
+    report.results[0].timeline.truncate(1);
+    let page = page(&report);
+    assert!(page.contains("class=\"bars\""));
+    assert!(!page.contains("id=\"time\""), "there is no time without two moments");
+}
+
+#[test]
+fn what_is_no_number_appears_as_none() {
+    for odd in [f64::NAN, f64::INFINITY, 0.0, f64::MAX] {
+        let mut report = sample::report();
+        for it in &mut report.results {
+            (it.operations_per_s, it.bytes_per_s, it.seconds) = (odd, odd, odd);
+            it.limit.iter_mut().for_each(|limit| limit.fraction = odd);
+            it.phases.iter_mut().for_each(|phase| phase.operations_per_s = odd);
+            it.timeline.iter_mut().for_each(|sample| sample.operations_per_s = odd);
+        }
+        let page = page(&report);
+        for wrong in [">NaN", ">inf", "\"NaN", "\"inf"] {
+            assert!(!page.contains(wrong), "{odd}: {wrong}");
+        }
+    }
+}
+
+#[test]
+fn json_reads_what_it_wrote() {
+    let report = sample::report();
+    let text = json::write(&report);
+    assert!(text.ends_with("}\n"));
+    same(&text, &json::write(&json::read(&text).unwrap()));
+}
+
+#[test]
+fn other_schemas_and_other_texts_are_refused_clearly() {
+    let text = json::write(&empty());
+    let newer = text.replacen(&format!("\"schema\": {SCHEMA}"), "\"schema\": 99", 1);
+    let error = json::read(&newer).unwrap_err();
+    assert!(matches!(error, ReadError::OtherSchema { schema: 99, .. }));
+    assert!(
+        error.to_string().contains("schema 99") && error.to_string().contains("holdfast bench"),
+        "{error}"
+    );
+    assert!(matches!(json::read("{}"), Err(ReadError::NotAReport)));
+    assert!(matches!(json::read("[1, 2]"), Err(ReadError::NotAReport)));
+    assert!(matches!(json::read("hello"), Err(ReadError::NotJson(_))));
+    assert!(matches!(json::read("{\"schema\": 1}"), Err(ReadError::Malformed(_))));
+    assert!(matches!(json::read("{\"schema\": \"1\"}"), Err(ReadError::NotAReport)));
+}
+
+#[test]
+fn any_report_makes_a_page_a_table_and_json() {
+    let fresh = std::hash::RandomState::new().build_hasher().finish();
+    let first = std::env::var("HOLDFAST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(fresh);
+    for seed in (0..150).map(|i| first.wrapping_add(i)) {
+        println!("HOLDFAST_SEED={seed}");
+        let report = Arbitrary(seed).report();
+        let page = page(&report);
+        assert!(!page.contains("<script>alert"));
+        let table = table::render(&report);
+        assert!(!table.chars().any(|c| c.is_control() && c != '\n'), "{table}");
+        let text = json::write(&report);
+        let again = json::read(&text).unwrap_or_else(|error| panic!("{error}"));
+        same(&text, &json::write(&again));
+    }
+}

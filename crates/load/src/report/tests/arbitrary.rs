@@ -1,0 +1,259 @@
+//! Any report at all, also those that no run makes: what reads a file from somewhere has to take them.
+
+use crate::result::{
+    Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
+    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target,
+};
+use crate::workload::{RateProcedure, Stability, Workload};
+
+/// Draws parts of a report; the same seed draws the same.
+pub(crate) struct Arbitrary(pub(crate) u64);
+
+impl Arbitrary {
+    /// Any 64 bits (splitmix64).
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn whole(&mut self) -> u64 {
+        match self.below(8) {
+            0 => 0,
+            1 => u64::MAX,
+            2 => self.next(),
+            _ => self.below(10_000_000),
+        }
+    }
+
+    fn small(&mut self) -> u32 {
+        match self.below(10) {
+            0 => 0,
+            1 => u32::MAX,
+            _ => 1 << self.below(11),
+        }
+    }
+
+    fn figure(&mut self) -> f64 {
+        const ODD: [f64; 12] = [
+            0.0,
+            -0.0,
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN,
+            f64::MIN_POSITIVE,
+            5e-324,
+            -1.0,
+            1e15,
+            1.0,
+        ];
+        match self.below(4) {
+            0 => ODD[usize::try_from(self.below(12)).unwrap()],
+            1 => f64::from_bits(self.next()),
+            _ => self.below(1_000_000_000) as f64 / 1000.0,
+        }
+    }
+
+    fn text(&mut self) -> String {
+        const TEXTS: [&str; 9] = [
+            "",
+            "random 4 KiB 70:30",
+            "<script>alert(1)</script>",
+            "\" onmouseover=\"alert(1)",
+            "'&<>\"",
+            "\0\u{1}\u{7f}\u{202e}",
+            "]]> --> </style></script>",
+            "日本語 – мир – 🦀",
+            "a\nb\tc",
+        ];
+        let text = TEXTS[usize::try_from(self.below(9)).unwrap()];
+        if self.below(30) == 0 { "long ".repeat(2000) } else { text.to_owned() }
+    }
+
+    fn maybe<T>(&mut self, draw: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        (self.below(2) == 0).then(|| draw(self))
+    }
+
+    fn several<T>(&mut self, most: u64, mut draw: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..self.below(most + 1)).map(|_| draw(self)).collect()
+    }
+
+    fn latency(&mut self) -> Latency {
+        Latency {
+            count: self.whole(),
+            mean_ns: self.figure(),
+            min_ns: self.whole(),
+            p50_ns: self.whole(),
+            p90_ns: self.whole(),
+            p99_ns: self.whole(),
+            p999_ns: self.whole(),
+            max_ns: self.whole(),
+            histogram: self.text(),
+        }
+    }
+
+    fn stability(&mut self) -> Stability {
+        [Stability::Unstable, Stability::Commit, Stability::DataSync, Stability::FileSync]
+            [usize::try_from(self.below(4)).unwrap()]
+    }
+
+    fn workload(&mut self) -> Workload {
+        let block_bytes = if self.below(3) == 0 { self.whole() } else { 4096 };
+        match self.below(8) {
+            0 => Workload::Null,
+            1 => Workload::Rate { procedure: RateProcedure::Getattr },
+            2 => Workload::SequentialRead { block_bytes, shared_file: self.below(2) == 0 },
+            3 => {
+                let stability = self.stability();
+                Workload::SequentialWrite { block_bytes, shared_file: self.below(2) == 0, stability }
+            }
+            4 => {
+                let read_percent = u8::try_from(self.below(256)).unwrap();
+                Workload::Random { block_bytes, read_percent, stability: self.stability() }
+            }
+            5 => Workload::Metadata {
+                files_per_directory: self.whole(),
+                directories_per_thread: self.whole(),
+                file_bytes: self.whole(),
+            },
+            6 => Workload::SmallFiles {
+                files_per_directory: self.whole(),
+                directories_per_thread: self.whole(),
+                file_bytes: self.whole(),
+            },
+            _ => Workload::Readdir { names: self.whole(), plus: self.below(2) == 0 },
+        }
+    }
+
+    fn phase(&mut self) -> Phase {
+        let procedure = if self.below(2) == 0 { "CREATE".to_owned() } else { self.text() };
+        Phase {
+            procedure,
+            seconds: self.figure(),
+            operations: self.whole(),
+            operations_per_s: self.figure(),
+            latency: self.latency(),
+        }
+    }
+
+    fn sample(&mut self) -> Sample {
+        Sample {
+            at_s: self.figure(),
+            operations_per_s: self.figure(),
+            bytes_per_s: self.figure(),
+            p50_ns: self.whole(),
+            p99_ns: self.whole(),
+        }
+    }
+
+    fn limit(&mut self) -> FractionOfLimit {
+        let kinds = [
+            LimitKind::NullCalls,
+            LimitKind::TcpLineRate,
+            LimitKind::DirectoryRead,
+            LimitKind::DirectoryWrite,
+            LimitKind::DirectorySync,
+        ];
+        FractionOfLimit { limit: kinds[usize::try_from(self.below(5)).unwrap()], fraction: self.figure() }
+    }
+
+    fn measurement(&mut self) -> Measurement {
+        Measurement {
+            name: self.text(),
+            workload: self.workload(),
+            threads: self.small(),
+            depth: self.small(),
+            connections: self.small(),
+            seed: self.next(),
+            seconds: self.figure(),
+            warmup_seconds: self.figure(),
+            operations: self.whole(),
+            bytes: self.whole(),
+            errors: self.several(3, |it| ErrorCount { cause: it.text(), count: it.whole() }),
+            operations_per_s: self.figure(),
+            bytes_per_s: self.figure(),
+            latency: self.latency(),
+            phases: self.several(4, Self::phase),
+            timeline: self.several(20, Self::sample),
+            steady: self.maybe(|it| Steady {
+                reached: it.below(2) == 0,
+                window_s: it.figure(),
+                spread: it.figure(),
+                slope: it.figure(),
+            }),
+            interrupted: self.below(2) == 0,
+            verified_blocks: self.maybe(Self::whole),
+            server: self.maybe(|it| ServerCost {
+                pid: it.small(),
+                cpu_seconds: it.figure(),
+                cpu_ns_per_operation: it.figure(),
+                cpu_seconds_per_gib: it.maybe(Self::figure),
+            }),
+            limit: self.maybe(Self::limit),
+            published: self.maybe(|it| if it.below(2) == 0 { "dell-seq-read".to_owned() } else { it.text() }),
+        }
+    }
+
+    fn target(&mut self) -> Target {
+        Target { address: self.text(), export: self.text(), label: self.maybe(Self::text) }
+    }
+
+    fn host(&mut self) -> Host {
+        Host { name: self.text(), cores: self.small(), kernel: self.text() }
+    }
+
+    fn comparison(&mut self) -> Comparison {
+        Comparison {
+            a: self.target(),
+            b: self.target(),
+            rounds: self.small(),
+            rows: self.several(4, |it| ComparisonRow {
+                name: it.text(),
+                a_median: it.figure(),
+                b_median: it.figure(),
+                ratio: it.figure(),
+                ratio_low: it.figure(),
+                ratio_high: it.figure(),
+                unit: it.text(),
+                a_cpu_ns_per_operation: it.maybe(Self::figure),
+                b_cpu_ns_per_operation: it.maybe(Self::figure),
+                cpu_ratio: it.maybe(Self::figure),
+            }),
+        }
+    }
+
+    /// A whole report.
+    pub(crate) fn report(&mut self) -> Report {
+        Report {
+            schema: SCHEMA,
+            tool: self.text(),
+            started_unix_s: self.whole(),
+            target: self.target(),
+            host: self.host(),
+            agents: self.several(3, Self::host),
+            limits: Limits {
+                null_calls_per_s: self.maybe(Self::figure),
+                null_p50_ns: self.maybe(Self::whole),
+                tcp_bytes_per_s: self.maybe(Self::figure),
+                directory: self.maybe(|it| DirectoryLimits {
+                    path: it.text(),
+                    read_bytes_per_s: it.figure(),
+                    write_bytes_per_s: it.figure(),
+                    syncs_per_s: it.figure(),
+                    sync_p50_ns: it.whole(),
+                }),
+            },
+            caches: self.text(),
+            results: self.several(24, Self::measurement),
+            comparison: self.maybe(Self::comparison),
+        }
+    }
+}
