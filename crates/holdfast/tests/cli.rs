@@ -5,6 +5,9 @@
 
 #[path = "cli/client.rs"]
 mod client;
+#[cfg(target_os = "linux")]
+#[path = "cli/memory.rs"]
+mod memory;
 #[path = "cli/running.rs"]
 mod running;
 #[path = "cli/serving.rs"]

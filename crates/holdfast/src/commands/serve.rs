@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -23,7 +24,12 @@ use crate::report::{Outcome, print};
 /// Exit code after a second signal, as shells have it for an interrupted program.
 const INTERRUPTED: i32 = 130;
 
+/// How many arenas glibc's allocator may have. It makes eight for each core, and what is free in one is of no use to the
+/// threads of another; see `docs/decisions/2026-11-21-system-allocator.md`.
+const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
+
 pub(crate) fn run(serve: &Serve) -> Outcome {
+    start_over_with_few_arenas();
     let config = match &serve.config {
         Some(path) => Config::read(path).map_err(|error| Error::usage(error.to_string()))?,
         None => Config::default(),
@@ -40,6 +46,20 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     }
     server.stop()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Puts the same program in the place of this one, with the variable set that the allocator reads when a program starts.
+/// If that fails, the server runs all the same, and may take more memory.
+fn start_over_with_few_arenas() {
+    let (variable, arenas) = ARENAS;
+    if std::env::var_os(variable).is_some() {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    if let (Ok(program), Some(name)) = (std::env::current_exe(), arguments.next()) {
+        let error = Command::new(program).arg0(name).args(arguments).env(variable, arenas).exec();
+        eprintln!("holdfast: the server may take more memory than it should: cannot start over: {error}");
+    }
 }
 
 /// What the command line says, else the configuration, else the default.

@@ -40,6 +40,14 @@ impl Client {
 
     /// Makes a call as the superuser; answers the result, or that the connection is lost.
     fn call(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> io::Result<Vec<u8>> {
+        self.send(program, procedure, arguments)?;
+        let (xid, result) = self.receive()?;
+        assert_eq!(xid, self.xid);
+        Ok(result)
+    }
+
+    /// Sends a call without waiting for its reply.
+    fn send(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> io::Result<()> {
         self.xid += 1;
         let credential = Credential::Sys(AuthSys {
             stamp: 0,
@@ -61,15 +69,44 @@ impl Client {
             header.encode(out);
             arguments.encode(out);
         });
-        self.stream.write_all(&call)?;
+        self.stream.write_all(&call)
+    }
+
+    /// Receives the next reply: its xid and the result.
+    fn receive(&mut self) -> io::Result<(u32, Vec<u8>)> {
         let mut mark = [0; 4];
         self.stream.read_exact(&mut mark)?;
         let mut reply = vec![0; usize::try_from(u32::from_be_bytes(mark) & !(1 << 31)).unwrap()];
         self.stream.read_exact(&mut reply)?;
         let mut decoder = Decoder::new(&reply);
         let answered = ReplyHeader::decode(&mut decoder).unwrap();
-        assert!(answered.xid == self.xid && answered.is_success(), "{answered:?}");
-        Ok(decoder.rest().to_vec())
+        assert!(answered.is_success(), "{answered:?}");
+        Ok((answered.xid, decoder.rest().to_vec()))
+    }
+
+    /// Asks for a part of a file without waiting for it.
+    pub(crate) fn ask_for(&mut self, handle: &[u8], offset: u64, count: u32) {
+        let arguments = ReadArgs { file: FileHandle3::new(handle).unwrap(), offset, count };
+        self.send(nfs3::PROGRAM, nfs3::Procedure::Read as u32, &arguments).unwrap();
+    }
+
+    /// Writes a part of a file, unstable, without waiting for the reply.
+    pub(crate) fn hand_over(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
+        let arguments = WriteArgs {
+            file: FileHandle3::new(handle).unwrap(),
+            offset,
+            count: u32::try_from(data.len()).unwrap(),
+            stable: StableHow::Unstable,
+            data,
+        };
+        self.send(nfs3::PROGRAM, nfs3::Procedure::Write as u32, &arguments).unwrap();
+    }
+
+    /// Takes the next reply, which must be of a success; answers how long its result is.
+    pub(crate) fn take_reply(&mut self) -> usize {
+        let (_, result) = self.receive().unwrap();
+        assert_eq!(result.first_chunk(), Some(&[0; 4]), "a status other than NFS3_OK");
+        result.len()
     }
 
     fn nfs(&mut self, procedure: nfs3::Procedure, arguments: &impl Encode) -> io::Result<Vec<u8>> {
