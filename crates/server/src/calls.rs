@@ -78,6 +78,8 @@ pub(crate) trait Calls: Send + Sync {
     fn lines(&self) -> usize;
     /// The line in which a call waits if it finds no room; none if it need not keep any order.
     fn line_of(&self, call: &[u8]) -> Option<usize>;
+    /// Calls were executed, and more do not follow at once: what they changed should become durable.
+    fn commit(&self);
     /// Whether a reply may leave.
     fn durable(&self, wait: Wait) -> Durable;
     /// Appends the reply, with its record mark, to a call whose effect was lost.

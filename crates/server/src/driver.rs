@@ -103,6 +103,7 @@ fn write_back(volume: &Volume, stop: &Stop) {
     while !stop.is_set() {
         volume.wait_write_back(WAIT);
         while volume.step_write_back(now(), false, false) == Progress::Worked && !stop.is_set() {}
+        volume.wake_commit();
     }
 }
 
@@ -110,6 +111,7 @@ fn checkpoint(volume: &Volume, stop: &Stop) {
     while !stop.is_set() {
         volume.wait_checkpoint(WAIT);
         while volume.step_checkpoint(now(), false) == Progress::Worked && !stop.is_set() {}
+        volume.wake_commit();
     }
 }
 
@@ -117,6 +119,7 @@ fn clean(volume: &Volume, stop: &Stop) {
     let mut told = false;
     while !stop.is_set() {
         while volume.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
+            volume.wake_commit();
             stop.sleep(CLEAN_PAUSE);
         }
         if !told && let Some(reason) = volume.refuses_changes() {

@@ -166,6 +166,7 @@ impl EventLoop {
             for _ in 0..self.ready.len() {
                 self.serve_next();
             }
+            self.shared.calls.commit();
             self.send_touched();
             self.feed();
             self.tick();

@@ -130,6 +130,7 @@ mod tests {
         fn line_of(&self, _: &[u8]) -> Option<usize> {
             None
         }
+        fn commit(&self) {}
         fn durable(&self, wait: Wait) -> Durable {
             let reached = wait.after.seq <= self.0.seq && wait.after.round <= self.0.round;
             match (wait.volume, reached) {

@@ -54,6 +54,12 @@ impl Calls for Protocol {
         Some(volume * Resource::COUNT + resource.number())
     }
 
+    fn commit(&self) {
+        for volume in &self.volumes {
+            volume.wake_commit();
+        }
+    }
+
     fn durable(&self, wait: Wait) -> Durable {
         self.volumes[wait.volume].durability(wait.after)
     }

@@ -109,6 +109,7 @@ impl Workers {
         while let Some(Job { held, answer_to }) = self.next() {
             let mut reply = Vec::new();
             let handled = calls.handle(&held.call, held.connection, held.access, &mut reply);
+            calls.commit();
             answer_to.send(Message::Finished(Finished { held, handled, reply }));
         }
     }

@@ -1,6 +1,8 @@
 //! Group commit: entries queue while the last batch syncs; then all of them leave in the next batch.
 //!
-//! One committer is either syncing or idle; there are no timers. One caller in flight pays one sync, 512 share one.
+//! One committer is either syncing or idle; there are no timers. One caller in flight pays one sync, 512 share one. Who
+//! queues says when the committer should look ([`Committer::wake`]): a thread that executes many calls in a row does so
+//! once, behind the last, as waking another thread costs more than most calls do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -103,17 +105,21 @@ impl Committer {
         }
     }
 
-    /// Queues an entry; its sequence number is its place. Callers hold the locks of what it changes.
+    /// Queues an entry; its sequence number is its place. Callers hold the locks of what it changes, and call
+    /// [`Committer::wake`] soon.
     pub fn push(&self, entry: Vec<u8>) -> Seq {
         debug_assert!(entry.len() as u64 <= ENTRY_BYTES, "an entry of {} bytes", entry.len());
         let mut queue = self.queue.lock();
         queue.bytes += entry.len() as u64;
         queue.entries.push(entry);
-        let seq = queue.first + queue.entries.len() as u64 - 1;
-        if queue.entries.len() == 1 {
+        Seq(queue.first + queue.entries.len() as u64 - 1)
+    }
+
+    /// Wakes the committer if anything is queued.
+    pub fn wake(&self) {
+        if !self.queue.lock().entries.is_empty() {
             self.queued.notify_one();
         }
-        Seq(seq)
     }
 
     /// The last entry queued so far.
@@ -179,7 +185,6 @@ impl Committer {
         let seq = queue.first + queue.entries.len() as u64 - 1;
         self.ceiling_seq.store(seq, Ordering::Release);
         self.time_ceiling.store(now.plus(TIME_LEAD).nanos(), Ordering::Release);
-        self.queued.notify_one();
     }
 
     /// Writes and syncs one batch; true if it did.
@@ -284,6 +289,7 @@ impl Committer {
                 return self.durable() >= seq;
             }
             if !drive {
+                self.wake();
                 let mut guard = self.progress.lock();
                 if self.durable() < seq && !self.has_failed() {
                     self.progressed.wait_for(&mut guard, Duration::from_millis(100));

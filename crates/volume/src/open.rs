@@ -217,7 +217,13 @@ impl Volume {
         if self.committer.step() { Progress::Worked } else { Progress::Idle }
     }
 
-    /// Blocks until entries are queued, or the time is over.
+    /// Wakes who waits in [`Volume::wait_commit`], if anything is queued. Whoever ran operations or steps that change
+    /// something calls it, once for many of them.
+    pub fn wake_commit(&self) {
+        self.committer.wake();
+    }
+
+    /// Blocks until entries are queued and somebody said so, or the time is over.
     pub fn wait_commit(&self, most: std::time::Duration) {
         self.committer.wait_for_work(most);
     }

@@ -137,6 +137,8 @@ impl Calls for Fake {
         (word(call, 5) == TAKE).then_some(0)
     }
 
+    fn commit(&self) {}
+
     fn durable(&self, wait: Wait) -> Durable {
         if wait.after.seq.0 <= self.durable.load(Ordering::SeqCst) {
             Durable::Yes
