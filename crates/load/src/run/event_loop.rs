@@ -87,6 +87,8 @@ pub(crate) enum Told {
     Part {
         /// Which interval of the stage.
         interval: u64,
+        /// The last one of the stage: it ended before the interval did.
+        is_last: bool,
         tally: Box<Tally>,
     },
     /// All of its operations have ended, the last one at this time.
@@ -229,7 +231,7 @@ impl EventLoop {
             self.now_ns = self.shared.now_ns();
             self.publish_if_due();
         }
-        self.publish();
+        self.publish(true);
         Ok(())
     }
 
@@ -453,14 +455,14 @@ impl EventLoop {
     fn publish_if_due(&mut self) {
         let since = self.now_ns.saturating_sub(self.order.from_ns);
         while self.interval < since / self.order.interval_ns {
-            self.publish();
+            self.publish(false);
         }
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, is_last: bool) {
         let tally = Box::new(std::mem::replace(&mut self.tally, Tally::new()));
         // Nobody may be listening any more; then nobody misses it.
-        let _ = self.told.send(Told::Part { interval: self.interval, tally });
+        let _ = self.told.send(Told::Part { interval: self.interval, is_last, tally });
         self.interval += 1;
     }
 }

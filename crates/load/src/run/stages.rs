@@ -196,7 +196,7 @@ impl<'r> Stages<'r> {
     /// Waits a moment for what event loops tell, and sees whether it is time to do something.
     fn look(&mut self, running: &mut Running) -> Result<(), LoadError> {
         match self.crew.told.recv_timeout(LOOK) {
-            Ok(Told::Part { interval, tally }) => self.add(running, interval, *tally),
+            Ok(Told::Part { interval, is_last, tally }) => self.add(running, interval, is_last, *tally),
             Ok(Told::Done { last_ns }) => {
                 running.done += 1;
                 running.last_ns = running.last_ns.max(last_ns);
@@ -242,10 +242,11 @@ impl<'r> Stages<'r> {
         Ok(())
     }
 
-    fn add(&mut self, running: &mut Running, interval: u64, tally: Tally) {
+    fn add(&mut self, running: &mut Running, interval: u64, is_last: bool, tally: Tally) {
         self.failed += tally.failed();
         let (count, sum) = running.pending.entry(interval).or_insert_with(|| (0, Tally::new()));
-        *count += 1;
+        // An interval that some event loop did not finish is counted when the stage is over.
+        *count += usize::from(!is_last);
         sum.add(tally);
         // Event loops tell of each interval in order, so intervals are complete in order.
         while let Some(first) = running.pending.first_entry()
