@@ -65,8 +65,8 @@ pub struct Attempt<'v> {
     windows: Vec<(Ino, MapWindow)>,
     /// Groups of blocks of extents, which never change.
     pub blocks: HashMap<(ExtentId, u32), Arc<[u8]>>,
-    /// Bytes that a file's map covers, as counted without its lock.
-    pub coverage: Option<Coverage>,
+    /// Bytes that a file's map covers in some ranges, as counted without its lock.
+    pub coverage: Vec<Coverage>,
 }
 
 /// How many bytes of a range of a file are mapped, and under which circumstances that holds.
@@ -122,7 +122,7 @@ impl Volume {
             records: HashMap::new(),
             windows: Vec::new(),
             blocks: HashMap::new(),
-            coverage: None,
+            coverage: Vec::new(),
         };
         for _ in 0..MOST_TRIES {
             match body(&mut attempt) {
@@ -169,7 +169,9 @@ impl Attempt<'_> {
                 }
             }
             Missing::Coverage(ino, from, to) => {
-                self.coverage = self.volume.read_coverage(&layers, *ino, *from, *to)?;
+                let counted = self.volume.read_coverage(&layers, *ino, *from, *to)?;
+                self.coverage.retain(|known| (known.ino, known.range) != (*ino, (*from, *to)));
+                self.coverage.extend(counted);
             }
         }
         Ok(())
@@ -271,6 +273,11 @@ impl Attempt<'_> {
             *slot = self.name(directory, name)?;
         }
         Ok(found)
+    }
+
+    /// How many parts of a file's map were read for this attempt.
+    pub fn windows_of(&self, ino: Ino) -> usize {
+        self.windows.iter().filter(|(of, _)| *of == ino).count()
     }
 
     /// The part of a locked file's map in the index that covers `offset`.

@@ -4,9 +4,10 @@
 //! change reference counts, in the index: a checkpoint that applies a moved row takes the count from the index, and drops
 //! the row if the extent was freed meanwhile. So the move needs no lock.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -40,7 +41,15 @@ struct State {
     current: Option<(SegmentId, u64)>,
     /// Segments that were gone through, and wait for a checkpoint to see them dead.
     finished: HashSet<SegmentId>,
+    /// Stored bytes that it moved into segments. Small extents have headers that count as dead in the live bytes of a segment,
+    /// so without this it would move them again and again.
+    packed: HashMap<SegmentId, u64>,
+    /// Those that could not be, and when that was.
+    failed: HashMap<SegmentId, Time>,
 }
+
+/// A segment that could not be cleaned, for want of room or as media failed, is left alone for so long.
+const TRY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Cleaner {
     /// Segments gone through since the volume was opened.
@@ -50,13 +59,16 @@ impl Cleaner {
 
     /// A segment is deleted.
     pub fn forget(&self, id: SegmentId) {
-        self.state.lock().finished.remove(&id);
+        let mut state = self.state.lock();
+        state.finished.remove(&id);
+        state.failed.remove(&id);
+        state.packed.remove(&id);
     }
 }
 
 impl Volume {
     /// One bounded piece of cleaning. `drive_commit` makes it run the commits that it waits for.
-    pub fn step_clean(&self, _now: Time, drive_commit: bool) -> Progress {
+    pub fn step_clean(&self, now: Time, drive_commit: bool) -> Progress {
         if self.refuses_changes().is_some() {
             return Progress::Idle;
         }
@@ -66,7 +78,7 @@ impl Volume {
         }
         let current = self.cleaner.state.lock().current;
         let Some((id, offset)) =
-            current.or_else(|| self.segment_to_clean()).filter(|_| self.has_room_to_clean())
+            current.or_else(|| self.segment_to_clean(now)).filter(|_| self.has_room_to_clean())
         else {
             let layers = self.layers();
             let checkpoint_may_help = !layers.active.is_empty() && self.checkpoints.may_help();
@@ -75,11 +87,13 @@ impl Volume {
             }
             return Progress::Idle;
         };
-        match self.clean(id, offset, drive_commit) {
+        match self.clean(id, offset, now, drive_commit) {
             Ok(next) => self.note_cleaned(id, next),
             Err(error) => {
                 tracing::error!(segment = id.0, %error, "a segment could not be cleaned");
-                self.note_cleaned(id, None);
+                let mut state = self.cleaner.state.lock();
+                state.current = None;
+                state.failed.insert(id, now);
             }
         }
         Progress::Worked
@@ -114,25 +128,28 @@ impl Volume {
     }
 
     /// The segment that gives most for least, if one is worth it. All rows that name its extents are in the index.
-    fn segment_to_clean(&self) -> Option<(SegmentId, u64)> {
+    fn segment_to_clean(&self, now: Time) -> Option<(SegmentId, u64)> {
         let oldest_in_memory = self.layers().oldest_in_memory();
         let percent = if self.space.is_short() { LIVE_PERCENT_SHORT } else { LIVE_PERCENT };
-        let state = self.cleaner.state.lock();
+        let mut state = self.cleaner.state.lock();
+        state.failed.retain(|_, failure| now.since(*failure) < TRY_AGAIN);
         self.segments
             .infos()
             .into_iter()
             .filter(|(id, info)| {
                 info.is_settled(oldest_in_memory)
                     && info.live > 0
-                    && info.live * 100 < info.capacity * percent
+                    && info.live * 100
+                        < state.packed.get(id).map_or(info.capacity, |packed| *packed) * percent
                     && !state.finished.contains(id)
+                    && !state.failed.contains_key(id)
             })
             .min_by_key(|(_, info)| info.live * 1000 / info.capacity.max(1))
             .map(|(id, _)| (id, 0))
     }
 
     /// Moves the live extents that begin in one piece of a segment. Returns where the next piece begins.
-    fn clean(&self, id: SegmentId, offset: u64, drive_commit: bool) -> io::Result<Option<u64>> {
+    fn clean(&self, id: SegmentId, offset: u64, now: Time, drive_commit: bool) -> io::Result<Option<u64>> {
         let written = self.segments.info(id).map_or(0, |info| info.written);
         let length = STEP_BYTES.min(written.saturating_sub(offset));
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -146,6 +163,7 @@ impl Volume {
             return Err(error);
         }
         for (index, some) in moved.chunks(PIECES_PER_ENTRY).enumerate() {
+            self.make_room_in_journal(now);
             self.journal_moves(some, drive_commit).inspect_err(|_| {
                 self.drop_moves(&moved[index * PIECES_PER_ENTRY..]);
             })?;
@@ -173,6 +191,7 @@ impl Volume {
             }
             let data = self.segments.read(&row, 0, u32::MAX)?;
             let mut new = stream.append(&self.segments, header.id, &data)?;
+            *self.cleaner.state.lock().packed.entry(new.segment).or_default() += u64::from(new.stored);
             new.references = row.references;
             moved.push((header.id, new));
         }

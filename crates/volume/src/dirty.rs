@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::limits::{INLINE_PIECES, INLINE_WRITE_BYTES};
+use crate::limits::{DIRTY_FILE_BYTES, DIRTY_PIECE_BYTES, INLINE_PIECES, INLINE_WRITE_BYTES};
 
 /// A run of unstable bytes.
 #[derive(Clone, Debug)]
@@ -44,6 +44,14 @@ impl DirtyPiece {
         let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
         DirtyPiece { start, end, write: self.write, bytes: Arc::clone(&self.bytes), from: self.from + skip }
     }
+
+    /// The same without a buffer most of which is not its own.
+    fn compact(self) -> DirtyPiece {
+        if self.bytes.len() <= 2 * self.len() {
+            return self;
+        }
+        DirtyPiece { bytes: Arc::from(self.data()), from: 0, ..self }
+    }
 }
 
 /// The unstable data of one file: pieces that do not overlap, by their end.
@@ -57,6 +65,15 @@ impl Dirty {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Memory that they take, bytes: with their buffers, and with the inode that cannot be forgotten for them.
+    pub fn memory_bytes(&self) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        // What a piece keeps of a longer buffer is less than it is long itself; that is not counted.
+        self.bytes + self.pieces.len() as u64 * DIRTY_PIECE_BYTES + DIRTY_FILE_BYTES
     }
 
     /// Segment space to reserve for them: with an extent's header for each piece.
@@ -91,7 +108,7 @@ impl Dirty {
             for rest in [(piece.start, start), (end, piece.end)] {
                 if rest.0 < rest.1 {
                     self.bytes += rest.1 - rest.0;
-                    self.pieces.insert(rest.1, piece.clipped(rest.0, rest.1));
+                    self.pieces.insert(rest.1, piece.clipped(rest.0, rest.1).compact());
                 }
             }
         }

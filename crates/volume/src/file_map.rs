@@ -86,46 +86,85 @@ pub fn resolve(
     state: &mut InodeState,
     range: (u64, u64),
     with_dirty: bool,
-    windows: &mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, Stop>,
+    windows: Windows<'_>,
 ) -> Result<Vec<Run>, Stop> {
-    let (from, to) = range;
+    Ok(resolve_some(layers, state, range, with_dirty, usize::MAX, windows)?.0)
+}
+
+/// Gives the part of the index's map around an offset.
+pub type Windows<'a> = &'a mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, Stop>;
+
+/// The same, but only as far as each layer has about `most` runs: the runs, and where the part ends that they are all of.
+/// It is never empty unless `range` is.
+pub fn resolve_some(
+    layers: &Layers,
+    state: &mut InodeState,
+    range: (u64, u64),
+    with_dirty: bool,
+    most: usize,
+    windows: Windows<'_>,
+) -> Result<(Vec<Run>, u64), Stop> {
+    let (from, mut to) = range;
     let mut cover = Cover { gaps: vec![(from, to)], runs: Vec::new() };
     if from >= to {
-        return Ok(cover.runs);
+        return Ok((cover.runs, to));
     }
+    let bound = |runs: &[Run], to: u64| match runs.last() {
+        Some(last) if runs.len() >= most => to.min(last.end),
+        _ => to,
+    };
     if with_dirty {
         let runs: Vec<Run> = state
             .dirty
             .overlapping(from, to)
+            .take(most)
             .map(|piece| Run { start: piece.start, end: piece.end, place: Place::Dirty(piece.clone()) })
             .collect();
+        to = bound(&runs, to);
         cover.place(&runs);
     }
     let ino = state.ino;
-    cover.place(&memtable_runs(&layers.active, ino, state.record(), range));
-    if let Some(frozen) = &layers.frozen {
-        cover.place(&memtable_runs(frozen, ino, state.record(), range));
+    for memtable in std::iter::once(&layers.active).chain(&layers.frozen) {
+        let runs = memtable_runs(memtable, ino, state.record(), (from, to), most);
+        to = bound(&runs, to);
+        cover.place(&runs);
     }
     let mapped_end = state.record().mapped_end;
-    for (start, end) in cover.gaps.clone() {
-        let end = end.min(mapped_end);
+    let mut of_index = 0;
+    'gaps: for (start, end) in cover.gaps.clone() {
+        let end = end.min(mapped_end).min(to);
         let mut offset = start;
         while offset < end {
+            if of_index >= most {
+                to = offset;
+                break 'gaps;
+            }
             let window = windows(state, offset)?;
             let bound = window.to.min(end);
             let runs = window_runs(&window.pieces, state.record(), (offset, bound));
+            of_index += runs.len();
             cover.place(&runs);
             offset = bound;
         }
     }
-    cover.runs.sort_unstable_by_key(|run| run.start);
-    Ok(cover.runs)
+    let mut runs: Vec<Run> = cover.runs.into_iter().filter(|run| run.start < to).collect();
+    runs.sort_unstable_by_key(|run| run.start);
+    if let Some(last) = runs.last_mut() {
+        *last = last.clipped(from, last.end.min(to));
+    }
+    Ok((runs, to))
 }
 
-/// What a memtable says of `range` of a file.
-pub fn memtable_runs(memtable: &Memtable, ino: Ino, record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
+/// What a memtable says of `range` of a file: the first `most` runs.
+fn memtable_runs(
+    memtable: &Memtable,
+    ino: Ino,
+    record: &InodeRecord,
+    range: (u64, u64),
+    most: usize,
+) -> Vec<Run> {
     let mut runs = Vec::new();
-    memtable_pieces(memtable, ino, range, &mut |end, piece| {
+    pieces_while(memtable, ino, range, &mut |end, piece| {
         let end = end.min(record.visible_end(piece.birth));
         if piece.start < end {
             let place = match piece.source {
@@ -134,6 +173,7 @@ pub fn memtable_runs(memtable: &Memtable, ino: Ino, record: &InodeRecord, range:
             };
             runs.push(Run { start: piece.start, end, place });
         }
+        if runs.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     runs
 }
@@ -145,6 +185,18 @@ pub fn memtable_pieces(
     range: (u64, u64),
     visit: &mut dyn FnMut(u64, MapRecord),
 ) {
+    pieces_while(memtable, ino, range, &mut |end, piece| {
+        visit(end, piece);
+        ControlFlow::Continue(())
+    });
+}
+
+fn pieces_while(
+    memtable: &Memtable,
+    ino: Ino,
+    range: (u64, u64),
+    visit: &mut dyn FnMut(u64, MapRecord) -> ControlFlow<()>,
+) {
     let (from, to) = (key::map(ino, range.0.saturating_add(1)), key::map(ino, u64::MAX));
     memtable.scan(&from, &to, &mut |key, slot| {
         let Some(value) = slot else { return ControlFlow::Continue(()) };
@@ -155,8 +207,7 @@ pub fn memtable_pieces(
         if piece.start >= range.1 {
             return ControlFlow::Break(());
         }
-        visit(end, piece);
-        ControlFlow::Continue(())
+        visit(end, piece)
     });
 }
 

@@ -8,6 +8,7 @@ use crate::entry::Slot;
 use crate::ids::{Ino, Layer};
 use crate::index::{IndexError, Snapshot};
 use crate::key::Key;
+use crate::limits::REMEMBERED_SWITCHES_INODES;
 use crate::memtable::Memtable;
 
 /// Checkpoints whose changed inodes are remembered, so that cached maps of others stay valid.
@@ -60,8 +61,10 @@ impl Layers {
     pub fn switched(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> Layers {
         let mut switches = self.switches.clone();
         switches.push_back((self.version + 1, Arc::new(changed)));
-        if switches.len() > REMEMBERED_SWITCHES {
-            switches.pop_front();
+        let mut inodes: usize = switches.iter().map(|(_, inos)| inos.len()).sum();
+        while switches.len() > REMEMBERED_SWITCHES || inodes > REMEMBERED_SWITCHES_INODES {
+            let Some((_, oldest)) = switches.pop_front() else { break };
+            inodes -= oldest.len();
         }
         Layers { active: Arc::clone(&self.active), frozen: None, index, version: self.version + 1, switches }
     }

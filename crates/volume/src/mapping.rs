@@ -6,7 +6,7 @@ use crate::file_map::{INLINE_ENTRY_BYTES, covered, next_piece, replaceable, reso
 use crate::ids::Ino;
 use crate::inodes::{InodeState, Load};
 use crate::layers::Layers;
-use crate::limits::{INLINE_PIECE_BYTES, MAP_BYTES_PER_ENTRY};
+use crate::limits::{COUNT_LOCKED_WINDOWS, INLINE_PIECE_BYTES, MAP_BYTES_PER_ENTRY};
 use crate::record::{InodeRecord, MapRecord, Source};
 use crate::request::Error;
 use crate::volume::Volume;
@@ -34,16 +34,16 @@ impl Attempt<'_> {
             return Ok(to - from);
         }
         let layers = self.volume.layers();
-        if to - from <= COUNT_LOCKED_BYTES {
+        if to - from <= COUNT_LOCKED_BYTES && self.windows_of(state.ino) < COUNT_LOCKED_WINDOWS {
             let mut windows = |state: &mut InodeState, offset| self.window(&layers, state, offset);
             return Ok(covered(&resolve(&layers, state, (from, to), false, &mut windows)?));
         }
         let wanted = (state.ino, (from, to), layers.version, state.map_changes);
-        match &self.coverage {
-            Some(known) if (known.ino, known.range, known.version, known.map_changes) == wanted => {
-                Ok(known.bytes)
-            }
-            _ => Err(Stop::Missing(Missing::Coverage(state.ino, from, to))),
+        let is_wanted =
+            |known: &&Coverage| (known.ino, known.range, known.version, known.map_changes) == wanted;
+        match self.coverage.iter().find(is_wanted) {
+            Some(known) => Ok(known.bytes),
+            None => Err(Stop::Missing(Missing::Coverage(state.ino, from, to))),
         }
     }
 }
@@ -74,8 +74,10 @@ impl Volume {
             let next = self.next_mapped(layers, ino, start)?.filter(|piece| *piece < to);
             let Some(piece) = next else { break };
             start = piece.max(start);
-            let end = to.min(start.saturating_add(COUNT_STEP_BYTES));
-            let mut windows = |_: &mut InodeState, offset| Ok(self.read_window(layers, ino, offset)?);
+            // No more of the index than one window, whatever lies in it.
+            let window = self.read_window(layers, ino, start)?;
+            let end = to.min(start.saturating_add(COUNT_STEP_BYTES)).min(window.to);
+            let mut windows = |_: &mut InodeState, _| Ok(window.clone());
             match resolve(layers, &mut copy, (start, end), false, &mut windows) {
                 Ok(runs) => bytes += covered(&runs),
                 Err(Stop::Failed(failure)) => return Err(failure.error),
@@ -104,7 +106,7 @@ impl Volume {
 
     /// Accounts for unstable data after it changed: in the volume's sum, and in reserved space.
     pub(crate) fn settle_dirty(&self, state: &mut InodeState) {
-        let (bytes, footprint) = (state.dirty.bytes(), state.dirty.footprint());
+        let (bytes, footprint) = (state.dirty.memory_bytes(), state.dirty.footprint());
         self.write_back.count(state.counted_bytes, bytes);
         state.counted_bytes = bytes;
         if footprint > state.reserved_bytes {

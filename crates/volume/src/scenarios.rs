@@ -4,6 +4,7 @@ mod disk;
 mod files;
 mod limits;
 mod locks;
+mod memory;
 mod names;
 mod reaping;
 mod recovery;

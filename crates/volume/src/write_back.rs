@@ -24,6 +24,14 @@ const AGE: Duration = Duration::from_secs(2);
 /// Failed rounds that are remembered: replies wait for a round no longer than a few seconds.
 const FAILED_ROUNDS: usize = 1024;
 
+/// What a round takes.
+struct Round {
+    number: u64,
+    files: Vec<(Ino, Cell)>,
+    /// Files that somebody waits for, also such that an earlier round has written meanwhile.
+    requested: BTreeSet<Ino>,
+}
+
 /// State of write-back.
 pub struct WriteBack {
     state: Mutex<State>,
@@ -95,6 +103,11 @@ impl WriteBack {
         self.state.lock().files.entry(state.ino).or_insert_with(|| (Cell::clone(cell), now));
     }
 
+    /// Files that wait to be written back.
+    pub fn files(&self) -> usize {
+        self.state.lock().files.len()
+    }
+
     /// Asks for a file to be written back, and says which round will have done it.
     pub fn request(&self, ino: Ino) -> u64 {
         let mut state = self.state.lock();
@@ -117,8 +130,8 @@ impl WriteBack {
         }
     }
 
-    /// Begins a round: the files that it takes.
-    fn begin(&self, now: Time, everything: bool) -> Option<(u64, Vec<(Ino, Cell)>)> {
+    /// Begins a round.
+    fn begin(&self, now: Time, everything: bool) -> Option<Round> {
         let mut state = self.state.lock();
         let everything = std::mem::take(&mut state.pressed) || everything;
         let requested = std::mem::take(&mut state.requested);
@@ -136,7 +149,7 @@ impl WriteBack {
         for (ino, _) in &files {
             state.files.remove(ino);
         }
-        Some((state.started, files))
+        Some(Round { number: state.started, files, requested })
     }
 
     /// Ends a round.

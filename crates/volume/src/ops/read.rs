@@ -7,9 +7,10 @@ use crate::access::check_read;
 use crate::attempt::{Attempt, Missing, Stop};
 use crate::attributes::FileType;
 use crate::cache::GROUP_BYTES;
-use crate::file_map::{Place, Run, resolve};
+use crate::file_map::{Place, Run, resolve_some};
 use crate::ids::{ExtentId, Ino};
 use crate::inodes::Guard;
+use crate::limits::READ_RUNS;
 use crate::request::{Answer, Error, Failure, Promised, Request};
 use crate::results::{Piece, ReadData};
 use crate::time::Time;
@@ -19,7 +20,7 @@ use crate::volume::Volume;
 const ATIME_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Volume {
-    /// Reads up to `count` bytes at `offset`.
+    /// Reads up to `count` bytes at `offset`; fewer, without the end being reached, where the file is in very many pieces.
     pub fn read(&self, request: &Request<'_>, ino: Ino, offset: u64, count: u32) -> Answer<ReadData> {
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
@@ -34,7 +35,7 @@ impl Volume {
             let size = state.size();
             let end = offset.saturating_add(u64::from(count)).min(size);
             let start = offset.min(end);
-            let pieces = self.read_pieces(attempt, &mut state, start, end)?;
+            let (pieces, end) = self.read_pieces(attempt, &mut state, start, end)?;
             self.note_read(&mut state, request.now);
             let data = ReadData {
                 pieces,
@@ -52,11 +53,11 @@ impl Volume {
         state: &mut Guard,
         start: u64,
         end: u64,
-    ) -> Result<Vec<Piece>, Stop> {
+    ) -> Result<(Vec<Piece>, u64), Stop> {
         let layers = self.layers();
         let mut windows =
             |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
-        let runs = resolve(&layers, state, (start, end), true, &mut windows)?;
+        let (runs, end) = resolve_some(&layers, state, (start, end), true, READ_RUNS, &mut windows)?;
         let mut out =
             Output { volume: self, attempt, pieces: Vec::with_capacity(runs.len() + 1), missing: Vec::new() };
         let mut cursor = start;
@@ -66,14 +67,20 @@ impl Volume {
             cursor = run.end;
         }
         out.zeros(end - cursor);
-        if out.missing.is_empty() { Ok(out.pieces) } else { Err(Stop::Missing(Missing::Blocks(out.missing))) }
+        if out.missing.is_empty() {
+            Ok((out.pieces, end))
+        } else {
+            Err(Stop::Missing(Missing::Blocks(out.missing)))
+        }
     }
 
     /// Updates the access time as `relatime` does: in memory; it is saved with the next write-back.
     fn note_read(&self, state: &mut Guard, now: Time) {
         let record = state.record();
         let stale = record.atime <= record.mtime || record.atime <= record.ctime;
-        if (stale || now.since(record.atime) >= ATIME_AGE) && now > record.atime {
+        // Each such file stays in memory until it is saved, and is not worth more than half of those that may be there.
+        let has_room = || self.write_back.files() < self.limits.inodes / 2;
+        if (stale || now.since(record.atime) >= ATIME_AGE) && now > record.atime && has_room() {
             state.record_mut().atime = now;
             state.unsaved = true;
             let cell = Arc::clone(Guard::mutex(state));

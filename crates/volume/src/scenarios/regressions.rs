@@ -402,3 +402,97 @@ fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
     assert_eq!(world.durable(kept.after), Durable::Yes);
     assert_eq!(world.durable(lost.after.and(kept.after)), Durable::Yes);
 }
+
+#[test]
+fn a_failed_round_is_no_reason_to_refuse_a_file_that_an_earlier_one_made_stable() {
+    let mut world = World::new();
+    let [stable, other] = ["stable", "other"].map(|name| world.file(name));
+    world.commit();
+    // A COMMIT asked while the round before was writing the file: nothing is left for the next one.
+    let cell = world.volume.inodes.peek(stable).unwrap();
+    cell.lock().round = world.volume.write_back.request(stable);
+    world.write_unstable(other, 0, &vec![1; LARGE]);
+    world.disk.refuse_appends(true);
+    world.write_back();
+    let shown = world.answer(|v, r| v.attributes(r, stable)).unwrap();
+    assert_eq!(world.durable(shown.after), Durable::Yes);
+}
+
+#[test]
+fn a_segment_that_could_not_be_cleaned_is_tried_again() {
+    let mut world = World::new();
+    for number in 0..8 {
+        let file = world.file(&number.to_string());
+        world.write_unstable(file, 0, &[number; 100_000]);
+        world.write_back();
+    }
+    for number in 1..8 {
+        world.remove(Ino::ROOT, &number.to_string()).unwrap();
+    }
+    world.checkpoint();
+    world.reopen();
+    world.disk.refuse_appends(true);
+    while world.clean() == Progress::Worked {}
+    assert_eq!(world.volume.cleaner.cleaned(), 0);
+    world.disk.refuse_appends(false);
+    world.set_clock(Time::from_nanos(world.now.nanos() + 61_000_000_000));
+    while world.clean() == Progress::Worked {}
+    assert!(world.volume.cleaner.cleaned() > 0);
+    world.background();
+    world.check();
+}
+
+#[test]
+fn access_times_of_many_files_do_not_fill_a_small_ring() {
+    let mut world = World::new();
+    let files: Vec<Ino> = (0..3000)
+        .map(|number| {
+            if number % 200 == 0 {
+                world.background();
+            }
+            world.file(&number.to_string())
+        })
+        .collect();
+    world.background();
+    // As if all of them had been read, with a ring that is nearly full already.
+    let mut entries = 0;
+    while !world.volume.committer.is_busy() {
+        world.write(files[entries % 2], 0, &[1; 40_000]).unwrap();
+        world.commit();
+        entries += 1;
+    }
+    for file in &files {
+        let cell = world.volume.inodes.get(*file, crate::ids::Seq(0), 0);
+        world.attributes(*file).unwrap();
+        let mut state = cell.lock();
+        state.unsaved = true;
+        world.volume.write_back.enter(&state, &cell, world.now);
+    }
+    world.write_back();
+    world.background();
+    world.file("the journal goes on");
+    world.commit();
+    assert!(world.volume.refuses_changes().is_none());
+    assert!(!world.volume.committer.is_busy());
+    world.check();
+}
+
+#[test]
+fn the_cleaner_comes_to_an_end_with_extents_that_are_smaller_than_their_headers() {
+    let mut world = World::new();
+    let file = world.file("f");
+    for number in 0..6000 {
+        world.write_how(file, number * 3, &[1, 2], Stability::Unstable).unwrap();
+        if number % 1000 == 0 {
+            world.background();
+        }
+    }
+    world.background();
+    world.reopen();
+    (0..4).for_each(|_| world.background());
+    let cleaned = world.volume.cleaner.cleaned();
+    assert!(cleaned > 0);
+    (0..4).for_each(|_| world.background());
+    assert_eq!(world.volume.cleaner.cleaned(), cleaned, "it moves what it moved before");
+    world.check();
+}

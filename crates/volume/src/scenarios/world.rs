@@ -199,7 +199,17 @@ impl World {
     }
 
     pub(super) fn read(&mut self, ino: Ino) -> Result<Vec<u8>, Error> {
-        self.read_at(ino, 0, 1 << 20)
+        let mut bytes = self.read_at(ino, 0, 1 << 20)?;
+        // A file in very many pieces is read in parts.
+        while bytes.len() < 1 << 20 {
+            let more =
+                self.read_at(ino, bytes.len() as u64, (1 << 20) - u32::try_from(bytes.len()).unwrap())?;
+            if more.is_empty() {
+                break;
+            }
+            bytes.extend(more);
+        }
+        Ok(bytes)
     }
 
     pub(super) fn list(&mut self, directory: Ino, after: Cookie, most: usize) -> (Vec<Entry>, bool) {

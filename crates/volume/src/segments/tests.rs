@@ -142,3 +142,17 @@ fn only_so_many_blobs_stay_open() {
         assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS);
     }
 }
+
+#[test]
+fn no_more_than_a_few_segments_are_kept_open_however_many_are_written() {
+    let (_disk, segments) = segments();
+    let mut stream = Stream::default();
+    let mut last = None;
+    for number in 0..OPEN_BLOBS as u64 + 20 {
+        last = Some(stream.append(&segments, ExtentId(number + 1), &[7; 5000]).unwrap());
+        stream.flush(&segments).unwrap();
+        stream.seal(&segments);
+    }
+    assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS);
+    assert_eq!(segments.read(&last.unwrap(), 0, u32::MAX).unwrap(), [7; 5000]);
+}

@@ -17,6 +17,7 @@ use crate::request::{Access, Durability, Error, Promised};
 use crate::space::PIECE_OVERHEAD_BYTES;
 use crate::time::Time;
 use crate::volume::{Progress, Volume};
+use crate::write_back::Round;
 
 /// An extent that was written, and which unstable data it holds.
 struct Planned {
@@ -37,17 +38,22 @@ impl Volume {
     /// commits that it waits for; else another thread must.
     pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
         self.maintain_space();
-        let Some((round, files)) = self.write_back.begin(now, everything) else { return Progress::Idle };
+        let Some(Round { number: round, files, requested }) = self.write_back.begin(now, everything) else {
+            return Progress::Idle;
+        };
         let failed = self.write_back_files(&files, now, drive_commit).is_err();
         if failed {
             // What was accepted is still in memory, but a client may have been told that it could not be made stable.
             self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+            // Who waits for this round gets an error; who looks later sees unstable data again, or what an earlier round
+            // made stable.
+            for cell in requested.iter().filter_map(|ino| self.inodes.peek(*ino)) {
+                let mut state = cell.lock();
+                state.round = if state.round <= round { 0 } else { state.round };
+            }
             for (_, cell) in &files {
                 let mut state = cell.lock();
-                // Who waits for this round gets an error; who looks later sees unstable data again.
-                if state.round <= round {
-                    state.round = 0;
-                }
+                state.round = if state.round <= round { 0 } else { state.round };
                 if state.unsaved || !state.dirty.is_empty() {
                     self.write_back.enter(&state, cell, now);
                 }
@@ -78,6 +84,7 @@ impl Volume {
         let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
         let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
         for (ino, cell) in files {
+            self.make_room_in_journal(now);
             match self.save_small(*ino, inline_left)? {
                 Some(bytes) => inline_left = inline_left.saturating_sub(bytes),
                 None => large.push((*ino, cell.lock().dirty.pieces().cloned().collect::<Vec<DirtyPiece>>())),
@@ -181,10 +188,7 @@ impl Volume {
     /// bounded size. What a crash between two of them leaves is a part of an unstable write.
     fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), RoundFailed> {
         loop {
-            if self.committer.is_busy() {
-                // These entries go beyond what stops callers, and a ring that is full to the last byte stays so.
-                self.step_checkpoint(now, true);
-            }
+            self.make_room_in_journal(now);
             let saved = self.run(Access::Blocking, |attempt| {
                 let mut state = attempt.lock(ino)?;
                 let is_all = self.save_planned(attempt, &mut state, planned)?;
@@ -193,6 +197,13 @@ impl Volume {
             if ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), true)? {
                 return Ok(());
             }
+        }
+    }
+
+    /// The entries of background work go beyond what stops callers, and a ring that is full to the last byte stays so.
+    pub(crate) fn make_room_in_journal(&self, now: Time) {
+        if self.committer.is_busy() {
+            self.step_checkpoint(now, true);
         }
     }
 

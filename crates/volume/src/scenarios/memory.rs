@@ -1,0 +1,106 @@
+//! What a volume holds in memory is bounded, whatever clients do.
+
+use std::sync::Arc;
+
+use super::world::World;
+use crate::ids::Ino;
+use crate::limits::{READ_RUNS, REMEMBERED_SWITCHES_INODES};
+use crate::request::Error;
+use crate::results::Stability;
+use crate::volume::Progress;
+
+#[test]
+fn many_files_with_a_byte_of_unstable_data_each_are_too_much() {
+    let mut world = World::new();
+    let files: Vec<Ino> = (0..1000).map(|number| world.file(&number.to_string())).collect();
+    world.background();
+    let refused = files.iter().position(|file| {
+        world.write_how(*file, 0, &[1], Stability::Unstable).is_err_and(|error| error == Error::Busy)
+    });
+    let taken = refused.expect("each keeps an inode in memory, and that is counted");
+    assert!(taken > 50, "{taken}");
+    assert_eq!(world.write_back(), Progress::Worked);
+    assert_eq!(world.volume.write_back.dirty_bytes(), 0);
+    world.write_how(files[taken], 0, &[1], Stability::Unstable).unwrap();
+}
+
+#[test]
+fn many_pieces_of_a_byte_are_too_much() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let refused = (0..100_000).find(|number| {
+        world.write_how(file, number * 2, &[1], Stability::Unstable).is_err_and(|error| error == Error::Busy)
+    });
+    assert!(refused.is_some_and(|pieces| pieces < 10_000), "{refused:?}");
+    assert_eq!(world.write_back(), Progress::Worked);
+    assert_eq!(world.volume.write_back.dirty_bytes(), 0);
+}
+
+#[test]
+fn access_times_of_more_files_than_fit_in_memory_are_let_go() {
+    let mut world = World::new();
+    let most = world.volume.limits.inodes;
+    for number in 0..2 * most {
+        world.file(&number.to_string());
+        world.commit();
+        if number % 100 == 0 {
+            world.background();
+        }
+    }
+    for number in 0..2 * most {
+        let file = world.lookup(Ino::ROOT, &number.to_string()).unwrap();
+        world.read_at(file, 0, 10).unwrap();
+    }
+    assert!(world.volume.write_back.files() <= most / 2);
+    assert!(world.volume.inodes.len() <= most + 64, "{} of {most}", world.volume.inodes.len());
+    world.background();
+    world.check();
+}
+
+#[test]
+fn a_file_in_tens_of_thousands_of_pieces_is_read_overwritten_and_counted_in_parts() {
+    let (mut world, file, count) = (World::new(), Ino(2), 70_000_u64);
+    assert_eq!(world.file("f"), file);
+    for number in 0..count {
+        if let Err(error) = world.write_how(file, number * 3, &[1, 2], Stability::Unstable) {
+            assert_eq!(error, Error::Busy);
+            world.background();
+            world.write_how(file, number * 3, &[1, 2], Stability::Unstable).unwrap();
+        }
+    }
+    world.background();
+    let expected: Vec<u8> = [1, 2, 0].repeat(usize::try_from(count).unwrap());
+    let expected = &expected[..expected.len() - 1];
+    let mut found = Vec::new();
+    let mut reads = 0;
+    while found.len() < expected.len() {
+        let part = world.read_at(file, found.len() as u64, 1 << 20).unwrap();
+        assert!(!part.is_empty() && part.len() <= 3 * 5 * READ_RUNS, "{} bytes", part.len());
+        found.extend(part);
+        reads += 1;
+    }
+    assert!(found == expected && reads > 3, "{reads} reads");
+    // Over all of them: how many bytes of that were holes has to be counted.
+    world.write_how(file, 0, &vec![3; expected.len()], Stability::Unstable).unwrap();
+    world.background();
+    world.truncate(file, 1000).unwrap();
+    assert_eq!(world.attributes(file).unwrap().used, 1000);
+    world.background();
+    world.check();
+    world.reopen();
+    assert_eq!(world.read(file).unwrap(), [3; 1000]);
+}
+
+#[test]
+fn what_is_remembered_of_checkpoints_is_bounded() {
+    let world = World::new();
+    let mut layers = world.volume.layers();
+    for turn in 0..20 {
+        let changed = (turn * 30_000..(turn + 1) * 30_000).map(Ino).collect();
+        layers = Arc::new(layers.switched(Arc::clone(&layers.index), changed));
+        let inodes: usize = layers.switches.iter().map(|(_, inos)| inos.len()).sum();
+        assert!(inodes <= REMEMBERED_SWITCHES_INODES, "{inodes}");
+    }
+    let version = layers.version;
+    assert!(layers.is_map_current(Ino(5), version - 1) && !layers.is_map_current(Ino(5), version - 10));
+}
