@@ -76,6 +76,8 @@ fn sim(report: &mut Report) {
     run("sim: model, fresh seeds", 4, &["model", "--runs", "20"]);
     run("sim: crashes, fixed seeds", 4, &["crash", "--points", "5000", "--seed", "1"]);
     run("sim: crashes, fresh seeds", 6, &["crash", "--points", "10000"]);
+    run("sim: full devices, fresh seeds", 3, &["full", "--points", "800"]);
+    run("sim: failing media, fresh seeds", 2, &["faults", "--runs", "400"]);
 }
 
 fn fuzz(report: &mut Report) {
@@ -89,6 +91,6 @@ fn fuzz(report: &mut Report) {
 }
 
 fn e2e_stage(report: &mut Report) {
-    let budget = Duration::from_secs(20 * 60);
+    let budget = Duration::from_secs(25 * 60);
     report.step("e2e", budget, || e2e::run_all(budget));
 }

@@ -10,6 +10,7 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::usage;
 
+mod full_names;
 mod kill;
 mod lab;
 mod libnfs;
@@ -34,6 +35,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   two-guests    two machines in one directory
   libnfs        the tools of libnfs, which are another client than Linux's
   full-disk     ENOSPC, removing, and space that comes back
+  full-names    the same with names alone: creating, removing and restarting on the full disk
   remove        long files and many files are removed beside another client, whose latencies are printed; kill -9 meanwhile
   kill          kill -9 again and again under two guests and libnfs; everything acknowledged is there
 

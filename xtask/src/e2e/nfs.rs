@@ -13,6 +13,8 @@ const REPLY_BYTES_MAX: usize = 2 << 20;
 
 /// NFS3_OK.
 pub(super) const OK: u32 = 0;
+/// NFS3ERR_NOSPC.
+pub(super) const NOSPC: u32 = 28;
 
 /// The procedures that are used here.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,8 @@ pub(super) enum Procedure {
     Mkdir = 9,
     Remove = 12,
     Rmdir = 13,
+    Readdirplus = 17,
+    Fsstat = 18,
     Commit = 21,
 }
 
