@@ -704,7 +704,7 @@ impl Run {
             let (beside, after) = (Vec::new(), Durability::NOW);
             return Ok(Reply { outcome, beside, after, recalled: Recalled::No });
         }
-        Err(format!("{:?}: busy for ever", call.operation))
+        Err(format!("{:?}: busy for ever; {:?}", call.operation, self.volume().gauges()))
     }
 }
 
