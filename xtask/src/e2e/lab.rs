@@ -259,7 +259,7 @@ impl Lab {
         if let Some(disk) = self.mounted.take() {
             let _ = Command::new("umount").arg(&disk).status();
         }
-        for name in ["data", "image", "ganesha"] {
+        for name in ["data", "image", "ganesha", "holdfast"] {
             let path = self.folder.join(name);
             let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         }
