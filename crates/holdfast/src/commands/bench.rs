@@ -12,6 +12,7 @@ use server::error::Error;
 use crate::report::Outcome;
 
 mod limits;
+mod report;
 mod run;
 mod watch;
 
@@ -27,12 +28,15 @@ enum Action {
     Run(Box<run::Run>),
     /// Measure what the server's protocol, TCP and a directory can do at best
     Limits(limits::Limits),
+    /// Show a result again: as a table, or as a page to put before others
+    Report(report::Report),
 }
 
 pub(crate) fn run(bench: &Bench) -> Outcome {
     match &bench.action {
         Action::Run(run) => run::run(run),
         Action::Limits(limits) => limits::run(limits),
+        Action::Report(report) => report::run(report),
     }
 }
 

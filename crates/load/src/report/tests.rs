@@ -136,6 +136,16 @@ fn one_point_is_a_bar_and_not_a_line() {
 }
 
 #[test]
+fn procedures_side_by_side_do_not_take_a_workload_off_the_rates() {
+    let mut report = sample::report();
+    let parts = report.results.iter().find(|it| it.phases.len() > 1).unwrap().phases.clone();
+    report.results.retain(|it| it.name == "random 4 KiB 70:30");
+    report.results.iter_mut().for_each(|it| it.phases.clone_from(&parts));
+    let page = page(&report);
+    assert!(page.contains("id=\"rates\"") && !page.contains("id=\"metadata\""));
+}
+
+#[test]
 fn what_is_no_number_appears_as_none() {
     for odd in [f64::NAN, f64::INFINITY, 0.0, f64::MAX] {
         let mut report = sample::report();

@@ -51,8 +51,10 @@ pub(super) fn rates(report: &Report, out: &mut String) {
     let mixes = series::mixes(report);
     for family in Family::ALL {
         let mut all = series::of_family(report, family);
-        // What has phases or is a step of a mix has a section of its own.
-        all.retain(|line| line.steps.iter().any(|it| it.phases.len() < 2));
+        // Work in phases, and steps of a mix, have sections of their own.
+        if matches!(family, Family::Metadata | Family::SmallFiles) {
+            all.retain(|line| line.steps.iter().all(|it| it.phases.is_empty()));
+        }
         all.retain(|line| line.steps.len() > 1 || !line.steps.iter().any(|it| series::in_a_mix(&mixes, it)));
         let (single, several): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.steps.len() < 2);
         for lines in several.chunks(LINES_MAX) {
