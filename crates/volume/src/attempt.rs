@@ -3,8 +3,9 @@
 //!
 //! So no lock is ever held across I/O, and an event loop can try an operation without fear of blocking.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::entry::Slot;
 use crate::ids::{ExtentId, Ino, Seq};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use quick_cache::Weighter;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
 
 use crate::entry::Slot;
 use crate::ids::ExtentId;
@@ -40,18 +41,19 @@ impl Weighter<(ExtentId, u32), Arc<[u8]>> for BlockWeight {
 }
 
 /// Records as the index holds them; consulted only for keys that no memtable knows.
-pub type RecordCache = Cache<Key, Slot, RecordWeight>;
+pub type RecordCache = Cache<Key, Slot, RecordWeight, RandomState>;
 
 /// Groups of blocks of extents, by extent and number of the group. Extents never change, so neither do these.
-pub type BlockCache = Cache<(ExtentId, u32), Arc<[u8]>, BlockWeight>;
+pub type BlockCache = Cache<(ExtentId, u32), Arc<[u8]>, BlockWeight, RandomState>;
 
 /// A record cache of so many bytes.
 pub fn records(bytes: u64) -> RecordCache {
-    Cache::with_weighter(usize::try_from(bytes / 256).unwrap_or(usize::MAX).max(64), bytes, RecordWeight)
+    let items = usize::try_from(bytes / 256).unwrap_or(usize::MAX).max(64);
+    Cache::with(items, bytes, RecordWeight, RandomState::default(), DefaultLifecycle::default())
 }
 
 /// A block cache of so many bytes.
 pub fn blocks(bytes: u64) -> BlockCache {
     let items = usize::try_from(bytes).unwrap_or(usize::MAX) / GROUP_BYTES;
-    Cache::with_weighter(items.max(16), bytes, BlockWeight)
+    Cache::with(items.max(16), bytes, BlockWeight, RandomState::default(), DefaultLifecycle::default())
 }

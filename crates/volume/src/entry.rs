@@ -54,7 +54,8 @@ impl Entry {
     pub fn encode(&self) -> Vec<u8> {
         let values: usize =
             self.records.iter().map(|(key, slot)| key.len() + 7 + slot.as_ref().map_or(0, |v| v.len())).sum();
-        let mut out = Vec::with_capacity(values + 32 * self.usage.len() + 64);
+        let remembered = self.remembered.as_ref().map_or(0, |it| it.key.0.len() + it.answer.len() + 12);
+        let mut out = Vec::with_capacity(values + 25 * self.usage.len() + remembered + 16);
         out.u32(u32::try_from(self.records.len()).expect("an entry has far fewer than 2^32 records"));
         for (key, slot) in &self.records {
             out.u8(if slot.is_some() { PUT } else { DELETE });

@@ -8,10 +8,12 @@
 //! memtable, while its directory is locked, and a lookup asks the memtables first. Names are counted, so that of two with
 //! the same hash one may go; counting a name twice is harmless, as it then only seems to be there.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
+use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::entry::Slot;
@@ -43,7 +45,9 @@ pub struct KnownNames {
 
 #[derive(Debug, Default)]
 struct Shard {
-    directories: HashMap<Ino, Directory>,
+    directories: BTreeMap<Ino, Directory>,
+    /// Who is forgotten next, if there is no room: the first from here on.
+    hand: Ino,
     /// Names of all of them, and [`DIRECTORY_NAMES`] for each.
     names: usize,
     /// Counts readings, so that one whose directory was forgotten meanwhile is not taken for a later one.
@@ -78,7 +82,7 @@ impl KnownNames {
     /// Takes at most about `bytes`.
     pub fn new(bytes: u64) -> KnownNames {
         let most = usize::try_from(bytes / HASH_BYTES / SHARDS as u64).unwrap_or(usize::MAX);
-        KnownNames { hasher: RandomState::new(), shards: Default::default(), most: most.max(64) }
+        KnownNames { hasher: RandomState::default(), shards: Default::default(), most: most.max(64) }
     }
 
     /// The hash of a name.
@@ -199,10 +203,13 @@ impl Shard {
         }
     }
 
-    /// Forgets directories, whichever come first in a table without order, until what is left fits: `but` goes last.
+    /// Forgets directories, one after the other by number, until what is left fits: `but` goes last.
     fn evict(&mut self, most: usize, but: Ino) {
         while self.names > most {
-            let victim = self.directories.keys().find(|ino| **ino != but).copied().unwrap_or(but);
+            let others = |(ino, _): &(&Ino, &Directory)| **ino != but;
+            let next = self.directories.range(self.hand..).find(others);
+            let victim = next.or_else(|| self.directories.iter().find(others)).map_or(but, |(ino, _)| *ino);
+            self.hand = Ino(victim.0 + 1);
             self.forget(victim);
         }
     }

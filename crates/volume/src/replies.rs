@@ -1,10 +1,11 @@
 //! Remembered replies (design rule 11): a bounded cache of answers to non-idempotent requests, rebuilt from the journal
 //! and from what checkpoints carry over.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 
 use crate::ids::Seq;

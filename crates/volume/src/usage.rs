@@ -1,7 +1,6 @@
 //! Exact usage counters (design rule 12): of the volume, of quota trees, users and groups.
 
-use std::collections::{HashMap, HashSet};
-
+use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::entry::UsageDelta;
