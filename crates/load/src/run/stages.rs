@@ -129,8 +129,7 @@ impl<'r> Stages<'r> {
     }
 
     fn one(&mut self, index: usize, stage: Stage) -> Result<(), LoadError> {
-        // What was begun is to be cleaned up, and nothing else; but what was written is committed even then.
-        if self.outcome.interrupted && stage.kind != StageKind::Finish {
+        if self.outcome.interrupted {
             return Ok(());
         }
         let is_measured = matches!(stage.kind, StageKind::Timed | StageKind::Counted);
@@ -153,7 +152,8 @@ impl<'r> Stages<'r> {
         };
         shared.until_ns.store(until_ns, Ordering::Relaxed);
         let interval_ns = nanoseconds(self.interval(is_timed));
-        let order = StageOrder { stage: index, from_ns, interval_ns, quota: u64::MAX, strict: !is_measured };
+        let strict = stage.kind == StageKind::Prepare;
+        let order = StageOrder { stage: index, from_ns, interval_ns, quota: u64::MAX, strict };
         let mut running = Running {
             stage,
             from_ns,
@@ -261,7 +261,8 @@ impl<'r> Stages<'r> {
     /// Counts an interval that ends so long after the stage's beginning and is so long.
     fn interval_is_over(&mut self, running: &mut Running, end_ns: u64, length_ns: u64, tally: Tally) {
         if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
-            return self.report(running, end_ns, length_ns, &tally);
+            self.report(running, end_ns, length_ns, &tally);
+            return self.outcome.tally.add(Tally::failures_of(tally));
         }
         self.all_operations += tally.operations;
         self.all_bytes += tally.bytes;

@@ -35,6 +35,12 @@ impl Checked {
         self.busy[self.range(offset, bytes)].contains(&true)
     }
 
+    /// Whether all of these blocks were written, and it is known what.
+    pub(super) fn is_known(&self, offset: u64, bytes: u64) -> bool {
+        let is_known = |generation: &u32| *generation > 0 && generation & UNKNOWN == 0;
+        self.generations[self.range(offset, bytes)].iter().all(is_known)
+    }
+
     /// An operation begins.
     pub(super) fn begin(&mut self, offset: u64, bytes: u64) {
         let range = self.range(offset, bytes);
