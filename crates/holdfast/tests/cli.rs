@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+#[path = "cli/bench.rs"]
+mod bench;
 #[path = "cli/client.rs"]
 mod client;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,112 @@
+//! The load generator against a server of its own: what it counts is what it was told to do.
+
+use serde_json::Value;
+
+use crate::running::{Scratch, Server, fail, run, succeed};
+
+/// Workloads with what they need to be small. Each does exactly `--operations`.
+const WORKLOADS: &[(&str, &[&str])] = &[
+    ("null", &[]),
+    ("getattr", &[]),
+    ("access", &[]),
+    ("lookup", &[]),
+    ("lookup-missing", &[]),
+    ("create-remove", &[]),
+    ("write-file-sync", &[]),
+    ("write-commit", &[]),
+    ("sequential-read", &["--block", "4KiB"]),
+    ("sequential-write", &["--block", "64KiB", "--stability", "commit", "--shared-file"]),
+    ("random", &["--mix", "70", "--verify", "--stability", "data-sync"]),
+    ("random", &["--block", "3MiB", "--mix", "50", "--verify", "--stability", "file-sync"]),
+];
+
+const WORKLOADS_IN_PHASES: &[(&str, &[&str], u64)] = &[
+    ("metadata", &["--files", "20", "--directories", "2"], 2 * 20 * 2 * 4),
+    ("metadata", &["--files", "10", "--file-size", "4KiB", "--verify"], 2 * 10 * 4),
+    // Directories are made and removed along the way.
+    ("small-files", &["--files", "10", "--directories", "3", "--verify"], 2 * (33 + 30 + 33)),
+];
+
+fn measure(server: &Server, workload: &str, more: &[&str]) -> Value {
+    let target = format!("{}:/main", server.address);
+    let common = ["--threads", "2", "--depth", "2", "--working-set", "8MiB", "--seed", "5", "--json"];
+    let mut arguments = vec!["bench", "run", &target, workload, "--operations", "40"];
+    arguments.extend(common);
+    arguments.extend(more);
+    let output = run(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{workload} {more:?}: {said}");
+    // Nor is anything left behind: that would be said.
+    assert_eq!(said, "", "{workload} {more:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["results"].as_array().unwrap().len(), 1);
+    let result = report["results"][0].clone();
+    assert_eq!(result["errors"], Value::Array(Vec::new()), "{workload} {more:?}");
+    result
+}
+
+#[test]
+fn every_workload_does_what_it_counts_and_leaves_nothing() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    for (workload, more) in WORKLOADS {
+        let result = measure(&server, workload, more);
+        assert_eq!(result["operations"], 40, "{workload} {more:?}");
+        assert_eq!(result["latency"]["count"], 40, "{workload} {more:?}");
+    }
+    for (workload, more, operations) in WORKLOADS_IN_PHASES {
+        let result = measure(&server, workload, more);
+        assert_eq!(result["operations"], *operations, "{workload} {more:?}");
+    }
+    for workload in ["readdir", "readdirplus"] {
+        let result = measure(&server, workload, &["--names", "500"]);
+        assert!(result["operations"].as_u64().unwrap() >= 500, "{workload}");
+    }
+    drop(server);
+}
+
+#[test]
+fn what_was_read_is_verified_and_the_cost_is_told() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let pid = server.pid().to_string();
+    // Without writes, nothing is read back in the end.
+    let result = measure(&server, "random", &["--verify", "--server-pid", &pid]);
+    assert_eq!(result["verified_blocks"], 40);
+    assert_eq!(result["server"]["pid"], server.pid());
+    drop(server);
+}
+
+#[test]
+fn threads_make_a_measurement_each() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let arguments = ["bench", "run", &target, "getattr", "--threads", "1..64", "--connections", "4"];
+    let more = ["--operations", "128", "--json"];
+    let report: Value = serde_json::from_str(&succeed(&[&arguments[..], &more[..]].concat())).unwrap();
+    let threads: Vec<u64> = report["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["threads"].as_u64().unwrap())
+        .collect();
+    assert_eq!(threads, [1, 2, 4, 8, 16, 32, 64]);
+    drop(server);
+}
+
+#[test]
+fn mistakes_are_said_clearly() {
+    let scratch = Scratch::new();
+    let config = scratch.config("[[export]]\npath = \"/frozen\"\nvolume = \"main\"\nread_only = true\n");
+    let server = Server::start(&scratch.path("data"), &config, &[]);
+    let frozen = format!("{}:/frozen", server.address);
+    assert!(fail(&["bench", "run", &frozen, "random"], 1).contains("read-only"));
+    let nowhere = format!("{}:/nowhere", server.address);
+    assert!(fail(&["bench", "run", &nowhere, "random"], 1).contains("has no export"));
+    assert!(fail(&["bench", "run", "127.0.0.1", "null"], 2).contains("HOST[:PORT]:/EXPORT"));
+    assert!(fail(&["bench", "run", &frozen, "random", "--block", "5"], 2).contains("multiples of 512"));
+    assert!(fail(&["bench", "run", "127.0.0.1:1:/x", "null"], 1).contains("cannot connect"));
+    drop(server);
+}
