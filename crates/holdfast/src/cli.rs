@@ -106,6 +106,9 @@ pub(crate) struct Serve {
     /// Register with the system's rpcbind, so that clients find the port by themselves
     #[arg(long)]
     pub(crate) rpcbind: bool,
+    /// For measurements: let each sync of the device take so many microseconds at least
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, hide = true)]
+    pub(crate) sync_delay: u64,
     #[command(flatten)]
     pub(crate) log: Log,
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 use nfs::service::Service;
@@ -50,6 +50,8 @@ pub struct Settings {
     pub rpcbind: bool,
     /// What to export; every volume if there is nothing.
     pub exports: Vec<Export>,
+    /// How long a sync of the device takes at least, for measurements; zero otherwise.
+    pub sync_delay: Duration,
 }
 
 /// A server that is running.
@@ -239,7 +241,8 @@ fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served
         volumes = names.len(),
         "starting"
     );
-    let open = |name: &String| volumes::open(directory, name, settings.journal.as_deref(), shares.volume);
+    let (journal, delay) = (settings.journal.as_deref(), settings.sync_delay);
+    let open = |name: &String| volumes::open(directory, name, journal, shares.volume, delay);
     names.iter().map(open).collect()
 }
 

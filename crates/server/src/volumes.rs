@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use store::{Directory, LOG_FILE_BYTES, NewVolume};
 use volume::ids::VolumeId;
-use volume::media::Media;
 use volume::{CreateOptions, Options, Volume};
 
 use crate::clock::now;
@@ -60,17 +59,18 @@ pub fn create(
     Ok(())
 }
 
-/// Opens a volume, with `memory` bytes for itself.
+/// Opens a volume, with `memory` bytes for itself and syncs that take `sync_delay` at least.
 pub(crate) fn open(
     directory: &Directory,
     name: &str,
     journal: Option<&Path>,
     memory: u64,
+    sync_delay: Duration,
 ) -> Result<Served, Error> {
     let start = Instant::now();
     let media = Arc::new(directory.open_volume(name, journal)?);
     let journal = media.journal().to_owned();
-    let media: Arc<dyn Media> = media;
+    let media = store::with_slow_syncs(media, sync_delay);
     let device_bytes =
         media.space().map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?.total;
     let options = Options { memory, segment_bytes: Options::segment_bytes_for(device_bytes) };

@@ -29,9 +29,11 @@ mod log;
 mod media;
 #[cfg(test)]
 mod scratch;
+mod slow;
 
 pub use directory::{Description, Directory, NewVolume, describe, list};
 pub use error::{Error, ErrorKind};
 pub use format::{FORMAT_VERSION, NAME_BYTES_MAX};
 pub use log::LOG_FILE_BYTES;
 pub use media::LocalMedia;
+pub use slow::with_slow_syncs;

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Duration;
 
 use server::config::{Config, JOURNAL_BYTES_DEFAULT, LISTEN_DEFAULT};
 use server::error::Error;
@@ -92,6 +93,7 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),
         rpcbind: serve.rpcbind || config.rpcbind.unwrap_or(false),
         exports: config.export,
+        sync_delay: Duration::from_micros(serve.sync_delay),
     })
 }
 
