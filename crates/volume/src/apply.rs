@@ -20,7 +20,7 @@ pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage
         let record = ReplyRecord { time: remembered.time, seq: after.seq, answer: remembered.answer };
         replies.insert(remembered.key, record, after.round, true);
     }
-    memtable.apply(entry.records);
+    memtable.apply(entry.records, &entry.fresh);
 }
 
 /// What an entry's records become when the entries of several memtables are replayed into one.
@@ -35,7 +35,7 @@ pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
         {
             cut_back(memtable, ino, piece.start, end);
         }
-        memtable.apply([(key, slot)]);
+        memtable.apply([(key, slot)], &[]);
     }
 }
 
@@ -43,10 +43,11 @@ fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
     let mut older: Vec<(u64, MapRecord)> = Vec::new();
     memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| older.push((old_end, old)));
     for (old_end, old) in older {
-        memtable.apply([(key::map(ino, old_end), None)]);
+        memtable.apply([(key::map(ino, old_end), None)], &[]);
         for (from, to) in [(old.start, start), (end, old_end)] {
             if from < to {
-                memtable.apply([(key::map(ino, to), Some(cut_piece(&old, from, to).encode().into()))]);
+                let cut = cut_piece(&old, from, to).encode();
+                memtable.apply([(key::map(ino, to), Some(cut.into()))], &[]);
             }
         }
     }

@@ -93,6 +93,19 @@ impl Change<'_> {
         self.entry.records.push((key, None));
     }
 
+    /// Puts a record of which no layer holds anything, not even that it was deleted.
+    pub fn put_new(&mut self, key: Key, value: Vec<u8>) {
+        self.entry.fresh.push(self.entry.records.len());
+        self.put(key, value);
+    }
+
+    /// Deletes a record on which nothing depends that stays, so that none is left if it was put by
+    /// [`Change::put_new`] into the same layer.
+    pub fn forget(&mut self, key: Key) {
+        self.entry.fresh.push(self.entry.records.len());
+        self.delete(key);
+    }
+
     /// Puts an inode's record.
     pub fn put_inode(&mut self, ino: Ino, record: &InodeRecord) {
         self.put(key::inode(ino), record.encode());

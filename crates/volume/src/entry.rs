@@ -40,6 +40,9 @@ pub struct Remembered {
 pub struct Entry {
     /// Records to put and delete, in order.
     pub records: Vec<(Key, Slot)>,
+    /// Which of them are put where no layer holds anything, or may be deleted without a trace if they were put so: see
+    /// [`crate::memtable::Memtable::apply`]. Known to who makes the change, and not among its bytes: replay does without.
+    pub fresh: Vec<usize>,
     /// Usage to add.
     pub usage: Vec<UsageDelta>,
     /// The request that asked for it, if a retransmission must not execute again.

@@ -1,6 +1,7 @@
 //! What the journal says since a checkpoint, ordered, in memory.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,6 +23,14 @@ fn record_bytes(key: &Key, slot: &Slot) -> u64 {
     (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES
 }
 
+/// What a layer says of a key.
+#[derive(Debug)]
+struct Held {
+    slot: Slot,
+    /// It was put where no older layer holds anything, so there is nothing to hide when it is deleted.
+    fresh: bool,
+}
+
 fn is_cookie(key: &[u8]) -> bool {
     matches!(key::parse(key), Some((_, key::Table::Cookie, _)))
 }
@@ -34,7 +43,7 @@ fn is_cookie(key: &[u8]) -> bool {
 pub struct Memtable {
     /// Its place in the sequence of layers.
     pub layer: Layer,
-    shards: [RwLock<BTreeMap<Key, Slot>>; SHARDS],
+    shards: [RwLock<BTreeMap<Key, Held>>; SHARDS],
     bytes: AtomicU64,
     inline_bytes: AtomicU64,
 }
@@ -67,34 +76,51 @@ impl Memtable {
 
     /// What it says of a key: nothing, deleted (`Some(None)`), or a value.
     pub fn get(&self, key: &[u8]) -> Option<Slot> {
-        self.shards[key::shard(key, SHARDS)].read().get(key).cloned()
+        self.shards[key::shard(key, SHARDS)].read().get(key).map(|held| held.slot.clone())
     }
 
-    /// Takes changes over.
-    pub fn apply(&self, records: impl IntoIterator<Item = (Key, Slot)>) {
-        for (key, slot) in records {
-            let size = record_bytes(&key, &slot);
-            let key_bytes = key.len();
-            let mut shard = self.shards[key::shard(&key, SHARDS)].write();
-            // A cookie is given to one name once, so one that was put here is in no older layer: nothing is left to hide,
-            // and a listing need not pass over it (design rule 8).
-            let vanishes = slot.is_none() && is_cookie(&key) && shard.get(&key).is_some_and(Option::is_some);
-            let old = if vanishes { shard.remove(&key) } else { shard.insert(key, slot) };
-            drop(shard);
-            let freed = old.map_or(0, |old| {
-                (key_bytes + old.map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES
-            });
-            self.bytes.fetch_add(if vanishes { 0 } else { size }, Ordering::Relaxed);
-            self.bytes.fetch_sub(freed, Ordering::Relaxed);
+    /// Takes changes over. `fresh` are the places of those that are put where no older layer holds anything, or deleted
+    /// so that nothing need be left of them: what comes and goes within one layer then leaves no trace.
+    pub fn apply(&self, records: impl IntoIterator<Item = (Key, Slot)>, fresh: &[usize]) {
+        for (place, (key, slot)) in records.into_iter().enumerate() {
+            // A cookie is given to one name once, so one that is put here is in no older layer, and a listing need not
+            // pass over it when it is gone (design rule 8).
+            self.apply_one(key, slot, fresh.contains(&place));
         }
+    }
+
+    fn apply_one(&self, key: Key, slot: Slot, marked: bool) {
+        let marked = marked || is_cookie(&key);
+        let size = record_bytes(&key, &slot);
+        let mut shard = self.shards[key::shard(&key, SHARDS)].write();
+        let (grown, shrunk) = match shard.entry(key) {
+            Entry::Vacant(place) => {
+                let fresh = marked && slot.is_some();
+                place.insert(Held { slot, fresh });
+                (size, 0)
+            }
+            Entry::Occupied(mut place) => {
+                let old = record_bytes(place.key(), &place.get().slot);
+                if slot.is_none() && marked && place.get().fresh {
+                    place.remove();
+                    (0, old)
+                } else {
+                    place.get_mut().slot = slot;
+                    (size, old)
+                }
+            }
+        };
+        drop(shard);
+        self.bytes.fetch_add(grown, Ordering::Relaxed);
+        self.bytes.fetch_sub(shrunk, Ordering::Relaxed);
     }
 
     /// Visits records with `from <= key < to`, both within one inode of one table, in order.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &Slot) -> ControlFlow<()>) {
         let shard = self.shards[key::shard(from, SHARDS)].read();
         let range = shard.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)));
-        for (key, slot) in range {
-            if visit(key, slot).is_break() {
+        for (key, held) in range {
+            if visit(key, &held.slot).is_break() {
                 return;
             }
         }
@@ -109,7 +135,7 @@ impl Memtable {
     pub fn sorted(&self) -> Vec<(Key, Slot)> {
         let mut all: Vec<(Key, Slot)> = Vec::new();
         for shard in &self.shards {
-            all.extend(shard.read().iter().map(|(key, slot)| (key.clone(), slot.as_ref().map(Arc::clone))));
+            all.extend(shard.read().iter().map(|(key, held)| (key.clone(), held.slot.clone())));
         }
         all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         all

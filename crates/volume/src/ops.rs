@@ -56,7 +56,7 @@ impl Volume {
         record.entries += 1;
         self.touch(&mut record, stamp, true);
         let epoch = record.epoch;
-        change.put(key::name(directory_ino, name), NameRecord { epoch, ino, cookie, file_type }.encode());
+        change.put_new(key::name(directory_ino, name), NameRecord { epoch, ino, cookie, file_type }.encode());
         change
             .put(key::cookie(directory_ino, cookie), CookieRecord { epoch, ino, name: name.into() }.encode());
         record
@@ -75,7 +75,7 @@ impl Volume {
         let mut record = old.clone();
         record.entries = record.entries.saturating_sub(1);
         self.touch(&mut record, stamp, true);
-        change.delete(key::name(directory_ino, name));
+        change.forget(key::name(directory_ino, name));
         change.delete(key::cookie(directory_ino, found.cookie));
         record
     }
@@ -91,12 +91,15 @@ impl Volume {
             change.put_inode(ino, &record);
             return Some(record);
         }
-        change.delete(key::inode(ino));
-        if record.file_type == FileType::Symlink {
-            change.delete(key::symlink(ino));
-        }
         if record.mapped_end > 0 || !record.cuts.is_empty() {
+            // The checkpoint has to see that pieces of its map in the memtable are nobody's any more.
+            change.delete(key::inode(ino));
             change.put(key::reap(ino), Vec::new());
+        } else {
+            change.forget(key::inode(ino));
+        }
+        if record.file_type == FileType::Symlink {
+            change.forget(key::symlink(ino));
         }
         change.add_usage(&record, -signed(record.used), -1);
         self.space.removed();

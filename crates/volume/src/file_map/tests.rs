@@ -21,15 +21,15 @@ fn put(memtable: &Memtable, end: u64, piece: &MapRecord) {
     let mut older = Vec::new();
     memtable_pieces(memtable, FILE, (piece.start, end), &mut |end, old| older.push((end, old)));
     for (old_end, old) in older {
-        memtable.apply([(key::map(FILE, old_end), None)]);
+        memtable.apply([(key::map(FILE, old_end), None)], &[]);
         for (from, to) in [(old.start, piece.start), (end, old_end)] {
             if from < to {
                 let cut = cut_piece(&old, from, to).encode().into();
-                memtable.apply([(key::map(FILE, to), Some(cut))]);
+                memtable.apply([(key::map(FILE, to), Some(cut))], &[]);
             }
         }
     }
-    memtable.apply([(key::map(FILE, end), Some(piece.encode().into()))]);
+    memtable.apply([(key::map(FILE, end), Some(piece.encode().into()))], &[]);
 }
 
 /// A file with pieces in all layers, some of them cut off by truncations, and what it holds.
@@ -175,6 +175,6 @@ fn the_next_piece_is_found_across_holes_of_any_size() {
     assert_eq!(next_piece(&memtable, FILE, 110), Some(far));
     assert_eq!(next_piece(&memtable, FILE, far + 10), None);
     assert_eq!(next_piece(&memtable, Ino(FILE.0 + 1), 0), None);
-    memtable.apply([(key::map(FILE, 110), None)]);
+    memtable.apply([(key::map(FILE, 110), None)], &[]);
     assert_eq!(next_piece(&memtable, FILE, 0), Some(far), "a deleted piece is passed over");
 }

@@ -47,7 +47,7 @@ fn a_scan_in_pages_finds_what_one_map_would_hold() {
                 for number in start..(start + random.below(250)).min(ends) {
                     let key = key::map(file, number);
                     let slot = if random.below(5) == 0 { Some(Arc::from(text)) } else { None };
-                    table.apply([(key.clone(), slot.clone())]);
+                    table.apply([(key.clone(), slot.clone())], &[]);
                     model.insert(key, slot);
                 }
             }

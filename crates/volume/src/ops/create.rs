@@ -275,9 +275,9 @@ impl Volume {
     ) {
         let (ino, record) = new;
         if !target.is_empty() {
-            change.put(key::symlink(ino), encode_symlink(record.epoch, target));
+            change.put_new(key::symlink(ino), encode_symlink(record.epoch, target));
         }
-        change.put_inode(ino, record);
+        change.put_new(key::inode(ino), record.encode());
         change.put_inode(parent.0, parent.1);
         change.add_usage(record, 0, 1);
     }
