@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::process::{cargo, run};
 use crate::report::Report;
-use crate::{e2e, guided, readme, usage};
+use crate::{e2e, guided, perf, readme, usage};
 
 /// What `cargo xtask help ci` prints.
 pub(crate) const HELP: &str = "\
@@ -16,6 +16,7 @@ cargo xtask ci STAGE...|all: run stages as continuous integration does, in the o
   test    every test of the workspace
   sim     the reference model and the crashes of the simulated media, fixed and fresh seeds
   fuzz    each parser for a minute, from the golden messages and from nothing; then libFuzzer (needs a C++ compiler)
+  perf    a moment of every measurement, to see that it works and no operation fails
   e2e     a real Linux client in User-Mode-Linux guests (needs root; see `cargo xtask help e2e`)
 
 Each step has a time budget and fails when it takes longer. The last line is `N passed, N failed`.
@@ -26,8 +27,15 @@ const GUIDED_SECONDS: u64 = 10;
 
 type Stage = fn(&mut Report);
 
-const STAGES: &[(&str, Stage)] =
-    &[("smoke", smoke), ("test", test), ("readme", readme), ("sim", sim), ("fuzz", fuzz), ("e2e", e2e_stage)];
+const STAGES: &[(&str, Stage)] = &[
+    ("smoke", smoke),
+    ("test", test),
+    ("readme", readme),
+    ("sim", sim),
+    ("fuzz", fuzz),
+    ("perf", perf_stage),
+    ("e2e", e2e_stage),
+];
 
 /// `cargo xtask ci`.
 pub(crate) fn command(names: &[&str]) -> ExitCode {
@@ -88,6 +96,11 @@ fn fuzz(report: &mut Report) {
     step(report, "fuzz: every target", 8, cargo(&all));
     let budget = Duration::from_secs(8 * 60);
     report.step("fuzz: libFuzzer", budget, || guided::run_all(GUIDED_SECONDS));
+}
+
+/// Figures of a shared machine are no test; that they can be measured is one.
+fn perf_stage(report: &mut Report) {
+    report.step("perf: a moment of every row", Duration::from_secs(10 * 60), perf::smoke);
 }
 
 fn e2e_stage(report: &mut Report) {

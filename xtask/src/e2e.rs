@@ -15,7 +15,7 @@ mod kill;
 mod lab;
 mod libnfs;
 mod needs;
-mod nfs;
+pub(crate) mod nfs;
 mod probe;
 mod remove;
 mod scenarios;

@@ -7,6 +7,7 @@
 //! | [`readme`] | the commands of `README.md`, tried in a clean clone |
 //! | [`guided`] | libFuzzer on the fuzz targets |
 //! | [`e2e`] | a real Linux client in User-Mode-Linux guests, against the release binary |
+//! | [`perf`] | what operations cost |
 //! | [`soak`] | the same proofs, for as long as one likes |
 //! | [`work`] | what a guest does while its server is killed, and how that is judged |
 
@@ -15,6 +16,7 @@ use std::process::ExitCode;
 mod ci;
 mod e2e;
 mod guided;
+mod perf;
 mod process;
 mod random;
 mod readme;
@@ -30,6 +32,7 @@ Chores of the Holdfast project.
   cargo xtask ci STAGE...|all      run stages as continuous integration does
   cargo xtask e2e [SCENARIO...]    a real Linux client against the release binary (root, Debian)
   cargo xtask soak PROOF           the long versions of the proofs
+  cargo xtask perf [OPTION...]     what operations cost
   cargo xtask help [COMMAND]       more about one of these
 ";
 
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::command(),
         ["ci", stages @ ..] => ci::command(stages),
         ["e2e", rest @ ..] => e2e::command(rest),
+        ["perf", rest @ ..] => perf::command(rest),
         ["soak", rest @ ..] => soak::command(rest),
         ["guest-work", rest @ ..] => work::command(rest),
         ["help", command] => help(command),
@@ -62,6 +66,7 @@ fn help(command: &str) -> ExitCode {
         "tidy" => tidy::HELP,
         "ci" => ci::HELP,
         "e2e" => e2e::HELP,
+        "perf" => perf::HELP,
         "soak" => soak::HELP,
         _ => return usage(HELP),
     };

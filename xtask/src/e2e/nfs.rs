@@ -6,21 +6,24 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
-const NFS: u32 = 100_003;
-const MOUNT: u32 = 100_005;
+/// The program number of NFS.
+pub(crate) const NFS: u32 = 100_003;
+/// The program number of MOUNT.
+pub(crate) const MOUNT: u32 = 100_005;
 const HANDLE_BYTES_MAX: usize = 64;
 const REPLY_BYTES_MAX: usize = 2 << 20;
 
 /// NFS3_OK.
-pub(super) const OK: u32 = 0;
+pub(crate) const OK: u32 = 0;
 /// NFS3ERR_NOSPC.
-pub(super) const NOSPC: u32 = 28;
+pub(crate) const NOSPC: u32 = 28;
 
 /// The procedures that are used here.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Procedure {
+pub(crate) enum Procedure {
     Null = 0,
     Getattr = 1,
+    Setattr = 2,
     Lookup = 3,
     Read = 6,
     Write = 7,
@@ -35,21 +38,21 @@ pub(super) enum Procedure {
 
 /// The arguments of a call in the making.
 #[derive(Debug, Default)]
-pub(super) struct Arguments(Vec<u8>);
+pub(crate) struct Arguments(Vec<u8>);
 
 impl Arguments {
-    pub(super) fn word(&mut self, word: u32) -> &mut Arguments {
+    pub(crate) fn word(&mut self, word: u32) -> &mut Arguments {
         self.0.extend_from_slice(&word.to_be_bytes());
         self
     }
 
-    pub(super) fn long(&mut self, long: u64) -> &mut Arguments {
+    pub(crate) fn long(&mut self, long: u64) -> &mut Arguments {
         self.0.extend_from_slice(&long.to_be_bytes());
         self
     }
 
     /// A handle, a name or data.
-    pub(super) fn opaque(&mut self, bytes: &[u8]) -> &mut Arguments {
+    pub(crate) fn opaque(&mut self, bytes: &[u8]) -> &mut Arguments {
         self.word(u32::try_from(bytes.len()).expect("what is sent here is short"));
         self.0.extend_from_slice(bytes);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
@@ -57,48 +60,48 @@ impl Arguments {
     }
 
     /// Attributes of something new: only its mode is given.
-    pub(super) fn mode(&mut self, mode: u32) -> &mut Arguments {
+    pub(crate) fn mode(&mut self, mode: u32) -> &mut Arguments {
         self.word(1).word(mode).word(0).word(0).word(0).word(0).word(0)
     }
 }
 
 /// The results of a call.
 #[derive(Debug)]
-pub(super) struct Results<'a>(&'a [u8]);
+pub(crate) struct Results<'a>(&'a [u8]);
 
 impl Results<'_> {
     /// The word that begins at this byte.
-    pub(super) fn word(&self, at: usize) -> Result<u32, String> {
+    pub(crate) fn word(&self, at: usize) -> Result<u32, String> {
         let word = self.0.get(at..at + 4).and_then(|word| word.try_into().ok());
         word.map(u32::from_be_bytes).ok_or_else(|| "a reply is shorter than it must be".to_owned())
     }
 
     /// The status, which is the first word of most results.
-    pub(super) fn status(&self) -> Result<u32, String> {
+    pub(crate) fn status(&self) -> Result<u32, String> {
         self.word(0)
     }
 
     /// Refuses any other status than these.
-    pub(super) fn expect(&self, what: &str, allowed: &[u32]) -> Result<u32, String> {
+    pub(crate) fn expect(&self, what: &str, allowed: &[u32]) -> Result<u32, String> {
         let status = self.status()?;
         if allowed.contains(&status) { Ok(status) } else { Err(format!("{what}: status {status}")) }
     }
 
     /// The handle whose length is at this byte.
-    pub(super) fn handle(&self, at: usize) -> Result<Vec<u8>, String> {
+    pub(crate) fn handle(&self, at: usize) -> Result<Vec<u8>, String> {
         let length = usize::try_from(self.word(at)?).unwrap_or(usize::MAX);
         let handle = (length <= HANDLE_BYTES_MAX).then(|| self.0.get(at + 4..at + 4 + length)).flatten();
         handle.map(<[u8]>::to_vec).ok_or_else(|| "a reply has no handle".to_owned())
     }
 
     /// The handle of something new: after the status and a word that says that there is one.
-    pub(super) fn new_handle(&self) -> Result<Vec<u8>, String> {
+    pub(crate) fn new_handle(&self) -> Result<Vec<u8>, String> {
         if self.word(4)? != 1 { Err("a reply has no handle".to_owned()) } else { self.handle(8) }
     }
 }
 
 /// A connection. Calls are made as the superuser.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
     program: u32,
@@ -109,17 +112,18 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects to NFS, and waits so long for whatever comes.
-    pub(super) fn open(patience: Duration) -> io::Result<Connection> {
-        Connection::open_program(super::lab::PORT, NFS, patience)
+    pub(crate) fn open(patience: Duration) -> io::Result<Connection> {
+        Connection::open_at(SocketAddr::new(SERVER, super::lab::PORT), NFS, patience)
     }
 
     /// Connects to MOUNT.
-    pub(super) fn open_mount(port: u16, patience: Duration) -> io::Result<Connection> {
-        Connection::open_program(port, MOUNT, patience)
+    pub(crate) fn open_mount(port: u16, patience: Duration) -> io::Result<Connection> {
+        Connection::open_at(SocketAddr::new(SERVER, port), MOUNT, patience)
     }
 
-    fn open_program(port: u16, program: u32, patience: Duration) -> io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&SocketAddr::new(SERVER, port), patience)?;
+    /// Connects to a program anywhere.
+    pub(crate) fn open_at(address: SocketAddr, program: u32, patience: Duration) -> io::Result<Connection> {
+        let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
@@ -131,7 +135,7 @@ impl Connection {
     }
 
     /// Makes one call and waits for its results.
-    pub(super) fn call(&mut self, procedure: Procedure, arguments: &Arguments) -> io::Result<Results<'_>> {
+    pub(crate) fn call(&mut self, procedure: Procedure, arguments: &Arguments) -> io::Result<Results<'_>> {
         let xid = self.queue(procedure, &arguments.0);
         self.flush()?;
         if self.receive()? != xid {
@@ -141,7 +145,7 @@ impl Connection {
     }
 
     /// Makes one call, whose status must be one of those.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         procedure: Procedure,
         allowed: &[u32],
@@ -155,7 +159,7 @@ impl Connection {
     }
 
     /// Makes a file or a folder; its handle.
-    pub(super) fn make(&mut self, what: Procedure, folder: &[u8], name: &str) -> Result<Vec<u8>, String> {
+    pub(crate) fn make(&mut self, what: Procedure, folder: &[u8], name: &str) -> Result<Vec<u8>, String> {
         let results = self.ask(what, &[OK], |arguments| {
             arguments.opaque(folder).opaque(name.as_bytes());
             if matches!(what, Procedure::Create) {
@@ -168,7 +172,7 @@ impl Connection {
     }
 
     /// Removes a name by REMOVE or RMDIR.
-    pub(super) fn drop_name(&mut self, how: Procedure, folder: &[u8], name: &str) -> Result<(), String> {
+    pub(crate) fn drop_name(&mut self, how: Procedure, folder: &[u8], name: &str) -> Result<(), String> {
         let fill = |arguments: &mut Arguments| {
             arguments.opaque(folder).opaque(name.as_bytes());
         };
@@ -176,7 +180,7 @@ impl Connection {
     }
 
     /// Makes `count` calls with at most `window` in flight; `arguments` and `take` are given the number of the call.
-    pub(super) fn many(
+    pub(crate) fn many(
         &mut self,
         procedure: Procedure,
         count: usize,

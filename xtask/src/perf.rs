@@ -1,0 +1,386 @@
+//! What operations cost: every row of `docs/performance.md`, measured again. Rates on a shared machine say little, so
+//! each figure is processor time for an operation, or a fraction of something that was measured in the same run; medians
+//! over rounds that take turns.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`rows`] | the main table: workloads and bounds |
+//! | [`further`], [`growth`] | what is measured besides |
+//! | [`server`] | the servers that are measured |
+//! | [`bench`] | one measurement by `holdfast bench` |
+//! | [`cpu`], [`counter`] | what processes use |
+//! | [`facts`] | results as tables and JSON |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::process::{self, root, target_directory};
+use crate::usage;
+
+mod bench;
+mod counter;
+mod cpu;
+mod facts;
+mod further;
+mod growth;
+mod rows;
+mod server;
+
+use bench::{Bench, Sample, Time};
+use facts::{Fact, Measured};
+use further::{LIMIT_ROWS, LIMITS, PARTS, Part};
+use rows::{DEPTH, ROWS};
+use server::Server;
+
+/// What `cargo xtask help perf` prints.
+pub(crate) const HELP: &str = "\
+cargo xtask perf [OPTION...]: what operations cost, as docs/performance.md has it, beside the bounds that we set ourselves.
+
+  --quick            a moment of each, to see that it works; figures mean nothing
+  --row NAME...      only these rows: null getattr lookup read create-remove write-file-sync write-commit
+                     sequential-read sequential-write; limits latency group-commit connections restart listing growth
+  --rounds N         how often each is measured, in turn, 5 by default; tables have medians
+  --seconds N        how long each measurement takes, 3 by default
+  --data DIR         where the servers store; /dev/shm by default if it has room, else the target directory
+  --files N          files of the volume that `growth` holds against an empty one, 1,000,000 by default
+  --peer ganesha     measure nfs-ganesha in turn (root; Debian's nfs-ganesha nfs-ganesha-vfs rpcbind iproute2)
+  --json FILE        write all figures
+
+Builds the release binary and serves new volumes with it, which are removed. Prints tables in Markdown. Fails when something cannot
+be measured or an operation fails, never because of a figure.
+";
+
+/// Room that the measurements need where they store.
+const ROOM_BYTES: u64 = 12 << 30;
+const QUICK_ROOM_BYTES: u64 = 4 << 30;
+
+const BUILD: Duration = Duration::from_secs(1800);
+
+/// A server gets so long to finish what is left of the measurement before.
+const REST: Duration = Duration::from_secs(5);
+
+/// Set for the process that runs beside a peer, in namespaces of its own.
+const INSIDE: &str = "HOLDFAST_PERF_INSIDE";
+
+/// What was asked for.
+#[derive(Debug)]
+struct Options {
+    quick: bool,
+    rounds: u32,
+    seconds: f64,
+    names: Vec<String>,
+    data: Option<PathBuf>,
+    files: u64,
+    peer: bool,
+    json: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(arguments: &[&str]) -> Option<Options> {
+        let quick = arguments.contains(&"--quick");
+        let mut options = Options {
+            quick,
+            rounds: if quick { 1 } else { 5 },
+            seconds: if quick { 0.2 } else { 3.0 },
+            names: Vec::new(),
+            data: None,
+            files: if quick { 16_000 } else { 1_000_000 },
+            peer: false,
+            json: None,
+        };
+        let mut words = arguments.iter().peekable();
+        while let Some(word) = words.next() {
+            match *word {
+                "--quick" => {}
+                "--rounds" => options.rounds = words.next()?.parse().ok().filter(|rounds| *rounds > 0)?,
+                "--seconds" => options.seconds = words.next()?.parse().ok().filter(|time| *time > 0.0)?,
+                "--data" => options.data = Some(PathBuf::from(words.next()?)),
+                "--files" => options.files = words.next()?.parse().ok()?,
+                "--json" => options.json = Some(PathBuf::from(words.next()?)),
+                "--peer" => {
+                    options.peer = true;
+                    words.next().filter(|peer| **peer == "ganesha")?;
+                }
+                "--row" => {
+                    while let Some(name) = words.next_if(|word| !word.starts_with("--")) {
+                        let part = PARTS.iter().any(|part| part.name == *name);
+                        (part || rows::find(name).is_some())
+                            .then(|| options.names.push((*name).to_owned()))?;
+                    }
+                }
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+    }
+
+    fn wants_row(&self, name: &str) -> bool {
+        self.wants(name) || self.wants(LIMITS) && LIMIT_ROWS.contains(&name)
+    }
+}
+
+/// `cargo xtask perf`.
+pub(crate) fn command(arguments: &[&str]) -> ExitCode {
+    let Some(options) = Options::parse(arguments) else { return usage(HELP) };
+    let is_inside = std::env::var_os(INSIDE).is_some();
+    let outcome = if options.peer && !is_inside {
+        build().and_then(|()| inside_namespaces(arguments))
+    } else {
+        let built = if is_inside { Ok(()) } else { build() };
+        built.and_then(|()| measure(&options))
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("perf: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// That a moment of every row works and no operation fails: a stage of continuous integration.
+pub(crate) fn smoke() -> Result<String, String> {
+    let options = Options::parse(&["--quick"]).expect("an option of its own");
+    build().and_then(|()| measure(&options)).map(|()| String::new())
+}
+
+fn build() -> Result<(), String> {
+    process::run(process::cargo(&["build", "--release", "--locked", "--package", "holdfast"]), BUILD)
+}
+
+/// Runs this again with loopback, /run and processes of its own: the peer wants rpcbind, which is the machine's.
+fn inside_namespaces(arguments: &[&str]) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| format!("this program has no name: {error}"))?;
+    let script = "mount -t tmpfs tmpfs /run && mkdir -p /run/rpcbind && ip link set lo up && rpcbind -w && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
+    command.args(["--mount-proc", "sh", "-c", script, "sh"]).arg(program).arg("perf").args(arguments);
+    let status = command.env(INSIDE, "1").status().map_err(|error| format!("unshare: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("with a peer: {status}")) }
+}
+
+/// A folder that goes when the measurement is over.
+struct Scratch {
+    folder: PathBuf,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Scratch {
+    fn new(options: &Options) -> Result<Scratch, String> {
+        let room = if options.quick { QUICK_ROOM_BYTES } else { ROOM_BYTES };
+        let memory = Path::new("/dev/shm");
+        let place = match &options.data {
+            Some(place) => place.clone(),
+            None if df(memory, "avail")
+                .is_ok_and(|bytes| bytes.parse().is_ok_and(|bytes: u64| bytes >= room)) =>
+            {
+                memory.to_owned()
+            }
+            None => target_directory(),
+        };
+        let folder = place.join(format!("holdfast-perf-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Scratch { folder })
+    }
+}
+
+/// A field of `df` about the file system of a path.
+fn df(path: &Path, field: &str) -> Result<String, String> {
+    let said = process::output(Command::new("df").args(["-B1", &format!("--output={field}")]).arg(path))?;
+    said.lines().nth(1).map(|value| value.trim().to_owned()).ok_or_else(|| "df says nothing".to_owned())
+}
+
+/// A run of measurements and what it has brought so far.
+struct Run<'o> {
+    options: &'o Options,
+    bench: Bench,
+    /// The program that is measured: a copy, so that building goes on meanwhile.
+    binary: PathBuf,
+    scratch: Scratch,
+    servers: u32,
+    measured: Vec<Measured>,
+    tcp_bytes_per_s: Vec<f64>,
+    facts: Vec<Fact>,
+    failed: u64,
+}
+
+impl Run<'_> {
+    /// A folder for another server.
+    fn folder(&mut self) -> PathBuf {
+        self.servers += 1;
+        self.scratch.folder.join(self.servers.to_string())
+    }
+
+    /// A new server with a new volume.
+    fn server(&mut self, sync_delay_us: u64) -> Result<Server, String> {
+        let folder = self.folder();
+        Server::holdfast(&self.binary, folder, sync_delay_us)
+    }
+
+    fn time(&self) -> Time {
+        let seconds = self.options.seconds;
+        Time { warmup: seconds / 6.0, seconds }
+    }
+
+    /// One measurement, once the server is at rest.
+    fn sample(
+        &mut self,
+        server: &Server,
+        workload: &[&str],
+        size: (u32, u32),
+        time: Time,
+    ) -> Result<Sample, String> {
+        cpu::wait_for_rest(server.target.pid, REST)?;
+        let sample = self.bench.run(&server.target, workload, size, time)?;
+        self.failed += sample.failed;
+        Ok(sample)
+    }
+}
+
+fn measure(options: &Options) -> Result<(), String> {
+    let scratch = Scratch::new(options)?;
+    let built = target_directory().join("release/holdfast");
+    let binary = target_directory().join(format!("holdfast-perf-{}", std::process::id()));
+    fs::copy(&built, &binary).map_err(|error| format!("{}: {error}", built.display()))?;
+    let mut run = Run {
+        options,
+        bench: Bench::new(&binary),
+        binary: binary.clone(),
+        scratch,
+        servers: 0,
+        measured: Vec::new(),
+        tcp_bytes_per_s: Vec::new(),
+        facts: Vec::new(),
+        failed: 0,
+    };
+    let outcome = measure_all(&mut run);
+    let _ = fs::remove_file(&binary);
+    // What was measured before something failed is worth showing.
+    let machine = machine(options, &run.scratch.folder);
+    let peer = options.peer.then_some("nfs-ganesha");
+    println!("{}\n", machine["words"].as_str().unwrap_or_default());
+    println!("{}", facts::shown(&run.measured, &run.facts, peer));
+    if let Some(path) = &options.json {
+        let text = format!("{:#}\n", facts::to_json(&machine, &run.measured, &run.facts));
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    outcome?;
+    if run.failed > 0 { Err(format!("{} operations failed, see above", run.failed)) } else { Ok(()) }
+}
+
+fn measure_all(run: &mut Run<'_>) -> Result<(), String> {
+    measure_rows(run)?;
+    let wanted = |part: &&Part| run.options.wants(part.name);
+    for part in PARTS.iter().filter(wanted).collect::<Vec<_>>() {
+        eprintln!("perf: {}", part.name);
+        (part.run)(run).map_err(|why| format!("{}: {why}", part.name))?;
+    }
+    Ok(())
+}
+
+/// The main table: each round measures every row on each server.
+fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
+    let rows = ROWS.iter().filter(|row| run.options.wants_row(row.name));
+    run.measured = rows.map(|row| Measured { row, ours: Vec::new(), peer: Vec::new() }).collect();
+    if run.measured.is_empty() {
+        return Ok(());
+    }
+    let ours = run.server(server::NO_DELAY)?;
+    let peer = if run.options.peer { Some(Server::ganesha(run.folder())?) } else { None };
+    for round in 1..=run.options.rounds {
+        eprintln!("perf: round {round} of {}", run.options.rounds);
+        for at in 0..run.measured.len() {
+            let row = run.measured[at].row;
+            let size = (row.threads, DEPTH);
+            let sample = run.sample(&ours, row.arguments, size, run.time());
+            let sample = sample.map_err(|why| format!("{}: {why}", row.name))?;
+            run.measured[at].ours.push(sample);
+            if let Some(peer) = &peer {
+                // A peer that fails is a gap in the table.
+                match run.bench.run(&peer.target, row.arguments, size, run.time()) {
+                    Ok(sample) => run.measured[at].peer.push(sample),
+                    Err(why) => eprintln!("perf: the peer, {}: {why}", row.name),
+                }
+            }
+        }
+        if run.options.wants(LIMITS) {
+            let (tcp, _) = run.bench.limits(&ours.target, &run.scratch.folder, run.time().seconds / 3.0)?;
+            run.tcp_bytes_per_s.push(tcp);
+        }
+    }
+    Ok(())
+}
+
+/// Where and when, without names of hosts and paths.
+fn machine(options: &Options, data: &Path) -> Value {
+    let say = |command: &mut Command| process::output(command).map(|text| text.trim().to_owned());
+    let unknown = || "unknown".to_owned();
+    let field = |path: &str, name: &str| -> Option<String> {
+        let text = fs::read_to_string(path).ok()?;
+        text.lines().find_map(|line| Some(line.strip_prefix(name)?.split_once(':')?.1.trim().to_owned()))
+    };
+    let git = |arguments: &[&str]| say(Command::new("git").args(arguments).current_dir(root()));
+    let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(unknown);
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let memory =
+        field("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    let memory_gib = memory.map_or(0, |kib| kib >> 20);
+    let kernel = say(Command::new("uname").args(["-sr"])).unwrap_or_else(|_| unknown());
+    let file_system = df(data, "fstype").unwrap_or_else(|_| unknown());
+    let date = say(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])).unwrap_or_else(|_| unknown());
+    let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|_| unknown());
+    let is_changed = git(&["status", "--porcelain", "--untracked-files=no", "crates"]);
+    let changed = if is_changed.is_ok_and(|files| files.is_empty()) { "" } else { ", with changes" };
+    let (rounds, seconds) = (options.rounds, options.seconds);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or_default();
+    let no_count = if counter::is_available() { "" } else { " Instructions cannot be counted here." };
+    let words = format!(
+        "{date}, commit {commit}{changed}: {cores} cores ({processor}), {memory_gib} GiB, {kernel}, data on \
+         {file_system}; {rounds} rounds of {seconds} s; load average in the end {load}.{no_count}"
+    );
+    json!({
+        "words": words, "date": date, "commit": commit, "changed": !changed.is_empty(), "cores": cores,
+        "processor": processor, "memory_gib": memory_gib, "kernel": kernel, "file_system": file_system,
+        "rounds": rounds, "seconds": seconds, "load_average": load,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_and_parts_are_chosen_by_name() {
+        let options =
+            Options::parse(&["--row", "null", "growth", "--rounds", "2", "--files", "10000000"]).unwrap();
+        assert!(options.wants("null") && options.wants("growth") && !options.wants("lookup"));
+        assert_eq!((options.rounds, options.files), (2, 10_000_000));
+        let limits = Options::parse(&["--row", "limits"]).unwrap();
+        assert!(limits.wants_row("getattr") && !limits.wants_row("lookup"));
+        assert!(Options::parse(&[]).unwrap().wants_row("lookup"));
+        for wrong in [&["--row", "nothing"][..], &["--rounds", "0"], &["--peer", "another"], &["quick"]] {
+            assert!(Options::parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_every_row_and_part() {
+        for name in ROWS.iter().map(|row| row.name).chain(PARTS.iter().map(|part| part.name)) {
+            assert!(HELP.contains(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What the same operations cost on a volume of many files, against an empty one: LOOKUP of any file, CREATE and REMOVE
+//! in any directory, and durable writes of 4 KiB anywhere in a file of 1 TiB against one of 64 MiB.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::facts::{Fact, Goal};
+use super::server::{NO_DELAY, Server};
+use super::{Run, cpu};
+use crate::e2e::nfs::{Arguments, Connection, OK, Procedure, Results};
+use crate::random::Random;
+
+const CONNECTIONS: usize = 8;
+const WINDOW: usize = 16;
+/// Calls between two looks at the clock.
+const CHUNK: usize = 512;
+
+const FILES_PER_DIRECTORY: u64 = 1000;
+/// Of the volume that is called empty.
+const FEW_DIRECTORIES: u64 = 8;
+
+const HUGE_FILE_BYTES: u64 = 1 << 40;
+const SMALL_FILE_BYTES: u64 = 64 << 20;
+const BLOCK_BYTES: u32 = 4096;
+const FILE_SYNC: u32 = 2;
+
+/// How much dearer operations may become.
+const RATIO_MOST: f64 = 1.5;
+
+const REST: Duration = Duration::from_secs(20);
+
+/// A volume with its files.
+struct Populated {
+    server: Server,
+    directories: Arc<Vec<Vec<u8>>>,
+    /// One that is written at random places.
+    file: Vec<u8>,
+    file_bytes: u64,
+}
+
+/// What one of several connections does again and again; how many operations that was.
+type Work = fn(&mut Connection, &Populated, usize, &mut Random) -> Result<u64, String>;
+
+const WORKS: &[(&str, Work)] =
+    &[("LOOKUP of any file", lookups), ("CREATE + REMOVE", creates), ("WRITE 4 KiB FILE_SYNC", writes)];
+
+/// Measures both volumes in turn.
+pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
+    let directories = (run.options.files / FILES_PER_DIRECTORY).max(FEW_DIRECTORIES);
+    let few = populate(run.server(NO_DELAY)?, FEW_DIRECTORIES, SMALL_FILE_BYTES)?;
+    let began = Instant::now();
+    let many = populate(run.server(NO_DELAY)?, directories, HUGE_FILE_BYTES)?;
+    let seconds = began.elapsed().as_secs_f64();
+    let files = directories * FILES_PER_DIRECTORY;
+    eprintln!("perf: {files} files made in {seconds:.0} s");
+    let mut costs = vec![[const { Vec::new() }; 3]; WORKS.len()];
+    for _ in 0..run.options.rounds {
+        for ((_, work), costs) in WORKS.iter().zip(&mut costs) {
+            let (small, _) = measure(&few, *work, run.time().seconds)?;
+            let (large, checkpoint) = measure(&many, *work, run.time().seconds)?;
+            for (list, value) in costs.iter_mut().zip([large / small, large, checkpoint]) {
+                list.push(value);
+            }
+        }
+    }
+    for ((name, _), [ratios, large, checkpoints]) in WORKS.iter().zip(costs) {
+        let mut fact = |name: String, values, unit, goal| run.facts.push(Fact { name, values, unit, goal });
+        fact(format!("{name}: CPU with {files} files of that without"), ratios, "×", Goal::Most(RATIO_MOST));
+        fact(format!("{name}: CPU with {files} files"), large, " µs", Goal::None);
+        fact(format!("{name}: and of checkpoints"), checkpoints, " µs", Goal::None);
+    }
+    Ok(())
+}
+
+/// Makes directories full of empty files, and a file of holes.
+fn populate(server: Server, count: u64, file_bytes: u64) -> Result<Populated, String> {
+    let root = server.root()?;
+    let mut connection = server.connect()?;
+    let mut directories = Vec::new();
+    for number in 0..count {
+        directories.push(connection.make(Procedure::Mkdir, &root, &format!("d{number}"))?);
+    }
+    let file = connection.make(Procedure::Create, &root, "file")?;
+    connection.ask(Procedure::Setattr, &[OK], |arguments| {
+        // Neither mode, owner nor group; the size; no times; no guard.
+        arguments.opaque(&file).word(0).word(0).word(0).word(1).long(file_bytes).word(0).word(0).word(0);
+    })?;
+    let populated = Populated { server, directories: Arc::new(directories), file, file_bytes };
+    let next = AtomicU64::new(0);
+    on_all_connections(&populated, |connection, _| {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(directory) = usize::try_from(number).ok().and_then(|at| populated.directories.get(at))
+            else {
+                return Ok(0);
+            };
+            let files = usize::try_from(FILES_PER_DIRECTORY).unwrap_or(usize::MAX);
+            let name = |number: usize| format!("f{number}");
+            connection.many(Procedure::Create, files, WINDOW, create(directory, name), ok)?;
+        }
+    })?;
+    cpu::wait_for_rest(populated.server.target.pid, REST)?;
+    Ok(populated)
+}
+
+/// Runs the same on each connection, each with a thread of its own; the sum of what they answer.
+fn on_all_connections(
+    populated: &Populated,
+    work: impl Fn(&mut Connection, usize) -> Result<u64, String> + Sync,
+) -> Result<u64, String> {
+    let one = |number| -> Result<u64, String> { work(&mut populated.server.connect()?, number) };
+    let one = &one;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || one(number))).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a client has panicked")?).sum()
+    })
+}
+
+/// Microseconds of processor time for an operation: of all but checkpoints, and of these.
+fn measure(populated: &Populated, work: Work, seconds: f64) -> Result<(f64, f64), String> {
+    let pid = populated.server.target.pid;
+    cpu::wait_for_rest(pid, REST)?;
+    let used = || -> Result<(f64, f64), String> { Ok((cpu::of(pid)?, cpu::of_threads(pid, "checkpt")?)) };
+    let (all_before, checkpoints_before) = used()?;
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let seed = Random::fresh_seed();
+    let operations = on_all_connections(populated, |connection, number| {
+        let mut random = Random::new(seed ^ number as u64);
+        let mut done = 0;
+        while Instant::now() < end {
+            done += work(connection, populated, number, &mut random)?;
+        }
+        Ok(done)
+    })?;
+    let (all, checkpoints) = used()?;
+    let (all, checkpoints) = (all - all_before, checkpoints - checkpoints_before);
+    let each = 1e6 / (operations.max(1) as f64);
+    Ok(((all - checkpoints) * each, checkpoints * each))
+}
+
+fn ok(_: usize, results: &Results<'_>) -> Result<(), String> {
+    results.expect("a call", &[OK]).map(|_| ())
+}
+
+fn create<'d>(
+    directory: &'d [u8],
+    name: impl Fn(usize) -> String + 'd,
+) -> impl FnMut(usize, &mut Arguments) + 'd {
+    move |number, arguments| {
+        // UNCHECKED, with a mode.
+        arguments.opaque(directory).opaque(name(number).as_bytes()).word(0).mode(0o644);
+    }
+}
+
+fn lookups(
+    connection: &mut Connection,
+    populated: &Populated,
+    _number: usize,
+    random: &mut Random,
+) -> Result<u64, String> {
+    let look = |_: usize, arguments: &mut Arguments| {
+        let directory = &populated.directories[random.below(populated.directories.len())];
+        let name = format!("f{}", random.next() % FILES_PER_DIRECTORY);
+        arguments.opaque(directory).opaque(name.as_bytes());
+    };
+    connection.many(Procedure::Lookup, CHUNK, WINDOW, look, ok)?;
+    Ok(CHUNK as u64)
+}
+
+fn creates(
+    connection: &mut Connection,
+    populated: &Populated,
+    number: usize,
+    random: &mut Random,
+) -> Result<u64, String> {
+    let directory = &populated.directories[random.below(populated.directories.len())];
+    let name = |file: usize| format!("new-{number}-{file}");
+    connection.many(Procedure::Create, CHUNK, WINDOW, create(directory, name), ok)?;
+    let remove = |file: usize, arguments: &mut Arguments| {
+        arguments.opaque(directory).opaque(name(file).as_bytes());
+    };
+    connection.many(Procedure::Remove, CHUNK, WINDOW, remove, ok)?;
+    Ok(2 * CHUNK as u64)
+}
+
+fn writes(
+    connection: &mut Connection,
+    populated: &Populated,
+    _number: usize,
+    random: &mut Random,
+) -> Result<u64, String> {
+    let data = random.bytes(4096);
+    let write = |_: usize, arguments: &mut Arguments| {
+        let offset = random.next() % (populated.file_bytes / u64::from(BLOCK_BYTES)) * u64::from(BLOCK_BYTES);
+        arguments.opaque(&populated.file).long(offset).word(BLOCK_BYTES).word(FILE_SYNC).opaque(&data);
+    };
+    connection.many(Procedure::Write, CHUNK, WINDOW, write, ok)?;
+    Ok(CHUNK as u64)
+}

@@ -1,0 +1,166 @@
+//! The servers that are measured: each with a folder of its own on the device that was chosen, at a free port of the
+//! loopback address.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::bench::Target;
+use crate::e2e::nfs::{Arguments, Connection, MOUNT, NFS, Procedure};
+use crate::process;
+
+/// A server answers within this time of its start, also after a crash.
+const START: Duration = Duration::from_secs(120);
+
+/// How long one call may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a server that starts is asked.
+const POLL: Duration = Duration::from_millis(2);
+
+/// A server of holdfast syncs as fast as its device.
+pub(super) const NO_DELAY: u64 = 0;
+
+/// A server that runs. It ends, and its data goes, with this value.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    folder: PathBuf,
+    command: Vec<String>,
+    pub(super) target: Target,
+}
+
+/// A path as an argument.
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// An address that nobody uses at the moment.
+fn free_address() -> Result<SocketAddr, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    listener.and_then(|listener| listener.local_addr()).map_err(|error| format!("no free port: {error}"))
+}
+
+fn write(path: &Path, content: &str) -> Result<(), String> {
+    fs::write(path, content).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+impl Server {
+    /// Serves a new volume with holdfast; each sync takes so many microseconds at least.
+    pub(super) fn holdfast(binary: &Path, folder: PathBuf, sync_delay_us: u64) -> Result<Server, String> {
+        let address = free_address()?;
+        let mut command = vec![text(binary), "serve".to_owned(), text(&folder.join("data"))];
+        command.extend(["--listen".to_owned(), address.to_string()]);
+        command.extend(["--sync-delay".to_owned(), sync_delay_us.to_string()]);
+        Server::start(command, folder, address, address.port())
+    }
+
+    /// Serves an empty folder with nfs-ganesha, as Debian packages it.
+    pub(super) fn ganesha(folder: PathBuf) -> Result<Server, String> {
+        let (address, mount) = (free_address()?, free_address()?);
+        let export = folder.join("export");
+        fs::create_dir_all(&export).map_err(|error| format!("{}: {error}", export.display()))?;
+        let configuration = folder.join("ganesha.conf");
+        let (port, mount_port, path) = (address.port(), mount.port(), export.display());
+        let content = format!(
+            "NFS_CORE_PARAM {{\n NFS_Protocols = 3;\n NFS_Port = {port};\n MNT_Port = {mount_port};\n \
+             Bind_addr = 127.0.0.1;\n Enable_NLM = false;\n Enable_RQUOTA = false;\n mount_path_pseudo = true;\n}}\n\
+             EXPORT {{\n Export_Id = 1;\n Path = {path};\n Pseudo = /main;\n Protocols = 3;\n Transports = TCP;\n \
+             Access_Type = RW;\n Squash = No_Root_Squash;\n SecType = sys;\n FSAL {{ Name = VFS; }}\n}}\n"
+        );
+        write(&configuration, &content)?;
+        let (log, pid) = (text(&folder.join("ganesha.log")), text(&folder.join("pid")));
+        let configuration = text(&configuration);
+        let words = ["ganesha.nfsd", "-F", "-L", &log, "-N", "EVENT", "-f", &configuration, "-p", &pid];
+        Server::start(words.map(str::to_owned).to_vec(), folder, address, mount_port)
+    }
+
+    fn start(
+        command: Vec<String>,
+        folder: PathBuf,
+        address: SocketAddr,
+        mount_port: u16,
+    ) -> Result<Server, String> {
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let child = spawn(&command, &folder)?;
+        let target = Target { address, mount_port, pid: child.id() };
+        let mut server = Server { child, folder, command, target };
+        server.wait()?;
+        Ok(server)
+    }
+
+    /// Waits until it answers.
+    fn wait(&mut self) -> Result<(), String> {
+        let end = Instant::now() + START;
+        while Instant::now() < end {
+            if self.connect().is_ok() && self.root().is_ok() {
+                return Ok(());
+            }
+            if let Ok(Some(status)) = self.child.try_wait() {
+                let log = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                return Err(format!("{:?}: {status}\n{log}", self.command));
+            }
+            thread::sleep(POLL);
+        }
+        Err(format!("{:?} does not answer after {} s", self.command, START.as_secs()))
+    }
+
+    /// kill -9, then the same again; how long it takes until the first reply.
+    pub(super) fn kill_and_restart(&mut self) -> Result<Duration, String> {
+        process::stop(&mut self.child);
+        let began = Instant::now();
+        self.child = spawn(&self.command, &self.folder)?;
+        self.target.pid = self.child.id();
+        self.wait()?;
+        Ok(began.elapsed())
+    }
+
+    /// A connection on which a call was answered.
+    pub(super) fn connect(&self) -> Result<Connection, String> {
+        let words = |error: std::io::Error| format!("{}: {error}", self.target.address);
+        let mut connection = Connection::open_at(self.target.address, NFS, PATIENCE).map_err(words)?;
+        connection.call(Procedure::Null, &Arguments::default()).map_err(words)?;
+        Ok(connection)
+    }
+
+    /// The handle of the export's root.
+    pub(super) fn root(&self) -> Result<Vec<u8>, String> {
+        let address = SocketAddr::new(self.target.address.ip(), self.target.mount_port);
+        let mut mount =
+            Connection::open_at(address, MOUNT, PATIENCE).map_err(|error| format!("{address}: {error}"))?;
+        // Procedure 1 is GETATTR of NFS, and MNT of MOUNT.
+        let results = mount.ask(Procedure::Getattr, &[0], |path| {
+            path.opaque(b"/main");
+        })?;
+        results.handle(4)
+    }
+
+    /// A gauge of holdfast's volume.
+    pub(super) fn gauge(&self, name: &str) -> Result<f64, String> {
+        let mut command = Command::new(&self.command[0]);
+        let said = process::output(command.args(["status", "--json"]).arg(self.folder.join("data")))?;
+        let status: Value = serde_json::from_str(&said).map_err(|error| format!("status: {error}"))?;
+        let gauge = status.pointer(&format!("/volumes/main/{name}")).and_then(Value::as_f64);
+        gauge.ok_or_else(|| format!("the status has no {name}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        process::stop(&mut self.child);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn spawn(command: &[String], folder: &Path) -> Result<Child, String> {
+    let path = folder.join("log");
+    let open = || File::options().create(true).append(true).open(&path);
+    let logs = open().and_then(|log| Ok((log.try_clone()?, log)));
+    let (output, errors) = logs.map_err(|error| format!("{}: {error}", path.display()))?;
+    process::start(Command::new(&command[0]).args(&command[1..]).stdout(output).stderr(errors))
+}
