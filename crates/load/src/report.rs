@@ -14,7 +14,7 @@ mod markup;
 mod notes;
 mod plot;
 mod series;
-mod subject;
+pub(crate) mod subject;
 pub mod table;
 mod units;
 

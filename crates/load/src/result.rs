@@ -35,6 +35,9 @@ pub struct Report {
     pub results: Vec<Measurement>,
     /// Two targets against each other.
     pub comparison: Option<Comparison>,
+    /// What a reader must know about the run, such as tests that failed or client hosts that were lost.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -52,6 +55,7 @@ impl Report {
             caches,
             results: Vec::new(),
             comparison: None,
+            notes: Vec::new(),
         }
     }
 }
@@ -121,6 +125,9 @@ pub struct Measurement {
     pub connections: u32,
     /// Where the random numbers began.
     pub seed: u64,
+    /// Bytes of files that are read and written, of all threads together; 0 for workloads without any.
+    #[serde(default)]
+    pub working_set_bytes: u64,
     /// How long was measured; of a workload in phases, all its phases together.
     pub seconds: f64,
     /// What went before and is not part of the result.
@@ -151,8 +158,9 @@ pub struct Measurement {
     pub server: Option<ServerCost>,
     /// The result as a fraction of what would be possible.
     pub limit: Option<FractionOfLimit>,
-    /// The published figure that this corresponds to.
-    pub published: Option<String>,
+    /// The published figures that this corresponds to.
+    #[serde(default)]
+    pub published: Vec<String>,
 }
 
 /// How often something failed.
@@ -283,4 +291,16 @@ pub struct ComparisonRow {
     pub b_cpu_ns_per_operation: Option<f64>,
     /// The first's processor time divided by the second's: below 1, the first is cheaper.
     pub cpu_ratio: Option<f64>,
+    /// Processor time of the first per GiB of file data, in seconds.
+    #[serde(default)]
+    pub a_cpu_seconds_per_gib: Option<f64>,
+    /// Processor time of the second per GiB of file data, in seconds.
+    #[serde(default)]
+    pub b_cpu_seconds_per_gib: Option<f64>,
+    /// Operations of the first that failed, over all rounds.
+    #[serde(default)]
+    pub a_errors: u64,
+    /// Operations of the second that failed, over all rounds.
+    #[serde(default)]
+    pub b_errors: u64,
 }

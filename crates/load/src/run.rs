@@ -152,6 +152,12 @@ pub struct Progress {
 
 /// Who watches a measurement, and may end it.
 pub trait Observer {
+    /// A measurement is about to begin, of several.
+    fn begin(&mut self, _title: &str) {}
+
+    /// One of several measurements is over.
+    fn measured(&mut self, _measurement: &Measurement) {}
+
     /// A measured stage is about to begin: everything is prepared. Returns when it may; several hosts begin together
     /// that way.
     ///
@@ -271,6 +277,7 @@ fn run(
         depth: options.depth,
         connections: options.connections(),
         seed,
+        working_set_bytes: workload.working_set_bytes(options.working_set_bytes),
         seconds,
         warmup_seconds: result.warmup_seconds,
         operations: tally.operations,
@@ -286,6 +293,6 @@ fn run(
         verified_blocks: options.verify.then_some(tally.verified_blocks),
         server: result.server,
         limit: None,
-        published: None,
+        published: Vec::new(),
     })
 }

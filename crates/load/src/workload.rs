@@ -224,6 +224,18 @@ impl Workload {
         !matches!(self, Self::Null)
     }
 
+    /// Bytes of files that are read and written, if so many are asked for.
+    #[must_use]
+    pub const fn working_set_bytes(&self, asked: u64) -> u64 {
+        match self {
+            Self::SequentialRead { .. }
+            | Self::SequentialWrite { .. }
+            | Self::Random { .. }
+            | Self::Rate { procedure: RateProcedure::WriteFileSync | RateProcedure::WriteCommit } => asked,
+            _ => 0,
+        }
+    }
+
     /// Whether its parameters make sense.
     ///
     /// # Errors

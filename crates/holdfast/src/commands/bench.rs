@@ -11,10 +11,12 @@ use server::error::Error;
 
 use crate::report::Outcome;
 
+mod compare;
 mod limits;
 mod report;
 mod run;
 mod watch;
+mod work;
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -28,6 +30,8 @@ enum Action {
     Run(Box<run::Run>),
     /// Measure what the server's protocol, TCP and a directory can do at best
     Limits(limits::Limits),
+    /// Measure two servers in turn, and hold one against the other
+    Compare(Box<compare::Compare>),
     /// Show a result again: as a table, or as a page to put before others
     Report(report::Report),
 }
@@ -36,6 +40,7 @@ pub(crate) fn run(bench: &Bench) -> Outcome {
     match &bench.action {
         Action::Run(run) => run::run(run),
         Action::Limits(limits) => limits::run(limits),
+        Action::Compare(compare) => compare::run(compare),
         Action::Report(report) => report::run(report),
     }
 }
@@ -84,9 +89,14 @@ impl Measured {
             export: server.export.clone(),
             label: self.label.clone(),
         };
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        Report::new(target, Host::this(), self.caches.clone(), since.map_or(0, |since| since.as_secs()))
+        new_report(target, self.caches.clone())
     }
+}
+
+/// A report without results yet, of this machine and moment.
+fn new_report(target: Target, caches: String) -> Report {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Report::new(target, Host::this(), caches, since.map_or(0, |since| since.as_secs()))
 }
 
 /// The directory that limits are measured in.

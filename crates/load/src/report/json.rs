@@ -100,7 +100,13 @@ fn make_finite(report: &mut Report) {
         {
             finite(figure);
         }
-        let optional = [&mut row.a_cpu_ns_per_operation, &mut row.b_cpu_ns_per_operation, &mut row.cpu_ratio];
+        let optional = [
+            &mut row.a_cpu_ns_per_operation,
+            &mut row.b_cpu_ns_per_operation,
+            &mut row.cpu_ratio,
+            &mut row.a_cpu_seconds_per_gib,
+            &mut row.b_cpu_seconds_per_gib,
+        ];
         optional.into_iter().flatten().for_each(finite);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
             .collect();
         enumerate(&names)
     };
-    let mut notes = Vec::new();
+    let mut notes = report.notes.clone();
     if let Some(names) = named(&|it| it.interrupted) {
         notes.push(format!("Interrupted, so this is the result until then: {names}."));
     }

@@ -1,6 +1,6 @@
 //! Measurements that differ only in their number of threads, together; and mixes that differ only in their share of reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::subject::{self, Family};
 use crate::result::{Measurement, Report};
@@ -20,8 +20,8 @@ impl<'a> Series<'a> {
     }
 }
 
-/// The series of a family, in the order of their first measurement. Where depth or connections per thread tell apart
-/// what would have the same label, the label names them.
+/// The series of a family, in the order of their first measurement. Where depth or working set tell apart what would
+/// have the same label, the label names them.
 pub(crate) fn of_family(report: &Report, family: Family) -> Vec<Series<'_>> {
     let mut found: Vec<(Key, Series<'_>)> = Vec::new();
     for measurement in report.results.iter().filter(|it| Family::of(&it.workload) == family) {
@@ -34,14 +34,22 @@ pub(crate) fn of_family(report: &Report, family: Family) -> Vec<Series<'_>> {
             }
         }
     }
-    let mut labels: BTreeMap<String, u32> = BTreeMap::new();
-    for (_, series) in &found {
-        *labels.entry(series.label.clone()).or_default() += 1;
+    type Seen = (BTreeSet<u32>, BTreeSet<u64>);
+    let mut labels: BTreeMap<String, Seen> = BTreeMap::new();
+    for (key, series) in &found {
+        let (depths, sets) = labels.entry(series.label.clone()).or_default();
+        depths.insert(key.depth);
+        sets.insert(key.working_set_bytes);
     }
     for (key, series) in &mut found {
         series.steps.sort_by_key(|it| it.threads);
-        if labels.get(&series.label).is_some_and(|times| *times > 1) {
+        let Some((depths, sets)) = labels.get(&series.label) else { continue };
+        if depths.len() > 1 {
             series.label = format!("{}, depth {}", series.label, key.depth);
+        }
+        if sets.len() > 1 {
+            series.label =
+                format!("{}, {} in all", series.label, crate::report::units::block(key.working_set_bytes));
         }
     }
     found.into_iter().map(|(_, series)| series).collect()
@@ -53,6 +61,7 @@ struct Key {
     /// The workload without what is scaled along with threads.
     workload: Workload,
     depth: u32,
+    working_set_bytes: u64,
 }
 
 impl Key {
@@ -64,7 +73,7 @@ impl Key {
         {
             *directories_per_thread = 0;
         }
-        Key { workload, depth: measurement.depth }
+        Key { workload, depth: measurement.depth, working_set_bytes: measurement.working_set_bytes }
     }
 }
 
@@ -78,11 +87,12 @@ pub(crate) struct Mix<'a> {
 
 /// The mixes of a report: for each block size, kind of writes and depth the number of threads with most shares.
 pub(crate) fn mixes(report: &Report) -> Vec<Mix<'_>> {
-    type Kind = (u64, u8, u32);
+    type Kind = (u64, u8, u32, u64);
     let mut found: BTreeMap<Kind, BTreeMap<u32, BTreeMap<u8, &Measurement>>> = BTreeMap::new();
     for measurement in &report.results {
         if let Workload::Random { block_bytes, read_percent, stability } = measurement.workload {
-            let kind = (block_bytes, stability_rank(stability), measurement.depth);
+            let set = measurement.working_set_bytes;
+            let kind = (block_bytes, stability_rank(stability), measurement.depth, set);
             let steps = found.entry(kind).or_default().entry(measurement.threads).or_default();
             let best = steps.entry(read_percent.min(100)).or_insert(measurement);
             if measurement.operations_per_s > best.operations_per_s {
@@ -90,9 +100,10 @@ pub(crate) fn mixes(report: &Report) -> Vec<Mix<'_>> {
             }
         }
     }
-    let fullest = found.into_iter().filter_map(|((block, _, _), threads)| {
+    let fullest = found.into_iter().filter_map(|((block, _, _, set), threads)| {
         let (threads, steps) = threads.into_iter().max_by_key(|(_, steps)| steps.len())?;
-        let label = format!("{}, threads: {threads}", crate::report::units::block(block));
+        let [block, set] = [block, set].map(crate::report::units::block);
+        let label = format!("{block} of {set}, threads: {threads}");
         (steps.len() >= 3).then(|| Mix { label, steps: steps.into_iter().collect() })
     });
     fullest.collect()

@@ -217,6 +217,18 @@ pub(crate) fn unit_of(name: &str) -> Unit {
     if name.starts_with("bytes") { Unit::Bytes } else { Unit::Operations }
 }
 
+/// Processor time for a GiB where bytes count, else for an operation.
+pub(crate) fn cost_text(
+    unit: Unit,
+    ns_per_operation: Option<f64>,
+    seconds_per_gib: Option<f64>,
+) -> Option<String> {
+    match (unit, seconds_per_gib) {
+        (Unit::Bytes, Some(seconds)) => Some(format!("{}/GiB", units::nanoseconds(seconds * 1e9))),
+        _ => ns_per_operation.map(|ns| format!("{}/op", units::nanoseconds(ns))),
+    }
+}
+
 /// A measurement in the terms of a published row: its rate as text, and the fraction of our limit.
 pub(crate) fn against(measurement: &Measurement, row: &Row, limits: &Limits) -> (String, Option<f64>) {
     if let Shape::Metadata { procedure, .. } = row.shape {

@@ -135,22 +135,27 @@ fn published_rows(report: &Report) -> Table {
     let mut table =
         Table::new(&["corresponds to", "measured", "of limit", "published", "of its limit", "sources"]);
     for measurement in &report.results {
-        let Some(row) = measurement.published.as_deref().and_then(published::find) else { continue };
-        let (rate, fraction) = subject::against(measurement, row, &report.limits);
-        let mut sources = vec![row.source];
-        sources.extend(row.limit.map(|limit| limit.source));
-        sources.dedup();
-        let sources: Vec<String> = sources.iter().map(|source| format!("[{}]", source.tag())).collect();
-        table.rows.push(vec![
-            format!("{}: {}", row.system.name(), row.test),
-            rate,
-            fraction.map(units::percent).unwrap_or_default(),
-            row.printed.to_owned(),
-            row.fraction().map_or_else(|| "none stated".to_owned(), units::percent),
-            sources.concat(),
-        ]);
+        for row in measurement.published.iter().filter_map(|id| published::find(id)) {
+            table.rows.push(published_row(measurement, row, report));
+        }
     }
     table
+}
+
+fn published_row(measurement: &Measurement, row: &published::Row, report: &Report) -> Vec<String> {
+    let (rate, fraction) = subject::against(measurement, row, &report.limits);
+    let mut sources = vec![row.source];
+    sources.extend(row.limit.map(|limit| limit.source));
+    sources.dedup();
+    let sources: Vec<String> = sources.iter().map(|source| format!("[{}]", source.tag())).collect();
+    vec![
+        format!("{}: {}", row.system.name(), row.test),
+        rate,
+        fraction.map(units::percent).unwrap_or_default(),
+        row.printed.to_owned(),
+        row.fraction().map_or_else(|| "none stated".to_owned(), units::percent),
+        sources.concat(),
+    ]
 }
 
 fn compared(comparison: &Comparison, out: &mut String) {
@@ -159,19 +164,25 @@ fn compared(comparison: &Comparison, out: &mut String) {
         line(out, letter, &format!("{}:{}{label}", target.address, target.export));
     }
     line(out, "rounds", &comparison.rounds.to_string());
-    let mut table =
-        Table::new(&["workload", "A", "B", "A / B", "spread", "CPU/op A", "CPU/op B", "CPU A / B"]);
+    let mut table = Table::new(&["workload", "A", "B", "A / B", "spread", "CPU A", "CPU B", "CPU A / B", ""]);
     for row in &comparison.rows {
-        let cost = |ns: Option<f64>| ns.map(units::nanoseconds).unwrap_or_default();
+        let cost = |ns: Option<f64>, per_gib: Option<f64>| {
+            subject::cost_text(subject::unit_of(&row.unit), ns, per_gib).unwrap_or_default()
+        };
+        let errors = match (row.a_errors, row.b_errors) {
+            (0, 0) => String::new(),
+            (a, b) => format!("errors: {} and {}", units::count(a), units::count(b)),
+        };
         table.rows.push(vec![
             printable(&row.name),
             subject::rate_text(subject::unit_of(&row.unit), row.a_median),
             subject::rate_text(subject::unit_of(&row.unit), row.b_median),
             units::ratio(row.ratio),
             format!("{} to {}", units::ratio(row.ratio_low), units::ratio(row.ratio_high)),
-            cost(row.a_cpu_ns_per_operation),
-            cost(row.b_cpu_ns_per_operation),
+            cost(row.a_cpu_ns_per_operation, row.a_cpu_seconds_per_gib),
+            cost(row.b_cpu_ns_per_operation, row.b_cpu_seconds_per_gib),
             row.cpu_ratio.map(units::ratio).unwrap_or_default(),
+            errors,
         ]);
     }
     out.push('\n');

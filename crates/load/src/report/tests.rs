@@ -108,7 +108,7 @@ fn every_text_is_escaped() {
     report.comparison.as_mut().unwrap().rows[0].name = hostile.to_owned();
     for it in &mut report.results {
         it.name = hostile.to_owned();
-        it.published = Some(hostile.to_owned());
+        it.published = vec![hostile.to_owned()];
         it.phases.iter_mut().for_each(|phase| phase.procedure = hostile.to_owned());
         it.errors.iter_mut().for_each(|error| error.cause = hostile.to_owned());
     }

@@ -21,7 +21,7 @@ pub(crate) struct Limits {
     #[command(flatten)]
     options: LimitOptions,
     /// How long each part is measured
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = super::run::parse_seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = super::work::parse_seconds)]
     seconds: Duration,
     /// Print JSON
     #[arg(long)]

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use load::result::Measurement;
 use load::run::{Observer, Progress};
 use server::error::Error;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::report::print;
 
 /// Exit code after a second signal, as shells have it for an interrupted program.
 const INTERRUPTED: i32 = 130;
@@ -17,6 +20,8 @@ const INTERRUPTED: i32 = 130;
 pub(crate) struct Watch {
     /// What is measured, in front of the line.
     pub(crate) title: String,
+    /// Tell of each measurement when it is over.
+    pub(crate) tells: bool,
     is_terminal: bool,
     has_line: bool,
     interrupted: Arc<AtomicBool>,
@@ -37,7 +42,13 @@ impl Watch {
             }
         });
         started.map_err(|error| Error::failed(format!("a thread cannot be started: {error}")))?;
-        Ok(Watch { title: String::new(), is_terminal: stderr().is_terminal(), has_line: false, interrupted })
+        Ok(Watch {
+            title: String::new(),
+            tells: false,
+            is_terminal: stderr().is_terminal(),
+            has_line: false,
+            interrupted,
+        })
     }
 
     pub(crate) fn was_interrupted(&self) -> bool {
@@ -53,6 +64,17 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn begin(&mut self, title: &str) {
+        title.clone_into(&mut self.title);
+    }
+
+    fn measured(&mut self, measurement: &Measurement) {
+        self.clear();
+        if self.tells {
+            print(&format!("{}: {}\n", self.title, brief(measurement)));
+        }
+    }
+
     fn progress(&mut self, progress: &Progress) {
         if !self.is_terminal {
             return;
@@ -89,6 +111,23 @@ impl Observer for Watch {
         self.clear();
         eprintln!("holdfast: {words}");
     }
+}
+
+/// A measurement in a line.
+fn brief(measurement: &Measurement) -> String {
+    let mut line = format!("{}/s", count(measurement.operations_per_s));
+    if measurement.bytes > 0 {
+        line += &format!("  {}/s", bytes(measurement.bytes_per_s));
+    }
+    line += &format!("  p50 {}  p99 {}", time(measurement.latency.p50_ns), time(measurement.latency.p99_ns));
+    if let Some(limit) = &measurement.limit {
+        line += &format!("  {:.1} % of its limit", limit.fraction * 100.0);
+    }
+    let failed: u64 = measurement.errors.iter().map(|error| error.count).sum();
+    if failed > 0 {
+        line += &format!("  FAILED {failed}");
+    }
+    line
 }
 
 /// A number of operations, for people.

@@ -17,7 +17,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     let Some(comparison) = &report.comparison else { return };
     let about = format!(
         "Measured in turn, A B A B …, rounds: {}. A mark is the median ratio, the line around it reaches from the lowest to \
-         the highest ratio of neighbouring runs; right of the middle, A is faster.",
+         the highest ratio of neighbouring runs; right of the middle, A is faster. CPU is the server's processor time for an operation, or for a GiB.",
         comparison.rounds
     );
     super::section(out, "comparison", "A against B", &about);
@@ -46,7 +46,7 @@ fn table(comparison: &Comparison, out: &mut String) {
          <th class=\"words axis\"><span>{}</span><span>equal</span><span>{}</span></th><th>A / B</th><th>Spread</th>{}</tr></thead><tbody>",
         units::ratio(1.0 / reach),
         units::ratio(reach),
-        if costs { "<th>CPU per op, A</th><th>B</th><th>A / B</th>" } else { "" }
+        if costs { "<th>CPU, A</th><th>CPU, B</th><th>A / B</th>" } else { "" }
     );
     for row in rows {
         let unit = subject::unit_of(&row.unit);
@@ -67,9 +67,12 @@ fn table(comparison: &Comparison, out: &mut String) {
             units::ratio(row.ratio_high)
         );
         if costs {
-            let cost = |ns: Option<f64>| ns.map_or_else(|| units::NOTHING.to_owned(), units::nanoseconds);
+            let cost = |ns: Option<f64>, per_gib: Option<f64>| {
+                subject::cost_text(unit, ns, per_gib).unwrap_or_else(|| units::NOTHING.to_owned())
+            };
             let ratio = row.cpu_ratio.map_or_else(|| units::NOTHING.to_owned(), units::ratio);
-            let (a, b) = (cost(row.a_cpu_ns_per_operation), cost(row.b_cpu_ns_per_operation));
+            let a = cost(row.a_cpu_ns_per_operation, row.a_cpu_seconds_per_gib);
+            let b = cost(row.b_cpu_ns_per_operation, row.b_cpu_seconds_per_gib);
             let _ = write!(out, "<td>{a}</td><td>{b}</td><td>{ratio}</td>");
         }
         out.push_str("</tr>\n");

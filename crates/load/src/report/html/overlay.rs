@@ -197,7 +197,7 @@ pub(super) fn table(report: &Report, out: &mut String) {
 
 /// What was measured here for this figure.
 fn here(report: &Report, row: &Row) -> String {
-    let found = report.results.iter().filter(|it| it.published.as_deref() == Some(row.id));
+    let found = report.results.iter().filter(|it| it.published.iter().any(|id| id == row.id));
     let texts = found.map(|it| {
         let (rate, fraction) = crate::report::subject::against(it, row, &report.limits);
         let fraction =

@@ -173,6 +173,7 @@ impl Arbitrary {
             depth: self.small(),
             connections: self.small(),
             seed: self.next(),
+            working_set_bytes: self.next(),
             seconds: self.figure(),
             warmup_seconds: self.figure(),
             operations: self.whole(),
@@ -198,7 +199,8 @@ impl Arbitrary {
                 cpu_seconds_per_gib: it.maybe(Self::figure),
             }),
             limit: self.maybe(Self::limit),
-            published: self.maybe(|it| if it.below(2) == 0 { "dell-seq-read".to_owned() } else { it.text() }),
+            published: self
+                .several(3, |it| if it.below(2) == 0 { "dell-seq-read".to_owned() } else { it.text() }),
         }
     }
 
@@ -226,6 +228,10 @@ impl Arbitrary {
                 a_cpu_ns_per_operation: it.maybe(Self::figure),
                 b_cpu_ns_per_operation: it.maybe(Self::figure),
                 cpu_ratio: it.maybe(Self::figure),
+                a_cpu_seconds_per_gib: it.maybe(Self::figure),
+                b_cpu_seconds_per_gib: it.maybe(Self::figure),
+                a_errors: it.next(),
+                b_errors: it.next(),
             }),
         }
     }
@@ -254,6 +260,7 @@ impl Arbitrary {
             caches: self.text(),
             results: self.several(24, Self::measurement),
             comparison: self.maybe(Self::comparison),
+            notes: self.several(2, Self::text),
         }
     }
 }

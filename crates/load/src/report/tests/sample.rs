@@ -69,6 +69,7 @@ pub(crate) fn measurement(
         depth: 4,
         connections: threads.min(16),
         seed: 7,
+        working_set_bytes: 8 << 30,
         seconds: 60.0,
         warmup_seconds: 5.0,
         operations: 12_345_678,
@@ -89,7 +90,7 @@ pub(crate) fn measurement(
             cpu_seconds_per_gib: (block > 0.0).then_some(0.14),
         }),
         limit: Some(limit),
-        published: None,
+        published: Vec::new(),
     }
 }
 
@@ -110,7 +111,7 @@ fn streams(results: &mut Vec<Measurement>) {
         let read = Workload::SequentialRead { block_bytes: 1 << 20, shared_file: false };
         let mut it =
             measurement("sequential read 1 MiB", read, threads, saturating(8400.0, 1.6, threads), 1048576.0);
-        it.published = (threads == 16).then(|| "dell-seq-read".to_owned());
+        it.published = (threads == 16).then(|| "dell-seq-read".to_owned()).into_iter().collect();
         results.push(it);
         let shared = Workload::SequentialRead { block_bytes: 16 << 20, shared_file: true };
         results.push(measurement(
@@ -146,7 +147,7 @@ fn random(results: &mut Vec<Measurement>) {
             let name = format!("random 4 KiB {share}:{}", 100 - share);
             let mut it = measurement(&name, workload, threads, saturating(most, 9.0, threads), 4096.0);
             if share == 100 && threads == 128 {
-                it.published = Some("anf-4k-uncached-read".to_owned());
+                it.published = vec!["anf-4k-uncached-read".to_owned()];
                 it.verified_blocks = Some(12_345_678);
             }
             results.push(it);
@@ -179,7 +180,7 @@ fn metadata(results: &mut Vec<Measurement>) {
             it.phases.push(phase("REMOVE", rate(create * 1.1)));
             (it.timeline, it.limit, it.steady) = (Vec::new(), None, None);
             if bytes == 0 && threads == 512 {
-                it.published = Some("dell-mdtest-empty-create".to_owned());
+                it.published = vec!["dell-mdtest-empty-create".to_owned()];
             }
             results.push(it);
         }
@@ -221,6 +222,10 @@ pub(crate) fn comparison() -> Comparison {
         a_cpu_ns_per_operation: Some(1900.0),
         b_cpu_ns_per_operation: Some(1900.0 / cpu),
         cpu_ratio: Some(cpu),
+        a_cpu_seconds_per_gib: Some(0.12),
+        b_cpu_seconds_per_gib: Some(0.12 / cpu),
+        a_errors: 0,
+        b_errors: 0,
     };
     Comparison {
         a: target("Holdfast"),
@@ -272,5 +277,6 @@ pub(crate) fn report() -> Report {
             .to_owned(),
         results,
         comparison: Some(comparison()),
+        notes: Vec::new(),
     }
 }

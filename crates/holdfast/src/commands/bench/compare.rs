@@ -1,0 +1,144 @@
+//! `holdfast bench compare`: two servers, measured in turn.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use load::client::{Identity, Server};
+use load::compare::{Side, compare};
+use load::report::table;
+use load::result::Target;
+use server::error::Error;
+
+use super::watch::Watch;
+use super::work::{How, Work};
+use super::{failed, json, new_report, report};
+use crate::report::{Outcome, print};
+
+const EXAMPLES: &str = "Examples:
+  holdfast bench compare 127.0.0.1:2049:/main 127.0.0.1:3049:/main getattr --rounds 7
+  holdfast bench compare 127.0.0.1:/main 127.0.0.1:3049:/main sequential-read --block 1MiB \\
+      --label-a holdfast --label-b ganesha --server-pid-a 4711 --server-pid-b 4712
+  holdfast bench compare old:/export new:/export random --mix 100,0 --threads 1,64 --report page.html
+
+The two are measured in turn, A B A B ..., with the same random numbers. Printed are the medians of their rates, their \
+ratio, and the lowest and highest ratio of a round. With --server-pid-a and --server-pid-b, the servers' processor time \
+is compared too: the figure that holds on a noisy machine.
+
+Exit codes: 0 all operations succeeded; 1 nothing could be measured, or operations failed; 2 the command line is \
+wrong.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Compare {
+    /// The first server and its export, such as 127.0.0.1:/main
+    #[arg(value_name = "A")]
+    a: String,
+    /// The second server and its export
+    #[arg(value_name = "B")]
+    b: String,
+    #[command(flatten)]
+    work: Work,
+    #[command(flatten)]
+    how: How,
+    /// How often each of the two is measured
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(load::compare::ROUNDS_MAX)))]
+    rounds: u32,
+    /// A local process of the first server, for its processor time; may be repeated
+    #[arg(long, value_name = "PID")]
+    server_pid_a: Vec<u32>,
+    /// A local process of the second server
+    #[arg(long, value_name = "PID")]
+    server_pid_b: Vec<u32>,
+    /// Port of the first server's MOUNT service [default: that of NFS, else what rpcbind tells]
+    #[arg(long, value_name = "PORT")]
+    mount_port_a: Option<u16>,
+    /// Port of the second server's MOUNT service
+    #[arg(long, value_name = "PORT")]
+    mount_port_b: Option<u16>,
+    /// What people call the first server
+    #[arg(long, value_name = "NAME")]
+    label_a: Option<String>,
+    /// What people call the second server
+    #[arg(long, value_name = "NAME")]
+    label_b: Option<String>,
+    /// Use local ports below 1024, as some servers want; only root can
+    #[arg(long)]
+    reserved_ports: bool,
+    /// Call as this user
+    #[arg(long, value_name = "UID", default_value_t = 0)]
+    uid: u32,
+    /// Call as this group
+    #[arg(long, value_name = "GID", default_value_t = 0)]
+    gid: u32,
+    /// Which caches stand between the client and the media, for the report
+    #[arg(long, value_name = "WORDS", default_value = "not declared")]
+    caches: String,
+    /// Write a page of HTML to this file
+    #[arg(long, value_name = "PAGE.html")]
+    report: Option<PathBuf>,
+    /// Print JSON (docs/bench.md describes it)
+    #[arg(long)]
+    json: bool,
+}
+
+impl Compare {
+    fn side(
+        &self,
+        target: &str,
+        mount_port: Option<u16>,
+        label: Option<&String>,
+        pids: &[u32],
+    ) -> Result<Side, Error> {
+        let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
+        let server = Server {
+            mount_port,
+            reserved_ports: self.reserved_ports,
+            identity: Identity { uid: self.uid, gid: self.gid },
+            ..server
+        };
+        let target = Target {
+            address: server.address.to_string(),
+            export: server.export.clone(),
+            label: label.cloned(),
+        };
+        Ok(Side { server, target, server_pids: pids.to_vec() })
+    }
+}
+
+pub(crate) fn run(options: &Compare) -> Outcome {
+    let a =
+        options.side(&options.a, options.mount_port_a, options.label_a.as_ref(), &options.server_pid_a)?;
+    let b =
+        options.side(&options.b, options.mount_port_b, options.label_b.as_ref(), &options.server_pid_b)?;
+    let workloads = options.work.workloads();
+    for workload in &workloads {
+        workload.check(options.how.verify).map_err(|error| Error::usage(error.to_string()))?;
+    }
+    let threads = &options.how.threads.0;
+    let work: Vec<_> = workloads
+        .iter()
+        .flat_map(|workload| threads.iter().map(|threads| (*workload, options.how.options(*threads))))
+        .collect();
+    let mut result = new_report(a.target.clone(), options.caches.clone());
+    let mut watch = Watch::new()?;
+    watch.tells = !options.json;
+    let compared = compare(&a, &b, &work, options.rounds, &mut watch);
+    watch.clear();
+    let comparison = compared.map_err(failed)?;
+    if watch.was_interrupted() {
+        result.notes.push("Interrupted: rounds that were complete until then are compared.".to_owned());
+    }
+    let errors =
+        |of: &dyn Fn(&load::result::ComparisonRow) -> u64| comparison.rows.iter().map(of).sum::<u64>();
+    let errors = errors(&|row| row.a_errors) + errors(&|row| row.b_errors);
+    result.comparison = Some(comparison);
+    if let Some(path) = &options.report {
+        report::write_page(path, &result)?;
+    }
+    print(&if options.json { json(&result)? } else { format!("\n{}", table::render(&result)) });
+    if errors > 0 {
+        return Err(Error::failed(format!("{errors} operations failed")));
+    }
+    Ok(ExitCode::SUCCESS)
+}
