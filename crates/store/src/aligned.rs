@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use volume::media::AlignedBuffer;
+
 /// Alignment of memory, offsets and lengths of direct I/O: what every common device and file system accepts.
 pub(crate) const ALIGNMENT: usize = 4096;
 
@@ -11,29 +13,6 @@ pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 
 /// Buffers kept for the next user; more threads at once than this allocate theirs anew.
 const BUFFERS_KEPT: usize = 8;
-
-/// Memory aligned to [`ALIGNMENT`]: a slice of a larger allocation, so that no unsafe code is needed.
-pub(crate) struct AlignedBuffer {
-    /// Never grown, so its bytes never move.
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl AlignedBuffer {
-    fn new() -> AlignedBuffer {
-        let bytes = vec![0; BUFFER_BYTES + ALIGNMENT];
-        let start = bytes.as_ptr().addr().next_multiple_of(ALIGNMENT) - bytes.as_ptr().addr();
-        AlignedBuffer { bytes, start }
-    }
-
-    pub(crate) fn first(&self, length: usize) -> &[u8] {
-        &self.bytes[self.start..self.start + length]
-    }
-
-    pub(crate) fn first_mut(&mut self, length: usize) -> &mut [u8] {
-        &mut self.bytes[self.start..self.start + length]
-    }
-}
 
 /// Whether `bytes` may go to direct I/O without a copy.
 pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
@@ -50,7 +29,7 @@ impl Pool {
     /// Runs `act` with a buffer, whose content is whatever was in it.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut buffer = free.unwrap_or_else(AlignedBuffer::new);
+        let mut buffer = free.unwrap_or_else(|| AlignedBuffer::new(BUFFER_BYTES));
         let result = act(&mut buffer);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < BUFFERS_KEPT {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
+use crate::bytes::Bytes;
 use crate::entry::Slot;
 use crate::ids::{ExtentId, Ino, Seq};
 use crate::inodes::{Guard, InodeState, Load, MapWindow};
@@ -65,7 +66,7 @@ pub struct Attempt<'v> {
     records: HashMap<Key, Slot>,
     windows: Vec<(Ino, MapWindow)>,
     /// Groups of blocks of extents, which never change.
-    pub blocks: HashMap<(ExtentId, u32), Arc<[u8]>>,
+    pub blocks: HashMap<(ExtentId, u32), Bytes>,
     /// Bytes that a file's map covers in some ranges, as counted without its lock.
     pub coverage: Vec<Coverage>,
 }

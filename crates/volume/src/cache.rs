@@ -1,11 +1,10 @@
 //! What is cached of the index and of segments: bounded in bytes, and verified on its way in.
 
-use std::sync::Arc;
-
 use foldhash::fast::RandomState;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
+use crate::bytes::Bytes;
 use crate::entry::Slot;
 use crate::ids::ExtentId;
 use crate::key::Key;
@@ -16,6 +15,13 @@ pub const GROUP_BLOCKS: u32 = 4;
 
 /// Bytes of a cached group of blocks.
 pub const GROUP_BYTES: usize = BLOCK * GROUP_BLOCKS as usize;
+
+/// Number of the group that stands for a whole extent.
+pub const WHOLE: u32 = u32::MAX;
+
+/// Reads of at least so many bytes of an extent take all of it from media, and look for all of it in the cache first: who
+/// reads so much at once reads files from front to back.
+pub const WHOLE_BYTES_MIN: usize = 4 * GROUP_BYTES;
 
 /// What an entry costs beyond key and value, bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
@@ -34,8 +40,8 @@ impl Weighter<Key, Slot> for RecordWeight {
 #[derive(Clone, Debug)]
 pub struct BlockWeight;
 
-impl Weighter<(ExtentId, u32), Arc<[u8]>> for BlockWeight {
-    fn weight(&self, _: &(ExtentId, u32), bytes: &Arc<[u8]>) -> u64 {
+impl Weighter<(ExtentId, u32), Bytes> for BlockWeight {
+    fn weight(&self, _: &(ExtentId, u32), bytes: &Bytes) -> u64 {
         bytes.len() as u64 + ENTRY_OVERHEAD_BYTES
     }
 }
@@ -43,8 +49,9 @@ impl Weighter<(ExtentId, u32), Arc<[u8]>> for BlockWeight {
 /// Records as the index holds them; consulted only for keys that no memtable knows.
 pub type RecordCache = Cache<Key, Slot, RecordWeight, RandomState>;
 
-/// Groups of blocks of extents, by extent and number of the group. Extents never change, so neither do these.
-pub type BlockCache = Cache<(ExtentId, u32), Arc<[u8]>, BlockWeight, RandomState>;
+/// Groups of blocks of extents, by extent and number of the group, and whole extents by [`WHOLE`]. Extents never change, so
+/// neither do these.
+pub type BlockCache = Cache<(ExtentId, u32), Bytes, BlockWeight, RandomState>;
 
 /// A record cache of so many bytes.
 pub fn records(bytes: u64) -> RecordCache {

@@ -1,8 +1,8 @@
 //! Unstable data of a file: accepted, in memory, not yet on media.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use crate::bytes::Bytes;
 use crate::limits::{DIRTY_FILE_BYTES, DIRTY_PIECE_BYTES, INLINE_PIECES, INLINE_WRITE_BYTES};
 
 /// A run of unstable bytes.
@@ -15,7 +15,7 @@ pub struct DirtyPiece {
     /// The WRITE that brought it: tells a write-back whether what it wrote is still the newest.
     pub write: u64,
     /// A buffer that holds the bytes.
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
     /// Where they begin in it.
     from: usize,
 }
@@ -31,18 +31,23 @@ impl DirtyPiece {
         usize::try_from(self.end - self.start).expect("a piece is no longer than its buffer")
     }
 
+    /// The buffer, if all of it is this piece.
+    pub fn whole_buffer(&self) -> Option<&Bytes> {
+        (self.len() == self.bytes.len()).then_some(&self.bytes)
+    }
+
     /// The buffer and the range of it that `[start, end)` of the file occupies.
-    pub fn slice(&self, start: u64, end: u64) -> (Arc<[u8]>, usize, usize) {
+    pub fn slice(&self, start: u64, end: u64) -> (Bytes, usize, usize) {
         let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
         let length = usize::try_from(end - start).expect("a piece is no longer than its buffer");
-        (Arc::clone(&self.bytes), self.from + skip, self.from + skip + length)
+        (self.bytes.clone(), self.from + skip, self.from + skip + length)
     }
 
     /// The part of it within `[start, end)`.
     pub fn clipped(&self, start: u64, end: u64) -> DirtyPiece {
         let (start, end) = (start.max(self.start), end.min(self.end));
         let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
-        DirtyPiece { start, end, write: self.write, bytes: Arc::clone(&self.bytes), from: self.from + skip }
+        DirtyPiece { start, end, write: self.write, bytes: self.bytes.clone(), from: self.from + skip }
     }
 
     /// The same without a buffer most of which is not its own.
@@ -50,7 +55,7 @@ impl DirtyPiece {
         if self.bytes.len() <= 2 * self.len() {
             return self;
         }
-        DirtyPiece { bytes: Arc::from(self.data()), from: 0, ..self }
+        DirtyPiece { bytes: Bytes::from(self.data()), from: 0, ..self }
     }
 }
 
@@ -93,7 +98,7 @@ impl Dirty {
     }
 
     /// Takes new data over; what it replaces goes.
-    pub fn insert(&mut self, start: u64, bytes: Arc<[u8]>, write: u64) {
+    pub fn insert(&mut self, start: u64, bytes: Bytes, write: u64) {
         let end = start + bytes.len() as u64;
         self.remove(start, end);
         self.bytes += end - start;

@@ -8,6 +8,7 @@ mod access;
 mod apply;
 mod attempt;
 pub mod attributes;
+pub mod bytes;
 mod cache;
 mod change;
 pub mod check;

@@ -24,6 +24,9 @@ pub const REPLIES_MIN: usize = 4096;
 pub const REPLIES_PER_CLIENT: usize = 16_384;
 /// Largest extent, bytes: what one partly overwritten piece can keep from being freed.
 pub const EXTENT_BYTES: usize = 128 << 10;
+/// Bytes that write-back puts into segments, syncs and journals at a time, so that their memory comes back soon and callers
+/// are slowed smoothly; also how much unstable data there is before it is written back without waiting for its age.
+pub const PORTION_BYTES: u64 = 32 << 20;
 /// Largest write that travels in the journal; a larger one goes to a segment first and pays a second sync.
 pub const INLINE_WRITE_BYTES: usize = 64 << 10;
 /// Size and alignment of pieces of inline data, bytes, so that a database's page overwrites a whole piece.

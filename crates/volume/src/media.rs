@@ -16,8 +16,11 @@ use std::sync::Arc;
 
 use crate::ids::SegmentId;
 
+mod aligned;
 #[cfg(test)]
 pub(crate) mod memory;
+
+pub use aligned::AlignedBuffer;
 
 /// Bytes that a torn write keeps or loses as one.
 pub const SECTOR_BYTES: u64 = 512;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::attributes::{Attributes, SetAttributes, Wcc};
+use crate::bytes::Bytes;
 use crate::ids::{Cookie, Ino};
 
 /// A LOOKUP's result.
@@ -63,7 +64,7 @@ pub enum Piece {
     /// `bytes[start..end]`, verified when it came from media.
     Data {
         /// A buffer that holds them, shared with a cache.
-        bytes: Arc<[u8]>,
+        bytes: Bytes,
         /// Where the run begins in it.
         start: usize,
         /// Where it ends.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::bytes::{Bytes, Pool};
 use crate::ids::{ExtentId, Layer, SegmentId};
-use crate::limits::EXTENT_BYTES;
-use crate::media::{BLOCK_BYTES, Blob, Media};
+use crate::limits::{EXTENT_BYTES, PORTION_BYTES};
+use crate::media::{AlignedBuffer, BLOCK_BYTES, Blob, Media};
 use crate::record::{BLOCK, ExtentHeader, ExtentRecord};
 
 /// Extents begin at multiples of this, so that headers can be found.
@@ -16,6 +17,9 @@ const ALIGN: usize = 8;
 
 /// Bytes that a stream gathers before it writes.
 const WRITE_BYTES: usize = 1 << 20;
+
+/// Memory of a stream: what it gathers, and the extent that makes it enough, with its header.
+const BUFFER_BYTES: usize = WRITE_BYTES + EXTENT_BYTES + 2 * BLOCK;
 
 /// Segments that are kept open for reading.
 const OPEN_BLOBS: usize = 256;
@@ -51,6 +55,7 @@ impl SegmentInfo {
 pub struct Segments {
     media: Arc<dyn Media>,
     capacity: u64,
+    pool: Arc<Pool>,
     state: Mutex<State>,
 }
 
@@ -83,12 +88,24 @@ impl std::fmt::Debug for Segments {
 impl Segments {
     /// Segments of `capacity` bytes; `next` is the first number that was never used.
     pub fn new(media: Arc<dyn Media>, capacity: u64, next: u64) -> Segments {
-        Segments { media, capacity, state: Mutex::new(State { next, ..State::default() }) }
+        Segments {
+            media,
+            capacity,
+            pool: Arc::default(),
+            state: Mutex::new(State { next, ..State::default() }),
+        }
     }
 
-    /// Bytes of file data that a spare segment can take for certain.
+    /// Bytes of file data that a spare segment can take for certain: its first block, the extent that does not fit at its
+    /// end and the blocks that were filled up at the end of a portion ([`crate::limits::PORTION_BYTES`]) are lost.
     pub fn usable_bytes(&self) -> u64 {
-        self.capacity.saturating_sub(2 * BLOCK_BYTES + EXTENT_BYTES as u64).max(1)
+        let portions = self.capacity / PORTION_BYTES + 1;
+        self.capacity.saturating_sub((1 + portions) * BLOCK_BYTES + EXTENT_BYTES as u64).max(1)
+    }
+
+    /// Memory for file data.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// Bytes that a new segment takes on the device.
@@ -199,11 +216,15 @@ impl Segments {
     }
 
     /// Reads blocks `[first, last]` of an extent, verified; the result begins at the first of them.
-    pub fn read(&self, extent: &ExtentRecord, first: u32, last: u32) -> io::Result<Vec<u8>> {
+    pub fn read(&self, extent: &ExtentRecord, first: u32, last: u32) -> io::Result<Bytes> {
         let from = first as usize * BLOCK;
         let to = (last as usize).saturating_add(1).saturating_mul(BLOCK).min(extent.stored as usize);
-        let mut bytes = vec![0; to.saturating_sub(from)];
-        self.blob(extent.segment)?.read_at(extent.offset + from as u64, &mut bytes)?;
+        self.pool.filled(to.saturating_sub(from), |bytes| self.read_into(extent, first, bytes))
+    }
+
+    fn read_into(&self, extent: &ExtentRecord, first: u32, bytes: &mut [u8]) -> io::Result<()> {
+        let from = u64::from(first) * BLOCK as u64;
+        self.blob(extent.segment)?.read_at(extent.offset + from, bytes)?;
         for (index, block) in bytes.chunks(BLOCK).enumerate() {
             let number = first as usize + index;
             let place = extent.offset + (number * BLOCK) as u64;
@@ -213,7 +234,7 @@ impl Segments {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
         }
-        Ok(bytes)
+        Ok(())
     }
 }
 
@@ -228,18 +249,27 @@ struct Open {
     blob: Arc<dyn Blob>,
     /// Offset in the segment of `buffer`'s first byte; a multiple of the block.
     at: u64,
-    buffer: Vec<u8>,
+    /// What was appended and not written yet is at the front of it.
+    buffer: AlignedBuffer,
+    filled: usize,
 }
 
 impl Stream {
     /// Appends an extent and says where it lies. Its bytes are on media after [`Stream::flush`].
     pub fn append(&mut self, segments: &Segments, id: ExtentId, bytes: &[u8]) -> io::Result<ExtentRecord> {
-        let needed = (ExtentHeader::BYTES + ALIGN + bytes.len()) as u64 + BLOCK_BYTES;
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.at + open.buffer.len() as u64 + needed > segments.capacity)
-        {
+        self.append_parts(segments, id, std::iter::once(bytes))
+    }
+
+    /// The same for an extent, of at most [`EXTENT_BYTES`], that is in several pieces.
+    pub fn append_parts<'a>(
+        &mut self,
+        segments: &Segments,
+        id: ExtentId,
+        parts: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> io::Result<ExtentRecord> {
+        let length: usize = parts.clone().map(<[u8]>::len).sum();
+        let needed = (ExtentHeader::BYTES + ALIGN + length) as u64 + BLOCK_BYTES;
+        if self.open.as_ref().is_some_and(|open| open.at + open.filled as u64 + needed > segments.capacity) {
             self.flush(segments)?;
             self.seal(segments);
         }
@@ -247,12 +277,15 @@ impl Stream {
             self.open = Some(Open::new(segments)?);
         }
         let open = self.open.as_mut().expect("opened just above");
-        open.buffer.resize(open.buffer.len().next_multiple_of(ALIGN), 0);
-        let length = u32::try_from(bytes.len()).expect("extents are far below 4 GiB");
-        open.buffer.extend_from_slice(&ExtentHeader { id, length }.encode());
-        let record = ExtentRecord::of(bytes, open.id, open.at + open.buffer.len() as u64);
-        open.buffer.extend_from_slice(bytes);
-        if open.buffer.len() >= WRITE_BYTES {
+        open.pad(ALIGN);
+        let header = ExtentHeader { id, length: u32::try_from(length).expect("extents are far below 4 GiB") };
+        open.push(&header.encode());
+        let start = open.filled;
+        parts.for_each(|part| open.push(part));
+        // The copy is checksummed, while it is in the processor's cache.
+        let copy = &open.buffer.first(open.filled)[start..];
+        let record = ExtentRecord::of(copy, open.id, open.at + start as u64);
+        if open.filled >= WRITE_BYTES {
             open.write(segments, false)?;
         }
         segments.update(open.id, |info| info.pending += 1);
@@ -286,21 +319,35 @@ impl Stream {
 impl Open {
     fn new(segments: &Segments) -> io::Result<Open> {
         let (id, blob) = segments.take_spare()?;
-        let mut buffer = vec![0; usize::try_from(BLOCK_BYTES).expect("a block is small")];
-        buffer[..8].copy_from_slice(&MAGIC);
-        buffer[8..16].copy_from_slice(&id.0.to_be_bytes());
-        Ok(Open { id, blob, at: 0, buffer })
+        let mut open = Open { id, blob, at: 0, buffer: AlignedBuffer::new(BUFFER_BYTES), filled: 0 };
+        open.push(&MAGIC);
+        open.push(&id.0.to_be_bytes());
+        open.pad(BLOCK);
+        Ok(open)
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.filled + bytes.len();
+        self.buffer.first_mut(end)[self.filled..].copy_from_slice(bytes);
+        self.filled = end;
+    }
+
+    /// Fills up to a multiple of `unit` with zeros.
+    fn pad(&mut self, unit: usize) {
+        let end = self.filled.next_multiple_of(unit);
+        self.buffer.first_mut(end)[self.filled..].fill(0);
+        self.filled = end;
     }
 
     /// Writes whole blocks; with `all`, pads the last one.
     fn write(&mut self, segments: &Segments, all: bool) -> io::Result<()> {
-        let block = usize::try_from(BLOCK_BYTES).expect("a block is small");
         if all {
-            self.buffer.resize(self.buffer.len().next_multiple_of(block), 0);
+            self.pad(BLOCK);
         }
-        let whole = self.buffer.len() - self.buffer.len() % block;
-        self.blob.append(self.at, &self.buffer[..whole])?;
-        self.buffer.drain(..whole);
+        let whole = self.filled - self.filled % BLOCK;
+        self.blob.append(self.at, self.buffer.first(whole))?;
+        self.buffer.first_mut(self.filled).copy_within(whole.., 0);
+        self.filled -= whole;
         self.at += whole as u64;
         let written = self.at;
         segments.update(self.id, |info| info.written = written);

@@ -29,8 +29,11 @@ struct State {
 /// How often all background work must have been found done before a caller is told that there is no space.
 const PATIENCE_ROUNDS: u64 = 3;
 
-/// A shortage is over when so much can be reserved again: one of the largest writes.
-const ROOM_AGAIN_BYTES: u64 = crate::limits::TRANSFER_BYTES as u64 + PIECE_OVERHEAD_BYTES;
+/// A shortage is over when so much can be reserved again: one of the largest writes, in all the extents that it may touch.
+const ROOM_AGAIN_BYTES: u64 = {
+    let transfer = crate::limits::TRANSFER_BYTES as u64;
+    transfer + (transfer / crate::limits::EXTENT_BYTES as u64 + 1) * PIECE_OVERHEAD_BYTES
+};
 
 /// What a piece of data takes in a segment beyond its bytes: header and alignment.
 pub const PIECE_OVERHEAD_BYTES: u64 = 64;

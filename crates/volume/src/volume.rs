@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::cache::{BlockCache, GROUP_BLOCKS, RecordCache};
+use crate::bytes::Bytes;
+use crate::cache::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE};
 use crate::checkpoint::Checkpoints;
 use crate::codec::Malformed;
 use crate::commit::Committer;
@@ -352,14 +353,14 @@ impl Volume {
         Ok(MapWindow { version: layers.version, from: offset, to, pieces: Arc::new(pieces) })
     }
 
-    /// Reads a group of blocks of an extent, verified, into the cache. `None` if the extent is gone: the map that named
+    /// Reads a group of blocks of an extent, or all of it ([`WHOLE`]), verified, into the cache. `None` if the extent is gone: the map that named
     /// it is out of date.
     pub(crate) fn read_block(
         &self,
         layers: &Layers,
         extent: ExtentId,
         group: u32,
-    ) -> Result<Option<Arc<[u8]>>, Error> {
+    ) -> Result<Option<Bytes>, Error> {
         if let Some(bytes) = self.blocks.get(&(extent, group)) {
             return Ok(Some(bytes));
         }
@@ -367,11 +368,13 @@ impl Volume {
         let slot = layers.get(&key).map_err(|error| self.index_failed(&error))?;
         let Some(value) = slot else { return Ok(None) };
         let record = self.decode(ExtentRecord::decode(&value))?;
-        let first = group * GROUP_BLOCKS;
-        match self.segments.read(&record, first, first + GROUP_BLOCKS - 1) {
+        let (first, last) = match group {
+            WHOLE => (0, u32::MAX),
+            _ => (group * GROUP_BLOCKS, group * GROUP_BLOCKS + GROUP_BLOCKS - 1),
+        };
+        match self.segments.read(&record, first, last) {
             Ok(bytes) => {
-                let bytes: Arc<[u8]> = bytes.into();
-                self.blocks.insert((extent, group), Arc::clone(&bytes));
+                self.blocks.insert((extent, group), bytes.clone());
                 Ok(Some(bytes))
             }
             // The cleaner may have moved it since `layers` was taken.

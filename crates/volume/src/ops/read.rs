@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::access::check_read;
 use crate::attempt::{Attempt, Missing, Stop};
 use crate::attributes::FileType;
-use crate::cache::GROUP_BYTES;
+use crate::cache::{GROUP_BYTES, WHOLE, WHOLE_BYTES_MIN};
 use crate::file_map::{Place, Run, resolve_some};
 use crate::ids::{ExtentId, Ino};
 use crate::inodes::Guard;
@@ -111,29 +111,47 @@ impl Output<'_> {
                 self.pieces.push(Piece::Data { bytes, start, end });
             }
             Place::Inline(bytes, from) => {
-                self.pieces.push(Piece::Data { bytes: Arc::clone(bytes), start: *from, end: from + length });
+                let bytes = Arc::clone(bytes).into();
+                self.pieces.push(Piece::Data { bytes, start: *from, end: from + length });
             }
             Place::Extent(id, offset) => self.extent(*id, *offset as usize, length),
         }
     }
 
     fn extent(&mut self, id: ExtentId, offset: usize, length: usize) {
+        let is_large = length >= WHOLE_BYTES_MIN;
+        if is_large && self.piece(id, WHOLE, offset, offset + length) {
+            return;
+        }
+        let (pieces, missing) = (self.pieces.len(), self.missing.len());
         let mut at = offset;
         while at < offset + length {
             let group = u32::try_from(at / GROUP_BYTES).expect("an extent is far below 4 GiB");
             let start = at % GROUP_BYTES;
             let end = GROUP_BYTES.min(start + offset + length - at);
-            let known = self
-                .attempt
-                .blocks
-                .get(&(id, group))
-                .cloned()
-                .or_else(|| self.volume.blocks.get(&(id, group)));
-            match known {
-                Some(bytes) if bytes.len() >= end => self.pieces.push(Piece::Data { bytes, start, end }),
-                _ => self.missing.push((id, group)),
+            let length = end - start;
+            if !self.piece(id, group, start, end) && (is_large || !self.piece(id, WHOLE, at, at + length)) {
+                self.missing.push((id, group));
             }
-            at += end - start;
+            at += length;
+        }
+        if is_large && self.missing.len() > missing {
+            self.pieces.truncate(pieces);
+            self.missing.truncate(missing);
+            self.missing.push((id, WHOLE));
+        }
+    }
+
+    /// Adds `[start, end)` of a group of blocks, if it is in memory.
+    fn piece(&mut self, id: ExtentId, group: u32, start: usize, end: usize) -> bool {
+        let key = (id, group);
+        let known = self.attempt.blocks.get(&key).cloned().or_else(|| self.volume.blocks.get(&key));
+        match known {
+            Some(bytes) if bytes.len() >= end => {
+                self.pieces.push(Piece::Data { bytes, start, end });
+                true
+            }
+            _ => false,
         }
     }
 }

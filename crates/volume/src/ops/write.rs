@@ -7,7 +7,9 @@ use crate::attempt::{Attempt, Stop};
 use crate::attributes::{FileType, Wcc};
 use crate::ids::Ino;
 use crate::inodes::Guard;
-use crate::limits::{FILE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, TRANSFER_BYTES};
+use crate::limits::{
+    EXTENT_BYTES, FILE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, PORTION_BYTES, TRANSFER_BYTES,
+};
 use crate::mapping::inline_pieces;
 use crate::record::InodeRecord;
 use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
@@ -128,22 +130,32 @@ impl Volume {
     ) -> Result<Durability, Stop> {
         let limit = self.limits.dirty_bytes;
         let held = self.write_back.dirty_bytes();
-        if held + data.len() as u64 > limit / 2 {
+        if held + data.len() as u64 > PORTION_BYTES.min(limit / 2) {
             self.write_back.press();
         }
         if held > 0 && held + data.len() as u64 > limit {
             return Err(Error::Busy.into());
         }
-        let reserved = data.len() as u64 + PIECE_OVERHEAD_BYTES;
+        let end = offset + data.len() as u64;
+        let pieces = (end - 1) / EXTENT_BYTES as u64 - offset / EXTENT_BYTES as u64 + 1;
+        let reserved = data.len() as u64 + pieces * PIECE_OVERHEAD_BYTES;
         self.reserve(reserved)?;
         let (stamp, ceiling) = self.committer.stamp(request.now);
         let record = self.written_record(request, state.record(), stamp);
         let mode_changed = record.mode != state.record().mode;
         *state.record_mut() = record;
-        let end = offset + data.len() as u64;
         state.reserved_bytes += reserved;
         state.unstable_size = Some(state.size().max(end));
-        state.dirty.insert(offset, Arc::from(data), self.write_back.new_write());
+        let write = self.write_back.new_write();
+        // In pieces that become extents as they are.
+        let mut rest = data;
+        while !rest.is_empty() {
+            let start = end - rest.len() as u64;
+            let to_boundary = EXTENT_BYTES as u64 - start % EXTENT_BYTES as u64;
+            let length = usize::try_from(to_boundary).unwrap_or(usize::MAX).min(rest.len());
+            state.dirty.insert(start, self.segments.pool().copy(&rest[..length]), write);
+            rest = &rest[length..];
+        }
         self.settle_dirty(state);
         state.unsaved = true;
         let cell = Arc::clone(Guard::mutex(state));

@@ -28,11 +28,11 @@ fn what_a_stream_appended_is_read_back_verified() {
     }
     stream.flush(&segments).unwrap();
     for (bytes, record) in &written {
-        assert_eq!(&segments.read(record, 0, u32::MAX).unwrap(), bytes);
+        assert_eq!(*segments.read(record, 0, u32::MAX).unwrap(), **bytes);
         let blocks = u32::try_from(bytes.len().div_ceil(BLOCK)).unwrap();
         let last = u32::try_from(random.below(u64::from(blocks))).unwrap();
         let range = last as usize * BLOCK..bytes.len().min((last as usize + 1) * BLOCK);
-        assert_eq!(segments.read(record, last, last).unwrap(), bytes[range]);
+        assert_eq!(*segments.read(record, last, last).unwrap(), bytes[range]);
     }
     // A flipped bit anywhere in a block is refused, and only there.
     let (bytes, record) = &written[7];

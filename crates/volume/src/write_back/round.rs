@@ -1,16 +1,15 @@
 //! One round of write-back.
 
 use std::io;
-use std::sync::Arc;
 
 use crate::attempt::{Attempt, Stop};
-use crate::cache::GROUP_BYTES;
+use crate::cache::{GROUP_BYTES, WHOLE};
 use crate::dirty::DirtyPiece;
 use crate::file_map::{PIECE_ENTRY_BYTES, replaceable};
 use crate::ids::{ExtentId, Ino, Seq};
 use crate::inodes::{Cell, Guard, InodeState};
 use crate::key;
-use crate::limits::{EXTENT_BYTES, MAP_BYTES_PER_ENTRY, PIECES_PER_ENTRY};
+use crate::limits::{EXTENT_BYTES, MAP_BYTES_PER_ENTRY, PIECES_PER_ENTRY, PORTION_BYTES};
 use crate::mapping::inline_pieces;
 use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source};
 use crate::request::{Access, Durability, Error, Promised};
@@ -23,10 +22,8 @@ use crate::write_back::Round;
 struct Planned {
     id: ExtentId,
     record: ExtentRecord,
-    start: u64,
-    bytes: Vec<u8>,
-    /// `(start, end, write)` of the pieces in it.
-    parts: Vec<(u64, u64, u64)>,
+    /// The pieces in it.
+    parts: Vec<DirtyPiece>,
 }
 
 /// Marks a round that failed.
@@ -90,9 +87,18 @@ impl Volume {
                 None => large.push((*ino, cell.lock().dirty.pieces().cloned().collect::<Vec<DirtyPiece>>())),
             }
         }
-        let planned = self.write_extents(&large)?;
+        for portion in portions(large) {
+            self.write_portion(&portion, now)?;
+        }
+        let last = self.committer.last_queued();
+        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(RoundFailed) }
+    }
+
+    /// Puts unstable data of files into segments, and journals where it is.
+    fn write_portion(&self, files: &[(Ino, Vec<DirtyPiece>)], now: Time) -> Result<(), RoundFailed> {
+        let planned = self.write_extents(files)?;
         let mut result = Ok(());
-        for ((ino, _), of_file) in large.iter().zip(&planned) {
+        for ((ino, _), of_file) in files.iter().zip(&planned) {
             for some in of_file.chunks(PIECES_PER_ENTRY) {
                 if result.is_ok() {
                     result = self.save_extents(*ino, some, now);
@@ -100,9 +106,7 @@ impl Volume {
                 self.settle_plans(some);
             }
         }
-        result?;
-        let last = self.committer.last_queued();
-        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(RoundFailed) }
+        result
     }
 
     /// Writes and syncs the unstable data of files. A segment that failed is left; what was written to it goes to a new
@@ -134,10 +138,10 @@ impl Volume {
         for (_, pieces) in files {
             planned.push(Vec::new());
             let of_file = planned.last_mut().expect("pushed just above");
-            for (start, bytes, parts) in extents(pieces) {
+            for parts in extents(pieces) {
                 let id = self.new_extent();
-                let record = stream.append(&self.segments, id, &bytes)?;
-                of_file.push(Planned { id, record, start, bytes, parts });
+                let record = stream.append_parts(&self.segments, id, parts.iter().map(DirtyPiece::data))?;
+                of_file.push(Planned { id, record, parts });
             }
         }
         stream.flush(&self.segments)
@@ -271,9 +275,11 @@ impl Planned {
     /// The ranges of this extent that still hold the newest data of a locked file.
     fn current(&self, state: &InodeState) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for (start, end, write) in &self.parts {
-            for piece in state.dirty.overlapping(*start, *end).filter(|piece| piece.write == *write) {
-                let range = (piece.start.max(*start), piece.end.min(*end));
+        for part in &self.parts {
+            for piece in
+                state.dirty.overlapping(part.start, part.end).filter(|piece| piece.write == part.write)
+            {
+                let range = (piece.start.max(part.start), piece.end.min(part.end));
                 match ranges.last_mut() {
                     Some(last) if last.1 == range.0 => last.1 = range.1,
                     _ => ranges.push(range),
@@ -284,25 +290,27 @@ impl Planned {
     }
 
     fn piece(&self, record: &InodeRecord, start: u64) -> MapRecord {
-        let offset = u32::try_from(start - self.start).expect("an extent is far below 4 GiB");
+        let offset = u32::try_from(start - self.parts[0].start).expect("an extent is far below 4 GiB");
         let source = Source::Extent { id: self.id, offset };
         MapRecord { epoch: record.epoch, start, birth: record.truncations, source }
     }
 
     /// Keeps the bytes at hand for readers.
     fn cache(&self, volume: &Volume) {
-        for (group, bytes) in (0..).zip(self.bytes.chunks(GROUP_BYTES)) {
-            volume.blocks.insert((self.id, group), Arc::from(bytes));
-        }
+        let group = if self.record.length as usize <= GROUP_BYTES { 0 } else { WHOLE };
+        let whole = match &self.parts[..] {
+            [part] => part.whole_buffer().cloned(),
+            _ => None,
+        };
+        let bytes =
+            whole.unwrap_or_else(|| volume.segments.pool().concat(self.parts.iter().map(DirtyPiece::data)));
+        volume.blocks.insert((self.id, group), bytes);
     }
 }
 
-/// What becomes one extent: where it begins in the file, its bytes, and `(start, end, write)` of the pieces in it.
-type Cut = (u64, Vec<u8>, Vec<(u64, u64, u64)>);
-
-/// Cuts unstable data into extents.
-fn extents(pieces: &[DirtyPiece]) -> Vec<Cut> {
-    let mut extents: Vec<Cut> = Vec::new();
+/// Cuts unstable data into what becomes one extent each: pieces that follow each other.
+fn extents(pieces: &[DirtyPiece]) -> Vec<Vec<DirtyPiece>> {
+    let mut extents: Vec<Vec<DirtyPiece>> = Vec::new();
     for piece in pieces {
         let mut start = piece.start;
         while start < piece.end {
@@ -310,18 +318,40 @@ fn extents(pieces: &[DirtyPiece]) -> Vec<Cut> {
             let end = piece.end.min(boundary);
             let part = piece.clipped(start, end);
             match extents.last_mut() {
-                Some((first, bytes, parts))
-                    if *first + bytes.len() as u64 == start && start % EXTENT_BYTES as u64 != 0 =>
+                Some(parts)
+                    if start % EXTENT_BYTES as u64 != 0
+                        && parts.last().is_some_and(|last| last.end == start) =>
                 {
-                    bytes.extend_from_slice(part.data());
-                    parts.push((start, end, piece.write));
+                    parts.push(part);
                 }
-                _ => extents.push((start, part.data().to_vec(), vec![(start, end, piece.write)])),
+                _ => extents.push(vec![part]),
             }
             start = end;
         }
     }
     extents
+}
+
+/// Divides the unstable data of files into portions of [`PORTION_BYTES`] each, or of one piece.
+fn portions(files: Vec<(Ino, Vec<DirtyPiece>)>) -> Vec<Vec<(Ino, Vec<DirtyPiece>)>> {
+    let mut portions: Vec<Vec<(Ino, Vec<DirtyPiece>)>> = Vec::new();
+    let mut left = 0;
+    for (ino, pieces) in files {
+        for piece in pieces {
+            let length = piece.end - piece.start;
+            if left < length || portions.is_empty() {
+                portions.push(Vec::new());
+                left = PORTION_BYTES;
+            }
+            left = left.saturating_sub(length);
+            let portion = portions.last_mut().expect("pushed at the latest just above");
+            match portion.last_mut() {
+                Some((last, pieces)) if *last == ino => pieces.push(piece),
+                _ => portion.push((ino, vec![piece])),
+            }
+        }
+    }
+    portions
 }
 
 /// A file that was removed meanwhile needs no write-back: `done`.

@@ -1,0 +1,161 @@
+//! File data in memory: shared without copying, and the memory of whole extents is used again.
+//!
+//! Memory that is new costs the kernel more than copying into it does: it faults in each page and clears it. So the
+//! buffers of extents, which is what bulk data consists of, come back to a pool when nobody refers to them any more.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::limits::EXTENT_BYTES;
+
+/// Bytes that the pool keeps at most while nobody uses them.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// The least that is put into the buffer of an extent, bytes: so little of it is wasted.
+const POOLED_BYTES_MIN: usize = EXTENT_BYTES - EXTENT_BYTES / 16;
+
+/// Immutable bytes; a clone shares them.
+#[derive(Clone, Debug)]
+pub struct Bytes(Repr);
+
+#[derive(Clone, Debug)]
+enum Repr {
+    Shared(Arc<[u8]>),
+    Owned(Arc<Buffer>),
+}
+
+#[derive(Debug)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// Where its memory goes in the end.
+    home: Option<Arc<Pool>>,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            home.take_back(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Shared(bytes) => bytes,
+            Repr::Owned(buffer) => &buffer.bytes,
+        }
+    }
+}
+
+impl From<Arc<[u8]>> for Bytes {
+    fn from(bytes: Arc<[u8]>) -> Bytes {
+        Bytes(Repr::Shared(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Bytes {
+        Bytes(Repr::Owned(Arc::new(Buffer { bytes, home: None })))
+    }
+}
+
+impl From<&[u8]> for Bytes {
+    fn from(bytes: &[u8]) -> Bytes {
+        Bytes(Repr::Shared(bytes.into()))
+    }
+}
+
+/// Buffers of extents that nobody uses.
+#[derive(Debug, Default)]
+pub struct Pool {
+    free: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Pool {
+    /// A copy of `bytes`.
+    pub fn copy(self: &Arc<Pool>, bytes: &[u8]) -> Bytes {
+        self.concat(std::iter::once(bytes))
+    }
+
+    /// Bytes made of `parts`, one behind the other.
+    pub fn concat<'a>(self: &Arc<Pool>, parts: impl Iterator<Item = &'a [u8]> + Clone) -> Bytes {
+        let length = parts.clone().map(<[u8]>::len).sum();
+        let mut bytes = self.take(length);
+        bytes.clear();
+        parts.for_each(|part| bytes.extend_from_slice(part));
+        self.own(bytes)
+    }
+
+    /// `length` bytes that `fill` writes; it finds anything in them.
+    pub fn filled<E>(
+        self: &Arc<Pool>,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Bytes, E> {
+        let mut bytes = self.take(length);
+        bytes.resize(length, 0);
+        fill(&mut bytes)?;
+        Ok(self.own(bytes))
+    }
+
+    /// Memory for so many bytes.
+    fn take(&self, length: usize) -> Vec<u8> {
+        let is_pooled = (POOLED_BYTES_MIN..=EXTENT_BYTES).contains(&length);
+        let free = if is_pooled { self.free.lock().pop() } else { None };
+        free.unwrap_or_else(|| Vec::with_capacity(if is_pooled { EXTENT_BYTES } else { length }))
+    }
+
+    fn own(self: &Arc<Pool>, bytes: Vec<u8>) -> Bytes {
+        let home = (bytes.capacity() == EXTENT_BYTES).then(|| Arc::clone(self));
+        Bytes(Repr::Owned(Arc::new(Buffer { bytes, home })))
+    }
+
+    fn take_back(&self, bytes: Vec<u8>) {
+        let mut free = self.free.lock();
+        if free.len() < KEPT_BYTES / EXTENT_BYTES {
+            free.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_extents_come_back_and_others_are_exact() {
+        let pool = Arc::new(Pool::default());
+        let extent = vec![7; EXTENT_BYTES];
+        let bytes = pool.concat([&extent[..5], &extent[5..]].into_iter());
+        assert!(*bytes == *extent);
+        let (shared, place) = (bytes.clone(), bytes.as_ptr());
+        drop(bytes);
+        assert_ne!(pool.copy(&extent).as_ptr(), place, "somebody still reads it");
+        drop(shared);
+        let again: Result<Bytes, ()> = pool.filled(EXTENT_BYTES - 3, |bytes| {
+            assert_eq!(bytes.len(), EXTENT_BYTES - 3);
+            bytes.fill(1);
+            Ok(())
+        });
+        let again = again.unwrap();
+        assert!(again.as_ptr() == place && again.iter().all(|byte| *byte == 1));
+        let small = pool.copy(&extent[..10]);
+        assert_eq!(*small, extent[..10]);
+        drop((small, again));
+        assert_eq!(pool.free.lock().len(), 2);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let pool = Arc::new(Pool::default());
+        let many: Vec<Bytes> =
+            (0..KEPT_BYTES / EXTENT_BYTES + 9).map(|_| pool.copy(&[0; EXTENT_BYTES])).collect();
+        drop(many);
+        assert_eq!(pool.free.lock().len(), KEPT_BYTES / EXTENT_BYTES);
+    }
+}
