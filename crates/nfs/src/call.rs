@@ -1,9 +1,11 @@
 //! What an operation is told: its arguments, its caller, and the objects that its handles name.
 
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use volume::attributes::{Attributes, Wcc};
+use volume::bytes::Slice;
 use volume::handle::{HANDLE_BYTES, Handle};
 use volume::ids::Ino;
 use volume::request::{Access, Credentials, Durability, Failure, Request, RequestKey};
@@ -73,6 +75,8 @@ pub(crate) struct Call<'a> {
     pub(crate) connection: Connection,
     pub(crate) now: Time,
     pub(crate) access: Access,
+    /// The end of the reply, if it is not in the buffer that the operation writes to.
+    pub(crate) tail: Cell<Vec<Slice>>,
 }
 
 impl<'a> Call<'a> {

@@ -1,9 +1,11 @@
 //! The service: exports and volumes, and what becomes of a call.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use volume::bytes::Slice;
 use volume::ids::VolumeId;
 use volume::request::{Access, Durability, Durable};
 use volume::time::Time;
@@ -127,6 +129,23 @@ impl Service {
         access: Access,
         out: &mut Vec<u8>,
     ) -> Outcome {
+        let mut tail = Vec::new();
+        let outcome = self.handle_in_parts(record, connection, now, access, out, &mut tail);
+        tail.iter().for_each(|slice| out.extend_from_slice(slice));
+        outcome
+    }
+
+    /// The same without copying much data of a file: if there is some, it is put into `tail` and is to be sent right behind
+    /// what was appended to `out`.
+    pub fn handle_in_parts(
+        &self,
+        record: &[u8],
+        connection: Connection,
+        now: Time,
+        access: Access,
+        out: &mut Vec<u8>,
+        tail: &mut Vec<Slice>,
+    ) -> Outcome {
         let (header, arguments) = match decode_call(record) {
             Ok((header, arguments)) => (header, arguments.rest()),
             Err(error) => return refuse(record, error, out),
@@ -136,17 +155,25 @@ impl Service {
             Err(reply) => return rpc_reply(reply, out),
         };
         let xid = header.xid;
-        let call = Call { service: self, header, arguments, connection, now, access };
+        let call = Call { service: self, header, arguments, connection, now, access, tail: Cell::default() };
         let reply = OpenRecord::begin(out);
         let body = out.len();
         let mut encoder = Encoder::new(out);
         encode_success(&mut encoder, xid);
-        let outcome = match (operation.run)(&call, &mut encoder) {
-            Ok(after) => settle(operation, after, xid, out, body),
-            Err(stop) => stopped(operation, stop, xid, out, body),
+        let result = (operation.run)(&call, &mut encoder);
+        let mut data = call.tail.take();
+        let outcome = match result {
+            Ok(after) => settle(operation, after, xid, out, body, &mut data),
+            Err(stop) => {
+                data.clear();
+                stopped(operation, stop, xid, out, body)
+            }
         };
         match outcome {
-            Outcome::Reply { .. } => reply.seal(out),
+            Outcome::Reply { .. } => {
+                reply.seal_with(out, data.iter().map(|slice| slice.len()).sum());
+                tail.append(&mut data);
+            }
             _ => reply.abandon(out),
         }
         outcome
@@ -198,7 +225,14 @@ fn rpc_reply(header: ReplyHeader<'_>, out: &mut Vec<u8>) -> Outcome {
 }
 
 /// Finds out whether the result that an operation wrote may be shown yet.
-fn settle(operation: &Operation, after: After<'_>, xid: u32, out: &mut Vec<u8>, body: usize) -> Outcome {
+fn settle(
+    operation: &Operation,
+    after: After<'_>,
+    xid: u32,
+    out: &mut Vec<u8>,
+    body: usize,
+    data: &mut Vec<Slice>,
+) -> Outcome {
     let Some((volume, durability)) = after.0 else {
         return Outcome::Reply { after: None, hold: Duration::ZERO };
     };
@@ -208,6 +242,7 @@ fn settle(operation: &Operation, after: After<'_>, xid: u32, out: &mut Vec<u8>, 
         Durable::Yes => None,
         Durable::NotYet => Some(Wait { volume: Arc::clone(volume), durability }),
         Durable::Failed => {
+            data.clear();
             fail(operation, NfsStat3::Io, xid, out, body);
             None
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nfs::service::Connection;
+use volume::bytes::Slice;
 use volume::request::{Access, Durability, Durable};
 
 /// Bytes at the front of a call that say what it is: xid, direction, RPC version, program, version and procedure
@@ -70,8 +71,16 @@ pub(crate) enum Handled {
 
 /// What event loops serve.
 pub(crate) trait Calls: Send + Sync {
-    /// Executes a call and appends its reply, with its record mark, to `out`; without a reply, appends nothing.
-    fn handle(&self, call: &[u8], connection: Connection, access: Access, out: &mut Vec<u8>) -> Handled;
+    /// Executes a call and appends its reply, with its record mark, to `out`; without a reply, appends nothing. What is put
+    /// into `tail`, which is empty, leaves right behind that.
+    fn handle(
+        &self,
+        call: &[u8],
+        connection: Connection,
+        access: Access,
+        out: &mut Vec<u8>,
+        tail: &mut Vec<Slice>,
+    ) -> Handled;
     /// The most bytes that the reply to a call may have, with its record mark.
     fn reply_bytes_max(&self, call: &[u8]) -> usize;
     /// How many lines there are for calls that find no room; see [`crate::lines`].

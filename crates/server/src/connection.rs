@@ -9,7 +9,8 @@ use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
 
 use crate::buffers::Buffers;
-use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX, SENT_BYTES_KEPT_MAX};
+use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX};
+use crate::output::Output;
 
 /// A connection that is being served.
 pub(crate) struct Connection {
@@ -23,9 +24,8 @@ pub(crate) struct Connection {
     /// Bytes that were received and not looked at, because a limit was reached; those before `rest_taken` have been.
     pub(crate) rest: Vec<u8>,
     pub(crate) rest_taken: usize,
-    /// Replies that may leave; those before `written` have.
-    pub(crate) output: Vec<u8>,
-    written: usize,
+    /// Replies that may leave.
+    pub(crate) output: Output,
     /// Calls that have not been answered.
     pub(crate) calls: usize,
     /// Bytes of those that were not executed yet.
@@ -76,8 +76,7 @@ impl Connection {
             waiting: None,
             rest: Vec::new(),
             rest_taken: 0,
-            output: Vec::new(),
-            written: 0,
+            output: Output::default(),
             calls: 0,
             call_bytes: 0,
             reply_bytes: 0,
@@ -118,7 +117,7 @@ impl Connection {
 
     /// Bytes that wait for the socket to take them.
     pub(crate) fn unsent(&self) -> usize {
-        self.output.len() - self.written
+        self.output.unsent()
     }
 
     /// Bytes of memory that it holds for what it receives, apart from its calls.
@@ -159,26 +158,21 @@ impl Connection {
     /// connection is lost.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         while self.unsent() > 0 {
-            match self.stream.write(&self.output[self.written..]) {
+            match self.output.with_parts(|parts| self.stream.write_vectored(parts)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
-                    self.written += count;
+                    self.output.advance(count);
                     self.moved = Instant::now();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if self.written > SENT_BYTES_KEPT_MAX {
-                        self.output.drain(..self.written);
-                        self.written = 0;
-                    }
+                    self.output.compact();
                     return Ok(());
                 }
                 Err(error) => return Err(error),
             }
         }
-        self.output.clear();
-        self.written = 0;
-        buffers.take_back(&mut self.output);
+        self.output.clear(buffers);
         Ok(())
     }
 }

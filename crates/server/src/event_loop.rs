@@ -278,7 +278,7 @@ impl EventLoop {
 
     /// Counts what a connection's output holds now, and the buffers that are kept.
     fn count_output(&mut self, connection: &mut Connection) {
-        let (output, kept) = (connection.output.capacity(), self.buffers.bytes());
+        let (output, kept) = (connection.output.held_bytes(), self.buffers.bytes());
         if output != connection.counted_output || kept != self.buffers_counted {
             self.budget.count_replies(connection.counted_output + self.buffers_counted, output + kept);
             connection.counted_output = output;

@@ -34,6 +34,7 @@ mod listener;
 mod loops;
 mod mailbox;
 pub mod memory;
+mod output;
 mod parked;
 mod protocol;
 mod rpcbind;

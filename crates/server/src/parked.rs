@@ -7,6 +7,7 @@ use volume::request::Durable;
 
 use crate::calls::{Calls, Head, Wait};
 use crate::limits::HELD_OVERHEAD_BYTES;
+use crate::output::Body;
 use crate::workers::Owner;
 
 /// A reply that may not leave yet.
@@ -14,8 +15,8 @@ pub(crate) struct Reply {
     pub(crate) owner: Owner,
     /// What it answers.
     pub(crate) head: Head,
-    /// Its bytes with the record mark.
-    pub(crate) bytes: Vec<u8>,
+    /// What is to leave.
+    pub(crate) body: Body,
     /// Not before this, even if it is durable.
     pub(crate) not_before: Option<Instant>,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// What it is counted with.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + HELD_OVERHEAD_BYTES
+        self.body.held_bytes() + HELD_OVERHEAD_BYTES
     }
 }
 
@@ -108,6 +109,7 @@ mod tests {
     use std::time::Duration;
 
     use nfs::service::Connection;
+    use volume::bytes::Slice;
     use volume::ids::Seq;
     use volume::request::{Access, Durability};
 
@@ -118,7 +120,7 @@ mod tests {
     struct Reached(Durability);
 
     impl Calls for Reached {
-        fn handle(&self, _: &[u8], _: Connection, _: Access, _: &mut Vec<u8>) -> Handled {
+        fn handle(&self, _: &[u8], _: Connection, _: Access, _: &mut Vec<u8>, _: &mut Vec<Slice>) -> Handled {
             Handled::Nothing
         }
         fn reply_bytes_max(&self, _: &[u8]) -> usize {
@@ -144,7 +146,7 @@ mod tests {
 
     fn park(parked: &mut Parked, volume: usize, seq: u64, round: u64, not_before: Option<Instant>) {
         let owner = Owner { index: usize::try_from(seq).unwrap(), generation: 0 };
-        let reply = Reply { owner, head: Head::default(), bytes: Vec::new(), not_before };
+        let reply = Reply { owner, head: Head::default(), body: Body::default(), not_before };
         parked.park(Wait { volume, after: Durability { seq: Seq(seq), round } }, reply);
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nfs::demand::{self, Resource};
 use nfs::service::{Connection, Outcome, Service};
 use volume::Volume;
+use volume::bytes::Slice;
 use volume::request::{Access, Durable};
 use wire::mount3;
 use wire::record::MARK_BYTES;
@@ -21,9 +22,16 @@ pub(crate) struct Protocol {
 }
 
 impl Calls for Protocol {
-    fn handle(&self, call: &[u8], connection: Connection, access: Access, out: &mut Vec<u8>) -> Handled {
+    fn handle(
+        &self,
+        call: &[u8],
+        connection: Connection,
+        access: Access,
+        out: &mut Vec<u8>,
+        tail: &mut Vec<Slice>,
+    ) -> Handled {
         let start = out.len();
-        match self.service.handle(call, connection, now(), access, out) {
+        match self.service.handle_in_parts(call, connection, now(), access, out, tail) {
             Outcome::Reply { after, hold } => {
                 log_mount(call, connection, out.get(start..).unwrap_or_default());
                 let after = after.map(|wait| {

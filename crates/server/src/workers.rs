@@ -15,6 +15,7 @@ use crate::calls::{Calls, Handled};
 use crate::limits::HELD_OVERHEAD_BYTES;
 use crate::lines::Place;
 use crate::mailbox::{Mailbox, Message};
+use crate::output::Body;
 
 /// A connection of a loop: its place, and which of those that were there over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub(crate) struct Finished {
     pub(crate) held: HeldCall,
     pub(crate) handled: Handled,
     /// The reply with its record mark, if there is one.
-    pub(crate) reply: Vec<u8>,
+    pub(crate) reply: Body,
 }
 
 struct Job {
@@ -107,8 +108,9 @@ impl Workers {
 
     fn run(&self, calls: &dyn Calls) {
         while let Some(Job { held, answer_to }) = self.next() {
-            let mut reply = Vec::new();
-            let handled = calls.handle(&held.call, held.connection, held.access, &mut reply);
+            let mut reply = Body::default();
+            let handled =
+                calls.handle(&held.call, held.connection, held.access, &mut reply.bytes, &mut reply.tail);
             calls.commit();
             answer_to.send(Message::Finished(Finished { held, handled, reply }));
         }

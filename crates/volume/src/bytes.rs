@@ -3,7 +3,7 @@
 //! Memory that is new costs the kernel more than copying into it does: it faults in each page and clears it. So the
 //! buffers of extents, which is what bulk data consists of, come back to a pool when nobody refers to them any more.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -67,6 +67,32 @@ impl From<Vec<u8>> for Bytes {
 impl From<&[u8]> for Bytes {
     fn from(bytes: &[u8]) -> Bytes {
         Bytes(Repr::Shared(bytes.into()))
+    }
+}
+
+/// A part of [`Bytes`], which stay as a whole in memory for it.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    bytes: Bytes,
+    range: Range<usize>,
+}
+
+impl Slice {
+    /// The part of `bytes` within `range`.
+    ///
+    /// # Panics
+    /// If `range` goes beyond `bytes`.
+    pub fn new(bytes: Bytes, range: Range<usize>) -> Slice {
+        assert!(range.start <= range.end && range.end <= bytes.len(), "a slice lies within its buffer");
+        Slice { bytes, range }
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[self.range.clone()]
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::attributes::{Attributes, SetAttributes, Wcc};
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, Slice};
 use crate::ids::{Cookie, Ino};
 
 /// A LOOKUP's result.
@@ -86,6 +86,14 @@ impl Piece {
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The bytes; `None` for a hole.
+    pub fn into_slice(self) -> Option<Slice> {
+        match self {
+            Piece::Data { bytes, start, end } => Some(Slice::new(bytes, start..end)),
+            Piece::Zeros(_) => None,
+        }
     }
 }
 

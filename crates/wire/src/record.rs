@@ -275,9 +275,18 @@ impl OpenRecord {
     /// # Panics
     /// If the record is of 2 GiB or more, or `out` was cut below its start.
     pub fn seal(self, out: &mut Vec<u8>) {
+        self.seal_with(out, 0);
+    }
+
+    /// The same for a record of which the last `more` bytes are not in `out` but leave right behind it.
+    ///
+    /// # Panics
+    /// As [`OpenRecord::seal`].
+    pub fn seal_with(self, out: &mut Vec<u8>, more: usize) {
         let length = out
             .len()
             .checked_sub(self.start + MARK_BYTES)
+            .map(|length| length + more)
             .map(length_u32)
             .filter(|length| *length < LAST_FRAGMENT)
             .expect("a record that is written is within the limit for records");

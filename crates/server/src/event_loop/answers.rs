@@ -9,8 +9,9 @@ use super::{EventLoop, Refused};
 use crate::calls::{Handled, Head, Wait};
 use crate::connection::Connection;
 use crate::counters::add;
-use crate::limits::{BUSY_RETRY, SEND_EARLY_BYTES};
+use crate::limits::BUSY_RETRY;
 use crate::lines::Place;
+use crate::output::Body;
 use crate::parked::Reply;
 use crate::workers::{Finished, HeldCall, Owner};
 
@@ -33,15 +34,18 @@ impl EventLoop {
             self.keep(owner, connection, record, reply_bytes, Handled::Busy);
             return Ok(());
         }
-        self.buffers.fill(&mut connection.output);
-        let start = connection.output.len();
+        let output = &mut connection.output;
+        self.buffers.fill(&mut output.bytes);
+        let (start, mut tail) = (output.bytes.len(), Vec::new());
         let handled =
-            self.shared.calls.handle(record, connection.ends, Access::Cached, &mut connection.output);
+            self.shared.calls.handle(record, connection.ends, Access::Cached, &mut output.bytes, &mut tail);
         match handled {
-            Handled::Reply { after: None, hold: Duration::ZERO } | Handled::Nothing => {}
+            Handled::Reply { after: None, hold: Duration::ZERO } | Handled::Nothing => {
+                output.push_tail(&mut tail)
+            }
             Handled::Reply { after, hold } => {
-                let bytes = connection.output.split_off(start);
-                let reply = Reply { owner, head, bytes, not_before: None };
+                let body = Body { bytes: output.bytes.split_off(start), tail };
+                let reply = Reply { owner, head, body, not_before: None };
                 connection.calls += 1;
                 connection.reply_bytes += reply.held_bytes();
                 self.budget.count_replies(0, reply.held_bytes());
@@ -125,7 +129,7 @@ impl EventLoop {
         match handled {
             Handled::Reply { after, hold } => {
                 self.forget(&held);
-                let reply = Reply { owner, head: Head::of(&held.call), bytes: reply, not_before: None };
+                let reply = Reply { owner, head: Head::of(&held.call), body: reply, not_before: None };
                 self.budget.count_replies(0, reply.held_bytes());
                 if let Some(connection) = self.connection_of(owner) {
                     connection.reply_bytes += reply.held_bytes();
@@ -139,7 +143,7 @@ impl EventLoop {
             Handled::WouldBlock | Handled::Busy => self.hold(held, handled),
             Handled::Nothing => {
                 self.forget(&held);
-                self.answered(owner, 0, Vec::new());
+                self.answered(owner, 0, Body::default());
             }
             Handled::Close => {
                 self.forget(&held);
@@ -197,8 +201,9 @@ impl EventLoop {
                 self.forget(&held);
                 continue;
             }
-            let mut reply = Vec::new();
-            let handled = self.shared.calls.handle(&held.call, held.connection, held.access, &mut reply);
+            let (mut reply, calls) = (Body::default(), &self.shared.calls);
+            let handled =
+                calls.handle(&held.call, held.connection, held.access, &mut reply.bytes, &mut reply.tail);
             if handled != Handled::Busy {
                 self.shared.lines.leave(place);
             }
@@ -221,19 +226,19 @@ impl EventLoop {
                 self.deliver(reply);
                 return;
             }
-            let mut failure = Vec::new();
-            calls.failure_reply(reply.head, &mut failure);
+            let mut failure = Body::default();
+            calls.failure_reply(reply.head, &mut failure.bytes);
             self.answered(reply.owner, reply.held_bytes(), failure);
         });
         self.parked = parked;
     }
 
     fn deliver(&mut self, reply: Reply) {
-        self.answered(reply.owner, reply.held_bytes(), reply.bytes);
+        self.answered(reply.owner, reply.held_bytes(), reply.body);
     }
 
     /// A call is over for whose reply `held` bytes were counted; `reply` leaves at the end of the turn.
-    fn answered(&mut self, owner: Owner, held: usize, reply: Vec<u8>) {
+    fn answered(&mut self, owner: Owner, held: usize, reply: Body) {
         self.budget.count_replies(held, 0);
         if self.connection_of(owner).is_none() {
             return;
@@ -241,13 +246,7 @@ impl EventLoop {
         let Some(mut connection) = self.connections[owner.index].take() else { return };
         connection.calls -= 1;
         connection.reply_bytes -= held;
-        if connection.output.is_empty() && reply.len() >= SEND_EARLY_BYTES {
-            self.buffers.take_back(&mut connection.output);
-            connection.output = reply;
-        } else {
-            self.buffers.fill(&mut connection.output);
-            connection.output.extend_from_slice(&reply);
-        }
+        connection.output.push(reply, &mut self.buffers);
         self.count_output(&mut connection);
         // Even without a reply: the connection may be read again, or be over.
         self.touch(owner.index, &mut connection);

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use nfs::service::Connection as Ends;
 use parking_lot::Mutex;
+use volume::bytes::Slice;
 use volume::ids::Seq;
 use volume::request::{Access, Durability, Durable};
 use wire::limits::RECORD_BYTES_MAX;
@@ -62,7 +63,7 @@ fn word(bytes: &[u8], number: usize) -> u32 {
 }
 
 impl Calls for Fake {
-    fn handle(&self, call: &[u8], _: Ends, access: Access, out: &mut Vec<u8>) -> Handled {
+    fn handle(&self, call: &[u8], _: Ends, access: Access, out: &mut Vec<u8>, _: &mut Vec<Slice>) -> Handled {
         let (xid, procedure, argument) = (word(call, 0), word(call, 5), word(call, 6));
         let mut reply = |length: usize| {
             let record = OpenRecord::begin(out);

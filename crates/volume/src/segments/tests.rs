@@ -154,5 +154,5 @@ fn no_more_than_a_few_segments_are_kept_open_however_many_are_written() {
         stream.seal(&segments);
     }
     assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS);
-    assert_eq!(segments.read(&last.unwrap(), 0, u32::MAX).unwrap(), [7; 5000]);
+    assert_eq!(*segments.read(&last.unwrap(), 0, u32::MAX).unwrap(), [7; 5000]);
 }

@@ -2,7 +2,7 @@
 
 use super::{Fattr3, FileHandle3, NfsStat3, PostOpAttr, Res3, WccData};
 use crate::limits::{DATA_BYTES_MAX, VERIFIER_BYTES};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block, length_u32};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block, length_u32, padding};
 
 xdr_struct! {
     /// The arguments of READ (RFC 1813 section 3.3.6).
@@ -108,6 +108,10 @@ impl<'b> ReadEncoder<'b> {
     pub fn finish(mut self, file_attributes: &Fattr3, eof: bool) {
         let count = self.count();
         self.out.pad(count);
+        self.fill_in(file_attributes, eof, count);
+    }
+
+    fn fill_in(&mut self, file_attributes: &Fattr3, eof: bool, count: usize) {
         let attributes = 4 + 4 + Fattr3::BYTES;
         self.out.patch(self.start, &NfsStat3::Ok.code().to_be_bytes());
         self.out.patch(self.start + 4, &file_attributes.to_post_op_bytes());
@@ -117,6 +121,15 @@ impl<'b> ReadEncoder<'b> {
             fields.u32(length_u32(count));
         });
         self.out.patch(self.start + attributes, &lengths);
+    }
+
+    /// Fills in the rest of a result whose data, `count` bytes, is not in the reply's buffer but leaves right behind it.
+    ///
+    /// # Panics
+    /// If data was appended, or needs padding.
+    pub fn finish_without_data(mut self, file_attributes: &Fattr3, eof: bool, count: usize) {
+        assert!(self.count() == 0 && padding(count) == 0, "data that leaves by itself needs no padding");
+        self.fill_in(file_attributes, eof, count);
     }
 
     /// Takes everything back; the caller writes a failure instead.

@@ -1,0 +1,202 @@
+//! What is on its way to a socket: bytes, and between them data that lies elsewhere and is sent from there.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use volume::bytes::Slice;
+
+use crate::buffers::Buffers;
+use crate::limits::{SEND_EARLY_BYTES, SENT_BYTES_KEPT_MAX};
+
+/// Parts that one system call takes along; the most that the kernel takes is 1024.
+const PARTS_MAX: usize = 64;
+
+/// A reply with its record mark.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    /// Data that leaves behind them.
+    pub(crate) tail: Vec<Slice>,
+}
+
+impl Body {
+    /// What it holds in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + length_of(&self.tail)
+    }
+}
+
+fn length_of(tail: &[Slice]) -> usize {
+    tail.iter().map(|slice| slice.len()).sum()
+}
+
+/// Replies that leave.
+#[derive(Default)]
+pub(crate) struct Output {
+    /// All but the tails.
+    pub(crate) bytes: Vec<u8>,
+    /// What of `bytes` has left.
+    written: usize,
+    /// Tails, each with its place: how much of `bytes` leaves before it.
+    tails: VecDeque<(usize, Slice)>,
+    /// What of the first tail has left.
+    tail_written: usize,
+    /// What of all tails has not.
+    tail_bytes: usize,
+}
+
+impl Output {
+    /// Bytes that wait for the socket to take them.
+    pub(crate) fn unsent(&self) -> usize {
+        self.bytes.len() - self.written + self.tail_bytes
+    }
+
+    /// What it holds in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.tail_bytes
+    }
+
+    /// Data that leaves behind what is in `bytes` now.
+    pub(crate) fn push_tail(&mut self, tail: &mut Vec<Slice>) {
+        self.tail_bytes += length_of(tail);
+        let place = self.bytes.len();
+        self.tails.extend(tail.drain(..).filter(|slice| !slice.is_empty()).map(|slice| (place, slice)));
+    }
+
+    /// Adds a reply.
+    pub(crate) fn push(&mut self, mut reply: Body, buffers: &mut Buffers) {
+        if self.unsent() == 0 && reply.bytes.len() >= SEND_EARLY_BYTES {
+            self.clear(buffers);
+            self.bytes = reply.bytes;
+        } else {
+            buffers.fill(&mut self.bytes);
+            self.bytes.extend_from_slice(&reply.bytes);
+        }
+        self.push_tail(&mut reply.tail);
+    }
+
+    /// Shows `send` what has not left, in order, as far as one system call takes it along.
+    pub(crate) fn with_parts<T>(&self, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+        let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+        let (mut count, mut from, mut skip) = (0, self.written, self.tail_written);
+        // The rest of `bytes`, or a tail with the bytes before it: two parts at most.
+        let rest = std::iter::once((self.bytes.len(), None));
+        for (place, tail) in self.tails.iter().map(|(place, tail)| (*place, Some(tail))).chain(rest) {
+            if count + 2 > PARTS_MAX {
+                break;
+            }
+            if from < place {
+                parts[count] = IoSlice::new(&self.bytes[from..place]);
+                (from, count) = (place, count + 1);
+            }
+            if let Some(tail) = tail {
+                parts[count] = IoSlice::new(&tail[skip..]);
+                (skip, count) = (0, count + 1);
+            }
+        }
+        send(&parts[..count])
+    }
+
+    /// Forgets what has left: the first `count` bytes.
+    pub(crate) fn advance(&mut self, mut count: usize) {
+        while let Some((place, tail)) = self.tails.front() {
+            let before = (place - self.written).min(count);
+            self.written += before;
+            count -= before;
+            let part = (tail.len() - self.tail_written).min(count);
+            self.tail_written += part;
+            self.tail_bytes -= part;
+            count -= part;
+            if self.written < *place || self.tail_written < tail.len() {
+                return;
+            }
+            self.tails.pop_front();
+            self.tail_written = 0;
+        }
+        self.written += count;
+    }
+
+    /// Moves what has not left to the front, if that is worth it.
+    pub(crate) fn compact(&mut self) {
+        if self.written > SENT_BYTES_KEPT_MAX {
+            self.bytes.drain(..self.written);
+            self.tails.iter_mut().for_each(|(place, _)| *place -= self.written);
+            self.written = 0;
+        }
+    }
+
+    /// Gives the memory of output back that has left.
+    pub(crate) fn clear(&mut self, buffers: &mut Buffers) {
+        self.bytes.clear();
+        self.written = 0;
+        buffers.take_back(&mut self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use volume::bytes::Bytes;
+
+    use super::*;
+
+    fn slice(bytes: &[u8]) -> Slice {
+        Slice::new(Bytes::from(bytes), 1..bytes.len())
+    }
+
+    fn sent(output: &Output, most: usize) -> Vec<u8> {
+        let mut out =
+            output.with_parts(|parts| parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>());
+        out.truncate(most);
+        out
+    }
+
+    #[test]
+    fn everything_leaves_in_order_however_little_the_socket_takes() {
+        for step in 1..12 {
+            let mut buffers = Buffers::new(1 << 20);
+            let mut output = Output::default();
+            output.push(
+                Body { bytes: b"one".to_vec(), tail: vec![slice(b"-ab"), slice(b"-"), slice(b"-cde")] },
+                &mut buffers,
+            );
+            output.push(Body { bytes: b"two".to_vec(), tail: Vec::new() }, &mut buffers);
+            output.push(Body { bytes: Vec::new(), tail: vec![slice(b"-f")] }, &mut buffers);
+            output.push(Body { bytes: b"three".to_vec(), tail: Vec::new() }, &mut buffers);
+            let mut all = Vec::new();
+            while output.unsent() > 0 {
+                let some = sent(&output, step);
+                assert!(!some.is_empty());
+                output.advance(some.len());
+                all.extend(some);
+            }
+            assert_eq!(all, b"oneabcdetwofthree");
+            output.clear(&mut buffers);
+            assert_eq!(output.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn many_parts_take_several_calls() {
+        let mut output = Output::default();
+        output.bytes.extend(b"head");
+        output.push_tail(&mut (0..200).map(|_| slice(b"-x")).collect());
+        let (mut calls, mut bytes) = (0, 0);
+        while output.unsent() > 0 {
+            let some = sent(&output, usize::MAX);
+            output.advance(some.len());
+            (calls, bytes) = (calls + 1, bytes + some.len());
+        }
+        assert!(calls > 3 && bytes == 204);
+    }
+
+    #[test]
+    fn compacting_keeps_the_places_of_tails() {
+        let mut output = Output::default();
+        output.bytes.extend(vec![1; SENT_BYTES_KEPT_MAX + 8]);
+        output.push_tail(&mut vec![slice(b"-\x02\x02")]);
+        output.bytes.push(3);
+        output.advance(SENT_BYTES_KEPT_MAX + 5);
+        output.compact();
+        assert_eq!(sent(&output, usize::MAX), [1, 1, 1, 2, 2, 3]);
+    }
+}
