@@ -18,6 +18,9 @@ pub const MARK_BYTES: usize = 4;
 
 const LAST_FRAGMENT: u32 = 1 << 31;
 
+/// The least that is received into the place where it stays, bytes: less comes along with other records in one system call.
+const SPACE_BYTES_MIN: usize = 64 << 10;
+
 /// Why a stream cannot be read any further. The connection is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
@@ -115,8 +118,10 @@ pub struct RecordReader {
     /// The bytes of a record mark that was split by the end of a piece.
     mark: [u8; MARK_BYTES],
     mark_bytes: usize,
-    /// The fragments, whole or not, of the record that is being put together.
+    /// Its first `filled` bytes are the fragments, whole or not, of the record that is being put together; the rest is
+    /// memory for more.
     record: Vec<u8>,
+    filled: usize,
     /// What is still missing of the fragment that was begun.
     fragment: Option<Fragment>,
     fragments: u32,
@@ -140,6 +145,7 @@ impl RecordReader {
             mark: [0; MARK_BYTES],
             mark_bytes: 0,
             record: Vec::new(),
+            filled: 0,
             fragment: None,
             fragments: 0,
             empty_fragments: 0,
@@ -166,7 +172,7 @@ impl RecordReader {
                 continue;
             };
             if fragment.last
-                && self.record.is_empty()
+                && self.filled == 0
                 && let Some((record, rest)) = input.split_at_checked(fragment.missing)
             {
                 *input = rest;
@@ -181,7 +187,7 @@ impl RecordReader {
             self.fragment = None;
             if fragment.last {
                 self.yielded = true;
-                return Ok(Some(&self.record));
+                return Ok(self.record.get(..self.filled));
             }
         }
     }
@@ -198,6 +204,37 @@ impl RecordReader {
         self.fragment.map_or(0, |fragment| fragment.missing)
     }
 
+    /// Memory for a part of what the fragment that was begun is missing, to receive into without a copy; empty where that is
+    /// not worth it. [`RecordReader::received`] says how much came.
+    pub fn space(&mut self) -> &mut [u8] {
+        let missing = self.missing();
+        if missing < SPACE_BYTES_MIN {
+            return &mut [];
+        }
+        if self.filled == self.record.len() {
+            self.grow(self.filled);
+        }
+        let end = self.record.len().min(self.filled + missing);
+        self.record.get_mut(self.filled..end).unwrap_or_default()
+    }
+
+    /// Notes that so many bytes were put into [`RecordReader::space`].
+    ///
+    /// # Panics
+    /// If they do not fit there.
+    pub fn received(&mut self, bytes: usize) {
+        let fragment = self.fragment.as_mut().filter(|fragment| bytes <= fragment.missing);
+        fragment.expect("there is space only within a fragment").missing -= bytes;
+        self.filled += bytes;
+        assert!(self.filled <= self.record.len(), "what was received is in the buffer");
+    }
+
+    /// Whether [`RecordReader::next`] goes on without input: a fragment was completed by [`RecordReader::received`].
+    #[must_use]
+    pub fn has_completed(&self) -> bool {
+        self.fragment.is_some_and(|fragment| fragment.missing == 0)
+    }
+
     /// The memory that is held, in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -209,11 +246,12 @@ impl RecordReader {
         if self.yielded {
             self.begin_record();
         }
+        self.record.truncate(self.filled);
         self.record.shrink_to_fit();
     }
 
     fn begin_record(&mut self) {
-        self.record.clear();
+        self.filled = 0;
         self.fragment = None;
         self.fragments = 0;
         self.empty_fragments = 0;
@@ -230,7 +268,7 @@ impl RecordReader {
         }
         self.mark_bytes = 0;
         let mark = Mark::from_bytes(self.mark);
-        let missing = mark.length_within(self.record.len(), self.limit)?;
+        let missing = mark.length_within(self.filled, self.limit)?;
         self.fragments += 1;
         self.empty_fragments += u32::from(missing == 0);
         if self.fragments > FRAGMENTS_MAX || self.empty_fragments > EMPTY_FRAGMENTS_MAX {
@@ -243,15 +281,22 @@ impl RecordReader {
     /// Copies what `input` has of a fragment; returns what is still missing.
     fn take(&mut self, fragment: Fragment, input: &mut &[u8]) -> usize {
         let (bytes, rest) = input.split_at_checked(fragment.missing).unwrap_or((input, &[]));
-        let length = self.record.len() + bytes.len();
-        if length > self.record.capacity() {
-            // Twice what has arrived keeps the copies few; the limit keeps the last step from overshooting.
-            let capacity = length.saturating_mul(2).min(self.limit);
-            self.record.reserve_exact(capacity - self.record.len());
+        let length = self.filled + bytes.len();
+        if length > self.record.len() {
+            self.grow(length);
         }
-        self.record.extend_from_slice(bytes);
+        self.record.get_mut(self.filled..length).expect("it was grown to this length").copy_from_slice(bytes);
+        self.filled = length;
         *input = rest;
         fragment.missing - bytes.len()
+    }
+
+    /// Makes room for more than `length` bytes, if the limit allows more.
+    fn grow(&mut self, length: usize) {
+        // Twice what has arrived keeps the copies few; the limit keeps the last step from overshooting.
+        let capacity = length.saturating_mul(2).min(self.limit);
+        self.record.reserve_exact(capacity - self.record.len());
+        self.record.resize(capacity, 0);
     }
 }
 

@@ -105,6 +105,9 @@ impl EventLoop {
             connection.rest = rest;
             return Ok(());
         }
+        if !connection.reader.space().is_empty() {
+            return self.take_part(index, connection);
+        }
         let mut buffer = std::mem::take(&mut self.read_buffer);
         // While others wait to be read, a connection that completes a record does not begin another along with it.
         let most = match connection.reader.missing() {
@@ -129,6 +132,27 @@ impl EventLoop {
         result
     }
 
+    /// Receives a part of a large record into the place where it stays.
+    fn take_part(&mut self, index: usize, connection: &mut Connection) -> Result<(), Refused> {
+        let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
+        let received = connection.receive(reader.space());
+        if let Received::Bytes(count) = received {
+            reader.received(count);
+        }
+        connection.reader = reader;
+        match received {
+            Received::Bytes(count) => {
+                add(&self.counters.received, u64::try_from(count).unwrap_or(0));
+                self.take_in(index, connection, &[]).map(|_| ())
+            }
+            Received::Nothing => Ok(()),
+            Received::End => {
+                connection.ended = true;
+                Ok(())
+            }
+        }
+    }
+
     /// Executes the calls that `input` completes, as far as the limits allow; returns how much was left.
     fn take_in(
         &mut self,
@@ -138,7 +162,7 @@ impl EventLoop {
     ) -> Result<usize, Refused> {
         let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
         let mut result = Ok(());
-        while !input.is_empty() && result.is_ok() {
+        while (!input.is_empty() || reader.has_completed()) && result.is_ok() {
             if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
                 break;
             }

@@ -203,3 +203,36 @@ fn noise_never_panics() {
         let _ = peek(rng.bytes(20), LIMIT);
     }
 }
+
+#[test]
+fn much_of_a_record_is_received_into_its_place() {
+    let limit = 1 << 20;
+    let mut rng = Rng::new(5);
+    let mut reader = RecordReader::new(limit);
+    for round in 0..20 {
+        let record: Vec<u8> = (0..25_000 + 4000 * round).flat_map(|_| rng.next().to_be_bytes()).collect();
+        let (first, second) = record.split_at(record.len() - 90 * round);
+        let stream = [fragment(first, false), fragment(second, true), fragment(b"next", true)].concat();
+        let (mut rest, mut records, mut direct) = (stream.as_slice(), Vec::new(), 0);
+        while !rest.is_empty() {
+            let space = reader.space();
+            let count = space.len().min(rest.len()).min(50_000 + 1000 * round);
+            space[..count].copy_from_slice(&rest[..count]);
+            let mut input: &[u8] = &[];
+            if count > 0 {
+                reader.received(count);
+                rest = &rest[count..];
+                direct += count;
+            } else {
+                let count = rest.len().min(30_000);
+                (input, rest) = rest.split_at(count);
+            }
+            while !input.is_empty() || reader.has_completed() {
+                records.extend(reader.next(&mut input).unwrap().map(<[u8]>::to_vec));
+            }
+        }
+        assert!(records == [record.clone(), b"next".to_vec()], "round {round}");
+        assert!(direct > first.len() / 2, "most of it was not copied");
+        assert!(reader.is_between_records() && reader.capacity() <= limit);
+    }
+}
