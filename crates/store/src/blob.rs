@@ -34,6 +34,13 @@ impl SegmentFile {
         Ok(SegmentFile { file, named: AtomicBool::new(false) })
     }
 
+    /// Opens `path`, which was another segment's, to be written from its beginning.
+    pub(crate) fn use_again(path: &Path, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
+        let file = DirectFile::open(OpenOptions::new().read(true).write(true), path, pool)
+            .map_err(|error| in_context("open", path, &error))?;
+        Ok(SegmentFile { file, named: AtomicBool::new(false) })
+    }
+
     /// Opens `path` for reading.
     pub(crate) fn open(path: &Path, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
         let file = DirectFile::open(OpenOptions::new().read(true), path, pool)

@@ -9,6 +9,7 @@
 //!                  /journal.location instead of journal/: the directory elsewhere that holds it
 //!                  /index            the index file
 //!                  /segments/ID      one file per segment, its number in 16 hexadecimal digits
+//!                  /segments/free-N  a deleted segment's file that will be another one's; gone with the process
 //! DATA/volumes/.new-NAME             a volume whose creation has not finished; swept by the next one who comes
 //! DATA/volumes/.deleted-NAME         a volume whose deletion has not finished; swept likewise
 //! ```
@@ -30,6 +31,7 @@ mod media;
 #[cfg(test)]
 mod scratch;
 mod slow;
+mod used_again;
 
 pub use directory::{Description, Directory, NewVolume, describe, list};
 pub use error::{Error, ErrorKind};

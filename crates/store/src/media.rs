@@ -16,6 +16,7 @@ use crate::error::{Error, in_context};
 use crate::index::IndexFile;
 use crate::lease::Lease;
 use crate::log::Log;
+use crate::used_again::UsedAgain;
 
 /// Names in a volume's directory.
 pub(crate) mod names {
@@ -38,6 +39,7 @@ pub struct LocalMedia {
     segments: PathBuf,
     journal: PathBuf,
     pool: Arc<Pool>,
+    used_again: UsedAgain,
 }
 
 impl LocalMedia {
@@ -53,13 +55,24 @@ impl LocalMedia {
         let path = directory.join(names::INDEX);
         let index = IndexFile::open(&path).map_err(|error| Error::io("open the index", &path, &error))?;
         let segments = directory.join(names::SEGMENTS);
-        fs::read_dir(&segments).map_err(|error| Error::io("list the segments in", &segments, &error))?;
-        Ok(LocalMedia { lease, log, index: Arc::new(index), segments, journal: journal.to_owned(), pool })
+        UsedAgain::sweep(&segments)
+            .map_err(|error| Error::io("list and sweep the segments in", &segments, &error))?;
+        let (index, journal) = (Arc::new(index), journal.to_owned());
+        Ok(LocalMedia { lease, log, index, segments, journal, pool, used_again: UsedAgain::default() })
     }
 
     /// Where its journal is.
     pub fn journal(&self) -> &Path {
         &self.journal
+    }
+
+    fn device_space(&self) -> io::Result<Space> {
+        let status = statvfs(&self.segments)
+            .map_err(|error| in_context("ask for the free space of", &self.segments, &error.into()))?;
+        Ok(Space {
+            total: status.f_blocks.saturating_mul(status.f_frsize),
+            available: status.f_bavail.saturating_mul(status.f_frsize),
+        })
     }
 
     fn blob_path(&self, id: SegmentId) -> PathBuf {
@@ -84,16 +97,27 @@ impl Media for LocalMedia {
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
-        Ok(Arc::new(SegmentFile::create(&self.blob_path(id), capacity, &self.pool)?))
+        let path = self.blob_path(id);
+        let is_used_again =
+            path.try_exists().is_ok_and(|exists| !exists) && self.used_again.take(&path, capacity);
+        let file = self.used_again.open(id, || {
+            if is_used_again {
+                SegmentFile::use_again(&path, &self.pool)
+            } else {
+                SegmentFile::create(&path, capacity, &self.pool)
+            }
+        })?;
+        Ok(file)
     }
 
     fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
-        Ok(Arc::new(SegmentFile::open(&self.blob_path(id), &self.pool)?))
+        Ok(self.used_again.open(id, || SegmentFile::open(&self.blob_path(id), &self.pool))?)
     }
 
     fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
         let path = self.blob_path(id);
-        fs::remove_file(&path).map_err(|error| in_context("delete", &path, &error))?;
+        let available = self.device_space()?.available;
+        self.used_again.delete(id, &path, available).map_err(|error| in_context("delete", &path, &error))?;
         sync_directory(&self.segments).map_err(|error| in_context("sync", &self.segments, &error))
     }
 
@@ -110,11 +134,10 @@ impl Media for LocalMedia {
     }
 
     fn space(&self) -> io::Result<Space> {
-        let status = statvfs(&self.segments)
-            .map_err(|error| in_context("ask for the free space of", &self.segments, &error.into()))?;
+        let space = self.device_space()?;
         Ok(Space {
-            total: status.f_blocks.saturating_mul(status.f_frsize),
-            available: status.f_bavail.saturating_mul(status.f_frsize),
+            available: space.available.saturating_add(self.used_again.bytes(space.available)),
+            ..space
         })
     }
 
@@ -169,6 +192,33 @@ mod tests {
         assert!(back == block[..5000], "open readers keep reading");
         assert_eq!(media.open_blob(SegmentId(0xabc)).err().unwrap().kind(), io::ErrorKind::NotFound);
         assert_eq!(media.delete_blob(SegmentId(0xabc)).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_that_nobody_reads_is_used_again() {
+        let scratch = Scratch::new();
+        let media = open(&scratch);
+        let files = || fs::read_dir(scratch.path().join(names::SEGMENTS)).unwrap().count();
+        let blob = media.create_blob(SegmentId(1), 1 << 20).unwrap();
+        blob.append(0, &[1; 4096]).unwrap();
+        media.delete_blob(SegmentId(1)).unwrap();
+        assert_eq!(files(), 0, "somebody has it open");
+        blob.read_at(0, &mut [0; 10]).unwrap();
+        drop(media.create_blob(SegmentId(2), 1 << 20).unwrap());
+        media.delete_blob(SegmentId(2)).unwrap();
+        assert_eq!((files(), media.list_blobs().unwrap()), (1, Vec::new()));
+        drop(media.create_blob(SegmentId(3), 2 << 20).unwrap());
+        assert_eq!(files(), 2, "it has another size");
+        let blob = media.create_blob(SegmentId(4), 1 << 20).unwrap();
+        assert_eq!((files(), media.list_blobs().unwrap()), (2, vec![SegmentId(3), SegmentId(4)]));
+        blob.append(0, &[4; 4096]).unwrap();
+        blob.sync().unwrap();
+        drop(blob);
+        media.delete_blob(SegmentId(4)).unwrap();
+        fs::write(scratch.path().join(names::SEGMENTS).join("free-77"), b"").unwrap();
+        drop(media);
+        let media = open(&scratch);
+        assert_eq!((files(), media.list_blobs().unwrap()), (1, vec![SegmentId(3)]));
     }
 
     #[test]
