@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::limits::EXTENT_BYTES;
 
-/// Bytes that the pool keeps at most while nobody uses them.
-const KEPT_BYTES: usize = 16 << 20;
+/// Bytes that a pool keeps at most while nobody uses them, if it was not told to keep less.
+pub(crate) const KEPT_BYTES: usize = 16 << 20;
 
 /// The least that is put into the buffer of an extent, bytes: so little of it is wasted.
 const POOLED_BYTES_MIN: usize = EXTENT_BYTES - EXTENT_BYTES / 16;
@@ -97,12 +97,25 @@ impl Deref for Slice {
 }
 
 /// Buffers of extents that nobody uses.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pool {
     free: Mutex<Vec<Vec<u8>>>,
+    /// How many it keeps.
+    most: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool::new(KEPT_BYTES)
+    }
 }
 
 impl Pool {
+    /// A pool that keeps at most so many bytes.
+    pub fn new(bytes: usize) -> Pool {
+        Pool { free: Mutex::default(), most: bytes.min(KEPT_BYTES) / EXTENT_BYTES }
+    }
+
     /// A copy of `bytes`.
     pub fn copy(self: &Arc<Pool>, bytes: &[u8]) -> Bytes {
         self.concat(std::iter::once(bytes))
@@ -143,7 +156,7 @@ impl Pool {
 
     fn take_back(&self, bytes: Vec<u8>) {
         let mut free = self.free.lock();
-        if free.len() < KEPT_BYTES / EXTENT_BYTES {
+        if free.len() < self.most {
             free.push(bytes);
         }
     }

@@ -50,7 +50,8 @@ pub trait RandomFile: Send + Sync {
 
 /// One segment's bytes: written once from front to back, then only read.
 pub trait Blob: Send + Sync {
-    /// Fills `buffer` from `offset`; past the written end, within the capacity, there are zeros.
+    /// Fills `buffer` from `offset`; past the written end, within the capacity, there is
+    /// anything: a blob may be made of one that was deleted.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
     /// Writes `bytes` at `offset`, which is where the last write ended. Offset and length are multiples of
     /// [`BLOCK_BYTES`].

@@ -172,7 +172,7 @@ impl Volume {
         })?;
         let generation = Generation(recovered.generation.max(loaded.meta.generation).0 + 1);
         tracing::info!(volume = %loaded.meta.volume, generation = generation.0, ?recovered, "volume recovered");
-        let segments = load_segments(&media, options, &loaded)?;
+        let segments = load_segments(&media, options, &loaded)?.with_pool(limits.pool_bytes());
         let volume =
             assemble(media, limits, index, snapshot, loaded, segments, (ring, &recovered, generation, now));
         volume.maintain_space();
@@ -310,7 +310,7 @@ fn assemble(
         inodes: Inodes::new(limits.inodes),
         records: cache::records(limits.record_cache_bytes),
         names: KnownNames::new(limits.names_bytes),
-        blocks: cache::blocks(limits.block_cache_bytes),
+        blocks: cache::blocks(limits.block_cache_bytes - limits.pool_bytes()),
         segments,
         space,
         usage: loaded.usage,

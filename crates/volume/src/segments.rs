@@ -96,6 +96,12 @@ impl Segments {
         }
     }
 
+    /// The same with a pool that keeps at most so many bytes of unused memory.
+    pub fn with_pool(self, bytes: u64) -> Segments {
+        let pool = Arc::new(Pool::new(usize::try_from(bytes).unwrap_or(usize::MAX)));
+        Segments { pool, ..self }
+    }
+
     /// Bytes of file data that a spare segment can take for certain: its first block, the extent that does not fit at its
     /// end and the blocks that were filled up at the end of a portion ([`crate::limits::PORTION_BYTES`]) are lost.
     pub fn usable_bytes(&self) -> u64 {

@@ -116,6 +116,11 @@ impl MemoryLimits {
 }
 
 impl MemoryLimits {
+    /// Memory for file data that is kept while nobody uses it, a part of the share of cached blocks.
+    pub(crate) fn pool_bytes(&self) -> u64 {
+        (self.block_cache_bytes / 16).min(crate::bytes::KEPT_BYTES as u64)
+    }
+
     /// Bytes by which an index of `index_bytes` may grow in one checkpoint: what the memtable holds, and a page for each
     /// record if they are spread over as many, but never more pages than there are.
     pub fn checkpoint_bytes(&self, index_bytes: u64) -> u64 {
