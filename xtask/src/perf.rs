@@ -271,6 +271,7 @@ fn measure(options: &Options) -> Result<(), String> {
     // What was measured before something failed is worth showing.
     let machine = machine(options, &run.scratch.folder);
     let peer = options.peer.then_some("nfs-ganesha");
+    run.measured.retain(|row| !row.ours.is_empty());
     println!("{}\n", machine["words"].as_str().unwrap_or_default());
     println!("{}", facts::shown(&run.measured, &run.facts, peer));
     if let Some(path) = &options.json {
@@ -309,6 +310,7 @@ fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
             let sample = sample.map_err(|why| format!("{}: {why}", row.name))?;
             run.measured[at].ours.push(sample);
             if let Some(peer) = &peer {
+                cpu::wait_for_rest(peer.target.pid, REST)?;
                 // A peer that fails is a gap in the table.
                 match run.bench.run(&peer.target, row.arguments, size, run.time()) {
                     Ok(sample) => run.measured[at].peer.push(sample),
@@ -345,12 +347,13 @@ fn machine(options: &Options, data: &Path) -> Value {
     let is_changed = git(&["status", "--porcelain", "--untracked-files=no", "crates"]);
     let changed = if is_changed.is_ok_and(|files| files.is_empty()) { "" } else { ", with changes" };
     let (rounds, seconds) = (options.rounds, options.seconds);
+    let times = if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") };
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
     let no_count = if counter::is_available() { "" } else { " Instructions cannot be counted here." };
     let words = format!(
         "{date}, commit {commit}{changed}: {cores} cores ({processor}), {memory_gib} GiB, {kernel}, data on \
-         {file_system}; {rounds} rounds of {seconds} s; load average in the end {load}.{no_count}"
+         {file_system}; {times} of {seconds} s each; load average in the end {load}.{no_count}"
     );
     json!({
         "words": words, "date": date, "commit": commit, "changed": !changed.is_empty(), "cores": cores,

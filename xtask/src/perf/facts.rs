@@ -97,6 +97,15 @@ fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
+/// A latency, given in microseconds.
+fn time(microseconds: f64) -> String {
+    if microseconds >= 1e3 {
+        format!("{} ms", digits(microseconds / 1e3))
+    } else {
+        format!("{} µs", digits(microseconds))
+    }
+}
+
 /// The cost in the unit of the row's bound, of a sample.
 fn cost(row: &Row, sample: &Sample, microseconds: f64) -> f64 {
     match row.bound {
@@ -117,7 +126,7 @@ fn rate(row: &Row, samples: &[Sample]) -> String {
 }
 
 impl Measured {
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self, has_peer: bool) -> Vec<String> {
         let row = self.row;
         let (unit, goal) = match row.bound {
             Bound::MicrosecondsPerOperation(bound) => (" µs", Goal::Most(bound)),
@@ -129,8 +138,8 @@ impl Measured {
         let mut cells = vec![
             row.title.to_owned(),
             rate(row, &self.ours),
-            format!("{} µs", digits(median_of(&self.ours, |sample| sample.p50_us))),
-            format!("{} µs", digits(median_of(&self.ours, |sample| sample.p99_us))),
+            time(median_of(&self.ours, |sample| sample.p50_us)),
+            time(median_of(&self.ours, |sample| sample.p99_us)),
             format!("**{}{unit}** ({} – {})", digits(median(&costs)), digits(low), digits(high)),
             goal.shown(unit),
             goal.verdict(median(&costs)),
@@ -138,7 +147,9 @@ impl Measured {
         ];
         let counts: Vec<f64> = self.ours.iter().filter_map(|sample| sample.instructions).collect();
         cells.push(if counts.is_empty() { "–".to_owned() } else { quantity(median(&counts), "") });
-        if !self.peer.is_empty() {
+        if has_peer && self.peer.is_empty() {
+            cells.extend(["–"; 3].map(str::to_owned));
+        } else if has_peer {
             let theirs = median_of(&self.peer, |sample| cost(row, sample, sample.server_us));
             cells.push(rate(row, &self.peer));
             cells.push(format!("{}{unit}", digits(theirs)));
@@ -205,7 +216,7 @@ pub(super) fn shown(measured: &[Measured], facts: &[Fact], peer: Option<&str>) -
         if let Some([rate, cost]) = &theirs {
             head.extend([rate.as_str(), cost.as_str(), "CPU ratio"]);
         }
-        let rows: Vec<Vec<String>> = measured.iter().map(Measured::cells).collect();
+        let rows: Vec<Vec<String>> = measured.iter().map(|row| row.cells(peer.is_some())).collect();
         out += &table(&head, &rows);
         out.push('\n');
     }

@@ -67,14 +67,16 @@ impl Server {
         fs::create_dir_all(&export).map_err(|error| format!("{}: {error}", export.display()))?;
         let configuration = folder.join("ganesha.conf");
         let (port, mount_port, path) = (address.port(), mount.port(), export.display());
+        // It binds to every address, of which there is one: where only the loopback address exists, it does not find
+        // 127.0.0.1 if told to bind to it.
         let content = format!(
             "NFS_CORE_PARAM {{\n NFS_Protocols = 3;\n NFS_Port = {port};\n MNT_Port = {mount_port};\n \
-             Bind_addr = 127.0.0.1;\n Enable_NLM = false;\n Enable_RQUOTA = false;\n mount_path_pseudo = true;\n}}\n\
+             Enable_NLM = false;\n Enable_RQUOTA = false;\n mount_path_pseudo = true;\n}}\n\
              EXPORT {{\n Export_Id = 1;\n Path = {path};\n Pseudo = /main;\n Protocols = 3;\n Transports = TCP;\n \
              Access_Type = RW;\n Squash = No_Root_Squash;\n SecType = sys;\n FSAL {{ Name = VFS; }}\n}}\n"
         );
         write(&configuration, &content)?;
-        let (log, pid) = (text(&folder.join("ganesha.log")), text(&folder.join("pid")));
+        let (log, pid) = (text(&folder.join("log")), text(&folder.join("pid")));
         let configuration = text(&configuration);
         let words = ["ganesha.nfsd", "-F", "-L", &log, "-N", "EVENT", "-f", &configuration, "-p", &pid];
         Server::start(words.map(str::to_owned).to_vec(), folder, address, mount_port)
