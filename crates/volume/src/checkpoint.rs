@@ -37,7 +37,7 @@ const AGE: Duration = Duration::from_secs(60);
 /// On a device without room for the index, what was removed is checkpointed after this long.
 const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
 
-/// An index most of which is in use is searched for free pages no more often than this.
+/// On a full device an index is searched for free pages at least this often, and one that has settled is committed again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// After a failed checkpoint the next one waits this long.
@@ -76,6 +76,8 @@ struct State {
     last_failure: Option<Time>,
     /// Removed or cut files wait for more of their maps to be freed.
     more_to_reap: bool,
+    /// Nothing had changed before the last checkpoint, which was made for what the one before it freed.
+    settled: bool,
     /// How many checkpoints there were when [`Checkpoints::may_help`] was asked last.
     looked_at: u64,
     /// What was frozen and is not in the index yet.
@@ -132,6 +134,13 @@ pub struct Outcome {
     pub dead: Vec<SegmentId>,
     /// Whether maps of removed or cut files are left over.
     pub more_to_reap: bool,
+}
+
+/// How long not to search an index of `file` bytes again, most of which is in use: about twenty times as long as a search
+/// takes that reads 160 MiB in a second.
+fn look_again(file: u64) -> Duration {
+    const BYTES_PER_SECOND: u64 = 8 << 20;
+    Duration::from_secs(file / BYTES_PER_SECOND).clamp(Duration::from_secs(1), LOOK_AGAIN)
 }
 
 impl Checkpoints {
@@ -236,7 +245,7 @@ impl Volume {
         let mut room = self.checkpoints.room.lock();
         let seldom = room.used.saturating_mul(4) > room.file;
         if (self.space.can_checkpoint() && room.free == 0)
-            || (seldom && room.looked.is_some_and(|looked| now.since(looked) < LOOK_AGAIN))
+            || (seldom && room.looked.is_some_and(|looked| now.since(looked) < look_again(room.file)))
         {
             return;
         }
@@ -279,7 +288,8 @@ impl Volume {
         let kicked = std::mem::take(&mut state.kicked) || short || full;
         let dead = short && self.segments.has_dead(layer);
         // Pages that the last transactions freed can be used again only after another one.
-        let settle = !self.space.can_checkpoint() && now.since(last) >= LOOK_AGAIN;
+        let pause = if state.settled { LOOK_AGAIN } else { AGE_WHEN_FULL };
+        let settle = !self.space.can_checkpoint() && now.since(last) >= pause;
         if state.frozen.is_some() || state.more_to_reap || ring_filling || dead || settle {
             return true;
         }
@@ -311,6 +321,7 @@ impl Volume {
         state.last = Some(now);
         state.last_failure = None;
         state.more_to_reap = outcome.more_to_reap;
+        state.settled = frozen.memtable.is_empty();
         drop(state);
         self.committer.wake_waiters();
         Ok(())
