@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::entry::Slot;
 use crate::ids::Layer;
@@ -31,6 +30,31 @@ struct Held {
     fresh: bool,
 }
 
+/// Records of the inodes that share a lock.
+type Shard = BTreeMap<Key, Held>;
+
+/// Takes one change over; returns the bytes that came, and those that went.
+fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64) {
+    let size = record_bytes(&key, &slot);
+    match shard.entry(key) {
+        Entry::Vacant(place) => {
+            let fresh = marked && slot.is_some();
+            place.insert(Held { slot, fresh });
+            (size, 0)
+        }
+        Entry::Occupied(mut place) => {
+            let old = record_bytes(place.key(), &place.get().slot);
+            if slot.is_none() && marked && place.get().fresh {
+                place.remove();
+                (0, old)
+            } else {
+                place.get_mut().slot = slot;
+                (size, old)
+            }
+        }
+    }
+}
+
 fn is_cookie(key: &[u8]) -> bool {
     matches!(key::parse(key), Some((_, key::Table::Cookie, _)))
 }
@@ -43,7 +67,7 @@ fn is_cookie(key: &[u8]) -> bool {
 pub struct Memtable {
     /// Its place in the sequence of layers.
     pub layer: Layer,
-    shards: [RwLock<BTreeMap<Key, Held>>; SHARDS],
+    shards: [RwLock<Shard>; SHARDS],
     bytes: AtomicU64,
     inline_bytes: AtomicU64,
 }
@@ -81,36 +105,31 @@ impl Memtable {
 
     /// Takes changes over. `fresh` are the places of those that are put where no older layer holds anything, or deleted
     /// so that nothing need be left of them: what comes and goes within one layer then leaves no trace.
+    ///
+    /// Changes of one inode that follow each other are seen all or none: else a listing, which takes no lock of its
+    /// directory, would miss a name that a rename replaces, between the end of its old cookie and its new one.
     pub fn apply(&self, records: impl IntoIterator<Item = (Key, Slot)>, fresh: &[usize]) {
+        let (mut grown, mut shrunk) = (0, 0);
+        let mut locked: Option<(usize, RwLockWriteGuard<'_, Shard>)> = None;
         for (place, (key, slot)) in records.into_iter().enumerate() {
+            let number = key::shard(&key, SHARDS);
+            // Never two at a time.
+            let mut shard = match locked.take() {
+                Some((other, shard)) if other == number => shard,
+                other => {
+                    drop(other);
+                    self.shards[number].write()
+                }
+            };
             // A cookie is given to one name once, so one that is put here is in no older layer, and a listing need not
             // pass over it when it is gone (design rule 8).
-            self.apply_one(key, slot, fresh.contains(&place));
+            let marked = is_cookie(&key) || fresh.contains(&place);
+            let (more, less) = apply_one(&mut shard, key, slot, marked);
+            grown += more;
+            shrunk += less;
+            locked = Some((number, shard));
         }
-    }
-
-    fn apply_one(&self, key: Key, slot: Slot, marked: bool) {
-        let marked = marked || is_cookie(&key);
-        let size = record_bytes(&key, &slot);
-        let mut shard = self.shards[key::shard(&key, SHARDS)].write();
-        let (grown, shrunk) = match shard.entry(key) {
-            Entry::Vacant(place) => {
-                let fresh = marked && slot.is_some();
-                place.insert(Held { slot, fresh });
-                (size, 0)
-            }
-            Entry::Occupied(mut place) => {
-                let old = record_bytes(place.key(), &place.get().slot);
-                if slot.is_none() && marked && place.get().fresh {
-                    place.remove();
-                    (0, old)
-                } else {
-                    place.get_mut().slot = slot;
-                    (size, old)
-                }
-            }
-        };
-        drop(shard);
+        drop(locked);
         self.bytes.fetch_add(grown, Ordering::Relaxed);
         self.bytes.fetch_sub(shrunk, Ordering::Relaxed);
     }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::ids::{Cookie, Ino};
 use crate::media::memory::Random;
@@ -98,4 +100,24 @@ fn what_comes_and_goes_in_one_layer_leaves_no_trace_unless_something_older_must_
     assert_eq!(memtable.get(&key), Some(None), "an older layer may hold it");
     memtable.apply([(key.clone(), value(b"2")), (key.clone(), None)], &[0, 1]);
     assert_eq!(memtable.get(&key), Some(None), "it is new again, but hides the older one");
+}
+
+#[test]
+fn a_scan_sees_what_a_transaction_does_to_a_directory_as_a_whole() {
+    const RENAMES: u64 = 20_000;
+    let memtable = Memtable::new(Layer(1));
+    let cookie = |number| key::cookie(Ino(2), Cookie(number));
+    memtable.apply([(cookie(0), value(b"name"))], &[]);
+    std::thread::scope(|scope| {
+        let renaming = scope.spawn(|| {
+            for number in 0..RENAMES {
+                memtable.apply([(cookie(number), None), (cookie(number + 1), value(b"name"))], &[]);
+            }
+        });
+        while !renaming.is_finished() {
+            let seen = scanned(&memtable, &cookie(0), &cookie(u64::MAX));
+            let names = seen.iter().filter(|(_, slot)| slot.is_some()).count();
+            assert_eq!(names, 1, "the name was there throughout");
+        }
+    });
 }
