@@ -19,6 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::process::{self, root, target_directory};
+use crate::random::Random;
 use crate::usage;
 
 mod bench;
@@ -191,7 +192,8 @@ impl Scratch {
             }
             None => target_directory(),
         };
-        let folder = place.join(format!("holdfast-perf-{}", std::process::id()));
+        // Not by the process's number: within a namespace that is always the same.
+        let folder = place.join(format!("holdfast-perf-{:016x}", Random::fresh_seed()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Scratch { folder })
     }
@@ -252,8 +254,10 @@ impl Run<'_> {
 
 fn measure(options: &Options) -> Result<(), String> {
     let scratch = Scratch::new(options)?;
+    // As it is now: somebody may go on working meanwhile.
+    let mut machine = machine(options, &scratch.folder);
     let built = target_directory().join("release/holdfast");
-    let binary = target_directory().join(format!("holdfast-perf-{}", std::process::id()));
+    let binary = target_directory().join(format!("holdfast-perf-{:016x}", Random::fresh_seed()));
     fs::copy(&built, &binary).map_err(|error| format!("{}: {error}", built.display()))?;
     let mut run = Run {
         options,
@@ -269,10 +273,16 @@ fn measure(options: &Options) -> Result<(), String> {
     let outcome = measure_all(&mut run);
     let _ = fs::remove_file(&binary);
     // What was measured before something failed is worth showing.
-    let machine = machine(options, &run.scratch.folder);
+    let load = load_average();
+    let words = format!(
+        "{} Load average {}, in the end {load}.",
+        text(&machine, "words"),
+        text(&machine, "load_average")
+    );
+    machine["words"] = json!(words);
     let peer = options.peer.then_some("nfs-ganesha");
     run.measured.retain(|row| !row.ours.is_empty());
-    println!("{}\n", machine["words"].as_str().unwrap_or_default());
+    println!("{words}\n");
     println!("{}", facts::shown(&run.measured, &run.facts, peer));
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", facts::to_json(&machine, &run.measured, &run.facts));
@@ -326,6 +336,15 @@ fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
+fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
 /// Where and when, without names of hosts and paths.
 fn machine(options: &Options, data: &Path) -> Value {
     let say = |command: &mut Command| process::output(command).map(|text| text.trim().to_owned());
@@ -348,17 +367,16 @@ fn machine(options: &Options, data: &Path) -> Value {
     let changed = if is_changed.is_ok_and(|files| files.is_empty()) { "" } else { ", with changes" };
     let (rounds, seconds) = (options.rounds, options.seconds);
     let times = if rounds == 1 { "one round".to_owned() } else { format!("{rounds} rounds") };
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or_default();
     let no_count = if counter::is_available() { "" } else { " Instructions cannot be counted here." };
     let words = format!(
         "{date}, commit {commit}{changed}: {cores} cores ({processor}), {memory_gib} GiB, {kernel}, data on \
-         {file_system}; {times} of {seconds} s each; load average in the end {load}.{no_count}"
+         {file_system}; {times} of {seconds} s each.{no_count}"
     );
     json!({
         "words": words, "date": date, "commit": commit, "changed": !changed.is_empty(), "cores": cores,
         "processor": processor, "memory_gib": memory_gib, "kernel": kernel, "file_system": file_system,
-        "rounds": rounds, "seconds": seconds, "load_average": load,
+        "rounds": rounds, "seconds": seconds,
+        "load_average": load_average(),
     })
 }
 

@@ -31,6 +31,7 @@ pub(super) const NO_DELAY: u64 = 0;
 pub(super) struct Server {
     child: Child,
     folder: PathBuf,
+    /// Its program and arguments.
     command: Vec<String>,
     pub(super) target: Target,
 }
@@ -164,5 +165,7 @@ fn spawn(command: &[String], folder: &Path) -> Result<Child, String> {
     let open = || File::options().create(true).append(true).open(&path);
     let logs = open().and_then(|log| Ok((log.try_clone()?, log)));
     let (output, errors) = logs.map_err(|error| format!("{}: {error}", path.display()))?;
-    process::start(Command::new(&command[0]).args(&command[1..]).stdout(output).stderr(errors))
+    // It ends with this process, also when that is interrupted: it is in a process group of its own.
+    let mut bound = Command::new("setpriv");
+    process::start(bound.args(["--pdeathsig", "KILL"]).args(command).stdout(output).stderr(errors))
 }
