@@ -14,7 +14,7 @@ mod null;
 mod tcp;
 
 pub use directory::measure as measure_directory;
-pub use null::measure as measure_null;
+pub use null::{measure as measure_null, measure_hosts};
 pub use tcp::measure as measure_tcp;
 
 /// Measures all that can be: NULL calls always, TCP if the server is on this machine, a directory if one is given.
@@ -42,7 +42,7 @@ pub fn measure(
 }
 
 /// Operations of blocks up to this are limited by calls, larger ones by bytes.
-const SMALL_BLOCK_BYTES: u64 = 64 << 10;
+const SMALL_BLOCK_BYTES: u64 = 16 << 10;
 
 impl Limits {
     /// A result as a fraction of the limit that it runs into first; none if that limit is not known. For what has to

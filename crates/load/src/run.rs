@@ -20,7 +20,7 @@ pub(crate) mod outbox;
 mod stages;
 mod tally;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use stages::Stages;
 pub(crate) use tally::rate;

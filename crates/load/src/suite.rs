@@ -1,1 +1,195 @@
-//! The published tests, at a scale that fits the machine.
+//! The published tests, in one run: each at a scale that fits the machine and the server's free space, with limits that
+//! are measured in the same run, and caches that are declared.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::client::Server;
+use crate::error::LoadError;
+use crate::limits;
+use crate::published;
+use crate::result::{Measurement, Report};
+use crate::run::{Length, Observer, Options, measure};
+use crate::workload::{Workload, size};
+
+mod machine;
+mod recipes;
+
+pub use machine::Machine;
+
+/// After so many tests in a row that failed, the others would fail too.
+const FAILURES_MAX: usize = 3;
+
+/// How long tests take, and how much they write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// A minute or two: a second of each test, at the number of threads where its figure was published.
+    Quick,
+    /// About ten minutes: over numbers of threads.
+    Standard,
+    /// Hours: a minute of each, with twice the machine's memory, as the reports have it.
+    Long,
+}
+
+/// How to run the suite.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    /// How large.
+    pub scale: Scale,
+    /// A directory whose file system and device are measured too.
+    pub directory: Option<PathBuf>,
+    /// Local processes of the server, for the cost.
+    pub server_pids: Vec<u32>,
+    /// Where random numbers begin; fresh if there is none.
+    pub seed: Option<u64>,
+}
+
+/// One measurement of the suite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is done.
+    pub workload: Workload,
+    /// Virtual threads.
+    pub threads: u32,
+    /// Operations that each has in flight.
+    pub depth: u32,
+    /// Bytes of files, of all threads together.
+    pub working_set_bytes: u64,
+    /// The published figures that it corresponds to.
+    pub published: Vec<&'static str>,
+}
+
+/// What will be measured on such a machine.
+#[must_use]
+pub fn plan(scale: Scale, machine: &Machine) -> Vec<Step> {
+    recipes::steps(scale, machine)
+}
+
+impl Scale {
+    /// How long each test is measured.
+    #[must_use]
+    pub const fn length(self) -> Duration {
+        match self {
+            Self::Quick => Duration::from_millis(800),
+            Self::Standard => Duration::from_secs(5),
+            Self::Long => Duration::from_secs(60),
+        }
+    }
+
+    fn warmup(self) -> Duration {
+        self.length() / 5
+    }
+}
+
+/// Measures limits and all tests; what is found is put into the report as it comes. A test that fails is noted, and the
+/// next one is run.
+///
+/// # Errors
+/// If the server cannot be reached, or several tests in a row fail.
+pub fn published(
+    server: &Server,
+    suite: &Suite,
+    report: &mut Report,
+    observer: &mut dyn Observer,
+) -> Result<(), LoadError> {
+    let machine = Machine::of(server)?;
+    let steps = plan(suite.scale, &machine);
+    report.caches = caches(&report.caches, &steps, &machine, server);
+    observer.begin("limits");
+    report.limits =
+        limits::measure(server, suite.directory.as_deref(), suite.scale.length().min(LIMITS_MAX), observer)?;
+    let mut failures = 0;
+    for (number, step) in steps.iter().enumerate() {
+        if observer.is_interrupted() {
+            report.notes.push(format!("Interrupted after {number} of {} tests.", steps.len()));
+            break;
+        }
+        observer.begin(&title(number + 1, steps.len(), step));
+        match measure_well(server, suite, step, observer) {
+            Ok(mut measurement) => {
+                measurement.limit = report.limits.fraction(&measurement);
+                measurement.published = step.published.iter().map(|id| (*id).to_owned()).collect();
+                observer.measured(&measurement);
+                report.results.push(measurement);
+                failures = 0;
+            }
+            Err(error) => {
+                let words = format!("Failed: {}, threads: {}: {error}", step.workload.name(), step.threads);
+                observer.note(&words);
+                report.notes.push(words);
+                failures += 1;
+                if failures == FAILURES_MAX {
+                    return Err(LoadError::new(format!("{FAILURES_MAX} tests in a row failed: {error}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Measures for longer where too little was answered to tell a rate: each operation in flight has to be answered once.
+fn measure_well(
+    server: &Server,
+    suite: &Suite,
+    step: &Step,
+    observer: &mut dyn Observer,
+) -> Result<Measurement, LoadError> {
+    let least = u64::from(step.threads) * u64::from(step.depth);
+    let length = suite.scale.length();
+    for length in [length, length * 5] {
+        let options = Options { length: Length::Time(length), ..options(suite, step) };
+        let measurement = measure(server, &step.workload, &options, observer)?;
+        if measurement.operations >= least || observer.is_interrupted() {
+            return Ok(measurement);
+        }
+    }
+    let options = Options { length: Length::Time(length * 20), ..options(suite, step) };
+    measure(server, &step.workload, &options, observer)
+}
+
+/// Each limit takes no longer.
+const LIMITS_MAX: Duration = Duration::from_secs(2);
+
+fn options(suite: &Suite, step: &Step) -> Options {
+    Options {
+        threads: step.threads,
+        depth: step.depth,
+        working_set_bytes: step.working_set_bytes,
+        seed: suite.seed,
+        warmup: suite.scale.warmup(),
+        server_pids: suite.server_pids.clone(),
+        ..Options::default()
+    }
+}
+
+/// What is measured, and whose tests that are.
+fn title(number: usize, steps: usize, step: &Step) -> String {
+    let mut tests: Vec<String> = Vec::new();
+    for row in step.published.iter().filter_map(|id| published::find(id)) {
+        let test = format!("{} {}", row.system.name(), row.test);
+        if !tests.contains(&test) {
+            tests.push(test);
+        }
+    }
+    let tests = if tests.is_empty() { String::new() } else { format!(" [{}]", tests.join("; ")) };
+    format!("{number}/{steps} {}, {} threads x {}{tests}", step.workload.name(), step.threads, step.depth)
+}
+
+/// What was declared, and what we know.
+fn caches(declared: &str, steps: &[Step], machine: &Machine, server: &Server) -> String {
+    let sets = || steps.iter().map(|step| step.working_set_bytes).filter(|bytes| *bytes > 0);
+    let [least, most] = [sets().min(), sets().max()].map(|bytes| size(bytes.unwrap_or(0)));
+    let memory = size(machine.memory_bytes >> 30 << 30);
+    let server = if server.address.ip().is_loopback() {
+        format!("the server runs on this machine, which has {memory} of memory")
+    } else {
+        "the server's memory is not known to the client".to_owned()
+    };
+    format!(
+        "server: {declared}; client: none. Working sets: {least} for tests published as cached, {most} for the others; \
+         {server}. What fits the server's memory may have been read from it"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,10 +11,12 @@ use server::error::Error;
 
 use crate::report::Outcome;
 
+mod agent;
 mod compare;
 mod limits;
 mod report;
 mod run;
+mod suite;
 mod watch;
 mod work;
 
@@ -32,6 +34,10 @@ enum Action {
     Limits(limits::Limits),
     /// Measure two servers in turn, and hold one against the other
     Compare(Box<compare::Compare>),
+    /// Run the tests that others published, at a scale that fits
+    Suite(Box<suite::SuiteCommand>),
+    /// Measure on this host for a coordinator: `bench run --agents`
+    Agent(agent::AgentCommand),
     /// Show a result again: as a table, or as a page to put before others
     Report(report::Report),
 }
@@ -41,6 +47,8 @@ pub(crate) fn run(bench: &Bench) -> Outcome {
         Action::Run(run) => run::run(run),
         Action::Limits(limits) => limits::run(limits),
         Action::Compare(compare) => compare::run(compare),
+        Action::Suite(suite) => suite::run(suite),
+        Action::Agent(agent) => agent::run(agent),
         Action::Report(report) => report::run(report),
     }
 }
@@ -51,6 +59,13 @@ pub(crate) struct Measured {
     /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
     #[arg(value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
+    #[command(flatten)]
+    who: Who,
+}
+
+/// In whose name, and what the report says.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Who {
     /// Port of the server's MOUNT service [default: that of NFS, else what rpcbind tells]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
@@ -73,7 +88,18 @@ pub(crate) struct Measured {
 
 impl Measured {
     pub(crate) fn server(&self) -> Result<Server, Error> {
-        let server = Server::parse(&self.target).map_err(|error| Error::usage(error.to_string()))?;
+        self.who.server(&self.target)
+    }
+
+    /// A report without results yet.
+    pub(crate) fn report(&self, server: &Server) -> Report {
+        self.who.report(server)
+    }
+}
+
+impl Who {
+    pub(crate) fn server(&self, target: &str) -> Result<Server, Error> {
+        let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
         Ok(Server {
             mount_port: self.mount_port,
             reserved_ports: self.reserved_ports,

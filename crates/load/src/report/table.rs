@@ -132,8 +132,15 @@ fn latencies(latency: &Latency) -> [String; 4] {
 
 /// Which published figures the measurements correspond to.
 fn published_rows(report: &Report) -> Table {
-    let mut table =
-        Table::new(&["corresponds to", "measured", "of limit", "published", "of its limit", "sources"]);
+    let mut table = Table::new(&[
+        "figure",
+        "corresponds to",
+        "measured",
+        "of limit",
+        "published",
+        "of its limit",
+        "sources",
+    ]);
     for measurement in &report.results {
         for row in measurement.published.iter().filter_map(|id| published::find(id)) {
             table.rows.push(published_row(measurement, row, report));
@@ -149,6 +156,7 @@ fn published_row(measurement: &Measurement, row: &published::Row, report: &Repor
     sources.dedup();
     let sources: Vec<String> = sources.iter().map(|source| format!("[{}]", source.tag())).collect();
     vec![
+        row.id.to_owned(),
         format!("{}: {}", row.system.name(), row.test),
         rate,
         fraction.map(units::percent).unwrap_or_default(),
@@ -220,11 +228,14 @@ impl Table {
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..used.len()).map(width).collect();
+        let head: Vec<&str> = used.iter().filter_map(|column| self.head.get(*column).copied()).collect();
         let mut out = String::new();
         for line in lines {
             let mut text = String::new();
             for ((place, cell), width) in line.iter().enumerate().zip(&widths) {
-                let words = place == 0 || used.get(place) == Some(&(self.head.len() - 1));
+                let words = place == 0
+                    || head.get(place).is_some_and(|it| *it == "corresponds to")
+                    || used.get(place) == Some(&(self.head.len() - 1));
                 text.push_str(&if words { format!("{cell:width$}  ") } else { format!("{cell:>width$}  ") });
             }
             out.push_str(text.trim_end());

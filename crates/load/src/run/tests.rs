@@ -7,7 +7,7 @@ use wire::nfs3::Procedure;
 use super::*;
 use crate::workload::{RateProcedure, Stability};
 
-mod fake;
+pub(crate) mod fake;
 
 use fake::{Fake, Fault};
 

@@ -1,10 +1,12 @@
 //! `holdfast bench run`: one kind of workload, at one or more numbers of threads, block sizes and mixes.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use load::hosts::{Coordinator, Token};
 use load::result::{Measurement, Report};
 use load::run::{Options, measure};
 use server::error::Error;
@@ -45,9 +47,27 @@ pub(crate) struct Run {
     limits: bool,
     #[command(flatten)]
     limit_options: LimitOptions,
+    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["until_steady", "server_pid", "directory"])]
+    agents: Vec<String>,
+    /// With --agents: a file with the secret that they know
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    token_file: Option<PathBuf>,
+    /// Write a page of HTML to this file
+    #[arg(long, value_name = "PAGE.html")]
+    report: Option<PathBuf>,
     /// Print JSON (docs/bench.md describes it)
     #[arg(long)]
     json: bool,
+}
+
+impl Run {
+    /// The other hosts, connected, if there are any.
+    fn coordinator(&self) -> Result<Option<Coordinator>, Error> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let token = Token::read(path).map_err(failed)?;
+        Coordinator::connect(&self.agents, &token).map(Some).map_err(failed)
+    }
 }
 
 pub(crate) fn run(run: &Run) -> Outcome {
@@ -57,12 +77,17 @@ pub(crate) fn run(run: &Run) -> Outcome {
         workload.check(run.how.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
     let mut report = run.measured.report(&server);
+    let mut hosts = run.coordinator()?;
+    report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     if run.limits {
         watch.title = "limits".to_owned();
         let length = Duration::from_secs(2);
         let directory = run.limit_options.directory.as_deref();
-        let measured = load::limits::measure(&server, directory, length, &mut watch);
+        let measured = match &mut hosts {
+            None => load::limits::measure(&server, directory, length, &mut watch),
+            Some(hosts) => load::limits::measure_hosts(hosts, &server, length, &mut watch),
+        };
         watch.clear();
         report.limits = measured.map_err(failed)?;
         if !run.json {
@@ -76,9 +101,14 @@ pub(crate) fn run(run: &Run) -> Outcome {
             }
             watch.title = format!("{}, {threads} threads", workload.name());
             let options = Options { server_pids: run.server_pid.clone(), ..run.how.options(*threads) };
-            let measured = measure(&server, workload, &options, &mut watch);
+            let measured = match &mut hosts {
+                None => measure(&server, workload, &options, &mut watch).map(|it| (it, Vec::new())),
+                Some(hosts) => hosts.measure(&server, workload, &options, &mut watch),
+            };
             watch.clear();
-            let mut measurement = measured.map_err(failed)?;
+            let (mut measurement, notes) = measured.map_err(failed)?;
+            notes.iter().for_each(|note| eprintln!("holdfast: {note}"));
+            report.notes.extend(notes);
             measurement.limit = report.limits.fraction(&measurement);
             if !run.json {
                 print(&shown(&measurement));
@@ -90,8 +120,14 @@ pub(crate) fn run(run: &Run) -> Outcome {
 }
 
 fn conclude(run: &Run, report: &Report) -> Outcome {
+    if let Some(path) = &run.report {
+        super::report::write_page(path, report)?;
+    }
     if run.json {
         print(&json(report)?);
+    }
+    if report.notes.iter().any(|note| note.starts_with("Failed")) {
+        return Err(Error::failed("the result is not that of all agents"));
     }
     let failures: u64 =
         report.results.iter().flat_map(|result| &result.errors).map(|error| error.count).sum();

@@ -16,6 +16,23 @@ use crate::report::print;
 /// Exit code after a second signal, as shells have it for an interrupted program.
 const INTERRUPTED: i32 = 130;
 
+/// Becomes true at the first signal; the second one ends the program.
+pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
+    let told = Arc::clone(&interrupted);
+    let started = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            if told.swap(true, Ordering::Relaxed) {
+                std::process::exit(INTERRUPTED);
+            }
+        }
+    });
+    started.map_err(|error| Error::failed(format!("a thread cannot be started: {error}")))?;
+    Ok(interrupted)
+}
+
 /// Watches measurements for the user.
 pub(crate) struct Watch {
     /// What is measured, in front of the line.
@@ -30,18 +47,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// From now on, the first signal ends a measurement with the result so far, the second ends the program.
     pub(crate) fn new() -> Result<Watch, Error> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let mut signals = Signals::new([SIGINT, SIGTERM])
-            .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
-        let told = Arc::clone(&interrupted);
-        let started = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for _ in signals.forever() {
-                if told.swap(true, Ordering::Relaxed) {
-                    std::process::exit(INTERRUPTED);
-                }
-            }
-        });
-        started.map_err(|error| Error::failed(format!("a thread cannot be started: {error}")))?;
+        let interrupted = signals()?;
         Ok(Watch {
             title: String::new(),
             tells: false,

@@ -17,7 +17,7 @@ use crate::client::Server;
 
 /// What the server does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     None,
     /// READ gives what stands a block further on.
     OtherBlocks,
@@ -46,22 +46,22 @@ enum Node {
 }
 
 #[derive(Debug)]
-pub(super) struct Volume {
+pub(crate) struct Volume {
     nodes: BTreeMap<u64, Node>,
     next: u64,
-    pub(super) calls: BTreeMap<&'static str, u64>,
+    pub(crate) calls: BTreeMap<&'static str, u64>,
     fault: Fault,
     replies: u64,
 }
 
 /// A running server. It ends with the test's process.
-pub(super) struct Fake {
-    pub(super) server: Server,
-    pub(super) volume: Arc<Mutex<Volume>>,
+pub(crate) struct Fake {
+    pub(crate) server: Server,
+    pub(crate) volume: Arc<Mutex<Volume>>,
 }
 
 impl Fake {
-    pub(super) fn start(fault: Fault) -> Self {
+    pub(crate) fn start(fault: Fault) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address: SocketAddr = listener.local_addr().unwrap();
         let nodes = BTreeMap::from([(1, Node::Directory(BTreeMap::new()))]);
@@ -80,11 +80,11 @@ impl Fake {
     }
 
     /// Objects other than the root.
-    pub(super) fn objects(&self) -> usize {
+    pub(crate) fn objects(&self) -> usize {
         self.volume.lock().unwrap().nodes.len() - 1
     }
 
-    pub(super) fn calls(&self, procedure: Procedure) -> u64 {
+    pub(crate) fn calls(&self, procedure: Procedure) -> u64 {
         self.volume.lock().unwrap().calls.get(procedure.name()).copied().unwrap_or(0)
     }
 }

@@ -1,0 +1,57 @@
+//! `holdfast bench agent`: one of several client hosts.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use load::client::Server;
+use load::hosts::{Agent, Allowed, Token};
+use server::error::Error;
+
+use super::failed;
+use super::watch::signals;
+use crate::report::{Outcome, print};
+
+const EXAMPLES: &str = "Examples:
+  (umask 077; openssl rand -hex 32 > token)      # once, then copied to all hosts
+  holdfast bench agent --listen 10.0.0.11:7411 --token-file token --allow 10.0.0.5:/export
+  holdfast bench run 10.0.0.5:/export random --threads 64 --agents 10.0.0.11:7411,10.0.0.12:7411 --token-file token
+
+An agent measures for whoever knows the token, and only servers that --allow names. The token travels as it is: use a \
+network where nobody listens. Ctrl-C ends a measurement, removes its files, and ends the agent.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AgentCommand {
+    /// Where to wait for a coordinator
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// A file with the secret that coordinators must know; nobody else may read it
+    #[arg(long, value_name = "FILE")]
+    token_file: PathBuf,
+    /// A server and export that may be measured; may be repeated
+    #[arg(long, value_name = "HOST[:PORT]:/EXPORT", required = true, num_args = 1..)]
+    allow: Vec<String>,
+    /// Port of the servers' MOUNT service [default: that of NFS, else what rpcbind tells]
+    #[arg(long, value_name = "PORT")]
+    mount_port: Option<u16>,
+    /// Use local ports below 1024, as some servers want; only root can
+    #[arg(long)]
+    reserved_ports: bool,
+}
+
+pub(crate) fn run(command: &AgentCommand) -> Outcome {
+    let allowed = command.allow.iter().map(|target| {
+        let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Server { mount_port: command.mount_port, reserved_ports: command.reserved_ports, ..server })
+    });
+    let allowed = Allowed::new(allowed.collect::<Result<_, Error>>()?);
+    let token = Token::read(&command.token_file).map_err(failed)?;
+    let agent = Agent::bind(command.listen, token, allowed).map_err(failed)?;
+    let interrupted = signals()?;
+    print(&format!("Waiting for a coordinator at {}\n", agent.address().map_err(failed)?));
+    agent.serve(&|| interrupted.load(Ordering::Relaxed), &|words| eprintln!("holdfast: {words}"));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,111 @@
+//! `holdfast bench suite`: the published tests, in one command.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use load::report::table;
+use load::suite::{Scale, Suite, published};
+use server::error::Error;
+
+use super::watch::Watch;
+use super::{LimitOptions, Who, failed, json, report};
+use crate::report::{Outcome, print};
+
+const EXAMPLES: &str = "Examples:
+  holdfast bench suite published --target 127.0.0.1:/main --quick
+  holdfast bench suite published --target filer:/export --report page.html --json result.json \\
+      --caches 'restarted before the run; 64 GiB of memory'
+
+Every test of the published reports that docs/bench.md names is run at a scale that fits this machine and the server's \
+free space, beside limits that are measured in the same run. A test that fails is told, and the next one is run. Files \
+are removed in the end. Ctrl-C ends the suite with the results so far.
+
+Exit codes: 0 all tests ran; 1 a test failed; 2 the command line is wrong.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct SuiteCommand {
+    /// Which tests
+    which: Which,
+    /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
+    #[arg(long, value_name = "HOST[:PORT]:/EXPORT")]
+    target: String,
+    #[command(flatten)]
+    who: Who,
+    #[command(flatten)]
+    limit_options: LimitOptions,
+    /// How long tests take and how much they write
+    #[arg(long, value_name = "SCALE", default_value = "standard", conflicts_with = "quick")]
+    scale: ScaleName,
+    /// The same as --scale quick
+    #[arg(long)]
+    quick: bool,
+    /// A local process of the server, for its processor time per operation; may be repeated
+    #[arg(long, value_name = "PID")]
+    server_pid: Vec<u32>,
+    /// Where random numbers begin [default: fresh]
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Write a page of HTML to this file
+    #[arg(long, value_name = "PAGE.html")]
+    report: Option<PathBuf>,
+    /// Write JSON to this file (docs/bench.md describes it)
+    #[arg(long, value_name = "RESULT.json")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Which {
+    /// What five published reports measured
+    Published,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScaleName {
+    /// A minute or two: each test for a second, at the threads of its published figure
+    Quick,
+    /// About ten minutes: over numbers of threads
+    Standard,
+    /// Hours: a minute for each, on twice this machine's memory
+    Long,
+}
+
+pub(crate) fn run(command: &SuiteCommand) -> Outcome {
+    let Which::Published = command.which;
+    let server = command.who.server(&command.target)?;
+    let scale = match command.scale {
+        _ if command.quick => Scale::Quick,
+        ScaleName::Quick => Scale::Quick,
+        ScaleName::Standard => Scale::Standard,
+        ScaleName::Long => Scale::Long,
+    };
+    let suite = Suite {
+        scale,
+        directory: command.limit_options.directory.clone(),
+        server_pids: command.server_pid.clone(),
+        seed: command.seed,
+    };
+    let mut result = command.who.report(&server);
+    let mut watch = Watch::new()?;
+    watch.tells = true;
+    let ran = published(&server, &suite, &mut result, &mut watch);
+    watch.clear();
+    // What was measured until then is kept, whatever ended the run.
+    print(&format!("\n{}", table::render(&result)));
+    if let Some(path) = &command.report {
+        report::write_page(path, &result)?;
+    }
+    if let Some(path) = &command.json {
+        let written = std::fs::write(path, json(&result)?);
+        written.map_err(|error| Error::failed(format!("cannot write {}: {error}", path.display())))?;
+    }
+    ran.map_err(failed)?;
+    let failures: u64 = result.results.iter().flat_map(|it| &it.errors).map(|error| error.count).sum();
+    let lost = result.notes.iter().filter(|note| note.starts_with("Failed")).count();
+    match (failures, lost) {
+        (0, 0) => Ok(ExitCode::SUCCESS),
+        (0, lost) => Err(Error::failed(format!("{lost} tests failed"))),
+        (failures, _) => Err(Error::failed(format!("{failures} operations failed"))),
+    }
+}

@@ -1,0 +1,376 @@
+//! The coordinator: gives each agent its share of a measurement, lets all begin together, and adds up their results.
+
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::merge::merge;
+use super::protocol::{Order, VERSION, WORD_BYTES_MAX, Word, receive, send};
+use super::token::Token;
+use crate::client::Server;
+use crate::error::LoadError;
+use crate::random::fresh_seed;
+use crate::result::{Host, Measurement};
+use crate::run::{Connections, Length, Observer, Options, Progress};
+use crate::workload::Workload;
+
+mod share;
+
+use share::task;
+
+/// How long connecting, greeting, or sending anything may take.
+const GREETING_LIMIT: Duration = Duration::from_secs(10);
+/// How often agents are asked whether they are there.
+const PING: Duration = Duration::from_secs(1);
+/// The silence that an agent is allowed.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
+/// What a measurement may take beyond its own time, besides cleaning up.
+const GRACE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(20);
+/// Characters of an agent's text that are shown.
+const TEXT_MAX: usize = 1000;
+
+/// Agents, connected and greeted.
+#[derive(Debug)]
+pub struct Coordinator {
+    links: Vec<Link>,
+    words: Receiver<(usize, Result<Word, LoadError>)>,
+    /// One that has said nothing for so long is lost.
+    pub(super) silence: Duration,
+}
+
+#[derive(Debug)]
+struct Link {
+    name: String,
+    stream: TcpStream,
+    host: Host,
+    heard: Instant,
+    state: State,
+    /// When it was told to go, and when it said that it began.
+    went: Option<Instant>,
+    began: Option<Instant>,
+    last: Option<Progress>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// It has nothing to do.
+    Idle,
+    Preparing,
+    Ready,
+    Running,
+    Done(Box<Measurement>),
+    /// This measurement failed there.
+    Failed,
+    /// It is gone for good.
+    Lost,
+}
+
+impl Link {
+    const fn is_working(&self) -> bool {
+        matches!(self.state, State::Preparing | State::Ready | State::Running)
+    }
+}
+
+impl Coordinator {
+    /// Connects to agents, each `HOST:PORT`, and to nothing else.
+    ///
+    /// # Errors
+    /// If one of them cannot be reached, refuses the token, or speaks another version.
+    pub fn connect(agents: &[String], token: &Token) -> Result<Self, LoadError> {
+        let (tell, words) = channel();
+        // What was connected is let go when it is dropped, also if the next agent refuses.
+        let mut this = Self { links: Vec::new(), words, silence: SILENCE_LIMIT };
+        for name in agents {
+            if this.links.iter().any(|link| link.name == *name) {
+                return Err(LoadError::new(format!("agent {name} is named twice")));
+            }
+            let words = |why: &dyn std::fmt::Display| LoadError::new(format!("agent {name}: {why}"));
+            let link = greet(name, token).map_err(|error| words(&error))?;
+            let (index, tell) = (this.links.len(), Sender::clone(&tell));
+            let from = link.stream.try_clone().map_err(|error| words(&error))?;
+            // Ends when the connection does.
+            std::thread::spawn(move || read(from, index, &tell));
+            this.links.push(link);
+        }
+        if this.links.is_empty() {
+            return Err(LoadError::new("no agent is named"));
+        }
+        Ok(this)
+    }
+
+    /// The agents' hosts.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<Host> {
+        self.links.iter().map(|link| link.host.clone()).collect()
+    }
+
+    /// Measures on all hosts together: threads, connections, operations and working set are divided among them. Answers
+    /// the sum, and what a reader must know about it.
+    ///
+    /// # Errors
+    /// If no host has a result.
+    pub fn measure(
+        &mut self,
+        server: &Server,
+        workload: &Workload,
+        options: &Options,
+        observer: &mut dyn Observer,
+    ) -> Result<(Measurement, Vec<String>), LoadError> {
+        if !matches!(options.length, Length::Time(_) | Length::Operations(_)) {
+            return Err(LoadError::new("several hosts have no common steady state; give a time"));
+        }
+        if !options.server_pids.is_empty() {
+            return Err(LoadError::new("the processor time of servers is not taken with agents"));
+        }
+        let seed = options.seed.unwrap_or_else(fresh_seed);
+        let mut notes = Vec::new();
+        self.order(server, workload, &Options { seed: Some(seed), ..options.clone() }, &mut notes);
+        let mut round = Round { began: None, asked: Instant::now(), stopped: None, skew: None };
+        while self.links.iter().any(Link::is_working) {
+            match self.words.recv_timeout(LOOK) {
+                Ok((index, word)) => self.hear(index, word, observer, &mut notes),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("all agents are lost")),
+            }
+            self.look(&mut round, options, observer, &mut notes);
+        }
+        let parts: Vec<Measurement> = self
+            .links
+            .iter_mut()
+            .filter_map(|link| match std::mem::replace(&mut link.state, State::Idle) {
+                State::Done(measurement) => Some(*measurement),
+                State::Lost => {
+                    link.state = State::Lost;
+                    None
+                }
+                _ => None,
+            })
+            .collect();
+        if parts.is_empty() {
+            return Err(LoadError::new(notes.pop().unwrap_or_else(|| "no agent has a result".to_owned())));
+        }
+        let whole = Measurement { seed, ..merge(&parts)? };
+        if let Some((estimate, most)) = round.skew {
+            notes.push(format!(
+                "{}: {} hosts began within {:.0} µs of each other as round trips tell, and {:.0} µs at most.",
+                whole.name,
+                parts.len(),
+                estimate.as_secs_f64() * 1e6,
+                most.as_secs_f64() * 1e6
+            ));
+        }
+        Ok((whole, notes))
+    }
+
+    /// Gives every agent that is there its share.
+    fn order(&mut self, server: &Server, workload: &Workload, options: &Options, notes: &mut Vec<String>) {
+        let there: Vec<usize> = (0..self.links.len())
+            .filter(|index| self.links.get(*index).is_some_and(|link| !matches!(link.state, State::Lost)))
+            .collect();
+        for (part, index) in there.iter().enumerate() {
+            let Some(link) = self.links.get_mut(*index) else { continue };
+            (link.went, link.began, link.last, link.heard) = (None, None, None, Instant::now());
+            let Some(task) = task(server, workload, options, part, there.len()) else { continue };
+            link.state = State::Preparing;
+            tell(link, &Order::Run(Box::new(task)), notes);
+        }
+    }
+
+    /// What an agent said.
+    fn hear(
+        &mut self,
+        index: usize,
+        word: Result<Word, LoadError>,
+        observer: &mut dyn Observer,
+        notes: &mut Vec<String>,
+    ) {
+        let Some(link) = self.links.get_mut(index) else { return };
+        link.heard = Instant::now();
+        match word {
+            Ok(Word::Ready { .. }) if link.is_working() => link.state = State::Ready,
+            Ok(Word::Begun) => link.began = Some(Instant::now()),
+            Ok(Word::Done { measurement }) if link.is_working() => link.state = State::Done(measurement),
+            Ok(Word::Refused { why }) if link.is_working() => {
+                notes.push(format!("Failed: agent {}: {}", link.name, shown(&why)));
+                link.state = State::Failed;
+            }
+            Ok(Word::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors }) => {
+                let (stage, is_measured) = ("all hosts", true);
+                let progress = Progress {
+                    stage,
+                    is_measured,
+                    elapsed_s,
+                    operations_per_s,
+                    bytes_per_s,
+                    p50_ns,
+                    p99_ns,
+                    errors,
+                };
+                link.last = Some(progress);
+                observer.progress(&sum(self.links.iter().filter_map(|link| link.last.as_ref())));
+            }
+            Ok(Word::Note { words }) => observer.note(&format!("agent {}: {}", link.name, shown(&words))),
+            Ok(_) => {}
+            Err(error) => lose(link, &error.to_string(), notes),
+        }
+    }
+
+    /// Sees what is to be done: letting all begin, asking whether they are there, stopping.
+    fn look(
+        &mut self,
+        round: &mut Round,
+        options: &Options,
+        observer: &mut dyn Observer,
+        notes: &mut Vec<String>,
+    ) {
+        let mut working = self.links.iter().filter(|link| link.is_working()).peekable();
+        let is_ready = working.peek().is_some() && working.all(|link| matches!(link.state, State::Ready));
+        if is_ready && round.stopped.is_none() {
+            for link in self.links.iter_mut().filter(|link| link.is_working()) {
+                link.state = State::Running;
+                (link.went, link.began) = (Some(Instant::now()), None);
+                tell(link, &Order::Go, notes);
+            }
+            round.began = Some(Instant::now());
+        }
+        round.skew = round.skew.or_else(|| skew(&self.links));
+        if round.asked.elapsed() >= PING {
+            round.asked = Instant::now();
+            for link in self.links.iter_mut().filter(|link| !matches!(link.state, State::Lost)) {
+                tell(link, &Order::Ping { number: 0 }, notes);
+            }
+        }
+        if round.stopped.is_none() && observer.is_interrupted() {
+            round.stopped = Some(Instant::now());
+            for link in self.links.iter_mut().filter(|link| link.is_working()) {
+                tell(link, &Order::Stop, notes);
+            }
+        }
+        let time = match options.length {
+            Length::Time(time) => Some(options.warmup + time),
+            _ => None,
+        };
+        // Phases and counts of operations take what they take; a server that answers nothing ends them at the agent.
+        let is_late = round.stopped.is_some_and(|at| at.elapsed() > options.cleanup + GRACE)
+            || round.began.zip(time).is_some_and(|(at, time)| at.elapsed() > time + options.cleanup + GRACE);
+        for link in self.links.iter_mut().filter(|link| link.is_working()) {
+            if link.heard.elapsed() > self.silence {
+                let why = format!("it has said nothing for {} s", self.silence.as_secs_f64());
+                lose(link, &why, notes);
+            } else if is_late {
+                lose(link, "it did not end in time", notes);
+            }
+        }
+    }
+}
+
+impl Drop for Coordinator {
+    fn drop(&mut self) {
+        for link in &self.links {
+            let _ = link.stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// A measurement, as its coordinator sees it.
+struct Round {
+    began: Option<Instant>,
+    asked: Instant,
+    stopped: Option<Instant>,
+    skew: Option<(Duration, Duration)>,
+}
+
+/// How far apart agents began: each did so between being told and being heard. The middles, and the worst case.
+fn skew(links: &[Link]) -> Option<(Duration, Duration)> {
+    let spans: Vec<(Instant, Instant)> = links
+        .iter()
+        .filter(|link| link.went.is_some() && !matches!(link.state, State::Lost | State::Failed))
+        .map(|link| link.went.zip(link.began))
+        .collect::<Option<_>>()?;
+    let middles = || spans.iter().map(|(went, began)| *went + began.duration_since(*went) / 2);
+    let estimate = middles().max()?.duration_since(middles().min()?);
+    let first = spans.iter().map(|(went, _)| *went).min()?;
+    let last = spans.iter().map(|(_, began)| *began).max()?;
+    Some((estimate, last.duration_since(first)))
+}
+
+/// Sends an order; whoever cannot be told is lost.
+fn tell(link: &mut Link, order: &Order, notes: &mut Vec<String>) {
+    if let Err(error) = send(&mut link.stream, order) {
+        lose(link, &error.to_string(), notes);
+    }
+}
+
+fn lose(link: &mut Link, why: &str, notes: &mut Vec<String>) {
+    if !matches!(link.state, State::Lost) {
+        let without = if link.is_working() { "; the result is without it" } else { "" };
+        notes.push(format!("Failed: agent {} was lost: {}{without}", link.name, shown(why)));
+        link.state = State::Lost;
+        let _ = link.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Text of others, fit to be shown.
+fn shown(text: &str) -> String {
+    text.chars().take(TEXT_MAX).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// What all hosts do just now; latencies are those of the slowest.
+fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
+    let nothing = Progress {
+        stage: "all hosts",
+        is_measured: true,
+        elapsed_s: 0.0,
+        operations_per_s: 0.0,
+        bytes_per_s: 0.0,
+        p50_ns: 0,
+        p99_ns: 0,
+        errors: 0,
+    };
+    parts.fold(nothing, |sum, part| Progress {
+        elapsed_s: sum.elapsed_s.max(part.elapsed_s),
+        operations_per_s: sum.operations_per_s + part.operations_per_s,
+        bytes_per_s: sum.bytes_per_s + part.bytes_per_s,
+        p50_ns: sum.p50_ns.max(part.p50_ns),
+        p99_ns: sum.p99_ns.max(part.p99_ns),
+        errors: sum.errors.saturating_add(part.errors),
+        ..sum
+    })
+}
+
+/// Connects and greets.
+fn greet(name: &str, token: &Token) -> Result<Link, LoadError> {
+    let words = |error: std::io::Error| LoadError::new(error.to_string());
+    let address = name.to_socket_addrs().map_err(words)?.next();
+    let address = address.ok_or_else(|| LoadError::new("it has no address"))?;
+    let mut stream = TcpStream::connect_timeout(&address, GREETING_LIMIT).map_err(words)?;
+    stream.set_nodelay(true).map_err(words)?;
+    stream.set_write_timeout(Some(GREETING_LIMIT)).map_err(words)?;
+    stream.set_read_timeout(Some(GREETING_LIMIT)).map_err(words)?;
+    send(&mut stream, &Order::Hello { version: VERSION, token: token.as_str().to_owned() })?;
+    let host = match receive(&mut stream, super::protocol::GREETING_BYTES_MAX)? {
+        Word::Welcome { version: VERSION, host } => host,
+        Word::Welcome { version, .. } => {
+            return Err(LoadError::new(format!(
+                "it speaks version {version} of the protocol, not {VERSION}"
+            )));
+        }
+        Word::Refused { why } => return Err(LoadError::new(shown(&why))),
+        _ => return Err(LoadError::new("it does not greet")),
+    };
+    stream.set_read_timeout(None).map_err(words)?;
+    let (heard, state) = (Instant::now(), State::Idle);
+    Ok(Link { name: name.to_owned(), stream, host, heard, state, went: None, began: None, last: None })
+}
+
+/// Reads what an agent says until there is no more.
+fn read(mut from: TcpStream, index: usize, tell: &Sender<(usize, Result<Word, LoadError>)>) {
+    loop {
+        let word = receive(&mut from, WORD_BYTES_MAX);
+        let is_over = word.is_err();
+        if tell.send((index, word)).is_err() || is_over {
+            return;
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Agents and coordinators in one process, on loopback addresses that the system chooses.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::protocol::{GREETING_BYTES_MAX, Order, VERSION, Word, receive, send};
+use super::*;
+use crate::client::Server;
+use crate::random::{Random, fresh_seed};
+use crate::result::{Host, Latency, new_histogram};
+use crate::run::tests::fake::{Fake, Fault};
+use crate::run::{Length, Options, Unobserved};
+use crate::workload::{RateProcedure, Workload};
+
+const TOKEN: &str = "a token for tests only";
+const GETATTR: Workload = Workload::Rate { procedure: RateProcedure::Getattr };
+
+fn token() -> Token {
+    Token::new(TOKEN).unwrap()
+}
+
+/// An agent in a thread.
+struct Running {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn start(allowed: &[&Server]) -> Self {
+        let allowed = Allowed::new(allowed.iter().map(|server| (*server).clone()).collect());
+        let agent = Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap();
+        let address = agent.address().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || agent.serve(&|| stopped.load(Ordering::Relaxed), &|_| ()));
+        Self { address, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Something that greets as an agent does, and then does what it is told to.
+fn impostor(then: impl FnOnce(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _: Order = receive(&mut stream, GREETING_BYTES_MAX).unwrap();
+        send(&mut stream, &Word::Welcome { version: VERSION, host: Host::this() }).unwrap();
+        then(stream);
+    });
+    address
+}
+
+fn options(threads: u32, operations: u64) -> Options {
+    Options { threads, length: Length::Operations(operations), seed: Some(3), ..Options::default() }
+}
+
+#[test]
+fn two_agents_share_the_work_and_their_results_are_added_up() {
+    let fake = Fake::start(Fault::None);
+    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    assert_eq!(coordinator.hosts().len(), 2);
+    // One after the other, by the same agents.
+    for threads in [5, 1] {
+        let options = options(threads, 400);
+        let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+        assert_eq!((whole.operations, whole.latency.count, whole.threads), (400, 400, threads));
+        assert_eq!((whole.seed, whole.connections, whole.errors.len()), (3, threads, 0));
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("hosts began within"), "{notes:?}");
+    }
+    let tree = Workload::Metadata { files_per_directory: 5, directories_per_thread: 2, file_bytes: 0 };
+    let (whole, _) = coordinator.measure(&fake.server, &tree, &options(4, 1), &mut Unobserved).unwrap();
+    let phases: Vec<(&str, u64)> =
+        whole.phases.iter().map(|phase| (phase.procedure.as_str(), phase.operations)).collect();
+    assert_eq!(phases, [("CREATE", 40), ("STAT", 40), ("READ", 40), ("REMOVE", 40)]);
+    assert_eq!(fake.objects(), 0);
+}
+
+#[test]
+fn an_agent_connects_to_nothing_that_was_not_allowed() {
+    let (fake, other) = (Fake::start(Fault::None), Fake::start(Fault::None));
+    let agent = Running::start(&[&fake.server]);
+    let mut coordinator = Coordinator::connect(&[agent.address.to_string()], &token()).unwrap();
+    let elsewhere = Server { export: "/else".to_owned(), ..fake.server.clone() };
+    for server in [&other.server, &elsewhere] {
+        let error = coordinator.measure(server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap_err();
+        assert!(error.to_string().contains("not allowed here (--allow)"), "{error}");
+    }
+    assert!(other.volume.lock().unwrap().calls.is_empty());
+    // It is still there for what is allowed.
+    coordinator.measure(&fake.server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap();
+}
+
+#[test]
+fn a_wrong_token_and_a_second_coordinator_are_refused() {
+    let fake = Fake::start(Fault::None);
+    let agent = Running::start(&[&fake.server]);
+    let names = [agent.address.to_string()];
+    let wrong = Token::new("another token for tests").unwrap();
+    let error = Coordinator::connect(&names, &wrong).unwrap_err();
+    assert!(error.to_string().contains("the token is wrong"), "{error}");
+    let first = Coordinator::connect(&names, &token()).unwrap();
+    let error = Coordinator::connect(&names, &token()).unwrap_err();
+    assert!(error.to_string().contains("busy"), "{error}");
+    drop(first);
+    let twice = [names[0].clone(), names[0].clone()];
+    assert!(Coordinator::connect(&twice, &token()).is_err());
+}
+
+#[test]
+fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
+    let fake = Fake::start(Fault::None);
+    let agent = Running::start(&[&fake.server]);
+    let dead = impostor(|mut stream| {
+        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+    });
+    let names = [agent.address.to_string(), dead];
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    let (whole, notes) =
+        coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
+    assert_eq!((whole.operations, whole.threads), (50, 1));
+    assert!(notes[0].starts_with("Failed: agent") && notes[0].contains("was lost"), "{notes:?}");
+    // The one that is left does it all.
+    let (whole, _) = coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
+    assert_eq!(whole.operations, 100);
+}
+
+#[test]
+fn an_agent_that_never_answers_is_given_up() {
+    let fake = Fake::start(Fault::None);
+    let (keep, kept) = std::sync::mpsc::channel();
+    let mute = impostor(move |stream| keep.send(stream).unwrap());
+    let mut coordinator = Coordinator::connect(&[mute], &token()).unwrap();
+    coordinator.silence = Duration::from_millis(50);
+    let error = coordinator.measure(&fake.server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap_err();
+    assert!(error.to_string().contains("has said nothing"), "{error}");
+    drop(kept);
+}
+
+#[test]
+fn nonsense_ends_a_connection_and_nothing_else() {
+    let fake = Fake::start(Fault::None);
+    let agent = Running::start(&[&fake.server]);
+    let seed = fresh_seed();
+    println!("seed {seed}");
+    let mut random = Random::new(seed, 0);
+    let mut frame = Vec::new();
+    send(&mut frame, &Order::Hello { version: VERSION, token: TOKEN.to_owned() }).unwrap();
+    let mut tries: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        vec![0; 4],
+        vec![0xff; 4],
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        [&[0, 0, 0, 2], &b"{}"[..]].concat(),
+        [&[0, 0, 0, 16], "[".repeat(16).as_bytes()].concat(),
+        frame[..frame.len() - 1].to_vec(),
+        [&frame[..], &[0xff; 4]].concat(),
+        [&frame[..], &[0, 0, 0, 3], b"{\"}"].concat(),
+    ];
+    for _ in 0..40 {
+        let mut bytes = frame.clone();
+        let noise = random.bytes(2);
+        let place = usize::from(noise[0]) % bytes.len();
+        bytes[place] ^= noise[1].max(1);
+        tries.push(bytes);
+    }
+    for bytes in tries {
+        let mut stream = TcpStream::connect(agent.address).unwrap();
+        // The agent may have hung up in the middle of it.
+        let _ = stream.write_all(&bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut said = Vec::new();
+        if stream.read_to_end(&mut said).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+            panic!("the agent holds on to {bytes:?}");
+        }
+    }
+    let mut coordinator = Coordinator::connect(&[agent.address.to_string()], &token()).unwrap();
+    coordinator.measure(&fake.server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap();
+}
+
+#[test]
+fn frames_are_bounded_and_whole() {
+    let word = Word::Note { words: "x".repeat(100) };
+    let mut frame = Vec::new();
+    send(&mut frame, &word).unwrap();
+    assert!(matches!(receive(&mut &frame[..], frame.len()), Ok(Word::Note { .. })));
+    let refused = receive::<Word>(&mut &frame[..], frame.len() - 5).unwrap_err();
+    assert!(refused.to_string().contains("are allowed"), "{refused}");
+    for length in 0..frame.len() {
+        assert!(receive::<Word>(&mut &frame[..length], 1 << 20).is_err());
+    }
+    let unknown = br#"{"word":"pong","number":1,"more":2}"#;
+    let bytes = [&u32::try_from(unknown.len()).unwrap().to_be_bytes()[..], unknown].concat();
+    assert!(receive::<Word>(&mut &bytes[..], 1 << 20).is_err());
+}
+
+#[test]
+fn merged_percentiles_are_those_of_all_operations() {
+    let fake = Fake::start(Fault::None);
+    let run = |operations| {
+        crate::run::measure(&fake.server, &GETATTR, &options(1, operations), &mut Unobserved).unwrap()
+    };
+    let (mut one, mut two) = (run(10), run(20));
+    let (mut all, mut left, mut right) = (new_histogram(), new_histogram(), new_histogram());
+    for value in 1..2000u64 {
+        all.saturating_record(value * value);
+        if value % 5 == 0 { &mut left } else { &mut right }.saturating_record(value * value);
+    }
+    (one.latency, two.latency) = (Latency::of(&left), Latency::of(&right));
+    (one.seconds, two.seconds) = (2.0, 3.0);
+    let whole = merge(&[one.clone(), two.clone()]).unwrap();
+    assert_eq!(whole.latency, Latency::of(&all));
+    assert_eq!((whole.operations, whole.seconds, whole.operations_per_s), (30, 3.0, 10.0));
+    two.latency.histogram = "nonsense".to_owned();
+    assert!(merge(&[one, two]).is_err());
+    assert!(merge(&[]).is_err());
+}

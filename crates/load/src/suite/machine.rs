@@ -1,0 +1,60 @@
+//! What bounds the scale of tests: processors and memory of this machine, and the free space that the server announces.
+
+use wire::nfs3::{FsstatArgs, FsstatRes, Procedure};
+
+use crate::client::{Blocking, Server};
+use crate::error::LoadError;
+
+/// Memory that is assumed where the system does not tell.
+const MEMORY_UNKNOWN: u64 = 4 << 30;
+
+/// This machine, and the server's free space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Processors that this program may use.
+    pub cores: u32,
+    /// Memory of this machine.
+    pub memory_bytes: u64,
+    /// Free space that the server announces (FSSTAT, RFC 1813 section 3.3.18).
+    pub free_bytes: u64,
+}
+
+impl Machine {
+    /// This machine, and what the server says.
+    ///
+    /// # Errors
+    /// If the server cannot be reached or does not tell.
+    pub fn of(server: &Server) -> Result<Self, LoadError> {
+        let root = Blocking::mount(server)?;
+        let mut client = Blocking::connect(server)?;
+        let results = client.nfs(Procedure::Fsstat, &FsstatArgs { fsroot: root.wire() })?;
+        let told: FsstatRes = wire::xdr::decode_all(&results)
+            .map_err(|error| LoadError::new(format!("the reply to FSSTAT makes no sense: {error}")))?;
+        let told = told.map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| memory(&text));
+        Ok(Self {
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            memory_bytes: memory.unwrap_or(MEMORY_UNKNOWN),
+            free_bytes: told.abytes,
+        })
+    }
+}
+
+/// MemTotal of `/proc/meminfo`, which counts in KiB.
+fn memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory;
+
+    #[test]
+    fn memory_is_understood() {
+        assert_eq!(memory("MemFree: 1 kB\n"), None);
+        assert_eq!(memory("MemTotal:       24681012 kB\nMemFree: 1 kB\n"), Some(24_681_012 * 1024));
+        assert_eq!(memory("MemTotal: many kB"), None);
+    }
+}
