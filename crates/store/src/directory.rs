@@ -252,8 +252,12 @@ pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
 }
 
 fn check_root(root: &Path) -> Result<(), Error> {
-    if root.join(VOLUMES).is_dir() {
-        return Ok(());
+    match fs::metadata(root.join(VOLUMES)) {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(Error::io("look into the data directory", root, &error));
+        }
+        _ => {}
     }
     let sentence = format!(
         "{} is no data directory: give the directory that `holdfast serve` created, or run `holdfast serve {0}` to \

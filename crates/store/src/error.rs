@@ -80,7 +80,10 @@ fn sentence(action: &str, path: &Path, error: &io::Error) -> String {
         io::ErrorKind::ReadOnlyFilesystem => {
             "remount that file system read-write, or choose another directory"
         }
-        io::ErrorKind::NotADirectory => "a file is in the way: move it, or choose another directory",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file is in the way: move it, or choose another directory"
+        }
+        io::ErrorKind::IsADirectory => "a directory is in the way: move it, or restore the file",
         io::ErrorKind::NotFound => "check the path, and that its file system is mounted",
         _ => "see the kernel's log for what the device reports",
     };

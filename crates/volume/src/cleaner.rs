@@ -89,6 +89,8 @@ impl Volume {
         };
         match self.clean(id, offset, now, drive_commit) {
             Ok(next) => self.note_cleaned(id, next),
+            // A checkpoint found it dead meanwhile and deleted it.
+            Err(_) if self.segments.info(id).is_none() => self.cleaner.state.lock().current = None,
             Err(error) => {
                 tracing::error!(segment = id.0, %error, "a segment could not be cleaned");
                 let mut state = self.cleaner.state.lock();

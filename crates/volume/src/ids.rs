@@ -20,10 +20,17 @@ id! {
     /// Number of a file, directory or other object in its volume; never reused. POSIX `st_ino`, NFS `fileid`.
     Ino(u64)
 }
-id! {
-    /// Identity of a volume among all volumes of all servers; random, never zero. NFS `fsid`.
-    VolumeId(u64)
+/// Identity of a volume among all volumes of all servers; random, never zero. NFS `fsid`. Shown as sixteen hexadecimal
+/// digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VolumeId(pub u64);
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
 }
+
 id! {
     /// Number of a volume among the clones that share one journal, index and segments; the first is 1.
     Member(u32)

@@ -171,7 +171,14 @@ impl Volume {
             loaded.replay(seq, bytes).map_err(|error| error.to_string())
         })?;
         let generation = Generation(recovered.generation.max(loaded.meta.generation).0 + 1);
-        tracing::info!(volume = %loaded.meta.volume, generation = generation.0, ?recovered, "volume recovered");
+        tracing::info!(
+            id = %loaded.meta.volume,
+            generation = generation.0,
+            entries = recovered.entries,
+            bytes = recovered.bytes,
+            cut_bytes = recovered.cut_bytes,
+            "volume recovered"
+        );
         let segments = load_segments(&media, options, &loaded)?.with_pool(limits.pool_bytes());
         let volume =
             assemble(media, limits, index, snapshot, loaded, segments, (ring, &recovered, generation, now));
