@@ -159,10 +159,11 @@ impl World {
     /// Ends the threads, and leaves the volume as a crash would.
     pub fn abandon(self) {
         self.shared.stopping.store(true, Ordering::Release);
-        self.shared.commits_stopping.store(true, Ordering::Release);
         for thread in self.others {
             thread.join().unwrap();
         }
+        // The others may wait for it in the midst of a step.
+        self.shared.commits_stopping.store(true, Ordering::Release);
         self.committer.join().unwrap();
     }
 }
