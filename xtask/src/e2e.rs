@@ -10,6 +10,7 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::usage;
 
+mod bench;
 mod full_names;
 mod kill;
 mod lab;
@@ -37,6 +38,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   full-disk     ENOSPC, removing, and space that comes back
   full-names    the same with names alone: creating, removing and restarting on the full disk
   remove        long files and many files are removed beside another client, whose latencies are printed; kill -9 meanwhile
+  bench         `holdfast bench` against nfs-ganesha, and the two compared: no operation may fail
   kill          kill -9 again and again under two guests and libnfs; everything acknowledged is there
 
   --server ganesha   try the scenarios themselves against nfs-ganesha (those that kill, fill or check are skipped)
@@ -47,7 +49,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   --keep             leave the data under the target directory for a look; that of a failure always stays
 
 Needs root and, of Debian: user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
-make e2fsprogs xz-utils linux-source-6.1; and these crates: pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
+make e2fsprogs xz-utils linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind; and these crates: pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
 Says what is missing and installs nothing. Ends with `N passed, N failed`.
 ";
 
@@ -125,7 +127,7 @@ pub(crate) fn run_all(budget: Duration) -> Result<String, String> {
 
 /// Refuses what cannot work, and builds what will be tested.
 fn prepare(options: &Options) -> Result<(), String> {
-    needs::check(options.peer)?;
+    needs::check()?;
     if options.peer == Peer::Holdfast {
         let build = process::cargo(&["build", "--release", "--locked", "--package", "holdfast"]);
         process::run(build, Duration::from_secs(900))?;

@@ -7,6 +7,8 @@
 mod bench;
 #[path = "cli/client.rs"]
 mod client;
+#[path = "cli/hosts.rs"]
+mod hosts;
 #[cfg(target_os = "linux")]
 #[path = "cli/memory.rs"]
 mod memory;

@@ -42,6 +42,8 @@ pub struct Suite {
     pub server_pids: Vec<u32>,
     /// Where random numbers begin; fresh if there is none.
     pub seed: Option<u64>,
+    /// Only the tests of these figures; all if there are none.
+    pub only: Vec<String>,
 }
 
 /// One measurement of the suite.
@@ -93,7 +95,10 @@ pub fn published(
     observer: &mut dyn Observer,
 ) -> Result<(), LoadError> {
     let machine = Machine::of(server)?;
-    let steps = plan(suite.scale, &machine);
+    let mut steps = plan(suite.scale, &machine);
+    if !suite.only.is_empty() {
+        steps.retain(|step| step.published.iter().any(|id| suite.only.iter().any(|only| only == id)));
+    }
     report.caches = caches(&report.caches, &steps, &machine, server);
     observer.begin("limits");
     report.limits =

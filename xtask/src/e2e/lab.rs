@@ -99,8 +99,13 @@ impl Lab {
         Ok(lab)
     }
 
+    /// The network namespace that all of it is in.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The program under test.
-    fn binary(&self) -> PathBuf {
+    pub(super) fn binary(&self) -> PathBuf {
         absolute(&self.folder).join("holdfast")
     }
 

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::installed;
-use super::lab::Peer;
 
 /// A program, and the package of Debian that has it.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -20,20 +19,17 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("make", "make"),
     ("mkfs.ext4", "e2fsprogs"),
     ("xz", "xz-utils"),
+    ("ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs"),
+    ("rpcbind", "rpcbind"),
 ];
-
-/// Programs that only the foreign server needs.
-const GANESHA: &[(&str, &str)] = &[("ganesha.nfsd", "nfs-ganesha nfs-ganesha-vfs"), ("rpcbind", "rpcbind")];
 
 /// A program, and the crate that has it.
 const CRATES: &[(&str, &str)] = &[("pjdfstest", "pjdfstest@0.2.2"), ("fsx", "fsx@0.3.2")];
 
 /// Refuses to begin unless everything is there; says all that is missing at once.
-pub(super) fn check(peer: Peer) -> Result<(), String> {
-    let foreign = if peer == Peer::Ganesha { GANESHA } else { &[] };
-    let programs = PROGRAMS.iter().chain(foreign);
+pub(super) fn check() -> Result<(), String> {
     let mut packages: Vec<&str> =
-        programs.filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
+        PROGRAMS.iter().filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
     if !Path::new(super::scenarios::LINUX_SOURCE).exists() {
         packages.push("linux-source-6.1");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::lab::{Lab, Peer};
 use super::libnfs::Client;
-use super::{Options, full_names, installed, kill, remove, scratch};
+use super::{Options, bench, full_names, installed, kill, remove, scratch};
 use crate::process::{self, root};
 
 /// The source of Linux as Debian packs it.
@@ -48,6 +48,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "full-disk", seconds: 180, foreign: false, run: full_disk },
     Scenario { name: "full-names", seconds: 300, foreign: false, run: full_names::run },
     Scenario { name: "remove", seconds: 150, foreign: false, run: remove::run },
+    Scenario { name: "bench", seconds: 150, foreign: false, run: bench::run },
     Scenario { name: "kill", seconds: 90, foreign: true, run: kill::run },
     Scenario { name: "source-tree", seconds: 300, foreign: true, run: source_tree },
 ];

@@ -41,6 +41,9 @@ pub(crate) struct SuiteCommand {
     /// The same as --scale quick
     #[arg(long)]
     quick: bool,
+    /// Only the tests of these figures, such as dell-seq-read; the table names all
+    #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = figure)]
+    only: Vec<String>,
     /// A local process of the server, for its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
@@ -71,6 +74,14 @@ enum ScaleName {
     Long,
 }
 
+/// The name of a published figure.
+fn figure(name: &str) -> Result<String, String> {
+    match load::published::find(name) {
+        Some(row) => Ok(row.id.to_owned()),
+        None => Err("no published figure has this name".to_owned()),
+    }
+}
+
 pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let Which::Published = command.which;
     let server = command.who.server(&command.target)?;
@@ -85,6 +96,7 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
         directory: command.limit_options.directory.clone(),
         server_pids: command.server_pid.clone(),
         seed: command.seed,
+        only: command.only.clone(),
     };
     let mut result = command.who.report(&server);
     let mut watch = Watch::new()?;

@@ -1,0 +1,136 @@
+//! The load generator with two servers, with two client hosts, and with published tests.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::running::{Scratch, Server, fail, run, succeed, text};
+
+fn start(scratch: &Scratch, name: &str) -> (Server, String) {
+    let server = Server::start(&scratch.path(name), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    (server, target)
+}
+
+#[test]
+fn two_servers_are_compared_in_turn() {
+    let scratch = Scratch::new();
+    let ((a, target_a), (b, target_b)) = (start(&scratch, "a"), start(&scratch, "b"));
+    let (pid_a, pid_b, page) = (a.pid().to_string(), b.pid().to_string(), scratch.path("page.html"));
+    let arguments = ["bench", "compare", &target_a, &target_b, "random", "--mix", "100,0", "--rounds", "3"];
+    let small = ["--operations", "60", "--threads", "2", "--working-set", "1MiB", "--json", "--report"];
+    let pids = [text(&page), "--server-pid-a", &pid_a, "--server-pid-b", &pid_b, "--label-b", "other"];
+    let said = succeed(&[&arguments[..], &small, &pids].concat());
+    let report: Value = serde_json::from_str(&said).unwrap();
+    let comparison = &report["comparison"];
+    assert_eq!((&comparison["rounds"], &comparison["b"]["label"]), (&Value::from(3), &Value::from("other")));
+    let rows = comparison["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        let figure = |name: &str| row[name].as_f64().unwrap();
+        assert!(figure("ratio_low") <= figure("ratio") && figure("ratio") <= figure("ratio_high"), "{row}");
+        assert!(row["a_cpu_ns_per_operation"].is_number(), "{row}");
+        assert_eq!((&row["a_errors"], &row["b_errors"]), (&Value::from(0), &Value::from(0)));
+    }
+    assert!(std::fs::read_to_string(page).unwrap().contains("A against B"));
+    let said = fail(&["bench", "compare", &target_a, "127.0.0.1:1:/main", "null", "--operations", "1"], 1);
+    assert!(said.contains("B, 127.0.0.1:1: cannot connect"), "{said}");
+}
+
+#[test]
+fn published_tests_name_their_figures() {
+    let scratch = Scratch::new();
+    let (server, target) = start(&scratch, "data");
+    let (page, result) = (scratch.path("page.html"), scratch.path("result.json"));
+    let arguments = ["bench", "suite", "published", "--target", &target, "--quick", "--caches", "all warm"];
+    let only = ["--only", "dell-mdtest-empty-stat,anf-8k-uncached-read", "--report", text(&page), "--json"];
+    let said = succeed(&[&arguments[..], &only, &[text(&result)]].concat());
+    assert!(
+        said.contains("dell-mdtest-empty-create") && said.contains("server: all warm; client: none"),
+        "{said}"
+    );
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(result).unwrap()).unwrap();
+    let figures: Vec<usize> = report["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["published"].as_array().unwrap().len())
+        .collect();
+    assert_eq!(figures, [3, 1]);
+    assert!(report["limits"]["null_calls_per_s"].as_f64().unwrap() > 0.0);
+    assert!(std::fs::read_to_string(page).unwrap().contains("Azure NetApp Files"));
+    let output = run(&[&arguments[..], &["--only", "nonsense"]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no published figure has this name"));
+    drop(server);
+}
+
+/// An agent that is running.
+struct Agent {
+    child: Child,
+    address: String,
+}
+
+impl Agent {
+    fn start(token: &Path, allowed: &str) -> Agent {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.args(["bench", "agent", "--listen", "127.0.0.1:0", "--token-file", text(token)]);
+        command.args(["--allow", allowed]).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("Waiting for a coordinator at ").unwrap().to_owned();
+        Agent { child, address }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn token(scratch: &Scratch, name: &str, words: &str) -> PathBuf {
+    let path = scratch.path(name);
+    std::fs::write(&path, words).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    path
+}
+
+#[test]
+fn two_hosts_measure_together() {
+    let scratch = Scratch::new();
+    let (server, target) = start(&scratch, "data");
+    let secret = token(&scratch, "token", "the token of this test\n");
+    let agents = [Agent::start(&secret, &target), Agent::start(&secret, &target)];
+    let names = agents.each_ref().map(|agent| agent.address.clone()).join(",");
+    let common = ["bench", "run", &target, "random", "--operations", "100", "--threads", "4", "--seed", "9"];
+    let more =
+        ["--working-set", "4MiB", "--verify", "--limits", "--json", "--agents", &names, "--token-file"];
+    let arguments = [&common[..], &more].concat();
+    let report: Value = serde_json::from_str(&succeed(&[&arguments[..], &[text(&secret)]].concat())).unwrap();
+    assert_eq!(report["agents"].as_array().unwrap().len(), 2);
+    let result = &report["results"][0];
+    assert_eq!((&result["operations"], &result["threads"]), (&Value::from(100), &Value::from(4)));
+    assert_eq!((&result["latency"]["count"], &result["seed"]), (&Value::from(100), &Value::from(9)));
+    assert_eq!(result["verified_blocks"], 100);
+    assert!(report["notes"][0].as_str().unwrap().contains("2 hosts began within"), "{report}");
+
+    let wrong = token(&scratch, "wrong", "another token than theirs");
+    let said = fail(&[&arguments[..], &[text(&wrong)]].concat(), 1);
+    assert!(said.contains("the token is wrong"), "{said}");
+    std::fs::set_permissions(&wrong, PermissionsExt::from_mode(0o644)).unwrap();
+    let said = fail(&[&arguments[..], &[text(&wrong)]].concat(), 1);
+    assert!(said.contains("others may read this token"), "{said}");
+    let elsewhere = format!("{}:/elsewhere", server.address);
+    let said =
+        fail(&["bench", "run", &elsewhere, "null", "--agents", &names, "--token-file", text(&secret)], 1);
+    assert!(said.contains("is not allowed here"), "{said}");
+    let output = run(&["bench", "run", &target, "null", "--agents", &names]);
+    assert_eq!(output.status.code(), Some(2));
+    drop(server);
+}
