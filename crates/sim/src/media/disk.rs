@@ -16,6 +16,9 @@ pub(crate) const LOG: FileId = 0;
 /// The index.
 pub(crate) const INDEX: FileId = 1;
 
+/// What a blob holds where nothing was written yet: something, as media may use the place of an older blob again.
+const OLD_BYTE: u8 = 0xa5;
+
 /// A change that no sync has covered yet.
 #[derive(Clone, Debug)]
 enum Unsynced {
@@ -41,6 +44,14 @@ pub(crate) struct File {
 }
 
 impl File {
+    /// A blob, which may take the place of one that was deleted.
+    fn blob(capacity: u64) -> File {
+        let mut file =
+            File { current: Image::over(OLD_BYTE), durable: Image::over(OLD_BYTE), ..File::default() };
+        file.set_len(capacity);
+        file
+    }
+
     pub(crate) fn set_len(&mut self, length: u64) {
         let grown = length.saturating_sub(self.current.len());
         self.reserved = self.reserved.saturating_sub(grown);
@@ -199,9 +210,7 @@ impl Disk {
     pub(crate) fn create(&mut self, id: SegmentId, capacity: u64) -> FileId {
         let number = self.next_file;
         self.next_file += 1;
-        let mut file = File::default();
-        file.set_len(capacity);
-        self.files.insert(number, file);
+        self.files.insert(number, File::blob(capacity));
         self.names.insert(id, number);
         self.name_changes.push(NameChange::Created(id, number));
         number

@@ -6,10 +6,11 @@ const PAGE_BYTES: usize = 4096;
 
 type Page = [u8; PAGE_BYTES];
 
-/// Content and length of a file. Cloning copies nothing; pages never written read as zeros.
+/// Content and length of a file. Cloning copies nothing; pages never written hold one byte over and over, zero at first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Image {
     length: u64,
+    blank: u8,
     pages: Arc<Vec<Option<Arc<Page>>>>,
 }
 
@@ -22,6 +23,11 @@ fn place(offset: u64) -> (usize, usize) {
 impl Image {
     pub(crate) fn len(&self) -> u64 {
         self.length
+    }
+
+    /// A file in the place of an older one, whose bytes show wherever it was not written.
+    pub(crate) fn over(blank: u8) -> Image {
+        Image { blank, ..Image::default() }
     }
 
     /// Shrinking forgets what was beyond, so that growing again shows zeros.
@@ -48,7 +54,7 @@ impl Image {
             let (now, later) = rest.split_at_mut(rest.len().min(PAGE_BYTES - within));
             match self.pages.get(page) {
                 Some(Some(bytes)) => now.copy_from_slice(&bytes[within..within + now.len()]),
-                _ => now.fill(0),
+                _ => now.fill(self.blank),
             }
             (page, within, rest) = (page + 1, 0, later);
         }
@@ -66,7 +72,7 @@ impl Image {
             if pages.len() <= page {
                 pages.resize(page + 1, None);
             }
-            let target = pages[page].get_or_insert_with(|| Arc::new([0; PAGE_BYTES]));
+            let target = pages[page].get_or_insert_with(|| Arc::new([self.blank; PAGE_BYTES]));
             Arc::make_mut(target)[within..within + now.len()].copy_from_slice(now);
             (page, within, rest) = (page + 1, 0, later);
         }
