@@ -4,13 +4,16 @@ use std::fmt;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        id! { $(#[$doc])* $name($inner), "{}" }
+    };
+    ($(#[$doc:meta])* $name:ident($inner:ty), $shown:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $inner);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
+                write!(f, $shown, self.0)
             }
         }
     };
@@ -20,17 +23,11 @@ id! {
     /// Number of a file, directory or other object in its volume; never reused. POSIX `st_ino`, NFS `fileid`.
     Ino(u64)
 }
-/// Identity of a volume among all volumes of all servers; random, never zero. NFS `fsid`. Shown as sixteen hexadecimal
-/// digits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VolumeId(pub u64);
-
-impl fmt::Display for VolumeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
+id! {
+    /// Identity of a volume among all volumes of all servers; random, never zero. NFS `fsid`. Shown as sixteen
+    /// hexadecimal digits.
+    VolumeId(u64), "{:016x}"
 }
-
 id! {
     /// Number of a volume among the clones that share one journal, index and segments; the first is 1.
     Member(u32)
@@ -48,8 +45,8 @@ id! {
     ExtentId(u64)
 }
 id! {
-    /// A segment: one append-only file of extents.
-    SegmentId(u64)
+    /// A segment: one append-only file of extents. Shown as its file is named: sixteen hexadecimal digits.
+    SegmentId(u64), "{:016x}"
 }
 id! {
     /// Sequence number of a journal entry; the first is 1, zero is "before any".

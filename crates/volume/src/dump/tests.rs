@@ -115,5 +115,5 @@ fn a_segment_is_told_extent_by_extent() {
     assert_eq!(used, 105_000);
     let error =
         segment(&(media as Arc<dyn Media>), SegmentId(999), &mut |_| ControlFlow::Continue(())).unwrap_err();
-    assert_eq!(error.to_string(), "neither index nor journal knows segment 999");
+    assert_eq!(error.to_string(), "neither index nor journal knows segment 00000000000003e7");
 }

@@ -381,7 +381,7 @@ fn segments_that_are_missing_or_count_wrong() {
     planter.media.create_blob(SegmentId(500), 4096).unwrap();
     assert_eq!(
         assert_clean(&planter.media).notes,
-        ["segment 500 is not in use; the next start deletes its file"]
+        ["segment 00000000000001f4 is not in use; the next start deletes its file"]
     );
     planter.media.delete_blob(SegmentId(500)).unwrap();
     planter.media.delete_blob(extent.segment).unwrap();
