@@ -127,11 +127,17 @@ impl Change<'_> {
     /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
     /// come.
     pub fn map(&mut self, ino: Ino, pieces: &[(u64, MapRecord)]) {
-        let (Some((_, first)), Some((last_end, _))) = (pieces.first(), pieces.last()) else { return };
         let mut older: Vec<(u64, MapRecord)> = Vec::new();
-        memtable_pieces(&self.layers.active, ino, (first.start, *last_end), &mut |end, old| {
-            older.push((end, old))
-        });
+        // Run by run: what lies between two of them, which may be very much, stays as it is.
+        for run in pieces.chunk_by(|(end, _), (_, next)| *end == next.start) {
+            let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
+            memtable_pieces(&self.layers.active, ino, (first.start, *last_end), &mut |end, old| {
+                // One that reaches over two runs is met twice.
+                if older.last().is_none_or(|(last, _)| *last < end) {
+                    older.push((end, old));
+                }
+            });
+        }
         for (old_end, old) in older {
             self.cut_back(ino, (old_end, &old), pieces);
         }

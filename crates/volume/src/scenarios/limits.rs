@@ -19,6 +19,40 @@ use crate::volume::{Options, Progress, Volume};
 /// Bytes of the range that is covered by many pieces.
 const COVERED: usize = 64 << 10;
 
+#[test]
+fn a_commit_does_not_touch_the_pieces_between_those_that_it_saves() {
+    const PIECE: u64 = 4096;
+    let mut world = World::on(Disk::with_log(32 << 20));
+    let file = world.file("scattered");
+    for number in 0..200 {
+        world.write(file, number * 2 * PIECE, &[1; PIECE as usize]).unwrap();
+        if number % 20 == 0 {
+            world.commit();
+        }
+    }
+    world.commit();
+    for number in [0, 399] {
+        world.write_unstable(file, number * PIECE + 17, &[2; 100]);
+    }
+    let before = world.volume.committer.queued_bytes();
+    world.run(|v, r| v.commit(r, file, 0, 0)).unwrap();
+    let entry = world.volume.committer.queued_bytes() - before;
+    assert!(entry < 4 * PIECE, "{entry} bytes for two pieces, one of them cut");
+    world.commit();
+    let expected: Vec<u8> = (0..400 * PIECE)
+        .map(|at| match (at / PIECE, at % PIECE) {
+            (0 | 399, 17..117) => 2,
+            (399, 117..) => 0,
+            (number, _) => u8::from(number % 2 == 0),
+        })
+        .collect();
+    let length = usize::try_from(399 * PIECE + 117).unwrap();
+    for (offset, part) in (0..).step_by(1 << 20).zip(expected[..length].chunks(1 << 20)) {
+        assert_eq!(world.read_at(file, offset, 1 << 20).unwrap(), part);
+    }
+    world.check();
+}
+
 /// Writes to new files until there is no room; returns their names and how many bytes were taken.
 fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
     let (mut names, mut taken, mut waits) = (Vec::new(), 0, 0);
