@@ -293,9 +293,9 @@ fn assemble(
     segments: Segments,
     (ring, recovered, generation, now): (Ring, &Recovered, Generation, Time),
 ) -> Volume {
-    // Unless the clock was set back, times that were handed out are in the past.
+    // Unless the clock was set back, times that were handed out, the ceiling itself among them, are in the past.
     let ceiling = recovered.time_ceiling.max(loaded.meta.time_ceiling);
-    let floor = if now < ceiling { ceiling } else { Time::from_nanos(i64::MIN) };
+    let floor = if now <= ceiling { ceiling.next() } else { Time::from_nanos(i64::MIN) };
     // Inline data that the journal holds needs room in segments, as when it was accepted.
     let space = Ledger::default();
     space.extend(loaded.memtable.inline_bytes());

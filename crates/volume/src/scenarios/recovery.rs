@@ -206,6 +206,23 @@ fn the_write_verifier_changes_whenever_unstable_data_may_be_lost_and_only_then()
 }
 
 #[test]
+fn a_time_just_at_the_ceiling_does_not_repeat_after_a_crash() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.commit();
+    let ceiling = world.volume.committer.time_ceiling();
+    world.tick = 0;
+    world.set_clock(ceiling);
+    world.write_unstable(file, 0, b"lost");
+    world.commit();
+    let shown = world.attributes(file).unwrap();
+    assert_eq!(shown.ctime, ceiling);
+    world.crash(1);
+    world.write(file, 0, b"next").unwrap();
+    assert!(world.attributes(file).unwrap().ctime > shown.ctime);
+}
+
+#[test]
 fn no_change_value_or_time_repeats_after_a_crash_with_the_clock_set_back() {
     let mut world = World::new();
     let file = world.file("f");
