@@ -205,7 +205,8 @@ impl Model {
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
             let taken = match how {
-                How::Unchecked(_) => inode.kind == FileType::Regular,
+                // The name `.` of a file is the file, but CREATE takes none by it.
+                How::Unchecked(_) => inode.kind == FileType::Regular && existing != dir,
                 How::Guarded(_) => false,
                 How::Exclusive(verifier) => inode.verifier == Some(*verifier),
             };
