@@ -16,7 +16,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let records = vec![(key::inode(Ino(2)), Some(value)), (key::name(Ino(1), b"a name"), None)];
     let usage =
         UsageKind::from_byte(0).into_iter().map(|kind| UsageDelta { kind, id: 7, bytes: -5, inodes: 1 });
-    let entry = Entry { records, usage: usage.collect(), remembered: None }.encode();
+    let entry = Entry { records, usage: usage.collect(), ..Entry::default() }.encode();
     vec![
         vec![0],
         [&[1], entry.as_slice()].concat(),

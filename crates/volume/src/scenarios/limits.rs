@@ -24,8 +24,9 @@ fn a_commit_does_not_touch_the_pieces_between_those_that_it_saves() {
     const PIECE: u64 = 4096;
     let mut world = World::on(Disk::with_log(32 << 20));
     let file = world.file("scattered");
+    let piece = vec![1; usize::try_from(PIECE).unwrap()];
     for number in 0..200 {
-        world.write(file, number * 2 * PIECE, &[1; PIECE as usize]).unwrap();
+        world.write(file, number * 2 * PIECE, &piece).unwrap();
         if number % 20 == 0 {
             world.commit();
         }
