@@ -44,7 +44,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
 fn wait(peer: &mut Child) -> Result<(), String> {
     let end = Instant::now() + START;
     while Instant::now() < end {
-        if probe::null(PEER_PORT).is_ok() && probe::null(PEER_MOUNT_PORT).is_ok() {
+        if probe::null(PEER_PORT).is_ok() && probe::null_mount(PEER_MOUNT_PORT).is_ok() {
             return Ok(());
         }
         if let Ok(Some(status)) = peer.try_wait() {

@@ -140,7 +140,7 @@ impl Lab {
         self.spawn()?;
         let end = Instant::now() + START;
         while Instant::now() < end {
-            if probe::null(PORT).is_ok() && probe::null(self.peer.mount_port()).is_ok() {
+            if probe::null(PORT).is_ok() && probe::null_mount(self.peer.mount_port()).is_ok() {
                 return Ok(());
             }
             if let Some(status) = self.ended()? {

@@ -113,7 +113,12 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects to NFS, and waits so long for whatever comes.
     pub(crate) fn open(patience: Duration) -> io::Result<Connection> {
-        Connection::open_at(SocketAddr::new(SERVER, super::lab::PORT), NFS, patience)
+        Connection::open_nfs(super::lab::PORT, patience)
+    }
+
+    /// Connects to NFS at another port.
+    pub(crate) fn open_nfs(port: u16, patience: Duration) -> io::Result<Connection> {
+        Connection::open_at(SocketAddr::new(SERVER, port), NFS, patience)
     }
 
     /// Connects to MOUNT.

@@ -4,16 +4,18 @@
 use std::io;
 use std::time::Duration;
 
-use super::lab::PORT;
 use super::nfs::{Arguments, Connection, Procedure};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Calls NULL of NFSv3, or of MOUNT at its own port.
+/// Calls NULL of NFSv3.
 pub(super) fn null(port: u16) -> io::Result<()> {
-    let mut connection =
-        if port == PORT { Connection::open(PATIENCE)? } else { Connection::open_mount(port, PATIENCE)? };
-    connection.call(Procedure::Null, &Arguments::default()).map(|_| ())
+    Connection::open_nfs(port, PATIENCE)?.call(Procedure::Null, &Arguments::default()).map(|_| ())
+}
+
+/// Calls NULL of MOUNT.
+pub(super) fn null_mount(port: u16) -> io::Result<()> {
+    Connection::open_mount(port, PATIENCE)?.call(Procedure::Null, &Arguments::default()).map(|_| ())
 }
 
 /// The handle of "/main".
