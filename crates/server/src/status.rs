@@ -54,7 +54,7 @@ impl Source {
 fn volume_json(volume: &Volume) -> Value {
     let mut map: Map<String, Value> =
         volume.gauges().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-    map.insert("id".to_owned(), json!(format!("{:016x}", volume.id().0)));
+    map.insert("id".to_owned(), json!(volume.id().to_string()));
     map.insert("refuses_changes".to_owned(), json!(volume.refuses_changes()));
     Value::Object(map)
 }

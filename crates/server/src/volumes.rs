@@ -78,7 +78,7 @@ pub(crate) fn open(
         .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
     tracing::info!(
         volume = name,
-        id = format_args!("{:016x}", volume.id().0),
+        id = %volume.id(),
         journal = %journal.display(),
         memory = %Size(memory),
         milliseconds = milliseconds_since(start),

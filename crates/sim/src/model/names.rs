@@ -73,9 +73,7 @@ impl Model {
             Err(told) => return Ok(told),
         };
         let mut verdict = Verdict::default();
-        self.judge_directory(dir, who, 1, &mut verdict);
-        let name = judge_name(name, &mut verdict);
-        let child = self.child(dir, &name);
+        let (name, child) = self.judge_use(dir, who, 1, name, &mut verdict);
         verdict.must(child.is_none(), Error::NoEntry);
         if !self.decide(&verdict, false, outcome)? {
             return Ok(self.told_by_error(outcome, &[(dir, &name)]));
@@ -89,6 +87,21 @@ impl Model {
         Ok(Told { mutation: told, ..Told::default() })
     }
 
+    /// What stands in the way of using a name in a directory with the permission `wanted`; its bytes, and what it names.
+    fn judge_use(
+        &self,
+        dir: u64,
+        who: &Credentials,
+        wanted: u32,
+        name: Name,
+        verdict: &mut Verdict,
+    ) -> (Vec<u8>, Option<u64>) {
+        self.judge_directory(dir, who, wanted, verdict);
+        let bytes = judge_name(name, verdict);
+        let child = self.child(dir, &bytes);
+        (bytes, child)
+    }
+
     /// What stands in the way of a new name.
     fn judge_new(
         &self,
@@ -97,9 +110,7 @@ impl Model {
         name: Name,
         verdict: &mut Verdict,
     ) -> (Vec<u8>, Option<u64>) {
-        self.judge_directory(dir, who, 3, verdict);
-        let bytes = judge_name(name, verdict);
-        let existing = self.child(dir, &bytes);
+        let (bytes, existing) = self.judge_use(dir, who, 3, name, verdict);
         verdict.must(existing.is_some(), Error::Exists);
         let dots = bytes == b"." || bytes == b"..";
         for error in [Error::Invalid, Error::IsDirectory] {
@@ -302,9 +313,7 @@ impl Model {
             Err(told) => return Ok(told),
         };
         let mut verdict = Verdict::default();
-        self.judge_directory(dir, who, 3, &mut verdict);
-        let name = judge_name(name, &mut verdict);
-        let child = self.child(dir, &name);
+        let (name, child) = self.judge_use(dir, who, 3, name, &mut verdict);
         verdict.must(child.is_none(), Error::NoEntry);
         let dots = name == b"." || name == b"..";
         for error in [Error::Invalid, Error::NotEmpty, Error::Exists, Error::IsDirectory] {
