@@ -17,15 +17,22 @@ use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 use crate::exports::Export;
 use crate::service::Service;
+use crate::v4::compound::Progress;
 use crate::{attributes, credentials, status};
 
-/// The two ends of the connection that a call came by.
+/// Tells connections apart: never used twice while a process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// The connection that a call came by: which one, and its two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// The client.
     pub peer: SocketAddr,
     /// Ours: what a portmapper's answer names.
     pub local: SocketAddr,
+    /// Which one.
+    pub id: ConnectionId,
 }
 
 /// Why an operation wrote no result of its own; nothing was changed.
@@ -77,6 +84,8 @@ pub(crate) struct Call<'a> {
     pub(crate) access: Access,
     /// The end of the reply, if it is not in the buffer that the operation writes to.
     pub(crate) tail: Cell<Vec<Slice>>,
+    /// How far the call came when it was run before; what an operation leaves here it finds again.
+    pub(crate) progress: Cell<Option<Progress>>,
 }
 
 impl<'a> Call<'a> {

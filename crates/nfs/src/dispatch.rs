@@ -26,8 +26,9 @@ struct Version {
 }
 
 /// What is served, the busiest first.
-static VERSIONS: [Version; 5] = [
+static VERSIONS: [Version; 6] = [
     Version { program: nfs3::PROGRAM, version: nfs3::VERSION, procedures: &crate::v3::OPERATIONS },
+    Version { program: nfs3::PROGRAM, version: 4, procedures: &crate::v4::OPERATIONS },
     Version { program: mount3::PROGRAM, version: mount3::VERSION, procedures: &crate::mount::OPERATIONS },
     Version {
         program: portmap::PROGRAM,

@@ -37,3 +37,4 @@ mod replies;
 pub mod service;
 mod status;
 mod v3;
+mod v4;

@@ -17,12 +17,15 @@ use wire::rpc::{
 };
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-pub use crate::call::Connection;
 use crate::call::{After, Call, Stop};
+pub use crate::call::{Connection, ConnectionId};
 use crate::dispatch::{self, Operation};
 use crate::exports::{Export, Exports, ExportsError};
 use crate::mount::Mounts;
 use crate::replies::InProgress;
+pub use crate::v4::callback::{Callback, Destination};
+pub use crate::v4::compound::Progress;
+use crate::v4::state::State;
 
 /// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
 pub const HEAD_BYTES: usize = 24;
@@ -47,12 +50,13 @@ pub enum Outcome {
         /// How long to hold the reply back besides, so that changes do not outrun checkpoints; zero normally.
         hold: Duration,
     },
-    /// Media must be read. Nothing was appended and nothing changed; run the same call again with [`Access::Blocking`].
+    /// Media must be read. Nothing was appended; run the same call again with [`Access::Blocking`], and with its
+    /// [`Progress`] if there is one. Without one, nothing was changed either.
     WouldBlock,
     /// A limit is reached just now, or the same call is being executed by another thread. Nothing was appended; run it
-    /// again in a moment.
+    /// again in a moment, with its [`Progress`] if there is one.
     Busy,
-    /// The record is a reply, which nobody here waits for. Nothing was appended.
+    /// The record is a reply; whoever waited for it has it. Nothing was appended.
     Nothing,
     /// The record is no call, or breaks a limit of the protocol. Nothing was appended; close the connection.
     Close,
@@ -63,6 +67,7 @@ pub enum Outcome {
 pub(crate) struct Shared {
     pub(crate) in_progress: InProgress,
     pub(crate) mounts: Mounts,
+    pub(crate) state: State,
 }
 
 /// Exports and volumes, which do not change: a new configuration is a new service, see [`Service::replaced_by`]. Event
@@ -121,47 +126,70 @@ impl Service {
 
     /// Executes a call: a whole record without its mark, as it came by `connection`. The reply is appended to `out`, with
     /// its record mark; `out` may hold earlier replies.
+    ///
+    /// `progress` is none for a call that is new, and is kept for one that is to be run again: a COMPOUND goes on where it
+    /// stopped.
     pub fn handle(
         &self,
         record: &[u8],
         connection: Connection,
         now: Time,
         access: Access,
+        progress: &mut Option<Progress>,
         out: &mut Vec<u8>,
     ) -> Outcome {
         let mut tail = Vec::new();
-        let outcome = self.handle_in_parts(record, connection, now, access, out, &mut tail);
+        let outcome = self.handle_in_parts(record, connection, now, access, progress, out, &mut tail);
         tail.iter().for_each(|slice| out.extend_from_slice(slice));
         outcome
     }
 
     /// The same without copying much data of a file: if there is some, it is put into `tail` and is to be sent right behind
     /// what was appended to `out`.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one place in the server calls it, and each of them is its own matter"
+    )]
     pub fn handle_in_parts(
         &self,
         record: &[u8],
         connection: Connection,
         now: Time,
         access: Access,
+        progress: &mut Option<Progress>,
         out: &mut Vec<u8>,
         tail: &mut Vec<Slice>,
     ) -> Outcome {
         let (header, arguments) = match decode_call(record) {
             Ok((header, arguments)) => (header, arguments.rest()),
-            Err(error) => return refuse(record, error, out),
+            Err(CallError::NotACall) if is_reply(record) => {
+                self.shared.state.reply(record, connection, now);
+                return Outcome::Nothing;
+            }
+            Err(error) => return refuse(error, out),
         };
         let operation = match find(&header) {
             Ok(operation) => operation,
             Err(reply) => return rpc_reply(reply, out),
         };
         let xid = header.xid;
-        let call = Call { service: self, header, arguments, connection, now, access, tail: Cell::default() };
+        let call = Call {
+            service: self,
+            header,
+            arguments,
+            connection,
+            now,
+            access,
+            tail: Cell::default(),
+            progress: Cell::new(progress.take()),
+        };
         let reply = OpenRecord::begin(out);
         let body = out.len();
         let mut encoder = Encoder::new(out);
         encode_success(&mut encoder, xid);
         let result = (operation.run)(&call, &mut encoder);
         let mut data = call.tail.take();
+        *progress = call.progress.take();
         let outcome = match result {
             Ok(after) => settle(operation, after, xid, out, body, &mut data),
             Err(stop) => {
@@ -177,6 +205,34 @@ impl Service {
             _ => reply.abandon(out),
         }
         outcome
+    }
+
+    /// A connection is gone; no call comes by it any more, and nothing can be sent by it.
+    pub fn connection_closed(&self, connection: ConnectionId) {
+        self.shared.state.connection_closed(connection);
+    }
+
+    /// Does what is due by time: leases that ended, callbacks that were not answered. Returns when to call it again, at
+    /// most a second later.
+    pub fn tick(&self, now: Time) -> Duration {
+        self.shared.state.tick(now)
+    }
+
+    /// Takes the callbacks that are to be sent. Their replies come back as records by the connection that they went out
+    /// by; one that could not be sent is to be given to [`Service::callback_failed`].
+    #[must_use]
+    pub fn take_callbacks(&self) -> Vec<Callback> {
+        self.shared.state.take_callbacks()
+    }
+
+    /// A callback could not be sent: its connection is gone, or its address cannot be reached.
+    pub fn callback_failed(&self, id: u64, now: Time) {
+        self.shared.state.callback_failed(id, now);
+    }
+
+    /// `notify` is called by whichever thread makes a callback that is to be sent. It must not block.
+    pub fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>) {
+        self.shared.state.on_callbacks(notify);
     }
 
     /// Appends the reply, with its record mark, that is to be sent when what the real reply showed will never be durable:
@@ -208,10 +264,9 @@ fn find(header: &CallHeader<'_>) -> Result<&'static Operation, ReplyHeader<'stat
 }
 
 /// Answers a record that is not a call that could be dispatched.
-fn refuse(record: &[u8], error: CallError, out: &mut Vec<u8>) -> Outcome {
+fn refuse(error: CallError, out: &mut Vec<u8>) -> Outcome {
     match error.reply() {
         Some(reply) => rpc_reply(reply, out),
-        None if error == CallError::NotACall && is_reply(record) => Outcome::Nothing,
         None => Outcome::Close,
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use nfs::service::Connection as Ends;
+use nfs::service::{Connection as Ends, ConnectionId};
 
 use crate::event_loop::MAILBOX;
 use crate::limits::{ACCEPT_PAUSE, CLIENTS_GREETED_MAX, CONNECTIONS_MAX};
@@ -28,6 +28,8 @@ pub(crate) struct Acceptor {
     /// Of all loops; the first is the one that this runs in.
     loops: Vec<Arc<Mailbox>>,
     next: usize,
+    /// Connections so far.
+    accepted: u64,
     greeted: HashSet<IpAddr>,
 }
 
@@ -40,6 +42,7 @@ impl Acceptor {
             told: false,
             loops,
             next: 0,
+            accepted: 0,
             greeted: HashSet::new(),
         }
     }
@@ -85,7 +88,8 @@ impl Acceptor {
                         self.told = false;
                         self.greet(peer.ip());
                         connections.fetch_add(1, Ordering::Relaxed);
-                        self.deal(stream, Ends { peer, local }, &mut own);
+                        let id = self.next_id();
+                        self.deal(stream, Ends { peer, local, id }, &mut own);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error)
@@ -108,6 +112,11 @@ impl Acceptor {
         } else {
             self.loops[chosen].send(Message::Connected(stream, ends));
         }
+    }
+
+    fn next_id(&mut self) -> ConnectionId {
+        self.accepted += 1;
+        ConnectionId(self.accepted)
     }
 
     fn pause(&mut self, why: &str) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nfs::service::Connection;
+use nfs::service::{Connection, Progress};
 use volume::bytes::Slice;
 use volume::request::{Access, Durability, Durable};
 
@@ -72,12 +72,13 @@ pub(crate) enum Handled {
 /// What event loops serve.
 pub(crate) trait Calls: Send + Sync {
     /// Executes a call and appends its reply, with its record mark, to `out`; without a reply, appends nothing. What is put
-    /// into `tail`, which is empty, leaves right behind that.
+    /// into `tail`, which is empty, leaves right behind that. `progress` is kept for a call that is to be run again.
     fn handle(
         &self,
         call: &[u8],
         connection: Connection,
         access: Access,
+        progress: &mut Option<Progress>,
         out: &mut Vec<u8>,
         tail: &mut Vec<Slice>,
     ) -> Handled;

@@ -108,7 +108,7 @@ impl Parked {
 mod tests {
     use std::time::Duration;
 
-    use nfs::service::Connection;
+    use nfs::service::{Connection, Progress};
     use volume::bytes::Slice;
     use volume::ids::Seq;
     use volume::request::{Access, Durability};
@@ -120,7 +120,15 @@ mod tests {
     struct Reached(Durability);
 
     impl Calls for Reached {
-        fn handle(&self, _: &[u8], _: Connection, _: Access, _: &mut Vec<u8>, _: &mut Vec<Slice>) -> Handled {
+        fn handle(
+            &self,
+            _: &[u8],
+            _: Connection,
+            _: Access,
+            _: &mut Option<Progress>,
+            _: &mut Vec<u8>,
+            _: &mut Vec<Slice>,
+        ) -> Handled {
             Handled::Nothing
         }
         fn reply_bytes_max(&self, _: &[u8]) -> usize {

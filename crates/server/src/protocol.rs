@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nfs::demand::{self, Resource};
-use nfs::service::{Connection, Outcome, Service};
+use nfs::service::{Connection, Outcome, Progress, Service};
 use volume::Volume;
 use volume::bytes::Slice;
 use volume::request::{Access, Durable};
@@ -27,11 +27,12 @@ impl Calls for Protocol {
         call: &[u8],
         connection: Connection,
         access: Access,
+        progress: &mut Option<Progress>,
         out: &mut Vec<u8>,
         tail: &mut Vec<Slice>,
     ) -> Handled {
         let start = out.len();
-        match self.service.handle_in_parts(call, connection, now(), access, out, tail) {
+        match self.service.handle_in_parts(call, connection, now(), access, progress, out, tail) {
             Outcome::Reply { after, hold } => {
                 log_mount(call, connection, out.get(start..).unwrap_or_default());
                 let after = after.map(|wait| {

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use nfs::service::Connection;
+use nfs::service::{Connection, Progress};
 use parking_lot::{Condvar, Mutex};
 use volume::request::Access;
 
@@ -33,6 +33,8 @@ pub(crate) struct HeldCall {
     pub(crate) call: Vec<u8>,
     /// How it is to be tried next.
     pub(crate) access: Access,
+    /// How far it came.
+    pub(crate) progress: Option<Progress>,
     /// Bytes reserved for a large reply and what it is made from; zero for a small one.
     pub(crate) reply_bytes: usize,
     /// Where it waits, or waited.
@@ -40,6 +42,18 @@ pub(crate) struct HeldCall {
 }
 
 impl HeldCall {
+    /// Executes it, or the rest of it.
+    pub(crate) fn try_again(&mut self, calls: &dyn Calls, reply: &mut Body) -> Handled {
+        calls.handle(
+            &self.call,
+            self.connection,
+            self.access,
+            &mut self.progress,
+            &mut reply.bytes,
+            &mut reply.tail,
+        )
+    }
+
     /// What it is counted with among the requests.
     pub(crate) fn request_bytes(&self) -> usize {
         self.call.capacity() + HELD_OVERHEAD_BYTES
@@ -107,10 +121,9 @@ impl Workers {
     }
 
     fn run(&self, calls: &dyn Calls) {
-        while let Some(Job { held, answer_to }) = self.next() {
+        while let Some(Job { mut held, answer_to }) = self.next() {
             let mut reply = Body::default();
-            let handled =
-                calls.handle(&held.call, held.connection, held.access, &mut reply.bytes, &mut reply.tail);
+            let handled = held.try_again(calls, &mut reply);
             calls.commit();
             answer_to.send(Message::Finished(Finished { held, handled, reply }));
         }

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use nfs::exports::{Export, Squash};
-use nfs::service::{Connection, Outcome, Service};
+use nfs::service::{Connection, ConnectionId, Outcome, Service};
 use volume::Volume;
 use volume::ids::Ino;
 use volume::request::{Access, Durability};
@@ -99,6 +99,7 @@ impl Message {
         Connection {
             peer: SocketAddr::new(address(10 + self.client), port),
             local: SocketAddr::new(address(1), 2049),
+            id: ConnectionId(u64::from(self.xid)),
         }
     }
 }
@@ -145,7 +146,7 @@ impl Bytes {
         let (_, service) = self.service.as_ref().expect("made above");
         let mut out = Vec::new();
         let (record, connection) = (message.record()?, message.connection());
-        Ok(match service.handle(&record, connection, Time::from_nanos(now), access, &mut out) {
+        Ok(match service.handle(&record, connection, Time::from_nanos(now), access, &mut None, &mut out) {
             Outcome::Reply { after, .. } => {
                 let after = after.map_or(Durability::NOW, |wait| wait.durability);
                 Exchanged::Results(results(&out, message.xid)?, after)

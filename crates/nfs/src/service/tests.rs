@@ -18,6 +18,7 @@ fn connection() -> Connection {
     Connection {
         peer: "[::ffff:192.0.2.1]:900".parse().unwrap(),
         local: "[::ffff:192.0.2.2]:2049".parse().unwrap(),
+        id: ConnectionId(1),
     }
 }
 
@@ -52,7 +53,7 @@ fn nfs(procedure: Procedure, args: &impl Encode) -> Vec<u8> {
 /// Hands a call in, behind another reply; the outcome and what was appended.
 fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
     let mut out = vec![0xaa; 7];
-    let outcome = service().handle(record, connection(), Time::EPOCH, Access::Cached, &mut out);
+    let outcome = service().handle(record, connection(), Time::EPOCH, Access::Cached, &mut None, &mut out);
     assert_eq!(out.get(..7), Some(&[0xaa; 7][..]), "earlier replies stay as they are");
     (outcome, out.split_off(7))
 }
@@ -106,8 +107,8 @@ fn what_is_not_served_is_named() {
     let mismatch = |low, high| accepted(AcceptStat::ProgMismatch { low, high });
     let cases = [
         (100_021, 4, NULL, accepted(AcceptStat::ProgUnavail)),
-        (nfs3::PROGRAM, 2, NULL, mismatch(3, 3)),
-        (nfs3::PROGRAM, 4, NULL, mismatch(3, 3)),
+        (nfs3::PROGRAM, 2, NULL, mismatch(3, 4)),
+        (nfs3::PROGRAM, 5, NULL, mismatch(3, 4)),
         (nfs3::PROGRAM, 3, 22, accepted(AcceptStat::ProcUnavail)),
         (nfs3::PROGRAM, 3, u32::MAX, accepted(AcceptStat::ProcUnavail)),
         (mount3::PROGRAM, 1, 1, mismatch(3, 3)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::exports::{Export, Squash};
-use nfs::service::{Connection, Outcome, Service};
+use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service};
 use volume::ids::VolumeId;
 use volume::request::{Access, Durable};
 use volume::time::Time;
@@ -120,20 +120,31 @@ impl Server {
 
     /// Hands a record in once, a millisecond after the one before.
     pub(crate) fn offer(&self, who: Client, record: &[u8], access: Access) -> (Outcome, Vec<u8>) {
+        self.offer_again(who, record, access, &mut None)
+    }
+
+    fn offer_again(
+        &self,
+        who: Client,
+        record: &[u8],
+        access: Access,
+        progress: &mut Option<Progress>,
+    ) -> (Outcome, Vec<u8>) {
         self.now.set(self.now.get() + 1);
-        let connection = Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap() };
+        let connection =
+            Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
         let mut out = Vec::new();
         let now =
             Time::from_parts(1_700_000_000, 0).plus(Duration::from_millis(self.now.get().unsigned_abs()));
-        let outcome = self.service.handle(record, connection, now, access, &mut out);
+        let outcome = self.service.handle(record, connection, now, access, progress, &mut out);
         (outcome, out)
     }
 
     /// Executes a record as a server does: runs it again where it would block, waits until its reply may leave.
     pub(crate) fn serve(&self, who: Client, record: &[u8]) -> Vec<u8> {
-        let mut access = Access::Cached;
+        let (mut access, mut progress) = (Access::Cached, None);
         loop {
-            let (outcome, mut out) = self.offer(who, record, access);
+            let (outcome, mut out) = self.offer_again(who, record, access, &mut progress);
             match outcome {
                 Outcome::Reply { after: None, .. } => return out,
                 Outcome::Reply { after: Some(wait), .. } => {

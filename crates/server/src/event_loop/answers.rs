@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use nfs::service::Progress;
 use volume::request::Access;
 
 use super::{EventLoop, Refused};
@@ -31,14 +32,20 @@ impl EventLoop {
             && let Some(line) = self.shared.calls.line_of(record)
             && self.shared.lines.is_waiting(line)
         {
-            self.keep(owner, connection, record, reply_bytes, Handled::Busy);
+            self.keep(owner, connection, record, reply_bytes, Handled::Busy, None);
             return Ok(());
         }
         let output = &mut connection.output;
         self.buffers.fill(&mut output.bytes);
-        let (start, mut tail) = (output.bytes.len(), Vec::new());
-        let handled =
-            self.shared.calls.handle(record, connection.ends, Access::Cached, &mut output.bytes, &mut tail);
+        let (start, mut tail, mut progress) = (output.bytes.len(), Vec::new(), None);
+        let handled = self.shared.calls.handle(
+            record,
+            connection.ends,
+            Access::Cached,
+            &mut progress,
+            &mut output.bytes,
+            &mut tail,
+        );
         match handled {
             Handled::Reply { after: None, hold: Duration::ZERO } | Handled::Nothing => {
                 output.push_tail(&mut tail)
@@ -51,7 +58,9 @@ impl EventLoop {
                 self.budget.count_replies(0, reply.held_bytes());
                 self.park(reply, after, hold);
             }
-            Handled::WouldBlock | Handled::Busy => self.keep(owner, connection, record, reply_bytes, handled),
+            Handled::WouldBlock | Handled::Busy => {
+                self.keep(owner, connection, record, reply_bytes, handled, progress);
+            }
             Handled::Close => {
                 tracing::debug!(peer = %connection.ends.peer, "connection refused: no call, or over a limit");
                 return Err(Refused);
@@ -69,12 +78,14 @@ impl EventLoop {
         record: &[u8],
         reply_bytes: usize,
         handled: Handled,
+        progress: Option<Progress>,
     ) {
         let held = HeldCall {
             owner,
             connection: connection.ends,
             call: record.to_vec(),
             access: Access::Cached,
+            progress,
             reply_bytes,
             place: None,
         };
@@ -194,16 +205,15 @@ impl EventLoop {
             if place.line != line || !self.shared.lines.is_first(place) {
                 return;
             }
-            let held = self.busy.remove(&place).expect("it was found there");
+            let mut held = self.busy.remove(&place).expect("it was found there");
             if self.connection_of(held.owner).is_none() {
                 // Nobody waits for the answer, and nothing was done.
                 self.shared.lines.leave(place);
                 self.forget(&held);
                 continue;
             }
-            let (mut reply, calls) = (Body::default(), &self.shared.calls);
-            let handled =
-                calls.handle(&held.call, held.connection, held.access, &mut reply.bytes, &mut reply.tail);
+            let mut reply = Body::default();
+            let handled = held.try_again(&*self.shared.calls, &mut reply);
             if handled != Handled::Busy {
                 self.shared.lines.leave(place);
             }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
-use nfs::service::Connection as Ends;
+use nfs::service::{Connection as Ends, Progress};
 use parking_lot::Mutex;
 use volume::bytes::Slice;
 use volume::ids::Seq;
@@ -63,7 +63,15 @@ fn word(bytes: &[u8], number: usize) -> u32 {
 }
 
 impl Calls for Fake {
-    fn handle(&self, call: &[u8], _: Ends, access: Access, out: &mut Vec<u8>, _: &mut Vec<Slice>) -> Handled {
+    fn handle(
+        &self,
+        call: &[u8],
+        _: Ends,
+        access: Access,
+        _: &mut Option<Progress>,
+        out: &mut Vec<u8>,
+        _: &mut Vec<Slice>,
+    ) -> Handled {
         let (xid, procedure, argument) = (word(call, 0), word(call, 5), word(call, 6));
         let mut reply = |length: usize| {
             let record = OpenRecord::begin(out);
