@@ -163,7 +163,7 @@ impl Service {
         let (header, arguments) = match decode_call(record) {
             Ok((header, arguments)) => (header, arguments.rest()),
             Err(CallError::NotACall) if is_reply(record) => {
-                self.shared.state.reply(record, connection, now);
+                self.shared.state.reply(record, Some(connection.id), now);
                 return Outcome::Nothing;
             }
             Err(error) => return refuse(error, out),
@@ -219,10 +219,15 @@ impl Service {
     }
 
     /// Takes the callbacks that are to be sent. Their replies come back as records by the connection that they went out
-    /// by; one that could not be sent is to be given to [`Service::callback_failed`].
+    /// by, or to [`Service::callback_answered`] if that was one of our own; one that could not be sent is to be given to [`Service::callback_failed`].
     #[must_use]
     pub fn take_callbacks(&self) -> Vec<Callback> {
         self.shared.state.take_callbacks()
+    }
+
+    /// What a client answered by a connection of our own: a whole record without its mark.
+    pub fn callback_answered(&self, record: &[u8], now: Time) {
+        self.shared.state.reply(record, None, now);
     }
 
     /// A callback could not be sent: its connection is gone, or its address cannot be reached.

@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use nfs::service::{Connection as Ends, ConnectionId};
+use nfs::service::Connection as Ends;
 
+use crate::callbacks::connection_id;
 use crate::event_loop::MAILBOX;
 use crate::limits::{ACCEPT_PAUSE, CLIENTS_GREETED_MAX, CONNECTIONS_MAX};
 use crate::listener::prepare;
@@ -88,8 +89,7 @@ impl Acceptor {
                         self.told = false;
                         self.greet(peer.ip());
                         connections.fetch_add(1, Ordering::Relaxed);
-                        let id = self.next_id();
-                        self.deal(stream, Ends { peer, local, id }, &mut own);
+                        self.deal(stream, peer, local, &mut own);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error)
@@ -103,20 +103,23 @@ impl Acceptor {
         }
     }
 
-    fn deal(&mut self, stream: TcpStream, ends: Ends, own: &mut impl FnMut(TcpStream, Ends)) {
+    fn deal(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        local: SocketAddr,
+        own: &mut impl FnMut(TcpStream, Ends),
+    ) {
         let chosen = self.next;
         self.next = (self.next + 1) % self.loops.len();
+        self.accepted += 1;
+        let ends = Ends { peer, local, id: connection_id(self.accepted, chosen, self.loops.len()) };
         tracing::debug!(peer = %ends.peer, event_loop = chosen, "connection accepted");
         if chosen == 0 {
             own(stream, ends);
         } else {
             self.loops[chosen].send(Message::Connected(stream, ends));
         }
-    }
-
-    fn next_id(&mut self) -> ConnectionId {
-        self.accepted += 1;
-        ConnectionId(self.accepted)
     }
 
     fn pause(&mut self, why: &str) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nfs::service::{Connection, Progress};
+use nfs::service::{Connection, ConnectionId, Progress};
 use volume::bytes::Slice;
 use volume::request::{Access, Durability, Durable};
 
@@ -88,6 +88,10 @@ pub(crate) trait Calls: Send + Sync {
     fn lines(&self) -> usize;
     /// The line in which a call waits if it finds no room; none if it need not keep any order.
     fn line_of(&self, call: &[u8]) -> Option<usize>;
+    /// A connection is closed.
+    fn connection_closed(&self, connection: ConnectionId);
+    /// The callback of this number could not be sent.
+    fn callback_failed(&self, callback: u64);
     /// Calls were executed, and more do not follow at once: what they changed should become durable.
     fn commit(&self);
     /// Whether a reply may leave.

@@ -10,7 +10,7 @@
 //! connections that have each received half a record would wait for each other. Connections wait in the order in which
 //! they came. One that keeps memory waiting without moving a byte is closed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use nfs::service::Connection as Ends;
+use nfs::service::{Connection as Ends, ConnectionId};
 
 use crate::acceptor::Acceptor;
 use crate::budget::Budget;
@@ -66,6 +66,8 @@ pub(crate) struct EventLoop {
     connections: Vec<Option<Box<Connection>>>,
     vacant: Vec<usize>,
     generation: u64,
+    /// Where a connection is that a callback may be sent by.
+    by_id: HashMap<ConnectionId, usize>,
     /// Connections with input to take.
     ready: VecDeque<usize>,
     /// Connections with input, for which there is no memory.
@@ -109,6 +111,7 @@ impl EventLoop {
             connections: Vec::new(),
             vacant: Vec::new(),
             generation: 0,
+            by_id: HashMap::new(),
             ready: VecDeque::new(),
             starved: VecDeque::new(),
             hungry: VecDeque::new(),
@@ -211,6 +214,7 @@ impl EventLoop {
                 self.at_workers -= 1;
                 self.finished(finished);
             }
+            Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
             Message::Drain => {
                 self.acceptor = None;
                 self.drain = Some(Instant::now() + DRAIN_MAX);
@@ -235,6 +239,7 @@ impl EventLoop {
             return;
         }
         self.generation += 1;
+        self.by_id.insert(ends.id, index);
         let connection = Box::new(Connection::new(stream, ends, self.generation));
         if index == self.connections.len() {
             self.connections.push(None);
@@ -250,7 +255,9 @@ impl EventLoop {
         self.budget.count_requests(connection.counted_input, 0);
         self.budget.count_replies(connection.counted_output, 0);
         self.vacant.push(index);
+        self.by_id.remove(&connection.ends.id);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        self.shared.calls.connection_closed(connection.ends.id);
     }
 
     /// Puts a connection back into its place, and on the list on which its state belongs.

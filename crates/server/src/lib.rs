@@ -7,6 +7,7 @@
 //! | `connection`, `acceptor`, `listener` | sockets |
 //! | `calls`, `protocol` | what loops serve: a small seam, and the NFS service behind it |
 //! | `parked`, `workers`, `mailbox` | replies that wait, calls that wait for the disk, and how loops hear of both |
+//! | `callbacks`, `outbound` | calls that the server makes to clients |
 //! | `driver` | the threads that drive a volume's background work |
 //! | [`config`], [`size`], [`memory`], `exports` | what an operator says |
 //! | [`admin`], `status`, `counters` | what an operator sees |
@@ -19,6 +20,7 @@ mod acceptor;
 pub mod admin;
 mod budget;
 mod buffers;
+mod callbacks;
 mod calls;
 pub mod clock;
 pub mod config;
@@ -34,6 +36,7 @@ mod listener;
 mod loops;
 mod mailbox;
 pub mod memory;
+mod outbound;
 mod output;
 mod parked;
 mod protocol;

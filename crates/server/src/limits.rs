@@ -74,6 +74,18 @@ pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Clients remembered as having been greeted in the log.
 pub const CLIENTS_GREETED_MAX: usize = 4096;
 
+/// Threads that call clients over connections of our own. A client that does not answer takes one for some seconds.
+pub const OUTBOUND_THREADS: usize = 4;
+
+/// Such calls that no thread has taken yet; one more fails at once.
+pub const OUTBOUND_QUEUED: usize = 1024;
+
+/// Such connections kept for the next call.
+pub const OUTBOUND_KEPT: usize = 64;
+
+/// The longest answer of a client to such a call, bytes.
+pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
+
 // A loop can always take in one request of the largest size, and answer it: with the blocks that a reply is made from, it
 // takes twice its size.
 const _: () = assert!(LOOP_BYTES_MIN / 2 > REQUEST_SLACK_BYTES + RECORD_BYTES_MAX);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mio::net::TcpStream;
 use mio::{Registry, Token, Waker};
-use nfs::service::Connection as Ends;
+use nfs::service::{Connection as Ends, ConnectionId};
 use parking_lot::Mutex;
 
 use crate::workers::Finished;
@@ -20,6 +20,8 @@ pub(crate) enum Message {
     Connected(TcpStream, Ends),
     /// A worker has executed a call.
     Finished(Finished),
+    /// Send a record of the callback of this number by this connection.
+    Send(ConnectionId, u64, Vec<u8>),
     /// Finish what is in flight, then end.
     Drain,
 }

@@ -108,7 +108,7 @@ impl Parked {
 mod tests {
     use std::time::Duration;
 
-    use nfs::service::{Connection, Progress};
+    use nfs::service::{Connection, ConnectionId, Progress};
     use volume::bytes::Slice;
     use volume::ids::Seq;
     use volume::request::{Access, Durability};
@@ -140,6 +140,8 @@ mod tests {
         fn line_of(&self, _: &[u8]) -> Option<usize> {
             None
         }
+        fn connection_closed(&self, _: ConnectionId) {}
+        fn callback_failed(&self, _: u64) {}
         fn commit(&self) {}
         fn durable(&self, wait: Wait) -> Durable {
             let reached = wait.after.seq <= self.0.seq && wait.after.round <= self.0.round;

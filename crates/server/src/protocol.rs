@@ -1,9 +1,10 @@
 //! What event loops serve in earnest: the NFS service, with the wall clock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nfs::demand::{self, Resource};
-use nfs::service::{Connection, Outcome, Progress, Service};
+use nfs::service::{Callback, Connection, ConnectionId, Outcome, Progress, Service};
 use volume::Volume;
 use volume::bytes::Slice;
 use volume::request::{Access, Durable};
@@ -12,6 +13,7 @@ use wire::record::MARK_BYTES;
 use wire::rpc::{SUCCESS_BYTES, decode_call};
 use wire::xdr::Decode as _;
 
+use crate::callbacks::Caller;
 use crate::calls::{Calls, HEAD_BYTES, Handled, Head, Wait};
 use crate::clock::now;
 
@@ -63,6 +65,14 @@ impl Calls for Protocol {
         Some(volume * Resource::COUNT + resource.number())
     }
 
+    fn connection_closed(&self, connection: ConnectionId) {
+        self.service.connection_closed(connection);
+    }
+
+    fn callback_failed(&self, callback: u64) {
+        self.service.callback_failed(callback, now());
+    }
+
     fn commit(&self) {
         for volume in &self.volumes {
             volume.wake_commit();
@@ -78,6 +88,32 @@ impl Calls for Protocol {
         let mut call = [0; HEAD_BYTES + 16];
         call[..HEAD_BYTES].copy_from_slice(&head.0);
         self.service.failure_reply(&call, out);
+    }
+}
+
+impl Caller for Protocol {
+    fn tick(&self) -> Duration {
+        let next = self.service.tick(now());
+        // What ended by time was journaled.
+        self.commit();
+        next
+    }
+
+    fn take(&self) -> Vec<Callback> {
+        self.service.take_callbacks()
+    }
+
+    fn failed(&self, callback: u64) {
+        self.callback_failed(callback);
+    }
+
+    fn answered(&self, record: &[u8]) {
+        self.service.callback_answered(record, now());
+        self.commit();
+    }
+
+    fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>) {
+        self.service.on_callbacks(notify);
     }
 }
 

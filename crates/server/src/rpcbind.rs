@@ -1,4 +1,5 @@
-//! Registration with the system's rpcbind, so that clients find our port by themselves.
+//! Registration with the system's rpcbind, so that clients find our port by themselves; and the question to a client's
+//! rpcbind where a program of its own listens.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -64,15 +65,38 @@ fn ask(procedure: Procedure, program: u32, version: u32, address: SocketAddr) ->
     })
 }
 
+/// What went wrong with rpcbind.
+type Trouble = Box<dyn std::error::Error + Send + Sync>;
+
 /// IPv4 is registered with version 2, which every rpcbind and portmapper has; IPv6 needs version 3.
-fn exchange(
+fn exchange(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Result<bool, Trouble> {
+    let result = call(IpAddr::V4(Ipv4Addr::LOCALHOST), procedure, program, version, address)?;
+    Ok(Decoder::new(&result).bool()?)
+}
+
+/// The port at which `host` offers a program over TCP, if it does.
+pub(crate) fn port_of(host: IpAddr, program: u32, version: u32) -> Result<Option<u16>, Trouble> {
+    let nowhere = SocketAddr::new(host, 0);
+    let result = call(host, Procedure::Get, program, version, nowhere)?;
+    let mut result = Decoder::new(&result);
+    let port = if host.is_ipv4() {
+        u16::try_from(result.u32()?)?
+    } else {
+        let text = RpcbString::decode(&mut result)?;
+        portmap::parse_universal_address(text.0).map_or(0, |address| address.port())
+    };
+    Ok((port != 0).then_some(port))
+}
+
+/// Asks the rpcbind of `host` something about a program at `address`: the bytes of its result.
+fn call(
+    host: IpAddr,
     procedure: Procedure,
     program: u32,
     version: u32,
     address: SocketAddr,
-) -> Result<bool, Box<dyn std::error::Error>> {
-    let rpcbind = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), portmap::PORT);
-    let mut stream = TcpStream::connect_timeout(&rpcbind, PATIENCE)?;
+) -> Result<Vec<u8>, Trouble> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(host, portmap::PORT), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut bytes = Vec::new();
@@ -102,7 +126,11 @@ fn exchange(
         if let Some(record) = reader.next(&mut &buffer[..count])? {
             let mut decoder = Decoder::new(record);
             let header = ReplyHeader::decode(&mut decoder)?;
-            return if header.is_success() { Ok(decoder.bool()?) } else { Err("it denied the call".into()) };
+            return if header.is_success() {
+                Ok(decoder.rest().to_vec())
+            } else {
+                Err("it denied the call".into())
+            };
         }
     }
 }

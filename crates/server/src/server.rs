@@ -11,6 +11,7 @@ use store::Directory;
 use volume::Volume;
 
 use crate::admin::Admin;
+use crate::callbacks::{Callbacks, Caller};
 use crate::calls::Calls;
 use crate::clock::now;
 use crate::config::Export;
@@ -62,7 +63,9 @@ pub struct Server {
     registered: bool,
     volumes: Vec<Served>,
     drivers: Vec<Drivers>,
+    protocol: Arc<Protocol>,
     loops: Loops,
+    callbacks: Option<Callbacks>,
     memory: u64,
     admin: Option<Admin>,
 }
@@ -80,7 +83,8 @@ impl Server {
         let paths = exports.iter().map(|export| export.path.clone()).collect();
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
-        let calls: Arc<dyn Calls> = Arc::new(Protocol { service, volumes: open });
+        let protocol = Arc::new(Protocol { service, volumes: open });
+        let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
         let size = loops::Size {
             threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
@@ -89,6 +93,8 @@ impl Server {
         let mut server = Server {
             loops: Loops::start(size, listeners, calls)?,
             drivers: Vec::new(),
+            protocol,
+            callbacks: None,
             memory: settings.memory,
             registered: false,
             admin: None,
@@ -121,6 +127,9 @@ impl Server {
             }));
             self.drivers.push(Drivers::start(served).map_err(|error| no_thread(&error))?);
         }
+        let caller: Arc<dyn Caller> = Arc::<Protocol>::clone(&self.protocol);
+        let callbacks = Callbacks::start(caller, self.loops.mailboxes.clone());
+        self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
         self.admin = self.start_admin();
         if settings.rpcbind {
             rpcbind::register(&self.addresses)?;
@@ -171,6 +180,9 @@ impl Server {
             && let Err(error) = rpcbind::unregister(&self.addresses)
         {
             tracing::warn!(%error, "the registration with rpcbind stays");
+        }
+        if let Some(callbacks) = self.callbacks {
+            callbacks.stop();
         }
         self.loops.stop();
         for drivers in self.drivers {

@@ -1,6 +1,6 @@
 //! Calls from here to a client (RFC 7530 section 16.33, RFC 8881 section 20): what whoever drives the service sends.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::call::ConnectionId;
 
@@ -11,6 +11,15 @@ pub enum Destination {
     Connection(ConnectionId),
     /// By a connection of our own to this address, made if there is none: NFSv4.0.
     Address(SocketAddr),
+    /// By a connection of our own to this program of a host, which its rpcbind knows: NLM and NSM.
+    Program {
+        /// The host.
+        host: IpAddr,
+        /// The RPC program.
+        program: u32,
+        /// Its version.
+        version: u32,
+    },
 }
 
 /// A call that is to be sent to a client.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use volume::time::Time;
 
-use crate::call::{Connection, ConnectionId};
+use crate::call::ConnectionId;
 use crate::v4::callback::Callback;
 
 /// The longest that nothing is looked at.
@@ -15,8 +15,8 @@ const TICK: Duration = Duration::from_secs(1);
 pub(crate) struct State {}
 
 impl State {
-    /// A reply to a callback has come.
-    pub(crate) fn reply(&self, _record: &[u8], _connection: Connection, _now: Time) {}
+    /// A reply to a callback has come by this connection of a client; none: by one of our own.
+    pub(crate) fn reply(&self, _record: &[u8], _connection: Option<ConnectionId>, _now: Time) {}
 
     /// A connection is gone.
     pub(crate) fn connection_closed(&self, _connection: ConnectionId) {}

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nfs::service::Progress;
+use nfs::service::{ConnectionId, Progress};
 use volume::request::Access;
 
 use super::{EventLoop, Refused};
 use crate::calls::{Handled, Head, Wait};
 use crate::connection::Connection;
 use crate::counters::add;
-use crate::limits::BUSY_RETRY;
+use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX};
 use crate::lines::Place;
 use crate::output::Body;
 use crate::parked::Reply;
@@ -241,6 +241,25 @@ impl EventLoop {
             self.answered(reply.owner, reply.held_bytes(), failure);
         });
         self.parked = parked;
+    }
+
+    /// Sends a call of our own by a client's connection, if that is still there and takes what it is sent.
+    pub(super) fn send_callback(&mut self, id: ConnectionId, callback: u64, record: Vec<u8>) {
+        let place = self.by_id.get(&id).copied();
+        let Some((index, mut connection)) =
+            place.and_then(|index| Some((index, self.connections[index].take()?)))
+        else {
+            self.shared.calls.callback_failed(callback);
+            return;
+        };
+        if connection.unsent() + record.len() > CONNECTION_BYTES_MAX {
+            self.shared.calls.callback_failed(callback);
+        } else {
+            connection.output.push(Body { bytes: record, tail: Vec::new() }, &mut self.buffers);
+            self.count_output(&mut connection);
+            self.touch(index, &mut connection);
+        }
+        self.connections[index] = Some(connection);
     }
 
     fn deliver(&mut self, reply: Reply) {

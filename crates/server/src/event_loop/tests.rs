@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
-use nfs::service::{Connection as Ends, Progress};
+use nfs::service::{Connection as Ends, ConnectionId, Progress};
 use parking_lot::Mutex;
 use volume::bytes::Slice;
 use volume::ids::Seq;
@@ -20,6 +20,7 @@ use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
 use crate::listener::listen_at;
 use crate::loops::{Loops, Size};
 
+mod callbacks;
 mod memory;
 
 /// What the procedure number of a call asks for. An argument follows the head.
@@ -56,6 +57,11 @@ struct Fake {
     /// Of `TAKE`: who was tried, and who took room, in order.
     tried: Mutex<BTreeSet<u32>>,
     taken: Mutex<Vec<u32>>,
+    /// Whose connections called.
+    connections: Mutex<Vec<ConnectionId>>,
+    closed: Mutex<Vec<ConnectionId>>,
+    /// Callbacks that could not be sent.
+    unsent: Mutex<Vec<u64>>,
 }
 
 fn word(bytes: &[u8], number: usize) -> u32 {
@@ -66,13 +72,14 @@ impl Calls for Fake {
     fn handle(
         &self,
         call: &[u8],
-        _: Ends,
+        ends: Ends,
         access: Access,
         _: &mut Option<Progress>,
         out: &mut Vec<u8>,
         _: &mut Vec<Slice>,
     ) -> Handled {
         let (xid, procedure, argument) = (word(call, 0), word(call, 5), word(call, 6));
+        self.connections.lock().push(ends.id);
         let mut reply = |length: usize| {
             let record = OpenRecord::begin(out);
             Encoder::new(out).u32(xid);
@@ -144,6 +151,14 @@ impl Calls for Fake {
 
     fn line_of(&self, call: &[u8]) -> Option<usize> {
         (word(call, 5) == TAKE).then_some(0)
+    }
+
+    fn connection_closed(&self, connection: ConnectionId) {
+        self.closed.lock().push(connection);
+    }
+
+    fn callback_failed(&self, callback: u64) {
+        self.unsent.lock().push(callback);
     }
 
     fn commit(&self) {}
