@@ -125,7 +125,7 @@ pub(crate) fn once<'a, T, B: Encode>(
     let answer = run(&object.request_once(&key), &mut |value| {
         let answer = encoded(|out| succeed(value, out));
         journaled = Some(Arc::clone(&answer));
-        answer
+        answer.into()
     });
     match answer {
         Ok(promised) => {

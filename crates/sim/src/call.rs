@@ -114,6 +114,15 @@ pub enum Call {
     Limits { object: Obj },
     Configuration { object: Obj },
     Nothing,
+    Straight(Straight),
+}
+
+/// A call that NFSv3 does not have, so that all clients ask the engine for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are the arguments of the engine's operations")]
+pub enum Straight {
+    /// Puts a record of protocol state, or deletes it.
+    ChangeState { key: u8, length: Option<u16> },
 }
 
 impl Call {

@@ -24,7 +24,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use wire::{limits, mount3};
 
 use crate::call::{Call, Operation, Success, User};
-use crate::target::{Attempt, Recalled, Reply, Resolved, Target};
+use crate::target::{Attempt, Direct, Recalled, Reply, Resolved, Target};
 
 /// Where the volume can be mounted.
 const PATH: &str = "/main";
@@ -38,6 +38,8 @@ pub struct Bytes {
     service: Option<(Arc<Volume>, Service)>,
     /// The handles that were seen, by inode number.
     handles: BTreeMap<u64, Vec<u8>>,
+    /// Makes the calls that NFSv3 does not have.
+    straight: Direct,
     /// Set to break a promise on purpose: every transmission gets an xid of its own, the next after this.
     new_xids: Option<u32>,
 }
@@ -225,7 +227,8 @@ impl Bytes {
         let told = tell::read(&call.operation.call, volume.id().0, &bytes).map_err(context)?;
         self.note(told.handles)?;
         let (outcome, beside) = (told.outcome, told.beside);
-        Ok(Attempt::Done(Box::new(Reply { outcome, beside, after, recalled: Recalled::Unknown })))
+        let (state, recalled) = (Vec::new(), Recalled::Unknown);
+        Ok(Attempt::Done(Box::new(Reply { outcome, beside, state, after, recalled })))
     }
 
     /// Lists again with room enough, after an answer that `refused` bytes are too few for one name.
@@ -260,6 +263,9 @@ impl Bytes {
 
 impl Target for Bytes {
     fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
+        if let Call::Straight(_) = call.operation.call {
+            return self.straight.attempt(volume, call, now, access);
+        }
         self.call(volume, call, now, access, None).unwrap_or_else(Attempt::Wrong)
     }
 
@@ -268,6 +274,11 @@ impl Target for Bytes {
     }
 
     fn fork(&self) -> Box<dyn Target> {
-        Box::new(Bytes { service: None, handles: self.handles.clone(), new_xids: self.new_xids })
+        Box::new(Bytes {
+            service: None,
+            handles: self.handles.clone(),
+            straight: self.straight.clone(),
+            new_xids: self.new_xids,
+        })
     }
 }

@@ -2,7 +2,7 @@
 //! back as room, and a crash at any moment of that takes nothing back that was told.
 
 use volume::media::Media;
-use volume::request::{Access, Credentials, Error, Request};
+use volume::request::{Access, Credentials, Error, Journaled, Request};
 use volume::time::Time;
 
 use crate::call::Call;
@@ -113,7 +113,7 @@ fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String
             kind.is_some_and(|kind| kind != volume::attributes::FileType::Directory)
         };
         let Some(entry) = listing.entries.iter().find(is_file) else { return Ok(()) };
-        match volume.remove(&request, root, &entry.name, &mut |_| [].into()) {
+        match volume.remove(&request, root, &entry.name, &mut |_| Journaled::default()) {
             Ok(_) => return Ok(()),
             Err(failure) if failure.error == Error::Busy => {
                 volume.step_write_back(now, true, true);

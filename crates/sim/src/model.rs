@@ -22,8 +22,9 @@ use std::rc::Rc;
 
 use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
+use volume::state::StateChange;
 
-use crate::call::{Call, Name, Obj, Operation, OperationId, Outcome, Seen, Success, Wcc};
+use crate::call::{Call, Name, Obj, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc};
 use inode::{Inode, What, When};
 
 /// What the model makes of a reply.
@@ -62,6 +63,8 @@ pub struct Model {
     /// What else may be answered.
     pub leniency: Leniency,
     cursors: Rc<BTreeMap<u64, u64>>,
+    /// Records of protocol state.
+    state: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 /// Errors that apply, and errors that may be answered although the call could succeed.
@@ -102,6 +105,7 @@ impl Model {
             clock: 0,
             leniency: Leniency::default(),
             cursors: Rc::default(),
+            state: Rc::default(),
         }
     }
 
@@ -239,7 +243,26 @@ impl Model {
             }
             Call::Status => self.status(outcome),
             Call::Limits { object } | Call::Configuration { object } => self.limits(object, outcome),
+            Call::Straight(Straight::ChangeState { .. }) => {
+                self.decide(&Verdict::default(), true, outcome)?;
+                self.mutations += u64::from(outcome.is_ok());
+                Ok(Told { mutation: self.mutations, ..Told::default() })
+            }
             Call::Nothing => Ok(Told::default()),
+        }
+    }
+
+    /// Follows what was journaled of protocol state together with the last mutation.
+    pub fn change_state(&mut self, changes: &[StateChange]) {
+        if changes.is_empty() {
+            return;
+        }
+        let state = Rc::make_mut(&mut self.state);
+        for StateChange { key, value } in changes {
+            match value {
+                Some(value) => drop(state.insert(key.to_vec(), value.to_vec())),
+                None => drop(state.remove(&**key)),
+            }
         }
     }
 

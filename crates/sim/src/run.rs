@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use volume::ids::{Ino, VolumeId};
 use volume::media::Media;
-use volume::request::{Access, Credentials, Durability, Durable, Request};
+use volume::request::{Access, Credentials, Durability, Durable, Journaled, Request};
 use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 
-use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Success, Wcc};
+use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc};
 use crate::client::Bytes;
 use crate::media::SimMedia;
 use crate::model::recovery::{Safe, Tree};
@@ -279,7 +279,7 @@ impl Run {
                 shown.ctime = shown.ctime.max(seen.ctime);
             }
         }
-        for (ino, found) in tree {
+        for (ino, found) in &tree.objects {
             let shown = self.shown.entry(*ino).or_default();
             (shown.change_left, shown.ctime_left) =
                 (found.seen_after.change.unwrap_or(0), found.seen_after.ctime);
@@ -424,7 +424,9 @@ impl Run {
             | Call::ReadDirectory { directory, .. } => (directory, directory),
             Call::Rename { from, to, .. } => (from, to),
             Call::Link { object, directory, .. } => (object, directory),
-            Call::Status | Call::Nothing => (crate::call::Obj(0), crate::call::Obj(0)),
+            Call::Straight(Straight::ChangeState { .. }) | Call::Status | Call::Nothing => {
+                (crate::call::Obj(0), crate::call::Obj(0))
+            }
         };
         Some((self.model.ino(object)?, self.model.ino(other)?))
     }
@@ -503,7 +505,7 @@ impl Run {
     /// Judges an answer, and parks its reply.
     fn judge(&mut self, call: &Resolved, reply: Reply) -> Result<(), String> {
         let operation = &call.operation;
-        let Reply { outcome, beside, after, .. } = reply;
+        let Reply { outcome, beside, after, state, .. } = reply;
         if self.faulty
             && matches!(outcome, Err(volume::request::Error::Io | volume::request::Error::ReadOnly))
         {
@@ -522,8 +524,13 @@ impl Run {
             .judge(operation, self.now.max(self.floor), &outcome)
             .and_then(|told| self.model.judge_beside(told, &beside))
             .map_err(|wrong| format!("{operation:?}: {wrong}"))?;
+        if !state.is_empty() && self.model.mutations == before.mutations {
+            return Err(format!("{operation:?}: journaled {state:?}, but changed nothing"));
+        }
+        self.model.change_state(&state);
         let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
-        self.floor_known |= written || self.model.mutations > before.mutations;
+        let timed = !matches!(operation.call, Call::Straight(Straight::ChangeState { .. }));
+        self.floor_known |= written || timed && self.model.mutations > before.mutations;
         if self.model.mutations > before.mutations {
             (before.mutations..self.model.mutations).for_each(|mutation| {
                 self.history.insert(mutation, before.clone());
@@ -665,7 +672,8 @@ impl Run {
         let now = Time::from_nanos(self.now);
         let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
         let set = volume::attributes::SetAttributes::default();
-        let made = self.volume().make_directory(&request, Ino::ROOT, b"probe", &set, &mut |_| [].into());
+        let made =
+            self.volume().make_directory(&request, Ino::ROOT, b"probe", &set, &mut |_| Journaled::default());
         made.map(|_| ()).map_err(|failure| failure.error)
     }
 
@@ -701,8 +709,8 @@ impl Run {
         }
         if self.faulty {
             let outcome = Err(volume::request::Error::Io);
-            let (beside, after) = (Vec::new(), Durability::NOW);
-            return Ok(Reply { outcome, beside, after, recalled: Recalled::No });
+            let (beside, state, after) = (Vec::new(), Vec::new(), Durability::NOW);
+            return Ok(Reply { outcome, beside, state, after, recalled: Recalled::No });
         }
         Err(format!("{:?}: busy for ever; {:?}", call.operation, self.volume().gauges()))
     }

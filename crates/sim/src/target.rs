@@ -6,11 +6,16 @@ use std::sync::Arc;
 
 use volume::Volume;
 use volume::ids::{Cookie, Ino};
-use volume::request::{Access, Answer, Durability, Durable, Error, Failure, Promised, Request, RequestKey};
+use volume::request::{
+    Access, Answer, Durability, Durable, Error, Failure, Journaled, Promised, Request, RequestKey,
+};
 use volume::results::{AccessMask, Created, Linked, Listing, ReadData, Recall, Removed, Renamed};
+use volume::state::StateChange;
 use volume::time::Time;
 
-use crate::call::{Call, Listed, Operation, Outcome, Seen, Success, Wcc, payload, target};
+use crate::call::{
+    Call, Listed, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc, payload, target,
+};
 
 /// An operation with the numbers that its names stand for.
 #[derive(Clone, Debug)]
@@ -45,6 +50,8 @@ pub struct Reply {
     pub outcome: Outcome,
     /// Attributes that a failure shows besides.
     pub beside: Vec<Wcc>,
+    /// Changes of protocol state that are journaled with its effect.
+    pub state: Vec<StateChange>,
     /// What it waits for.
     pub after: Durability,
     /// Whether it was given before.
@@ -64,8 +71,22 @@ pub enum Attempt {
     Wrong(String),
 }
 
-fn done(outcome: Outcome, after: Durability, recalled: Recalled) -> Attempt {
-    Attempt::Done(Box::new(Reply { outcome, beside: Vec::new(), after, recalled }))
+fn done(outcome: Outcome, state: Vec<StateChange>, after: Durability, recalled: Recalled) -> Attempt {
+    Attempt::Done(Box::new(Reply { outcome, beside: Vec::new(), state, after, recalled }))
+}
+
+/// The record of protocol state that a call changes by itself.
+fn state_change(id: OperationId, key: u8, length: Option<u16>) -> StateChange {
+    let value = length.map(|length| payload(id, length.into()).into());
+    StateChange { key: [b's', key].into(), value }
+}
+
+/// The one that each call which changes something leaves: which was the last of its client.
+fn last_of(operation: &Operation) -> StateChange {
+    StateChange {
+        key: [b'c', operation.client].into(),
+        value: Some(operation.id.to_be_bytes().as_slice().into()),
+    }
 }
 
 /// A way to reach a volume.
@@ -117,11 +138,12 @@ impl Target for Direct {
         let remembered = call.operation.call.is_remembered();
         if remembered && let Recall::Answered(bytes, after) = volume.recall(&key) {
             let outcome = self.answers.get(&*bytes).cloned();
-            return done(outcome.unwrap_or(Err(Error::Invalid)), after, Recalled::Yes);
+            return done(outcome.unwrap_or(Err(Error::Invalid)), Vec::new(), after, Recalled::Yes);
         }
         let credentials = call.operation.user.credentials();
         let now = Time::from_nanos(now);
         let request = Request { credentials: &credentials, now, access, key: remembered.then_some(&key) };
+        let mut state = Vec::new();
         let answered = match call.operation.call {
             Call::GetAttributes { .. }
             | Call::Lookup { .. }
@@ -135,7 +157,11 @@ impl Target for Direct {
             | Call::Limits { .. }
             | Call::Configuration { .. }
             | Call::Nothing => plain(volume, &request, call),
-            _ => self.change(volume, &request, call),
+            Call::Straight(Straight::ChangeState { key, length }) => {
+                state.push(state_change(call.operation.id, key, length));
+                volume.change_state(&state).map(|after| (Success::Nothing, after)).map_err(Failure::from)
+            }
+            _ => self.change(volume, &request, call, &mut state),
         };
         match answered {
             Ok((success, after)) => {
@@ -151,7 +177,7 @@ impl Target for Direct {
                 {
                     return Attempt::Wrong(format!("READDIR for {most} names gave {}", entries.len()));
                 }
-                done(outcome, after, Recalled::No)
+                done(outcome, state, after, Recalled::No)
             }
             Err(Failure { error: Error::WouldBlock, .. }) => Attempt::WouldBlock,
             Err(Failure { error: Error::Busy, .. }) => Attempt::Busy,
@@ -162,7 +188,7 @@ impl Target for Direct {
                     volume.remember_unchanged(&key, bytes.as_slice().into(), after, now);
                     self.answers.insert(bytes, outcome);
                 }
-                done(Err(error), after, Recalled::No)
+                done(Err(error), Vec::new(), after, Recalled::No)
             }
         }
     }
@@ -279,15 +305,22 @@ impl Direct {
     }
 
     /// Calls whose answers are remembered.
-    fn change(&mut self, volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Success> {
+    fn change(
+        &mut self,
+        volume: &Volume,
+        request: &Request<'_>,
+        call: &Resolved,
+        state: &mut Vec<StateChange>,
+    ) -> Named<Success> {
         let (ino, other) = (Ino(call.object), Ino(call.other));
         let answers = &mut self.answers;
-        let mut note = |success: Success| -> Arc<[u8]> {
+        let mut note = |success: Success| -> Journaled {
             let outcome = Ok(success);
             let bytes = encoded(call, &outcome);
-            let shared = bytes.as_slice().into();
+            state.push(last_of(&call.operation));
+            let answer = bytes.as_slice().into();
             answers.insert(bytes, outcome);
-            shared
+            Journaled { answer, state: state.clone() }
         };
         let mut note_created = |value: &Created| note(created(value));
         match call.operation.call {

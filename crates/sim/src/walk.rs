@@ -51,10 +51,13 @@ pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Seen, String> {
 /// # Errors
 /// The first thing that cannot be read, or makes no sense by itself.
 pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
-    let mut tree = Tree::new();
+    let mut tree = Tree::default();
+    volume
+        .scan_state(&mut |key, value| drop(tree.state.insert(key.to_vec(), value.to_vec())))
+        .map_err(|error| format!("the protocol's state: {error:?}"))?;
     let mut left = vec![1];
     while let Some(ino) = left.pop() {
-        if tree.contains_key(&ino) {
+        if tree.objects.contains_key(&ino) {
             continue;
         }
         let seen = attributes(volume, ino, now)?;
@@ -74,7 +77,7 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
             _ => {}
         }
         found.seen_after = attributes(volume, ino, now)?;
-        tree.insert(ino, found);
+        tree.objects.insert(ino, found);
     }
     Ok(tree)
 }
@@ -121,6 +124,7 @@ fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
 pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
     let status = as_root(volume, now, |request| volume.status(request))
         .map_err(|error| format!("FSSTAT: {error:?}"))?;
+    let tree = &tree.objects;
     let bytes: u64 =
         tree.values().filter(|found| found.seen.kind == FileType::Regular).map(|found| found.seen.used).sum();
     if (status.inodes_used, status.bytes_used) != (tree.len() as u64, bytes) {

@@ -4,7 +4,7 @@ use volume::attributes::{Device, FileType, SetAttributes, SetTime};
 use volume::results::Stability;
 use volume::time::Time;
 
-use crate::call::{Call, From, Guard, How, Name, Node, Obj, Operation, OperationId, User};
+use crate::call::{Call, From, Guard, How, Name, Node, Obj, Operation, OperationId, Straight, User};
 use crate::model::Model;
 use crate::model::recovery::WINDOWS;
 use crate::random::Random;
@@ -91,9 +91,10 @@ enum Kind {
     Limits,
     Configuration,
     Nothing,
+    ChangeState,
 }
 
-const MIX: [(u64, Kind); 21] = [
+const MIX: [(u64, Kind); 22] = [
     (6, Kind::GetAttributes),
     (10, Kind::SetAttributes),
     (6, Kind::Lookup),
@@ -115,6 +116,7 @@ const MIX: [(u64, Kind); 21] = [
     (1, Kind::Limits),
     (1, Kind::Configuration),
     (1, Kind::Nothing),
+    (3, Kind::ChangeState),
 ];
 
 impl Workload {
@@ -404,6 +406,11 @@ impl Workload {
             Kind::Limits => Call::Limits { object: self.any(model) },
             Kind::Configuration => Call::Configuration { object: self.any(model) },
             Kind::Nothing => Call::Nothing,
+            Kind::ChangeState => {
+                let key = self.random.below(6).to_le_bytes()[0];
+                let value = self.random.weighted(&[(4, Some(60)), (1, Some(2048)), (1, Some(0)), (2, None)]);
+                Call::Straight(Straight::ChangeState { key, length: value })
+            }
         }
     }
 }

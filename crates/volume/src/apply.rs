@@ -6,6 +6,7 @@ use crate::entry::{Entry, Slot};
 use crate::file_map::memtable_pieces;
 use crate::ids::Ino;
 use crate::key::{self, Key, Table};
+use crate::limits::STATE_KEY_BYTES;
 use crate::memtable::Memtable;
 use crate::record::{self, MapRecord, ReplyRecord, Source};
 use crate::replies::Replies;
@@ -67,12 +68,12 @@ fn map_key(key: &[u8]) -> Option<(Ino, u64)> {
 pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
     let numbers = match table {
-        Table::Meta | Table::Reply => 0,
+        Table::Meta | Table::Reply | Table::State => 0,
         Table::Usage => 0,
         Table::Map | Table::Cookie => 2,
         _ => 1,
     };
-    if fields.len() < numbers * 8 {
+    if fields.len() < numbers * 8 || (table == Table::State && fields.len() > STATE_KEY_BYTES) {
         return Err(Malformed("key in a journal entry"));
     }
     let Some(value) = slot else { return Ok(()) };

@@ -13,7 +13,8 @@ use crate::key::{self, Key};
 use crate::layers::Layers;
 use crate::limits::REQUEST_ANSWER_BYTES;
 use crate::record::{InodeRecord, MapRecord, Source};
-use crate::request::{Durability, Error, Request};
+use crate::request::{Durability, Encode, Error, Journaled, Request};
+use crate::state::{self, StateChange};
 use crate::usage;
 use crate::volume::Volume;
 
@@ -181,18 +182,26 @@ impl Change<'_> {
         seq
     }
 
-    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be. The reply
-    /// shows what was locked, so its repetition waits for what that waits for, `shown`.
+    /// Changes records of protocol state, which are no bigger than they may be.
+    pub fn put_state(&mut self, changes: &[StateChange]) {
+        let records = changes.iter().map(|change| (key::state(&change.key), change.value.clone()));
+        self.entry.records.extend(records);
+    }
+
+    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be, and with
+    /// the protocol's state. The reply shows what was locked, so its repetition waits for what that waits for, `shown`.
     pub fn commit_answered<T>(
         mut self,
         request: &Request<'_>,
         shown: Durability,
         result: &T,
-        encode: &mut dyn FnMut(&T) -> Arc<[u8]>,
+        encode: Encode<'_, T>,
     ) -> Seq {
         if let Some(key) = request.key {
             self.round = shown.round;
-            let answer = encode(result);
+            let Journaled { answer, state } = encode(result);
+            debug_assert!(state::fit_an_entry(&state), "state that no entry takes");
+            self.put_state(&state);
             debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES, "{} bytes", answer.len());
             if answer.len() <= REQUEST_ANSWER_BYTES {
                 self.entry.remembered = Some(Remembered { key: key.clone(), time: request.now, answer });

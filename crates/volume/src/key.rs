@@ -36,6 +36,8 @@ pub enum Table {
     Usage = 0x06,
     /// `ino` → target of a symbolic link.
     Symlink = 0x07,
+    /// `bytes of a protocol` → a record that a protocol keeps here.
+    State = 0x09,
     /// `extent` → place, checksums and reference count.
     Extent = 0x10,
     /// `segment` → size and live bytes.
@@ -48,7 +50,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 11] = [
+    pub const ALL: [Table; 12] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -56,6 +58,7 @@ impl Table {
         Table::Reap,
         Table::Usage,
         Table::Symlink,
+        Table::State,
         Table::Extent,
         Table::Segment,
         Table::Reply,
@@ -110,6 +113,11 @@ pub fn usage(kind: u8, id: u64) -> Key {
 /// Key of a symlink's target.
 pub fn symlink(ino: Ino) -> Key {
     build(FIRST, Table::Symlink, &[&ino.0.to_be_bytes()])
+}
+
+/// Key of a record of protocol state.
+pub fn state(state: &[u8]) -> Key {
+    build(FIRST, Table::State, &[state])
 }
 
 /// Key of an extent.

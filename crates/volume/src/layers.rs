@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::entry::Slot;
-use crate::ids::{Ino, Layer};
+use crate::ids::{Ino, Layer, Member};
 use crate::index::{IndexError, Snapshot};
-use crate::key::Key;
+use crate::key::{self, Key, Table};
 use crate::limits::REMEMBERED_SWITCHES_INODES;
 use crate::memtable::Memtable;
 
@@ -97,6 +97,38 @@ impl Layers {
             from = [&bound[..], &[0]].concat().into_boxed_slice();
         }
         Ok(found)
+    }
+
+    /// Visits all records of a table in key order, also of one that spans inodes; reads media, and holds what the
+    /// memtables say of that table in memory.
+    pub fn each_of(
+        &self,
+        member: Member,
+        table: Table,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), IndexError> {
+        let mut recent: BTreeMap<Key, Slot> = BTreeMap::new();
+        for memtable in self.frozen.iter().chain([&self.active]) {
+            memtable.each_of(member, table, &mut |key, slot| {
+                recent.insert(key.clone(), slot.clone());
+            });
+        }
+        let (from, to) = key::table_range(member, table);
+        let mut newer = recent.into_iter().peekable();
+        self.index.scan(&from, &to, &mut |key, value| {
+            while let Some((key, slot)) = newer.next_if(|(newer, _)| **newer < *key) {
+                slot.inspect(|value| visit(&key, value));
+            }
+            match newer.next_if(|(newer, _)| **newer == *key) {
+                Some((key, slot)) => drop(slot.inspect(|value| visit(&key, value))),
+                None => visit(key, value),
+            }
+            ControlFlow::Continue(())
+        })?;
+        for (key, slot) in newer {
+            slot.inspect(|value| visit(&key, value));
+        }
+        Ok(())
     }
 
     /// Adds a page of the index; returns its last key if there may be more behind it.

@@ -44,6 +44,7 @@ pub mod results;
 mod scenarios;
 mod segments;
 mod space;
+pub mod state;
 pub mod time;
 mod usage;
 pub mod volume;

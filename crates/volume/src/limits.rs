@@ -12,6 +12,12 @@ pub const LINKS: u32 = 65_000;
 pub const REQUEST_KEY_BYTES: usize = 64;
 /// Longest remembered answer, bytes; RENAME's two `wcc_data` and a handle take less than 400.
 pub const REQUEST_ANSWER_BYTES: usize = 1024;
+/// Longest key of a record of protocol state, bytes: a kind, a file and an owner's number, with room to spare.
+pub const STATE_KEY_BYTES: usize = 64;
+/// Longest value of one, bytes: an owner's opaque name of 1024, a verifier, a universal address.
+pub const STATE_VALUE_BYTES: usize = 2048;
+/// Bytes of keys and values of such records in one entry; what an operation adds to its own entry is never so much.
+pub const STATE_BYTES_PER_ENTRY: usize = 16 << 10;
 /// Most bytes of one WRITE or READ.
 pub const TRANSFER_BYTES: u32 = 1 << 20;
 /// Most remembered answers; at some 640 bytes each, 40 MiB. With little memory there are fewer, see

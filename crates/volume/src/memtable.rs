@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{RwLock, RwLockWriteGuard};
 
 use crate::entry::Slot;
-use crate::ids::Layer;
+use crate::ids::{Layer, Member};
 use crate::key::{self, Key};
 
 /// Parts that are locked one by one; a power of two.
@@ -142,6 +142,16 @@ impl Memtable {
             if visit(key, &held.slot).is_break() {
                 return;
             }
+        }
+    }
+
+    /// Visits the records of a table, whichever inodes they belong to, in no order.
+    pub fn each_of(&self, member: Member, table: key::Table, visit: &mut dyn FnMut(&Key, &Slot)) {
+        let (from, to) = key::table_range(member, table);
+        for shard in &self.shards {
+            let shard = shard.read();
+            let range = shard.range::<[u8], _>((Bound::Included(&*from), Bound::Excluded(&*to)));
+            range.for_each(|(key, held)| visit(key, &held.slot));
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -129,7 +129,7 @@ impl Volume {
         let index = Index::create(media.index(), CREATE_CACHE_BYTES)?;
         let root = root_record(options);
         let meta = MetaRecord {
-            format: MetaRecord::FORMAT,
+            format: MetaRecord::FORMAT_FIRST,
             volume: options.id,
             handle_secret: options.handle_secret,
             epoch: Epoch(0),
@@ -310,6 +310,7 @@ fn assemble(
     Volume {
         id: loaded.meta.volume,
         handle_secret: loaded.meta.handle_secret,
+        format: AtomicU32::new(loaded.meta.format),
         limits,
         layers: RwLock::new(Arc::new(layers)),
         index: Mutex::new(index),

@@ -1,7 +1,7 @@
 //! Values of records. Each belongs to a table of [`crate::key::Table`]; `docs/format.md` gives every byte.
 //!
-//! Values of a volume's tables begin with the epoch in which they were born, as snapshots will need it; only those of the
-//! reap table are empty.
+//! Values of a volume's tables begin with the epoch in which they were born, as snapshots will need it; but those of the
+//! reap table are empty, and those of the state table are whatever a protocol says.
 
 mod directory;
 mod extent;
@@ -19,6 +19,7 @@ pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
 
 use crate::codec::{Malformed, Reader, Write};
 use crate::ids::Epoch;
+use crate::limits::STATE_VALUE_BYTES;
 
 /// Decodes any value of `table`, to find out whether it does.
 ///
@@ -34,6 +35,8 @@ pub fn check(table: crate::key::Table, bytes: &[u8]) -> Result<(), Malformed> {
         Table::Reap => Ok(()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
         Table::Symlink => decode_symlink(bytes).map(|_| ()),
+        Table::State if bytes.len() > STATE_VALUE_BYTES => Err(Malformed("state record")),
+        Table::State => Ok(()),
         Table::Extent => ExtentRecord::decode(bytes).map(|_| ()),
         Table::Segment => SegmentRecord::decode(bytes).map(|_| ()),
         Table::Reply => ReplyRecord::decode(bytes).map(|_| ()),
@@ -52,6 +55,7 @@ pub fn describe(table: crate::key::Table, bytes: &[u8]) -> Result<String, Malfor
         Table::Reap => "removed".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(decode_symlink(bytes)?)),
+        Table::State => format!("{} bytes", bytes.len()),
         Table::Extent => format!("{:?}", ExtentRecord::decode(bytes)?),
         Table::Segment => format!("{:?}", SegmentRecord::decode(bytes)?),
         Table::Reply => format!("{:?}", ReplyRecord::decode(bytes)?),

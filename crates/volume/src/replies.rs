@@ -117,6 +117,11 @@ impl Replies {
         changes
     }
 
+    /// Visits the keys of all that is remembered, in no order. Nothing else may be asked of the cache meanwhile.
+    pub fn each_key(&self, visit: &mut dyn FnMut(&RequestKey)) {
+        self.state.lock().answers.keys().for_each(visit);
+    }
+
     /// How many answers are remembered.
     pub fn len(&self) -> usize {
         self.state.lock().answers.len()

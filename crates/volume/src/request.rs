@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ids::Seq;
+use crate::state::StateChange;
 use crate::time::Time;
 
 /// Who asks: POSIX credentials after the export's squash rules were applied.
@@ -56,8 +57,24 @@ pub struct Request<'a> {
     pub key: Option<&'a RequestKey>,
 }
 
-/// Encodes a result for the journal; called at most once, under the operation's locks, only if the request has a key.
-pub type Encode<'a, T> = &'a mut dyn FnMut(&T) -> Arc<[u8]>;
+/// What a protocol has journaled together with the effect of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Journaled {
+    /// The encoded result; at most [`crate::limits::REQUEST_ANSWER_BYTES`], or it is not remembered.
+    pub answer: Arc<[u8]>,
+    /// Records of the protocol's state; together at most [`crate::limits::STATE_BYTES_PER_ENTRY`].
+    pub state: Vec<StateChange>,
+}
+
+impl From<Arc<[u8]>> for Journaled {
+    fn from(answer: Arc<[u8]>) -> Journaled {
+        Journaled { answer, state: Vec::new() }
+    }
+}
+
+/// Encodes a result for the journal; called at most once, under the operation's locks, only if the request has a key and
+/// the operation changes something.
+pub type Encode<'a, T> = &'a mut dyn FnMut(&T) -> Journaled;
 
 /// What must be on stable media before a reply may leave. Merge with [`Durability::and`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod names;
 mod reaping;
 mod recovery;
 mod regressions;
+mod state;
 mod world;
 
 pub(crate) use disk::Disk;

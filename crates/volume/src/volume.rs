@@ -2,7 +2,7 @@
 //! `write_back.rs`, `checkpoint.rs` and `cleaner.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -145,6 +145,8 @@ pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) id: VolumeId,
     pub(crate) handle_secret: [u8; 16],
+    /// Format of its records, as the next checkpoint writes it: see [`crate::record::MetaRecord::format_of`].
+    pub(crate) format: AtomicU32,
     pub(crate) limits: MemoryLimits,
     pub(crate) layers: RwLock<Arc<Layers>>,
     pub(crate) index: Mutex<Index>,

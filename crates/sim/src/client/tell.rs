@@ -303,6 +303,7 @@ impl Reader {
 
     fn read(&mut self, call: &Call, bytes: &[u8]) -> Result<Outcome, String> {
         match call {
+            Call::Straight(_) => Err("no procedure of NFSv3".to_owned()),
             Call::Nothing if bytes.is_empty() => Ok(Ok(Success::Nothing)),
             Call::Nothing => Err(format!("{} bytes of results", bytes.len())),
             Call::GetAttributes { .. } => match whole::<GetattrRes>(bytes)? {

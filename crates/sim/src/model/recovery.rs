@@ -39,8 +39,14 @@ pub struct Found {
     pub seen_after: Seen,
 }
 
-/// A whole tree as it was found in an engine.
-pub type Tree = BTreeMap<u64, Found>;
+/// All that was found in an engine.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// The objects, by inode number.
+    pub objects: BTreeMap<u64, Found>,
+    /// Records of protocol state.
+    pub state: BTreeMap<Vec<u8>, Vec<u8>>,
+}
 
 /// A range that a reply told of.
 #[derive(Clone, Copy, Debug)]
@@ -119,11 +125,14 @@ impl Model {
     /// # Errors
     /// The first difference.
     pub fn compare(&self, tree: &Tree, safe: &Safe) -> Judgement<()> {
-        if let Some(ino) = tree.keys().find(|ino| !self.inodes.contains_key(ino)) {
+        if *self.state != tree.state {
+            return Err(format!("the state is {:?}, expected {:?}", tree.state, self.state));
+        }
+        if let Some(ino) = tree.objects.keys().find(|ino| !self.inodes.contains_key(ino)) {
             return Err(format!("inode {ino} should not be there"));
         }
         for (ino, inode) in &self.inodes {
-            let found = tree.get(ino).ok_or_else(|| format!("inode {ino} is missing"))?;
+            let found = tree.objects.get(ino).ok_or_else(|| format!("inode {ino} is missing"))?;
             inode.compare(*ino, found, safe).map_err(|wrong| {
                 let times = (found.seen.mtime, found.seen.ctime, &inode.mtime, &inode.ctime);
                 format!("inode {ino} ({:?}): {wrong}; times {times:?}", inode.kind)
@@ -134,7 +143,7 @@ impl Model {
 
     /// Takes over what was found, as the state from which everything goes on.
     pub fn adopt(&mut self, tree: &Tree) {
-        for (ino, found) in tree {
+        for (ino, found) in &tree.objects {
             let inode = self.edit(*ino);
             inode.events.clear();
             inode.soft = 0;
@@ -171,7 +180,7 @@ impl Model {
 
     /// Takes over the times at which a tree was read.
     pub fn adopt_reads(&mut self, tree: &Tree) {
-        for (ino, found) in tree {
+        for (ino, found) in &tree.objects {
             self.edit(*ino).atime = super::When::at(found.seen_after.atime);
         }
     }

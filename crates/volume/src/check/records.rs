@@ -13,7 +13,7 @@ use crate::entry::Slot;
 use crate::ids::{Ino, Member, Seq};
 use crate::index::IndexError;
 use crate::key::{self, FAMILY, FIRST, Key, Table};
-use crate::limits::{NAME_BYTES, REQUEST_KEY_BYTES};
+use crate::limits::{NAME_BYTES, REQUEST_KEY_BYTES, STATE_KEY_BYTES};
 use crate::record::{self, UsageKind};
 
 /// The volume's tables and the family's.
@@ -25,7 +25,8 @@ pub(crate) fn member_of(table: Table) -> Member {
         | Table::Map
         | Table::Reap
         | Table::Usage
-        | Table::Symlink => FIRST,
+        | Table::Symlink
+        | Table::State => FIRST,
         Table::Extent | Table::Segment | Table::Reply | Table::Meta => FAMILY,
     }
 }
@@ -121,7 +122,7 @@ pub(super) fn sound_records(
 /// The object that a record belongs to.
 fn subject(table: Table, key: &[u8]) -> Option<Ino> {
     let (_, _, fields) = key::parse(key)?;
-    let of_object = !matches!(table, Table::Usage | Table::Reap) && member_of(table) == FIRST;
+    let of_object = !matches!(table, Table::Usage | Table::Reap | Table::State) && member_of(table) == FIRST;
     key::number(fields).filter(|_| of_object).map(Ino)
 }
 
@@ -139,6 +140,7 @@ fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
         Table::Cookie | Table::Map => fields.len() == 16,
         Table::Usage => fields.len() == 9 && UsageKind::from_byte(fields[0]).is_some(),
         Table::Reply => fields.len() <= REQUEST_KEY_BYTES,
+        Table::State => fields.len() <= STATE_KEY_BYTES,
         Table::Meta => fields.is_empty(),
     };
     if fits { Ok(()) } else { Err(Malformed("key")) }

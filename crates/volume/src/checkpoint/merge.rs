@@ -35,6 +35,7 @@ impl Volume {
             budget: REAP_PIECES,
         };
         merge.apply_records(records)?;
+        self.format.fetch_max(format_of(records), std::sync::atomic::Ordering::Relaxed);
         merge.apply_maps(destaged)?;
         merge.clear_cuts(records)?;
         merge.reap()?;
@@ -68,7 +69,7 @@ impl Volume {
     pub(crate) fn meta(&self, anchor: Anchor, generation: Generation) -> MetaRecord {
         use std::sync::atomic::Ordering::Relaxed;
         MetaRecord {
-            format: MetaRecord::FORMAT,
+            format: self.format.load(Relaxed),
             volume: self.id,
             handle_secret: self.handle_secret,
             epoch: crate::ids::Epoch(0),
@@ -125,7 +126,11 @@ impl Merge<'_> {
         for (key, slot) in records {
             let plain = matches!(
                 key::parse(key),
-                Some((_, Table::Inode | Table::Name | Table::Cookie | Table::Symlink | Table::Reap, _))
+                Some((
+                    _,
+                    Table::Inode | Table::Name | Table::Cookie | Table::Symlink | Table::State | Table::Reap,
+                    _
+                ))
             );
             match slot {
                 _ if !plain => {}
@@ -350,6 +355,12 @@ impl Merge<'_> {
         live.retain(|_, delta| *delta != 0);
         Ok(live)
     }
+}
+
+/// The format that a volume which holds these records has.
+fn format_of(records: &[(Key, Slot)]) -> u32 {
+    let formats = records.iter().filter_map(|(key, _)| Some(MetaRecord::format_of(key::parse(key)?.1)));
+    formats.max().unwrap_or(MetaRecord::FORMAT_FIRST)
 }
 
 fn corrupt(id: ExtentId, what: &str) -> IndexError {

@@ -30,7 +30,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
         Table::Map => &["inode", "end"],
         Table::Extent => &["extent"],
         Table::Segment => &["segment"],
-        Table::Usage | Table::Reply | Table::Meta => &[],
+        Table::Usage | Table::State | Table::Reply | Table::Meta => &[],
     };
     let mut rest = fields;
     for name in names {
@@ -44,6 +44,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
             let of = UsageKind::from_byte(*kind).map_or_else(|| kind.to_string(), |kind| format!("{kind:?}"));
             line.text("of", of).number("id", key::number(id).unwrap_or_default())
         }
+        (Table::State, state) => line.text("state", bytes(state)),
         (Table::Reply, request) => line.text("request", bytes(request)),
         (_, []) => line,
         (_, unexpected) => line.text("unexpected", bytes(unexpected)),
@@ -72,6 +73,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
             let reply = ReplyRecord::decode(value)?;
             format!("seq {} time {} answer {}", reply.seq, reply.time.nanos(), bytes(&reply.answer))
         }
+        Table::State => bytes(value),
         Table::Meta => {
             let meta = MetaRecord { handle_secret: [0; 16], ..MetaRecord::decode(value)? };
             format!("{meta:?}").replace(&format!("{:?}", [0_u8; 16]), "(not shown)")

@@ -10,7 +10,7 @@ use crate::time::Time;
 /// The one record about a family: what a checkpoint covered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaRecord {
-    /// Format of all records; this release knows [`MetaRecord::FORMAT`].
+    /// Format of all records: from [`MetaRecord::FORMAT_FIRST`] to [`MetaRecord::FORMAT`].
     pub format: u32,
     /// Identity of the volume.
     pub volume: VolumeId,
@@ -33,8 +33,20 @@ pub struct MetaRecord {
 }
 
 impl MetaRecord {
-    /// The format that this release reads and writes.
-    pub const FORMAT: u32 = 1;
+    /// The format of a new volume, which every release knows.
+    pub const FORMAT_FIRST: u32 = 1;
+    /// The newest format that this release reads and writes: of a volume that has held a record of a table for which
+    /// [`MetaRecord::format_of`] gives it. Once a volume has it, it stays.
+    pub const FORMAT: u32 = 2;
+
+    /// The format that a volume with records of this table has at least. A release that does not know the table would
+    /// open the index, pass over them, and let them go out of step with what it changes.
+    pub fn format_of(table: crate::key::Table) -> u32 {
+        match table {
+            crate::key::Table::State => MetaRecord::FORMAT,
+            _ => MetaRecord::FORMAT_FIRST,
+        }
+    }
 
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -56,7 +68,7 @@ impl MetaRecord {
     pub fn decode(bytes: &[u8]) -> Result<MetaRecord, Malformed> {
         let mut r = Reader::new(bytes, "meta record");
         let format = r.u32()?;
-        if format != MetaRecord::FORMAT {
+        if !(MetaRecord::FORMAT_FIRST..=MetaRecord::FORMAT).contains(&format) {
             return Err(Malformed("meta record: a format of another release"));
         }
         Ok(MetaRecord {

@@ -142,7 +142,7 @@ fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
     world.file("a");
     world.key = Some(key(1));
     let renamed = world.answer(|v, r| {
-        v.rename(r, (Ino::ROOT, b"a"), (Ino::ROOT, b"b"), &mut |_| Arc::from(&b"renamed"[..]))
+        v.rename(r, (Ino::ROOT, b"a"), (Ino::ROOT, b"b"), &mut |_| Arc::<[u8]>::from(&b"renamed"[..]).into())
     });
     let after = renamed.unwrap().after;
     let recalled = |world: &World, number| match world.volume.recall(&key(number)) {

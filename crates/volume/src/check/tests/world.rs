@@ -8,7 +8,7 @@ use crate::check::{CheckOptions, Report, check};
 use crate::ids::{Ino, VolumeId};
 use crate::media::Media;
 use crate::open::CreateOptions;
-use crate::request::{Access, Answer, Credentials, Error, Request};
+use crate::request::{Access, Answer, Credentials, Error, Journaled, Request};
 use crate::results::{CreateHow, Stability};
 use crate::time::Time;
 use crate::volume::{Options, Volume};
@@ -23,8 +23,8 @@ pub(crate) struct World {
 }
 
 /// Encodes nothing: these tests remember no answers.
-fn nothing<T>(_: &T) -> Arc<[u8]> {
-    Arc::from(&[][..])
+fn nothing<T>(_: &T) -> Journaled {
+    Journaled::default()
 }
 
 impl World {

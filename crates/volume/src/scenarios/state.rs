@@ -1,0 +1,149 @@
+//! Records of protocol state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::world::World;
+use crate::attributes::SetAttributes;
+use crate::ids::Ino;
+use crate::key;
+use crate::limits::{STATE_BYTES_PER_ENTRY, STATE_KEY_BYTES, STATE_VALUE_BYTES};
+use crate::record::MetaRecord;
+use crate::request::{Durable, Error, Journaled, RequestKey};
+use crate::results::CreateHow;
+use crate::state::StateChange;
+
+fn put(key: &[u8], value: &[u8]) -> StateChange {
+    StateChange { key: key.into(), value: Some(value.into()) }
+}
+
+fn delete(key: &[u8]) -> StateChange {
+    StateChange { key: key.into(), value: None }
+}
+
+fn all(world: &World) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    let mut last: Option<Vec<u8>> = None;
+    world
+        .volume
+        .scan_state(&mut |key, value| {
+            assert!(last.as_deref().is_none_or(|last| last < key), "in order");
+            last = Some(key.to_vec());
+            all.insert(key.to_vec(), value.to_vec());
+        })
+        .unwrap();
+    all
+}
+
+fn expected(records: &[(&[u8], &[u8])]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    records.iter().map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+}
+
+#[test]
+fn state_is_what_was_put_last_in_any_layer_and_after_crashes() {
+    let mut world = World::new();
+    let change = |world: &World, changes: &[StateChange]| world.volume.change_state(changes).unwrap();
+    let after = change(&world, &[put(b"a", b"1"), put(b"", b""), put(b"b", b"1"), put(b"long key", b"1")]);
+    assert_eq!(world.durable(after), Durable::NotYet);
+    world.commit();
+    assert_eq!(world.durable(after), Durable::Yes);
+    world.checkpoint();
+    change(&world, &[put(b"b", b"2"), delete(b"long key"), put(b"c", b"3")]);
+    let now = expected(&[(b"", b""), (b"a", b"1"), (b"b", b"2"), (b"c", b"3")]);
+    assert_eq!(all(&world), now);
+    world.commit();
+    for seed in 0..3 {
+        world.crash(seed);
+        assert_eq!(all(&world), now);
+        world.checkpoint();
+        assert_eq!(all(&world), now);
+    }
+    change(&world, &[delete(b""), delete(b"a"), delete(b"b"), delete(b"c"), delete(b"never was")]);
+    assert_eq!(all(&world), expected(&[]));
+    world.commit();
+    world.reopen();
+    assert_eq!(all(&world), expected(&[]));
+}
+
+#[test]
+fn a_crash_leaves_the_state_of_an_entry_or_none_of_it() {
+    let mut world = World::new();
+    world.volume.change_state(&[put(b"old", b"1")]).unwrap();
+    world.commit();
+    world.volume.change_state(&[delete(b"old"), put(b"new", b"2")]).unwrap();
+    let disk = world.disk.after_kill();
+    let lost = World::open(disk, world.now());
+    assert_eq!(all(&lost), expected(&[(b"old", b"1")]));
+    world.commit();
+    world.crash(1);
+    assert_eq!(all(&world), expected(&[(b"new", b"2")]));
+}
+
+#[test]
+fn state_is_bounded_and_long_lists_take_several_entries() {
+    let world = World::new();
+    let value = vec![7; STATE_VALUE_BYTES];
+    let longest = put(&[1; STATE_KEY_BYTES], &value);
+    for wrong in [put(&[1; STATE_KEY_BYTES + 1], b""), put(b"k", &[0; STATE_VALUE_BYTES + 1])] {
+        assert_eq!(world.volume.change_state(&[longest.clone(), wrong]), Err(Error::Invalid));
+    }
+    assert_eq!(all(&world).len(), 0, "all or nothing");
+    let many: Vec<StateChange> = (0..100_u8).map(|number| put(&[number; STATE_KEY_BYTES], &value)).collect();
+    let before = world.volume.committer.last_queued().0;
+    let after = world.volume.change_state(&many).unwrap();
+    let entries = after.seq.0 - before;
+    let least = (100 * (STATE_KEY_BYTES + STATE_VALUE_BYTES)).div_ceil(STATE_BYTES_PER_ENTRY) as u64;
+    assert!((least..2 * least).contains(&entries), "{entries} entries");
+    assert_eq!(all(&world).len(), 100);
+    assert_eq!(world.volume.change_state(&[]).unwrap().seq.0, 0, "nothing to wait for");
+    world.check();
+}
+
+#[test]
+fn an_operation_journals_state_with_its_effect() {
+    let mut world = World::new();
+    let key = RequestKey([[1; 16], [2; 16]].concat().into());
+    let how = CreateHow::Guarded(SetAttributes::default());
+    world.key = Some(key.clone());
+    let mut calls = 0;
+    let mut encode = |created: &crate::results::Created| {
+        calls += 1;
+        let state = vec![put(b"open", &created.attributes.ino.0.to_be_bytes())];
+        Journaled { answer: Arc::from(&b"answer"[..]), state }
+    };
+    let made = world.answer(|v, r| v.create_file(r, Ino::ROOT, b"file", &how, &mut encode)).unwrap().value;
+    assert_eq!(calls, 1);
+    let lost = World::open(world.disk.after_kill(), world.now);
+    assert_eq!(all(&lost), expected(&[]), "neither the file nor that it is open");
+    world.commit();
+    world.crash(1);
+    assert_eq!(all(&world), expected(&[(b"open", &made.attributes.ino.0.to_be_bytes())]));
+    assert_eq!(world.lookup(Ino::ROOT, "file"), Ok(made.attributes.ino));
+    let mut keys = Vec::new();
+    world.volume.remembered_keys(&mut |key| keys.push(key.clone()));
+    assert_eq!(keys, [key]);
+}
+
+#[test]
+fn a_volume_has_the_first_format_until_it_holds_state() {
+    let mut world = World::new();
+    let format = |world: &World| {
+        let meta = world.volume.layers().index.get(&key::meta()).unwrap().unwrap();
+        u32::from_be_bytes(*meta.first_chunk().unwrap())
+    };
+    world.file("file");
+    world.checkpoint();
+    assert_eq!(format(&world), MetaRecord::FORMAT_FIRST);
+    world.volume.change_state(&[put(b"a", b"1")]).unwrap();
+    world.commit();
+    // Known from the journal alone.
+    world.crash(1);
+    assert_eq!(format(&world), MetaRecord::FORMAT_FIRST);
+    world.checkpoint();
+    assert_eq!(format(&world), 2);
+    world.volume.change_state(&[delete(b"a")]).unwrap();
+    world.reopen();
+    world.file("another");
+    world.checkpoint();
+    assert_eq!(format(&world), 2, "for ever");
+}
