@@ -13,8 +13,9 @@ mark() {
 
 # attach DIRECTORY [OPTIONS]: hard, as users mount it who mean it.
 attach() {
-	mount -t nfs -o "vers=3,tcp,hard,nolock,port=$PORT,mountport=$MOUNTPORT,mountproto=tcp${2:+,$2}" \
-		"$SERVER:/main" "$1" || fail "cannot mount $SERVER:/main on $1"
+	options="vers=$VERSION,tcp,hard,port=$PORT"
+	[ "$VERSION" != 3 ] || options="$options,nolock,mountport=$MOUNTPORT,mountproto=tcp"
+	mount -t nfs -o "$options${2:+,$2}" "$SERVER:/main" "$1" || fail "cannot mount $SERVER:/main on $1"
 }
 
 detach() {

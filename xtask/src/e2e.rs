@@ -22,7 +22,7 @@ mod remove;
 mod scenarios;
 mod witness;
 
-use lab::{Lab, Peer};
+use lab::{Lab, Peer, Version};
 
 /// What `cargo xtask help e2e` prints.
 pub(crate) const HELP: &str = "\
@@ -41,6 +41,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   bench         `holdfast bench` against nfs-ganesha, and the two compared: no operation may fail
   kill          kill -9 again and again under two guests and libnfs; everything acknowledged is there
 
+  --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; by default each scenario with the versions that CI gives it
   --server ganesha   try the scenarios themselves against nfs-ganesha (those that kill, fill or check are skipped)
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
@@ -60,6 +61,7 @@ const INSIDE: &str = "HOLDFAST_E2E_NAMESPACE";
 #[derive(Debug)]
 pub(crate) struct Options {
     peer: Peer,
+    version: Option<Version>,
     rounds: usize,
     minutes: Option<u64>,
     long: bool,
@@ -72,6 +74,7 @@ impl Options {
     fn parse(arguments: &[&str]) -> Option<Options> {
         let mut options = Options {
             peer: Peer::Holdfast,
+            version: None,
             rounds: 10,
             minutes: None,
             long: false,
@@ -83,6 +86,7 @@ impl Options {
         while let Some(word) = words.next() {
             match *word {
                 "--server" => options.peer = Peer::parse(words.next()?)?,
+                "--nfs" => options.version = Some(Version::parse(words.next()?)?),
                 "--rounds" => options.rounds = words.next()?.parse().ok()?,
                 "--minutes" => options.minutes = Some(words.next()?.parse().ok()?),
                 "--seed" => options.seed = words.next()?.parse().ok()?,
@@ -152,10 +156,10 @@ fn outside(arguments: &[&str], budget: Duration) -> Result<(), String> {
 fn inside(options: &Options, namespace: &str) -> ExitCode {
     println!("seed {}", options.seed);
     let mut report = Report::default();
-    for scenario in scenarios::chosen(options) {
+    for (scenario, version) in scenarios::chosen(options) {
         let budget = scenario.budget(options);
-        report.step(&format!("e2e: {}", scenario.name), budget, || {
-            let mut lab = Lab::new(options, namespace, scenario.name, Instant::now() + budget)?;
+        report.step(&format!("e2e: {}, NFSv{}", scenario.name, version.name()), budget, || {
+            let mut lab = Lab::new(options, namespace, scenario.name, version, Instant::now() + budget)?;
             let outcome = (scenario.run)(&mut lab, options).and_then(|note| lab.close().map(|()| note));
             if outcome.is_err() {
                 lab.show_log();

@@ -52,6 +52,37 @@ impl Peer {
     }
 }
 
+/// The version of NFS that guests mount with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// NFSv3, with MOUNT.
+    V3,
+    /// NFSv4.0.
+    V40,
+    /// NFSv4.1.
+    V41,
+    /// NFSv4.2.
+    V42,
+}
+
+impl Version {
+    const ALL: [Version; 4] = [Version::V3, Version::V40, Version::V41, Version::V42];
+
+    /// As the option `vers` of mount(8) has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Version::V3 => "3",
+            Version::V40 => "4.0",
+            Version::V41 => "4.1",
+            Version::V42 => "4.2",
+        }
+    }
+
+    pub(super) fn parse(name: &str) -> Option<Version> {
+        Version::ALL.into_iter().find(|version| version.name() == name)
+    }
+}
+
 /// Some of what `holdfast check` counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
@@ -63,6 +94,7 @@ pub(super) struct Summary {
 /// See the module.
 pub(super) struct Lab {
     pub(super) peer: Peer,
+    version: Version,
     pub(super) folder: PathBuf,
     namespace: String,
     /// Scenarios end before this, whatever they wait for.
@@ -77,13 +109,20 @@ pub(super) struct Lab {
 impl Lab {
     /// A laboratory without a server yet. What an earlier run left is removed; another run that uses the folder now
     /// is left alone, and this one takes another folder.
-    pub(super) fn new(options: &Options, namespace: &str, name: &str, end: Instant) -> Result<Lab, String> {
+    pub(super) fn new(
+        options: &Options,
+        namespace: &str,
+        name: &str,
+        version: Version,
+        end: Instant,
+    ) -> Result<Lab, String> {
         let (folder, claim) = claim(name)?;
         let _ = Command::new("umount").arg("-q").arg(folder.join("disk")).stderr(Stdio::null()).status();
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("out")).map_err(|error| format!("{}: {error}", folder.display()))?;
         let lab = Lab {
             peer: options.peer,
+            version,
             folder,
             namespace: namespace.to_owned(),
             end,
@@ -300,6 +339,7 @@ impl Lab {
         ]);
         command.arg(self.out());
         command.args(["-e", &format!("PORT={PORT}"), "-e", &format!("MOUNTPORT={}", self.peer.mount_port())]);
+        command.args(["-e", &format!("VERSION={}", self.version.name())]);
         command.arg(root().join("e2e/scenarios").join(script)).args(arguments);
         process::start(&mut command)
     }

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::lab::{Lab, Peer};
+use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
 use super::{Options, bench, full_names, installed, kill, remove, scratch};
 use crate::process::{self, root};
+
+use Version::V3;
 
 /// The source of Linux as Debian packs it.
 pub(super) const LINUX_SOURCE: &str = "/usr/src/linux-source-6.1.tar.xz";
@@ -22,6 +24,8 @@ pub(super) struct Scenario {
     seconds: u64,
     /// Whether it makes sense against a foreign server.
     foreign: bool,
+    /// What guests mount with unless told otherwise.
+    versions: &'static [Version],
     pub(super) run: Run,
 }
 
@@ -39,18 +43,18 @@ impl Scenario {
 }
 
 const ALL: &[Scenario] = &[
-    Scenario { name: "libnfs", seconds: 60, foreign: true, run: libnfs },
-    Scenario { name: "two-guests", seconds: 120, foreign: true, run: two_guests },
-    Scenario { name: "git", seconds: 200, foreign: true, run: git },
-    Scenario { name: "sqlite", seconds: 120, foreign: true, run: sqlite },
-    Scenario { name: "pjdfstest", seconds: 180, foreign: true, run: pjdfstest },
-    Scenario { name: "fsx", seconds: 150, foreign: true, run: fsx },
-    Scenario { name: "full-disk", seconds: 180, foreign: false, run: full_disk },
-    Scenario { name: "full-names", seconds: 300, foreign: false, run: full_names::run },
-    Scenario { name: "remove", seconds: 150, foreign: false, run: remove::run },
-    Scenario { name: "bench", seconds: 150, foreign: false, run: bench::run },
-    Scenario { name: "kill", seconds: 90, foreign: true, run: kill::run },
-    Scenario { name: "source-tree", seconds: 300, foreign: true, run: source_tree },
+    Scenario { name: "libnfs", seconds: 60, foreign: true, versions: &[V3], run: libnfs },
+    Scenario { name: "two-guests", seconds: 120, foreign: true, versions: &[V3], run: two_guests },
+    Scenario { name: "git", seconds: 200, foreign: true, versions: &[V3], run: git },
+    Scenario { name: "sqlite", seconds: 120, foreign: true, versions: &[V3], run: sqlite },
+    Scenario { name: "pjdfstest", seconds: 180, foreign: true, versions: &[V3], run: pjdfstest },
+    Scenario { name: "fsx", seconds: 150, foreign: true, versions: &[V3], run: fsx },
+    Scenario { name: "full-disk", seconds: 180, foreign: false, versions: &[V3], run: full_disk },
+    Scenario { name: "full-names", seconds: 300, foreign: false, versions: &[V3], run: full_names::run },
+    Scenario { name: "remove", seconds: 150, foreign: false, versions: &[V3], run: remove::run },
+    Scenario { name: "bench", seconds: 150, foreign: false, versions: &[V3], run: bench::run },
+    Scenario { name: "kill", seconds: 90, foreign: true, versions: &[V3], run: kill::run },
+    Scenario { name: "source-tree", seconds: 300, foreign: true, versions: &[V3], run: source_tree },
 ];
 
 /// The scenario of this name.
@@ -58,18 +62,22 @@ pub(super) fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
-/// What was asked for, or all that makes sense.
-pub(super) fn chosen(options: &Options) -> Vec<&'static Scenario> {
+/// What was asked for, or all that makes sense; each with the versions of NFS to mount with.
+pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
     let wanted = |scenario: &&Scenario| {
         let named = options.names.iter().any(|name| name == scenario.name);
         named || options.names.is_empty() && (scenario.foreign || options.peer == Peer::Holdfast)
     };
-    ALL.iter().filter(wanted).collect()
+    let with_versions = |scenario: &'static Scenario| {
+        let versions = options.version.map_or(scenario.versions.to_vec(), |version| vec![version]);
+        versions.into_iter().map(move |version| (scenario, version))
+    };
+    ALL.iter().filter(wanted).flat_map(with_versions).collect()
 }
 
 /// The longest that all of it may take.
 pub(super) fn budget(options: &Options) -> Duration {
-    let scenarios: Duration = chosen(options).iter().map(|scenario| scenario.budget(options)).sum();
+    let scenarios: Duration = chosen(options).iter().map(|(scenario, _)| scenario.budget(options)).sum();
     scenarios + Duration::from_secs(60)
 }
 
