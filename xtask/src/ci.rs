@@ -16,6 +16,8 @@ cargo xtask ci STAGE...|all: run stages as continuous integration does, in the o
   test    every test of the workspace
   sim     the reference model and the crashes of the simulated media, fixed and fresh seeds
   fuzz    each parser for a minute, from the golden messages and from nothing; then libFuzzer (needs a C++ compiler)
+  instructions
+          what each operation takes under callgrind, against docs/instructions.json (needs valgrind)
   perf    a moment of every measurement, to see that it works and no operation fails
   e2e     a real Linux client in User-Mode-Linux guests (needs root; see `cargo xtask help e2e`)
 
@@ -33,6 +35,7 @@ const STAGES: &[(&str, Stage)] = &[
     ("readme", readme),
     ("sim", sim),
     ("fuzz", fuzz),
+    ("instructions", instructions),
     ("perf", perf_stage),
     ("e2e", e2e_stage),
 ];
@@ -96,6 +99,10 @@ fn fuzz(report: &mut Report) {
     step(report, "fuzz: every target", 8, cargo(&all));
     let budget = Duration::from_secs(8 * 60);
     report.step("fuzz: libFuzzer", budget, || guided::run_all(GUIDED_SECONDS));
+}
+
+fn instructions(report: &mut Report) {
+    report.step("instructions", Duration::from_secs(10 * 60), perf::instructions);
 }
 
 /// Figures of a shared machine are no test; that they can be measured is one.

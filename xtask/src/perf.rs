@@ -10,6 +10,7 @@
 //! | [`bench`] | one measurement by `holdfast bench` |
 //! | [`cpu`], [`counter`] | what processes use |
 //! | [`facts`] | results as tables and JSON |
+//! | [`instructions`] | instructions of each operation, beside those that are recorded |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ mod cpu;
 mod facts;
 mod further;
 mod growth;
+mod instructions;
 mod rows;
 mod server;
 
@@ -53,6 +55,10 @@ cargo xtask perf [OPTION...]: what operations cost, as docs/performance.md has i
 
 Builds the release binary and serves new volumes with it, which are removed. Prints tables in Markdown. Fails when something cannot
 be measured or an operation fails, never because of a figure.
+
+cargo xtask perf instructions [--record REASON]: the instructions of each operation, counted by callgrind (Debian's valgrind) on a
+fixed stream of calls without network. Fails when one has grown by more than 5 % over docs/instructions.json; with a reason, what
+has changed is recorded instead.
 ";
 
 /// Room that the measurements need where they store.
@@ -130,6 +136,9 @@ impl Options {
 
 /// `cargo xtask perf`.
 pub(crate) fn command(arguments: &[&str]) -> ExitCode {
+    if let ["instructions", rest @ ..] = arguments {
+        return instructions::command(rest);
+    }
     let Some(options) = Options::parse(arguments) else { return usage(HELP) };
     let is_inside = std::env::var_os(INSIDE).is_some();
     let outcome = if options.peer && !is_inside {
@@ -145,6 +154,11 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// That no operation takes more instructions than recorded: a stage of continuous integration.
+pub(crate) fn instructions() -> Result<String, String> {
+    instructions::run(None)
 }
 
 /// That a moment of every row works and no operation fails: a stage of continuous integration.
@@ -192,6 +206,11 @@ impl Scratch {
             }
             None => target_directory(),
         };
+        Scratch::at(&place)
+    }
+
+    /// A new one in this folder.
+    fn at(place: &Path) -> Result<Scratch, String> {
         // Not by the process's number: within a namespace that is always the same.
         let folder = place.join(format!("holdfast-perf-{:016x}", Random::fresh_seed()));
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

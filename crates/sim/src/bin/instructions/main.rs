@@ -1,0 +1,77 @@
+//! A fixed stream of calls, so that the instructions of each operation can be counted: no network, no threads, no clock, and
+//! the same numbers each time. `cargo xtask perf instructions` runs it under callgrind and compares with
+//! `docs/instructions.json`.
+//!
+//! Everything that is to be counted happens within [`counted`], once for each operation; everything else prepares it. Then
+//! [`told`] prints the operation's name and how many of them that were. Callgrind knows both functions by name: it counts
+//! within the first, and writes down and begins anew behind the second.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`stream`] | the operations, and the calls that they consist of |
+//! | [`server`] | the NFS service and the steps that the server's threads would do |
+//! | [`media`] | a volume's media in memory |
+
+mod media;
+mod server;
+mod stream;
+
+use std::process::ExitCode;
+
+use server::{Record, Server};
+use stream::{After, OPERATIONS, Prepared, Tree};
+
+fn main() -> ExitCode {
+    let outcome = match std::env::args().nth(1) {
+        None => run(),
+        Some(_) => Err("it takes no arguments".to_owned()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("instructions: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let mut server = Server::new()?;
+    let tree = Tree::make(&mut server)?;
+    for operation in OPERATIONS {
+        let failed = |why: String| format!("{}: {why}", operation.name);
+        // No operation pays for what others left behind.
+        server.write_back();
+        server.checkpoint();
+        if operation.is_cold {
+            server = server.reopened().map_err(failed)?;
+        }
+        let prepared = (operation.prepare)(&mut server, &tree).map_err(failed)?;
+        counted(&mut server, &prepared).map_err(failed)?;
+        if !server.succeeded() {
+            return Err(failed("the last call did not succeed".to_owned()));
+        }
+        told(operation.name, prepared.count);
+    }
+    Ok(())
+}
+
+/// What is counted.
+#[inline(never)]
+fn counted(server: &mut Server, prepared: &Prepared) -> Result<(), String> {
+    for group in &prepared.groups {
+        server.serve(group)?;
+    }
+    match prepared.after {
+        After::Nothing => {}
+        After::WriteBack => server.write_back(),
+        After::Checkpoint => server.checkpoint(),
+    }
+    Ok(())
+}
+
+/// Says how many of an operation were counted.
+#[inline(never)]
+fn told(name: &str, count: usize) {
+    println!("{name}\t{count}");
+}

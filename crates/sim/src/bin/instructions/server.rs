@@ -1,0 +1,185 @@
+//! A server without network and threads: the NFS service, a volume in memory, and the steps that its threads would do.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs::exports::{Export, Squash};
+use nfs::service::{Connection, ConnectionId, Outcome, Service, Wait};
+use volume::bytes::Slice;
+use volume::ids::VolumeId;
+use volume::request::{Access, Durable};
+use volume::time::Time;
+use volume::{CreateOptions, Options, Progress, Volume};
+use wire::mount3::{self, DirPath, MntRes};
+use wire::nfs3::{self, Procedure};
+use wire::record::MARK_BYTES;
+use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, SUCCESS_BYTES};
+use wire::xdr::{Encode, Encoder, decode_all};
+
+use crate::media::Memory;
+
+const PATH: &str = "/main";
+const BEGAN_SECONDS: i64 = 1_700_000_000;
+const MEMORY_BYTES: u64 = 256 << 20;
+const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// A call to be made: its record, without the mark.
+pub(crate) type Record = Vec<u8>;
+
+/// The server, and what its only client has to know.
+pub(crate) struct Server {
+    media: Arc<Memory>,
+    volume: Arc<Volume>,
+    service: Service,
+    connection: Connection,
+    now: Time,
+    xid: u32,
+    out: Vec<u8>,
+    tail: Vec<Slice>,
+    waits: Vec<Wait>,
+}
+
+fn open(media: &Arc<Memory>, now: Time) -> Result<(Arc<Volume>, Service), String> {
+    let options = Options { memory: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES };
+    let volume = Volume::open(Arc::clone(media) as _, &options, now)
+        .map(Arc::new)
+        .map_err(|error| error.to_string())?;
+    let export = Export { squash: Squash::None, ..Export::new(PATH, volume.id()) };
+    let service = Service::new(vec![export], vec![Arc::clone(&volume)]).map_err(|error| error.to_string())?;
+    Ok((volume, service))
+}
+
+impl Server {
+    /// One with an empty volume.
+    pub(crate) fn new() -> Result<Server, String> {
+        let media = Arc::new(Memory::new());
+        let now = Time::from_parts(BEGAN_SECONDS, 0);
+        let options = CreateOptions {
+            id: VolumeId(1),
+            handle_secret: [1; 16],
+            journal_id: [2; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+            now,
+        };
+        Volume::create(media.as_ref(), &options).map_err(|error| error.to_string())?;
+        let (volume, service) = open(&media, now)?;
+        let address = |last| SocketAddr::from(([192, 0, 2, last], 900));
+        let connection = Connection { peer: address(1), local: address(2), id: ConnectionId(1) };
+        let (out, tail, waits) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Server { media, volume, service, connection, now, xid: 0, out, tail, waits })
+    }
+
+    /// The same volume, opened again: nothing is in memory.
+    pub(crate) fn reopened(self) -> Result<Server, String> {
+        self.volume.close(self.now).map_err(|error| error.to_string())?;
+        let Server { media, volume, service, connection, now, xid, out, tail, waits } = self;
+        drop((volume, service));
+        let (volume, service) = open(&media, now)?;
+        Ok(Server { media, volume, service, connection, now, xid, out, tail, waits })
+    }
+
+    /// A record of the NFS program.
+    pub(crate) fn record(&mut self, procedure: Procedure, arguments: &impl Encode) -> Record {
+        self.record_of(nfs3::PROGRAM, procedure.code(), arguments)
+    }
+
+    fn record_of(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> Record {
+        self.xid += 1;
+        let groups = Groups::default();
+        let who = AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups };
+        let header = CallHeader {
+            xid: self.xid,
+            program,
+            version: 3,
+            procedure,
+            credential: Credential::Sys(who),
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut record = Vec::new();
+        let mut encoder = Encoder::new(&mut record);
+        header.encode(&mut encoder);
+        arguments.encode(&mut encoder);
+        record
+    }
+
+    /// Executes calls, all of which are in flight together, and lets their replies leave.
+    pub(crate) fn serve(&mut self, records: &[Record]) -> Result<(), String> {
+        for record in records {
+            self.execute(record)?;
+        }
+        self.settle()
+    }
+
+    fn execute(&mut self, record: &[u8]) -> Result<(), String> {
+        self.now = self.now.plus(Duration::from_micros(1));
+        self.out.clear();
+        self.tail.clear();
+        for access in [Access::Cached, Access::Blocking] {
+            let (progress, out, tail) = (&mut None, &mut self.out, &mut self.tail);
+            match self.service.handle_in_parts(record, self.connection, self.now, access, progress, out, tail)
+            {
+                Outcome::Reply { after, .. } => {
+                    self.waits.extend(after);
+                    return Ok(());
+                }
+                Outcome::WouldBlock => {}
+                other => return Err(format!("no reply: {other:?}")),
+            }
+        }
+        Err("a call that may block would block".to_owned())
+    }
+
+    /// What the volume's threads do once calls have come: write-back where a COMMIT asked for it, and a commit.
+    fn settle(&mut self) -> Result<(), String> {
+        while self.volume.step_commit(self.now) == Progress::Worked {}
+        let is_waiting = |wait: &Wait| wait.volume.durability(wait.durability) == Durable::NotYet;
+        if self.waits.iter().any(is_waiting) {
+            self.volume.step_write_back(self.now, false, true);
+        }
+        for wait in self.waits.drain(..) {
+            if wait.volume.durability(wait.durability) != Durable::Yes {
+                return Err("a reply may not leave after all steps were done".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes back all unstable data.
+    pub(crate) fn write_back(&mut self) {
+        while self.volume.step_write_back(self.now, true, true) == Progress::Worked {}
+    }
+
+    /// Makes a checkpoint, if anything has changed.
+    pub(crate) fn checkpoint(&mut self) {
+        while self.volume.step_checkpoint(self.now, true) == Progress::Worked {}
+    }
+
+    /// Makes one call; its results, without the header.
+    pub(crate) fn call(&mut self, record: &Record) -> Result<Vec<u8>, String> {
+        self.serve(std::slice::from_ref(record))?;
+        let results = self.out.get(MARK_BYTES + SUCCESS_BYTES..).ok_or("a reply without results")?;
+        let mut results = results.to_vec();
+        self.tail.iter().for_each(|slice| results.extend_from_slice(slice));
+        Ok(results)
+    }
+
+    /// The handle of the root directory.
+    pub(crate) fn mount(&mut self) -> Result<Vec<u8>, String> {
+        let mnt = mount3::Procedure::Mnt.code();
+        let record = self.record_of(mount3::PROGRAM, mnt, &DirPath(PATH.as_bytes()));
+        let results = self.call(&record)?;
+        let mounted: MntRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
+        mounted.map(|it| it.fhandle.as_bytes().to_vec()).map_err(|status| format!("MNT: {status:?}"))
+    }
+
+    /// Whether the last reply says that the call succeeded. A NULL call has nothing to say.
+    pub(crate) fn succeeded(&self) -> bool {
+        match self.out.get(MARK_BYTES + SUCCESS_BYTES..) {
+            Some([]) => true,
+            Some(results) => results.starts_with(&[0; 4]),
+            None => false,
+        }
+    }
+}

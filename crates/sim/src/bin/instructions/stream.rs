@@ -1,0 +1,303 @@
+//! The operations that are counted.
+
+use wire::nfs3::{
+    CommitArgs, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, GetattrArgs,
+    LookupArgs, MkdirArgs, MkdirRes, Procedure, ReadArgs, ReaddirplusArgs, ReaddirplusRes, RemoveArgs,
+    Sattr3, StableHow, WriteArgs,
+};
+use wire::xdr::decode_all;
+
+use super::{Record, Server};
+
+/// An operation.
+pub(crate) struct Operation {
+    /// What the record calls it.
+    pub(crate) name: &'static str,
+    /// On a volume that was just opened, so that what is needed has to be read from its index.
+    pub(crate) is_cold: bool,
+    pub(crate) prepare: fn(&mut Server, &Tree) -> Result<Prepared, String>,
+}
+
+/// Calls to be counted.
+pub(crate) struct Prepared {
+    /// Operations that are made by all of it.
+    pub(crate) count: usize,
+    /// Calls of a group are in flight together: they share a commit.
+    pub(crate) groups: Vec<Vec<Record>>,
+    pub(crate) after: After,
+}
+
+/// What is done once all calls are answered, and counted with them.
+#[derive(Clone, Copy)]
+pub(crate) enum After {
+    Nothing,
+    WriteBack,
+    Checkpoint,
+}
+
+const fn warm(name: &'static str, prepare: fn(&mut Server, &Tree) -> Result<Prepared, String>) -> Operation {
+    Operation { name, is_cold: false, prepare }
+}
+
+/// All of them. The order is part of the stream.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    warm("NULL", null),
+    warm("GETATTR", getattr),
+    warm("LOOKUP", lookup),
+    warm("READ 4 KiB, cached", read_small),
+    warm("READ 1 MiB, cached", read_large),
+    warm("CREATE", create),
+    warm("REMOVE", remove),
+    warm("WRITE 4 KiB FILE_SYNC", write_stable),
+    warm("WRITE 4 KiB UNSTABLE + COMMIT", write_commit),
+    warm("WRITE 1 MiB UNSTABLE, and its write-back", write_large),
+    warm("READDIRPLUS, a name", listing),
+    warm("a checkpoint of created files, a file", checkpoint_of_files),
+    warm("a checkpoint of random writes, a write", checkpoint_of_writes),
+    Operation { name: "LOOKUP, from the index", is_cold: true, prepare: lookup_cold },
+];
+
+/// Calls in flight.
+const GROUP: usize = 16;
+/// Calls that are counted, of small and cheap ones, of those that change something, and of large ones.
+const MANY: usize = 1024;
+const SOME: usize = 512;
+const FEW: usize = 16;
+
+const NAMES: usize = 2000;
+const SMALL: u32 = 4 << 10;
+const LARGE: u32 = 1 << 20;
+const LARGE_FILE_BYTES: u64 = 4 << 20;
+const LISTING_BYTES: u32 = 32 << 10;
+
+/// What is there before anything is counted.
+pub(crate) struct Tree {
+    /// Of [`NAMES`] empty files.
+    full: Vec<u8>,
+    /// One that is empty but for what operations make there.
+    empty: Vec<u8>,
+    /// Files of [`LARGE_FILE_BYTES`], as many as are in flight.
+    files: Vec<Vec<u8>>,
+}
+
+fn handle(bytes: &[u8]) -> FileHandle3<'_> {
+    FileHandle3::new(bytes).expect("a handle that the server gave")
+}
+
+fn place<'a>(directory: &'a [u8], name: &'a str) -> DirOpArgs3<'a> {
+    DirOpArgs3 { dir: handle(directory), name: Filename3(name.as_bytes()) }
+}
+
+fn mkdir(server: &mut Server, parent: &[u8], name: &str) -> Result<Vec<u8>, String> {
+    let arguments = MkdirArgs { place: place(parent, name), attributes: Sattr3::default() };
+    let record = server.record(Procedure::Mkdir, &arguments);
+    let results = server.call(&record)?;
+    let made: MkdirRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
+    let made = made.map_err(|failed| format!("MKDIR: {:?}", failed.status))?;
+    Ok(made.obj.ok_or("MKDIR tells no handle")?.as_bytes().to_vec())
+}
+
+fn create_record(server: &mut Server, directory: &[u8], name: &str) -> Record {
+    let how = CreateHow3::Unchecked(Sattr3 { mode: Some(0o644), ..Sattr3::default() });
+    server.record(Procedure::Create, &CreateArgs { place: place(directory, name), how })
+}
+
+fn write_record(server: &mut Server, file: &[u8], offset: u64, bytes: u32, stable: StableHow) -> Record {
+    // No block is like another.
+    let first = offset.to_be_bytes()[4] ^ offset.to_be_bytes()[6];
+    let data: Vec<u8> = (0..bytes).map(|at| at.to_be_bytes()[3] ^ at.to_be_bytes()[2] ^ first).collect();
+    let arguments = WriteArgs { file: handle(file), offset, count: bytes, stable, data: &data };
+    server.record(Procedure::Write, &arguments)
+}
+
+impl Tree {
+    pub(crate) fn make(server: &mut Server) -> Result<Tree, String> {
+        let root = server.mount()?;
+        let (full, empty) = (mkdir(server, &root, "full")?, mkdir(server, &root, "empty")?);
+        for number in 0..NAMES {
+            let record = create_record(server, &full, &name(number));
+            server.call(&record)?;
+        }
+        let mut files = Vec::new();
+        for number in 0..GROUP {
+            let record = create_record(server, &root, &format!("file-{number}"));
+            let results = server.call(&record)?;
+            let created: CreateRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
+            let created = created.map_err(|failed| format!("CREATE: {:?}", failed.status))?;
+            let file = created.obj.ok_or("CREATE tells no handle")?.as_bytes().to_vec();
+            for offset in (0..LARGE_FILE_BYTES).step_by(LARGE as usize) {
+                let record = write_record(server, &file, offset, LARGE, StableHow::Unstable);
+                server.call(&record)?;
+            }
+            server.write_back();
+            files.push(file);
+        }
+        Ok(Tree { full, empty, files })
+    }
+}
+
+fn name(number: usize) -> String {
+    format!("name-{number}")
+}
+
+/// Numbers that look random and are the same each time: a multiplicative congruential generator.
+fn scattered(number: usize, below: usize) -> usize {
+    let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    usize::try_from(mixed >> 33).expect("31 bits") % below
+}
+
+/// A small block anywhere in a large file.
+fn scattered_offset(number: usize) -> u64 {
+    let blocks = usize::try_from(LARGE_FILE_BYTES / u64::from(SMALL)).expect("a few thousand");
+    scattered(number, blocks) as u64 * u64::from(SMALL)
+}
+
+/// So many calls, each an operation.
+fn calls(
+    server: &mut Server,
+    count: usize,
+    mut record: impl FnMut(&mut Server, usize) -> Record,
+) -> Result<Prepared, String> {
+    let records: Vec<Record> = (0..count).map(|number| record(server, number)).collect();
+    let groups = records.chunks(GROUP).map(<[Record]>::to_vec).collect();
+    Ok(Prepared { count, groups, after: After::Nothing })
+}
+
+/// The same, once all of them have been made before: what they need is in memory.
+fn cached(
+    server: &mut Server,
+    count: usize,
+    record: impl FnMut(&mut Server, usize) -> Record,
+) -> Result<Prepared, String> {
+    let prepared = calls(server, count, record)?;
+    for group in &prepared.groups {
+        server.serve(group)?;
+    }
+    Ok(prepared)
+}
+
+fn null(server: &mut Server, _: &Tree) -> Result<Prepared, String> {
+    cached(server, MANY, |server, _| server.record(Procedure::Null, &()))
+}
+
+fn getattr(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    cached(server, MANY, |server, number| {
+        let object = handle(&tree.files[number % tree.files.len()]);
+        server.record(Procedure::Getattr, &GetattrArgs { object })
+    })
+}
+
+fn lookup_record(server: &mut Server, tree: &Tree, number: usize) -> Record {
+    let name = name(scattered(number, NAMES));
+    server.record(Procedure::Lookup, &LookupArgs { what: place(&tree.full, &name) })
+}
+
+fn lookup(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    cached(server, MANY, |server, number| lookup_record(server, tree, number))
+}
+
+fn lookup_cold(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    calls(server, SOME, |server, number| lookup_record(server, tree, number))
+}
+
+fn read_small(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let file = handle(&tree.files[0]);
+    cached(server, MANY, |server, number| {
+        let offset = scattered_offset(number);
+        server.record(Procedure::Read, &ReadArgs { file, offset, count: SMALL })
+    })
+}
+
+fn read_large(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let file = handle(&tree.files[0]);
+    cached(server, FEW, |server, number| {
+        let offset = number as u64 * u64::from(LARGE) % LARGE_FILE_BYTES;
+        server.record(Procedure::Read, &ReadArgs { file, offset, count: LARGE })
+    })
+}
+
+fn create(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    calls(server, SOME, |server, number| create_record(server, &tree.empty, &name(number)))
+}
+
+fn remove(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    calls(server, SOME, |server, number| {
+        server.record(Procedure::Remove, &RemoveArgs { object: place(&tree.empty, &name(number)) })
+    })
+}
+
+/// A stable write of a small block somewhere.
+fn stable_write(server: &mut Server, tree: &Tree, number: usize) -> Record {
+    let file = &tree.files[number % tree.files.len()];
+    write_record(server, file, scattered_offset(number), SMALL, StableHow::FileSync)
+}
+
+fn write_stable(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    calls(server, SOME, |server, number| stable_write(server, tree, number))
+}
+
+/// An unstable write to each file, then a COMMIT of each.
+fn write_commit(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let mut prepared = calls(server, SOME, |server, number| {
+        let file = &tree.files[number % tree.files.len()];
+        write_record(server, file, scattered_offset(number), SMALL, StableHow::Unstable)
+    })?;
+    let first = prepared.groups.len() * GROUP;
+    for (group, writes) in prepared.groups.iter_mut().enumerate() {
+        for (at, file) in tree.files.iter().enumerate() {
+            let offset = scattered_offset(group * GROUP + at);
+            let arguments = CommitArgs { file: handle(file), offset, count: SMALL };
+            writes.push(server.record(Procedure::Commit, &arguments));
+        }
+    }
+    Ok(Prepared { count: first, ..prepared })
+}
+
+fn write_large(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let prepared = calls(server, FEW, |server, number| {
+        let offset = number as u64 * u64::from(LARGE) % LARGE_FILE_BYTES;
+        write_record(server, &tree.files[1 + number / 4], offset, LARGE, StableHow::Unstable)
+    })?;
+    Ok(Prepared { after: After::WriteBack, ..prepared })
+}
+
+/// The calls that list a directory, which are known once it was listed.
+fn listing(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let (mut cookie, mut cookieverf, mut count, mut groups) = (0, [0; 8], 0, Vec::new());
+    loop {
+        let dir = handle(&tree.full);
+        let arguments =
+            ReaddirplusArgs { dir, cookie, cookieverf, dircount: LISTING_BYTES, maxcount: LISTING_BYTES };
+        let record = server.record(Procedure::Readdirplus, &arguments);
+        let results = server.call(&record)?;
+        groups.push(vec![record]);
+        let listed: ReaddirplusRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
+        let listed = listed.map_err(|failed| format!("READDIRPLUS: {:?}", failed.status))?;
+        for entry in listed.entries.iter() {
+            cookie = entry.cookie;
+            count += 1;
+        }
+        cookieverf = listed.cookieverf;
+        if listed.eof {
+            return Ok(Prepared { count, groups, after: After::Nothing });
+        }
+    }
+}
+
+/// A checkpoint of what these calls have changed; they are not counted.
+fn checkpoint_after(server: &mut Server, prepared: &Prepared) -> Result<Prepared, String> {
+    for group in &prepared.groups {
+        server.serve(group)?;
+    }
+    Ok(Prepared { count: prepared.count, groups: Vec::new(), after: After::Checkpoint })
+}
+
+fn checkpoint_of_files(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let created = create(server, tree)?;
+    checkpoint_after(server, &created)
+}
+
+fn checkpoint_of_writes(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
+    let written = write_stable(server, tree)?;
+    checkpoint_after(server, &written)
+}
