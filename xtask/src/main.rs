@@ -7,6 +7,7 @@
 //! | [`readme`] | the commands of `README.md`, tried in a clean clone |
 //! | [`guided`] | libFuzzer on the fuzz targets |
 //! | [`e2e`] | a real Linux client in User-Mode-Linux guests, against the release binary |
+//! | [`conformance`] | pynfs against the release binary |
 //! | [`perf`] | what operations cost |
 //! | [`soak`] | the same proofs, for as long as one likes |
 //! | [`work`] | what a guest does while its server is killed, and how that is judged |
@@ -14,6 +15,7 @@
 use std::process::ExitCode;
 
 mod ci;
+mod conformance;
 mod e2e;
 mod guided;
 mod perf;
@@ -31,6 +33,7 @@ Chores of the Holdfast project.
   cargo xtask tidy                 check the rules that no compiler checks
   cargo xtask ci STAGE...|all      run stages as continuous integration does
   cargo xtask e2e [SCENARIO...]    a real Linux client against the release binary (root, Debian)
+  cargo xtask conformance [OPTION...]   pynfs against the release binary
   cargo xtask soak PROOF           the long versions of the proofs
   cargo xtask perf [OPTION...]     what operations cost
   cargo xtask help [COMMAND]       more about one of these
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::command(),
         ["ci", stages @ ..] => ci::command(stages),
         ["e2e", rest @ ..] => e2e::command(rest),
+        ["conformance", rest @ ..] => conformance::command(rest),
         ["perf", rest @ ..] => perf::command(rest),
         ["soak", rest @ ..] => soak::command(rest),
         ["guest-work", rest @ ..] => work::command(rest),
@@ -66,6 +70,7 @@ fn help(command: &str) -> ExitCode {
         "tidy" => tidy::HELP,
         "ci" => ci::HELP,
         "e2e" => e2e::HELP,
+        "conformance" => conformance::HELP,
         "perf" => perf::HELP,
         "soak" => soak::HELP,
         _ => return usage(HELP),

@@ -1,0 +1,267 @@
+//! pynfs, the protocol suite of the Linux NFS developers, against the release binary. It is no part of this repository: the
+//! caller says where it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process::{self, root, target_directory};
+use crate::usage;
+
+/// What `cargo xtask help conformance` prints.
+pub(crate) const HELP: &str = "\
+cargo xtask conformance --pynfs DIR [OPTION...] [CODE|FLAG...]: the suites of pynfs against the release binary.
+
+DIR is a clone of pynfs in which `python3 setup.py build` was run (Debian: python3-ply python3-gssapi python3-dev
+libkrb5-dev swig). All tests run by default; CODEs and FLAGs are those of its testserver.py.
+
+  --suite 4.0|4.1    one of the two; that of 4.1 has the tests of 4.2
+  --python PROGRAM   the Python that has the modules, /usr/bin/python3 by default
+  --lease SECONDS    length of a lease while the tests run, 15 by default: some wait for its end
+  --server ADDRESS:PORT/PATH   another server, which runs already
+
+Prints each failure and a table for docs/conformance.md. Failures that are explained in e2e/pynfs.expected are expected.
+Ends with `N passed, N failed`, where only surprises count as failed.
+";
+
+/// The longest that a suite may take.
+const SUITE: Duration = Duration::from_secs(1800);
+/// How long a server may take to listen.
+const START: Duration = Duration::from_secs(30);
+
+/// A suite: its name, and its folder in pynfs.
+const SUITES: [(&str, &str); 2] = [("4.0", "nfs4.0"), ("4.1", "nfs4.1")];
+
+struct Options {
+    pynfs: PathBuf,
+    suite: Option<String>,
+    python: String,
+    lease: u32,
+    server: Option<String>,
+    tests: Vec<String>,
+}
+
+impl Options {
+    fn parse(arguments: &[&str]) -> Option<Options> {
+        let (mut pynfs, mut suite, mut server, mut tests) = (None, None, None, Vec::new());
+        let (mut python, mut lease) = ("/usr/bin/python3".to_owned(), 15);
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--pynfs" => pynfs = Some(PathBuf::from(words.next()?)),
+                "--suite" => suite = Some((*words.next()?).to_owned()),
+                "--python" => (*words.next()?).clone_into(&mut python),
+                "--lease" => lease = words.next()?.parse().ok()?,
+                "--server" => server = Some((*words.next()?).to_owned()),
+                option if option.starts_with('-') => return None,
+                test => tests.push(test.to_owned()),
+            }
+        }
+        let known = |suite: &String| SUITES.iter().any(|(name, _)| name == suite);
+        if suite.as_ref().is_some_and(|suite| !known(suite)) {
+            return None;
+        }
+        if tests.is_empty() {
+            tests.push("all".to_owned());
+        }
+        Some(Options { pynfs: pynfs?, suite, python, lease, server, tests })
+    }
+}
+
+/// What became of the tests of a suite, by code.
+#[derive(Debug, Default)]
+struct Outcome {
+    passed: Vec<String>,
+    failed: BTreeMap<String, String>,
+    skipped: Vec<String>,
+}
+
+/// `cargo xtask conformance`.
+pub(crate) fn command(arguments: &[&str]) -> ExitCode {
+    let Some(options) = Options::parse(arguments) else { return usage(HELP) };
+    let mut totals = (0, 0);
+    let mut table =
+        vec!["| suite | tests | passed | failed | skipped |".to_owned(), "|---|---|---|---|---|".to_owned()];
+    for (suite, folder) in SUITES {
+        if options.suite.as_ref().is_some_and(|wanted| wanted != suite) {
+            continue;
+        }
+        match measure(&options, suite, folder) {
+            Ok(outcome) => {
+                let (passed, failed, skipped) =
+                    (outcome.passed.len(), outcome.failed.len(), outcome.skipped.len());
+                let all = passed + failed + skipped;
+                table.push(format!("| {suite} | {all} | {passed} | {failed} | {skipped} |"));
+                totals.0 += passed;
+                totals.1 += surprises(suite, &outcome, options.tests == ["all"]);
+            }
+            Err(why) => {
+                println!("FAIL {suite}: {why}");
+                totals.1 += 1;
+            }
+        }
+    }
+    println!("\n{}", table.join("\n"));
+    println!("{} passed, {} failed", totals.0, totals.1);
+    if totals.1 == 0 && totals.0 > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn measure(options: &Options, suite: &str, folder: &str) -> Result<Outcome, String> {
+    let mut served = None;
+    let place = match &options.server {
+        Some(place) => place.clone(),
+        None => {
+            let server = Server::start(suite, options.lease)?;
+            let place = server.place.clone();
+            served = Some(server);
+            place
+        }
+    };
+    let report = scratch().join(format!("pynfs-{suite}.json"));
+    let _ = fs::remove_file(&report);
+    let mut command = Command::new(&options.python);
+    command.current_dir(options.pynfs.join(folder)).arg("testserver.py").arg(format!("{place}/pynfs"));
+    command.args(["--maketree", "--rundeps", "--hidepass"]).arg(format!("--json={}", report.display()));
+    command.args(&options.tests);
+    // Its exit status tells about failures, which the report does too.
+    let mut child = process::start(&mut command)?;
+    process::wait(&mut child, SUITE).ok_or("it did not end in time")?;
+    drop(served);
+    let text = fs::read_to_string(&report).map_err(|error| format!("there is no report: {error}"))?;
+    read(&text)
+}
+
+/// Takes pynfs's report apart.
+fn read(text: &str) -> Result<Outcome, String> {
+    let report: Value = serde_json::from_str(text).map_err(|error| format!("its report: {error}"))?;
+    let mut outcome = Outcome::default();
+    for case in report["testcase"].as_array().ok_or("its report names no tests")? {
+        let code = case["code"].as_str().ok_or("a test of its report has no code")?.to_owned();
+        if let Some(failure) = case.get("failure") {
+            outcome.failed.insert(code, failure["message"].as_str().unwrap_or_default().to_owned());
+        } else if case.get("skipped").is_some() {
+            outcome.skipped.push(code);
+        } else {
+            outcome.passed.push(code);
+        }
+    }
+    Ok(outcome)
+}
+
+/// Prints what is not as expected, and counts it.
+fn surprises(suite: &str, outcome: &Outcome, complete: bool) -> usize {
+    let text = fs::read_to_string(root().join("e2e/pynfs.expected")).unwrap_or_default();
+    let expected = expected(suite, &text);
+    let mut count = 0;
+    for (code, message) in &outcome.failed {
+        if let Some(reason) = expected.get(code.as_str()) {
+            println!("expected {suite} {code}: {reason}");
+        } else {
+            println!("FAIL {suite} {code}: {message}");
+            count += 1;
+        }
+    }
+    for code in outcome.passed.iter().filter(|code| complete && expected.contains_key(code.as_str())) {
+        println!("FAIL {suite} {code}: passes now, so take it out of e2e/pynfs.expected");
+        count += 1;
+    }
+    count
+}
+
+/// The explained failures of a suite, by code.
+fn expected<'a>(suite: &str, text: &'a str) -> BTreeMap<&'a str, &'a str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.strip_prefix(suite)?.trim_start().split_once(' '))
+        .map(|(code, reason)| (code, reason.trim()))
+        .collect()
+}
+
+fn scratch() -> PathBuf {
+    target_directory().join("conformance")
+}
+
+/// A server on a new data directory; stopped when this is dropped.
+struct Server {
+    child: Child,
+    place: String,
+    data: PathBuf,
+}
+
+impl Server {
+    fn start(suite: &str, lease: u32) -> Result<Server, String> {
+        let build = process::cargo(&["build", "--release", "--locked", "--package", "holdfast"]);
+        process::run(build, Duration::from_secs(900))?;
+        let folder = scratch();
+        let data = folder.join(format!("data-{suite}"));
+        let _ = fs::remove_dir_all(&data);
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let port = free_port()?;
+        let config = folder.join("holdfast.toml");
+        write_config(&config, port, lease)?;
+        let mut command = Command::new(target_directory().join("release/holdfast"));
+        command.arg("serve").arg("--config").arg(&config).arg(&data);
+        let child = process::start(&mut command)?;
+        let server = Server { child, place: format!("127.0.0.1:{port}/main"), data };
+        let end = Instant::now() + START;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if Instant::now() > end {
+                return Err("the server does not listen".to_owned());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        process::signal(&self.child, "TERM");
+        let _ = process::wait(&mut self.child, START);
+        let _ = fs::remove_dir_all(&self.data);
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    Ok(bound.map_err(|error| format!("no port is free: {error}"))?.port())
+}
+
+/// The superuser stays one, as most tests want.
+fn write_config(path: &Path, port: u16, lease: u32) -> Result<(), String> {
+    let text = format!(
+        "listen = [\"127.0.0.1:{port}\"]\nlease = {lease}\n\n[log]\nlevel = \"warn\"\n\n\
+         [[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n"
+    );
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_read() {
+        let report = r#"{"testcase": [
+            {"code": "A1", "name": "a"},
+            {"code": "B1", "failure": {"message": "no", "err": ""}},
+            {"code": "C1", "skipped": 1}
+        ]}"#;
+        let outcome = read(report).unwrap();
+        assert_eq!((outcome.passed.len(), outcome.skipped.len()), (1, 1));
+        assert_eq!(outcome.failed["B1"], "no");
+        assert!(read("{}").is_err());
+    }
+
+    #[test]
+    fn only_what_is_explained_is_expected() {
+        let expected = expected("4.1", "# why\n4.0 A1 older\n4.1 B1 not offered\n");
+        assert_eq!(expected.into_iter().collect::<Vec<_>>(), [("B1", "not offered")]);
+    }
+}
