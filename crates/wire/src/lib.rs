@@ -4,9 +4,11 @@
 //! |---|---|---|
 //! | [`xdr`] | [`xdr::Decoder`], [`xdr::Encoder`] and the traits that every message implements | RFC 4506 |
 //! | [`list`] | [`list::List`], XDR's linked lists, walked without allocating | RFC 4506 section 4.19 |
+//! | [`array`] | [`array::Array`], XDR's arrays of variable length, walked without allocating | RFC 4506 section 4.13 |
 //! | [`record`] | record marking: records from a stream of bytes and back | RFC 5531 section 11 |
 //! | [`rpc`] | call and reply headers, AUTH_NONE, AUTH_SYS | RFC 5531 |
 //! | [`nfs3`] | the 22 procedures of NFS version 3 | RFC 1813 |
+//! | [`nfs4`] | NFS versions 4.0, 4.1 and 4.2 and their callbacks | RFC 7531, RFC 5662, RFC 7863, RFC 8276 |
 //! | [`mount3`] | MOUNT version 3 | RFC 1813 appendix I |
 //! | [`portmap`] | portmapper version 2, rpcbind versions 3 and 4 | RFC 1833 |
 //! | [`limits`] | every limit, with its reason | |
@@ -23,10 +25,12 @@
 #[macro_use]
 mod message;
 
+pub mod array;
 pub mod limits;
 pub mod list;
 pub mod mount3;
 pub mod nfs3;
+pub mod nfs4;
 pub mod portmap;
 pub mod record;
 pub mod rpc;

@@ -42,6 +42,51 @@ pub const NAME_BYTES_MAX: usize = 4096;
 /// [`NAME_BYTES_MAX`].
 pub const PATH_BYTES_MAX: usize = 8192;
 
+/// A file handle of NFSv4 (RFC 8881 section 3.1, NFS4_FHSIZE).
+pub const HANDLE4_BYTES_MAX: usize = 128;
+
+/// A name that a client of NFSv4 gives itself or an owner, and the tag of a COMPOUND (RFC 8881 section 3.1,
+/// NFS4_OPAQUE_LIMIT; for tags the RFC sets no limit).
+pub const OPAQUE4_BYTES_MAX: usize = 1024;
+
+/// Operations in one COMPOUND. Linux sends at most 17; those who probe for the limit send thousands.
+pub const COMPOUND_OPS_MAX: u32 = 128;
+
+/// Words of a bitmap of NFSv4. Three are in use; more are decoded, because a client may ask for attributes that
+/// nobody knows, and must be told so.
+pub const BITMAP_WORDS_MAX: usize = 64;
+
+/// The values of all attributes of one object. The largest is an ACL.
+pub const ATTRIBUTE_BYTES_MAX: usize = 64 << 10;
+
+/// Access control entries in one ACL. POSIX systems store a few dozen; Linux refuses more than 170 (one page).
+pub const ACES_MAX: usize = 1024;
+
+/// Servers, paths or addresses in one list of them.
+pub const LOCATIONS_MAX: usize = 64;
+
+/// Components in one path name of fs_locations.
+pub const COMPONENTS_MAX: usize = 64;
+
+/// Stateids in one TEST_STATEID.
+pub const TEST_STATEIDS_MAX: usize = 1024;
+
+/// Ways to authenticate, in the answer to SECINFO and in the parameters of a callback channel. Each pair of a
+/// GSS mechanism and a service is one.
+pub const SECURITY_FLAVORS_MAX: usize = 32;
+
+/// Everything that is opaque to NFSv4 itself and small: GSS handles and object identifiers, bodies of layouts.
+pub const BODY4_BYTES_MAX: usize = 4096;
+
+/// The value of an extended attribute (RFC 8276). Linux allows 64 KiB, XATTR_SIZE_MAX.
+pub const XATTR_VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Names in one answer to LISTXATTRS. Linux allows 64 KiB of names, XATTR_LIST_MAX; each takes 8 bytes at least.
+pub const XATTR_NAMES_MAX: usize = 8 << 10;
+
+/// Segments in one answer to READ_PLUS: as many as a 1 MiB read of alternating 4 KiB pieces has.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 256;
+
 /// A path in MOUNT (RFC 1813 appendix I, MNTPATHLEN).
 pub const MOUNT_PATH_BYTES_MAX: usize = 1024;
 

@@ -144,3 +144,33 @@ macro_rules! xdr_bytes {
         }
     };
 }
+
+/// Declares a type of its own for a number or an array that identifies something.
+macro_rules! xdr_newtype {
+    ($(#[$meta:meta])* pub struct $name:ident($inner:ty)) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $inner);
+
+        impl $crate::xdr::Encode for $name {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                self.0.encode(out);
+            }
+        }
+
+        impl $crate::xdr::Decode<'_> for $name {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<'_>) -> Result<Self, $crate::xdr::DecodeError> {
+                $crate::xdr::Decode::decode(input).map(Self)
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self($crate::sample::Sample::sample(rng))
+            }
+        }
+    };
+}

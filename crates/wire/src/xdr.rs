@@ -372,6 +372,34 @@ impl Decode<'_> for u64 {
     }
 }
 
+impl Encode for i32 {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.raw(&self.to_be_bytes());
+    }
+}
+
+impl Decode<'_> for i32 {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        input.array().map(Self::from_be_bytes)
+    }
+}
+
+impl Encode for i64 {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.raw(&self.to_be_bytes());
+    }
+}
+
+impl Decode<'_> for i64 {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        input.array().map(Self::from_be_bytes)
+    }
+}
+
 impl Encode for bool {
     #[inline]
     fn encode(&self, out: &mut Encoder<'_>) {

@@ -1,0 +1,473 @@
+//! Attributes (RFC 7530 section 5, RFC 8881 section 5, RFC 7862 section 12.2, RFC 8275, RFC 8276, RFC 9754).
+//!
+//! On the wire attributes are a [`Fattr4`]: a bitmap that says which, and their values in the order of their numbers,
+//! without anything between them. So whoever does not know an attribute cannot tell where the next one begins, and a
+//! [`Fattr4`] is taken apart in a second step, which may find attributes that this module does not know.
+
+mod values;
+
+pub use values::{
+    Ace4, ChangeAttrType4, ChangePolicy4, FsLocation4, FsLocations4, Fsid4, Layouthint4, ModeMasked4,
+    ModeUmask4, Nfsace4, Nfsacl41, OpenArguments4, Settime4, ace_flag, ace_mask, acl_support, fh_expire,
+    fs_charset_cap,
+};
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, Sub};
+
+use super::{Bitmap4, FileHandle4, NfsFtype4, NfsStat4, Nfstime4, Specdata4, Utf8Str4};
+use crate::array::Array;
+use crate::limits::{ACES_MAX, ATTRIBUTE_BYTES_MAX, LOCATIONS_MAX};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
+
+/// A set of attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct AttrMask(Bitmap4);
+
+impl AttrMask {
+    /// No attribute.
+    pub const EMPTY: Self = Self(Bitmap4::EMPTY);
+
+    /// These attributes.
+    #[must_use]
+    pub const fn of(attributes: &[Attr4]) -> Self {
+        let mut bits = Bitmap4::EMPTY;
+        let mut rest = attributes;
+        while let [first, more @ ..] = rest {
+            bits = bits.with(first.code());
+            rest = more;
+        }
+        Self(bits)
+    }
+
+    /// The numbers of the attributes.
+    #[must_use]
+    pub const fn bitmap(self) -> Bitmap4 {
+        self.0
+    }
+
+    /// This set and `attribute`.
+    #[must_use]
+    pub const fn with(self, attribute: Attr4) -> Self {
+        Self(self.0.with(attribute.code()))
+    }
+
+    /// Whether `attribute` is in the set.
+    #[must_use]
+    #[inline]
+    pub const fn contains(self, attribute: Attr4) -> bool {
+        self.0.contains(attribute.code())
+    }
+
+    /// Whether the set has no elements.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The attributes of the set that [`Attr4`] does not know.
+    #[must_use]
+    pub fn unknown(self) -> Self {
+        self - Self::of(Attr4::ALL)
+    }
+
+    /// The known attributes in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = Attr4> {
+        self.0.iter().filter_map(Attr4::from_code)
+    }
+}
+
+impl BitAnd for AttrMask {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl BitOr for AttrMask {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Sub for AttrMask {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl fmt::Debug for AttrMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut set = f.debug_set();
+        for number in self.0.iter() {
+            match Attr4::from_code(number) {
+                Some(attribute) => set.entry(&attribute),
+                None => set.entry(&number),
+            };
+        }
+        set.finish()
+    }
+}
+
+impl Encode for AttrMask {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.0.encode(out);
+    }
+}
+
+impl Decode<'_> for AttrMask {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Bitmap4::decode(input).map(Self)
+    }
+}
+
+#[cfg(test)]
+impl crate::sample::Sample for AttrMask {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        Self(Bitmap4::sample(rng))
+    }
+}
+
+/// Attributes as they are on the wire (RFC 8881 section 3.3.7, fattr4). Which there are is known, their values are not
+/// looked at before [`Self::decode_values`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fattr4<'a> {
+    /// Which attributes.
+    pub attrmask: AttrMask,
+    /// Their values, at most [`ATTRIBUTE_BYTES_MAX`] bytes.
+    pub attr_vals: &'a [u8],
+}
+
+impl<'a> Fattr4<'a> {
+    /// No attributes.
+    pub const EMPTY: Self = Self { attrmask: AttrMask::EMPTY, attr_vals: &[] };
+
+    /// Takes the values apart.
+    ///
+    /// # Errors
+    /// See [`FattrError`].
+    pub fn decode_values(&self) -> Result<Attributes4<'a>, FattrError> {
+        let unknown = self.attrmask.unknown();
+        if !unknown.is_empty() {
+            return Err(FattrError::Unknown(unknown));
+        }
+        let mut input = Decoder::new(self.attr_vals);
+        let attributes = Attributes4::decode_values(self.attrmask, &mut input)?;
+        input.finish()?;
+        Ok(attributes)
+    }
+}
+
+impl fmt::Debug for Fattr4<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.decode_values() {
+            Ok(attributes) => attributes.fmt(f),
+            Err(error) => write!(f, "{:?} ({error})", self.attrmask),
+        }
+    }
+}
+
+impl Encode for Fattr4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.attrmask.encode(out);
+        out.opaque(self.attr_vals);
+    }
+}
+
+impl<'a> Decode<'a> for Fattr4<'a> {
+    #[inline]
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { attrmask: AttrMask::decode(input)?, attr_vals: input.opaque(ATTRIBUTE_BYTES_MAX)? })
+    }
+}
+
+/// Why a [`Fattr4`] cannot be taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FattrError {
+    /// There are attributes that [`Attr4`] does not know. To set or compare them is NFS4ERR_ATTRNOTSUPP.
+    Unknown(AttrMask),
+    /// The values are not what the mask says. In arguments that is NFS4ERR_BADXDR.
+    Values(DecodeError),
+}
+
+impl FattrError {
+    /// What a server answers to it.
+    #[must_use]
+    pub const fn status(&self) -> NfsStat4 {
+        match self {
+            Self::Unknown(_) => NfsStat4::AttrNotSupp,
+            Self::Values(_) => NfsStat4::BadXdr,
+        }
+    }
+}
+
+impl From<DecodeError> for FattrError {
+    fn from(error: DecodeError) -> Self {
+        Self::Values(error)
+    }
+}
+
+impl fmt::Display for FattrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(attributes) => write!(f, "attributes {attributes:?} are not known"),
+            Self::Values(error) => write!(f, "attributes: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FattrError {}
+
+/// Declares the attributes in the order of their numbers.
+macro_rules! attributes {
+    ($($(#[$meta:meta])* $variant:ident = $code:literal, $field:ident: $type:ty;)*) => {
+        xdr_enum! {
+            /// The attributes that this module knows (FATTR4_ and the name).
+            pub enum Attr4 {
+                $($(#[$meta])* $variant = $code,)*
+            }
+        }
+
+        /// The values of some attributes. Written with [`Encode`] it is a [`Fattr4`] of those that are there.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Attributes4<'a> {
+            $($(#[$meta])* pub $field: Option<$type>,)*
+        }
+
+        impl<'a> Attributes4<'a> {
+            /// Which attributes are there.
+            #[must_use]
+            pub fn mask(&self) -> AttrMask {
+                let mut bits = 0;
+                $(bits |= u128::from(self.$field.is_some()) << $code;)*
+                AttrMask(Bitmap4::from_bits(bits))
+            }
+
+            fn encode_values(&self, mask: AttrMask, out: &mut Encoder<'_>) {
+                $(if let Some(value) = &self.$field && mask.contains(Attr4::$variant) {
+                    value.encode(out);
+                })*
+            }
+
+            fn decode_values(mask: AttrMask, input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+                let mut attributes = Self::default();
+                for attribute in mask.iter() {
+                    match attribute {
+                        $(Attr4::$variant => attributes.$field = Some(Decode::decode(input)?),)*
+                    }
+                }
+                Ok(attributes)
+            }
+        }
+
+        #[cfg(test)]
+        impl crate::sample::Sample for Attributes4<'_> {
+            fn sample(rng: &mut crate::sample::Rng) -> Self {
+                // Few or many, so that those at the end are not always behind long ones.
+                let odds = 1 + rng.below(8);
+                Self {
+                    $($field: (rng.below(odds) == 0).then(|| crate::sample::Sample::sample(rng)),)*
+                }
+            }
+        }
+    };
+}
+
+attributes! {
+    /// The attributes that are supported.
+    SupportedAttrs = 0, supported_attrs: AttrMask;
+    /// The type of the object.
+    Type = 1, file_type: NfsFtype4;
+    /// Bits of [`fh_expire`].
+    FhExpireType = 2, fh_expire_type: u32;
+    /// Differs whenever data or attributes do.
+    Change = 3, change: u64;
+    /// The size in bytes.
+    Size = 4, size: u64;
+    /// Whether the file system has hard links.
+    LinkSupport = 5, link_support: bool;
+    /// Whether the file system has symbolic links.
+    SymlinkSupport = 6, symlink_support: bool;
+    /// Whether the object has named attributes.
+    NamedAttr = 7, named_attr: bool;
+    /// The file system.
+    Fsid = 8, fsid: Fsid4;
+    /// Whether two handles always mean two objects.
+    UniqueHandles = 9, unique_handles: bool;
+    /// How long a lease lasts, in seconds.
+    LeaseTime = 10, lease_time: u32;
+    /// Why READDIR tells nothing else of this entry.
+    RdattrError = 11, rdattr_error: NfsStat4;
+    /// The access control list.
+    Acl = 12, acl: Array<'a, Nfsace4<'a>, ACES_MAX>;
+    /// Bits of [`acl_support`].
+    Aclsupport = 13, aclsupport: u32;
+    /// Whether the file was archived.
+    Archive = 14, archive: bool;
+    /// Whether SETATTR can set times.
+    Cansettime = 15, cansettime: bool;
+    /// Whether names that differ only in case are the same.
+    CaseInsensitive = 16, case_insensitive: bool;
+    /// Whether names keep their case.
+    CasePreserving = 17, case_preserving: bool;
+    /// Whether only the superuser may give files away.
+    ChownRestricted = 18, chown_restricted: bool;
+    /// The handle.
+    Filehandle = 19, filehandle: FileHandle4<'a>;
+    /// The number within the file system.
+    Fileid = 20, fileid: u64;
+    /// File slots that the caller may use.
+    FilesAvail = 21, files_avail: u64;
+    /// Free file slots.
+    FilesFree = 22, files_free: u64;
+    /// All file slots.
+    FilesTotal = 23, files_total: u64;
+    /// Where the file system is.
+    FsLocations = 24, fs_locations: FsLocations4<'a>;
+    /// Whether the file is hidden.
+    Hidden = 25, hidden: bool;
+    /// Whether the attributes of the file system are the same for all its objects.
+    Homogeneous = 26, homogeneous: bool;
+    /// The largest file, in bytes.
+    Maxfilesize = 27, maxfilesize: u64;
+    /// The most hard links.
+    Maxlink = 28, maxlink: u32;
+    /// The longest name, in bytes.
+    Maxname = 29, maxname: u32;
+    /// The largest READ, in bytes.
+    Maxread = 30, maxread: u64;
+    /// The largest WRITE, in bytes.
+    Maxwrite = 31, maxwrite: u64;
+    /// The MIME type.
+    Mimetype = 32, mimetype: Utf8Str4<'a>;
+    /// Permission bits with setuid, setgid and sticky; no type bits.
+    Mode = 33, mode: u32;
+    /// Whether longer names are refused, not cut.
+    NoTrunc = 34, no_trunc: bool;
+    /// Hard links.
+    Numlinks = 35, numlinks: u32;
+    /// The owner.
+    Owner = 36, owner: Utf8Str4<'a>;
+    /// The group.
+    OwnerGroup = 37, owner_group: Utf8Str4<'a>;
+    /// What the hard quota leaves, in bytes.
+    QuotaAvailHard = 38, quota_avail_hard: u64;
+    /// What the soft quota leaves, in bytes.
+    QuotaAvailSoft = 39, quota_avail_soft: u64;
+    /// What counts for the quota, in bytes.
+    QuotaUsed = 40, quota_used: u64;
+    /// The device numbers.
+    Rawdev = 41, rawdev: Specdata4;
+    /// Free space that the caller may use, in bytes.
+    SpaceAvail = 42, space_avail: u64;
+    /// Free space, in bytes.
+    SpaceFree = 43, space_free: u64;
+    /// All space, in bytes.
+    SpaceTotal = 44, space_total: u64;
+    /// The space that the object takes, in bytes.
+    SpaceUsed = 45, space_used: u64;
+    /// Whether the file is one of the system.
+    System = 46, system: bool;
+    /// When its data was last read.
+    TimeAccess = 47, time_access: Nfstime4;
+    /// What `time_access` is to become.
+    TimeAccessSet = 48, time_access_set: Settime4;
+    /// When it was last backed up.
+    TimeBackup = 49, time_backup: Nfstime4;
+    /// When it was created.
+    TimeCreate = 50, time_create: Nfstime4;
+    /// The granularity of times.
+    TimeDelta = 51, time_delta: Nfstime4;
+    /// When its attributes were last changed.
+    TimeMetadata = 52, time_metadata: Nfstime4;
+    /// When its data was last changed.
+    TimeModify = 53, time_modify: Nfstime4;
+    /// What `time_modify` is to become.
+    TimeModifySet = 54, time_modify_set: Settime4;
+    /// The number of the directory on which the file system is mounted, for a root; else that of the object.
+    MountedOnFileid = 55, mounted_on_fileid: u64;
+    /// By how much notifications about the directory may be late.
+    DirNotifDelay = 56, dir_notif_delay: Nfstime4;
+    /// By how much notifications about its entries may be late.
+    DirentNotifDelay = 57, dirent_notif_delay: Nfstime4;
+    /// The entries that allow and deny.
+    Dacl = 58, dacl: Nfsacl41<'a>;
+    /// The entries that make records and give alarm.
+    Sacl = 59, sacl: Nfsacl41<'a>;
+    /// Changes with the properties of the file system.
+    ChangePolicy = 60, change_policy: ChangePolicy4;
+    /// The layout types of the file system.
+    FsLayoutTypes = 62, fs_layout_types: Array<'a, u32, LOCATIONS_MAX>;
+    /// A wish for the layouts of a new file.
+    LayoutHint = 63, layout_hint: Layouthint4<'a>;
+    /// The layout types of the file.
+    LayoutTypes = 64, layout_types: Array<'a, u32, LOCATIONS_MAX>;
+    /// The block size to prefer for layouts, in bytes.
+    LayoutBlksize = 65, layout_blksize: u32;
+    /// The alignment to prefer for layouts, in bytes.
+    LayoutAlignment = 66, layout_alignment: u32;
+    /// Bits of the mode to be changed.
+    ModeSetMasked = 74, mode_set_masked: ModeMasked4;
+    /// The attributes that an exclusive create can set.
+    SuppattrExclcreat = 75, suppattr_exclcreat: AttrMask;
+    /// Bits of [`fs_charset_cap`].
+    FsCharsetCap = 76, fs_charset_cap: u32;
+    /// The multiple of which offsets and lengths of CLONE must be, in bytes.
+    CloneBlksize = 77, clone_blksize: u32;
+    /// The space that deleting the file would free, in bytes.
+    SpaceFreed = 78, space_freed: u64;
+    /// What `change` is.
+    ChangeAttrType = 79, change_attr_type: ChangeAttrType4;
+    /// The mode of a new object before the umask, and the umask.
+    ModeUmask = 81, mode_umask: ModeUmask4;
+    /// Whether the file system has extended attributes.
+    XattrSupport = 82, xattr_support: bool;
+    /// Whether the file's data is on slow media.
+    Offline = 83, offline: bool;
+    /// What `time_access` is, as the holder of a delegation says.
+    TimeDelegAccess = 84, time_deleg_access: Nfstime4;
+    /// What `time_modify` is, as the holder of a delegation says.
+    TimeDelegModify = 85, time_deleg_modify: Nfstime4;
+    /// What OPEN supports.
+    OpenArguments = 86, open_arguments: OpenArguments4;
+}
+
+impl Attributes4<'_> {
+    /// Writes a [`Fattr4`] of the attributes that are both there and in `request`; which these were.
+    pub fn encode_requested(&self, request: AttrMask, out: &mut Encoder<'_>) -> AttrMask {
+        let mask = self.mask() & request;
+        mask.encode(out);
+        let length_at = out.position();
+        out.u32(0);
+        self.encode_values(mask, out);
+        let length = length_u32(out.position() - length_at - 4);
+        out.patch(length_at, &length.to_be_bytes());
+        mask
+    }
+}
+
+impl Encode for Attributes4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        self.encode_requested(self.mask(), out);
+    }
+}
+
+#[cfg(test)]
+mod samples {
+    use super::{Attributes4, Decoder, Fattr4};
+    use crate::sample::{Rng, Sample, encode};
+    use crate::xdr::Decode;
+
+    impl Sample for Fattr4<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            Self::decode(&mut Decoder::new(encode(&Attributes4::sample(rng)).leak())).expect("was encoded")
+        }
+    }
+}

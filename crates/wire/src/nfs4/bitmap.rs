@@ -1,0 +1,144 @@
+//! Bitmaps (RFC 8881 section 3.2, bitmap4).
+
+use std::fmt;
+use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
+
+use crate::limits::BITMAP_WORDS_MAX;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// A set of small numbers. On the wire it is an array of words, without the zeros at its end; a received one may have
+/// them.
+///
+/// Numbers from 127 on mean nothing in any version of NFSv4. If some are received, [`Self::BEYOND`] stands for them, so
+/// that whoever looks for what is not supported finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Bitmap4(u128);
+
+impl Bitmap4 {
+    /// The set of nothing.
+    pub const EMPTY: Self = Self(0);
+    /// Stands for itself and all numbers above.
+    pub const BEYOND: u32 = 127;
+
+    /// The set of the numbers whose bits are set.
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// The numbers as bits.
+    #[must_use]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// This set and `number`.
+    #[must_use]
+    pub const fn with(self, number: u32) -> Self {
+        Self(self.0 | 1 << if number < Self::BEYOND { number } else { Self::BEYOND })
+    }
+
+    /// Whether `number` is in the set.
+    #[must_use]
+    #[inline]
+    pub const fn contains(self, number: u32) -> bool {
+        self.0 >> (if number < Self::BEYOND { number } else { Self::BEYOND }) & 1 == 1
+    }
+
+    /// Whether the set has no elements.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The numbers in ascending order.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let number = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(number)
+        })
+    }
+
+    /// How many words are sent.
+    fn words(self) -> u32 {
+        (u128::BITS - self.0.leading_zeros()).div_ceil(u32::BITS)
+    }
+
+    /// The word with this index.
+    #[expect(clippy::cast_possible_truncation, reason = "a word is cut out")]
+    const fn word(self, index: u32) -> u32 {
+        (self.0 >> (index * u32::BITS)) as u32
+    }
+}
+
+impl BitAnd for Bitmap4 {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl BitOr for Bitmap4 {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Bitmap4 {
+    fn bitor_assign(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+impl Sub for Bitmap4 {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl fmt::Debug for Bitmap4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+impl Encode for Bitmap4 {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        let words = self.words();
+        out.u32(words);
+        for index in 0..words {
+            out.u32(self.word(index));
+        }
+    }
+}
+
+impl Decode<'_> for Bitmap4 {
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let mut bits = 0;
+        for index in 0..input.length(BITMAP_WORDS_MAX)? {
+            match (u128::from(input.u32()?), index) {
+                (word, 0..4) => bits |= word << (index * 32),
+                (0, _) => {}
+                _ => bits |= 1 << Self::BEYOND,
+            }
+        }
+        Ok(Self(bits))
+    }
+}
+
+#[cfg(test)]
+impl crate::sample::Sample for Bitmap4 {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        let bits = u128::from(rng.next()) << 64 | u128::from(rng.next());
+        Self(bits >> rng.below(128))
+    }
+}

@@ -1,0 +1,80 @@
+//! Clients and their leases in NFSv4.0: SETCLIENTID, SETCLIENTID_CONFIRM, RENEW.
+
+use super::{ClientId4, Netaddr4, NfsStat4, OwnerId4, Res4, Verifier4};
+
+xdr_struct! {
+    /// A client (RFC 7530 section 9.1.1, nfs_client_id4).
+    pub struct NfsClientId4<'a> {
+        /// Changes when the client restarts.
+        pub verifier: Verifier4,
+        /// What the client calls itself.
+        pub id: OwnerId4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// Where a client can be called back (RFC 7530 section 2.2.11, cb_client4).
+    pub struct CbClient4<'a> {
+        /// The program number.
+        pub cb_program: u32,
+        /// The address.
+        pub cb_location: Netaddr4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of SETCLIENTID (RFC 7530 section 16.33).
+    pub struct SetClientIdArgs<'a> {
+        /// The client.
+        pub client: NfsClientId4<'a>,
+        /// Where it can be called back.
+        pub callback: CbClient4<'a>,
+        /// To be sent with each callback.
+        pub callback_ident: u32,
+    }
+}
+
+xdr_struct! {
+    /// SETCLIENTID succeeded.
+    pub struct SetClientIdOk {
+        /// The short name of the client.
+        pub clientid: ClientId4,
+        /// To be sent with SETCLIENTID_CONFIRM.
+        pub setclientid_confirm: Verifier4,
+    }
+}
+
+xdr_failure! {
+    /// SETCLIENTID failed.
+    pub enum SetClientIdFail<'a> {
+        /// Another principal uses this client id string, from this address.
+        ClientUsing(Netaddr4<'a>) = ClidInUse
+    }
+}
+
+/// The result of SETCLIENTID.
+pub type SetClientIdRes<'a> = Res4<SetClientIdOk, SetClientIdFail<'a>>;
+
+xdr_struct! {
+    /// The arguments of SETCLIENTID_CONFIRM (RFC 7530 section 16.34).
+    pub struct SetClientIdConfirmArgs {
+        /// The short name of the client.
+        pub clientid: ClientId4,
+        /// As SETCLIENTID told it.
+        pub setclientid_confirm: Verifier4,
+    }
+}
+
+/// The result of SETCLIENTID_CONFIRM.
+pub type SetClientIdConfirmRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of RENEW (RFC 7530 section 16.29).
+    pub struct RenewArgs {
+        /// Whose lease.
+        pub clientid: ClientId4,
+    }
+}
+
+/// The result of RENEW.
+pub type RenewRes = Res4<()>;

@@ -1,0 +1,337 @@
+//! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2).
+//!
+//! A server reads operations one at a time with [`CompoundReader`], so that those before a damaged one are executed, and
+//! appends their results with [`CompoundEncoder`]. A client appends operations with [`CompoundArgsEncoder`] and reads
+//! their results with [`CompoundResReader`].
+
+use std::fmt;
+
+use super::{ArgOp4, NfsStat4, OpNum4, Outcome, ResOp4, Utf8Str4};
+use crate::limits::COMPOUND_OPS_MAX;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
+
+/// The arguments of a COMPOUND, read as they are executed (COMPOUND4args).
+#[derive(Clone, Debug)]
+pub struct CompoundReader<'a> {
+    tag: Utf8Str4<'a>,
+    minorversion: u32,
+    announced: u32,
+    index: u32,
+    input: Decoder<'a>,
+}
+
+/// Why there is no operation where one should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpError {
+    /// There are more than [`COMPOUND_OPS_MAX`] operations: NFS4ERR_RESOURCE, or NFS4ERR_TOO_MANY_OPS since NFSv4.1.
+    TooMany(OpNum4),
+    /// No operation of the minor version has this number: NFS4ERR_OP_ILLEGAL, as a result of [`OpNum4::Illegal`].
+    Illegal(u32),
+    /// The arguments of the operation cannot be decoded: NFS4ERR_BADXDR.
+    BadXdr(OpNum4, DecodeError),
+}
+
+impl OpError {
+    /// The operation under which a server answers.
+    #[must_use]
+    pub const fn num(&self) -> OpNum4 {
+        match self {
+            Self::TooMany(num) | Self::BadXdr(num, _) => *num,
+            Self::Illegal(_) => OpNum4::Illegal,
+        }
+    }
+
+    /// What a server answers in this minor version.
+    #[must_use]
+    pub const fn status(&self, minorversion: u32) -> NfsStat4 {
+        match (self, minorversion) {
+            (Self::TooMany(_), 0) => NfsStat4::Resource,
+            (Self::TooMany(_), _) => NfsStat4::TooManyOps,
+            (Self::Illegal(_), _) => NfsStat4::OpIllegal,
+            (Self::BadXdr(..), _) => NfsStat4::BadXdr,
+        }
+    }
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany(_) => write!(f, "more than {COMPOUND_OPS_MAX} operations"),
+            Self::Illegal(code) => write!(f, "{code} is not an operation"),
+            Self::BadXdr(num, error) => write!(f, "the arguments of {}: {error}", num.name()),
+        }
+    }
+}
+
+impl std::error::Error for OpError {}
+
+impl<'a> CompoundReader<'a> {
+    /// Reads what stands before the operations.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes. Such a COMPOUND cannot be answered, the call gets
+    /// [`GarbageArgs`](crate::rpc::AcceptStat::GarbageArgs).
+    pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
+        let tag = Utf8Str4::decode(&mut input)?;
+        let minorversion = input.u32()?;
+        let announced = input.u32()?;
+        Ok(Self { tag, minorversion, announced, index: 0, input })
+    }
+
+    /// The client's name for the COMPOUND; the answer has it, too.
+    #[must_use]
+    pub fn tag(&self) -> Utf8Str4<'a> {
+        self.tag
+    }
+
+    /// The minor version.
+    #[must_use]
+    pub fn minorversion(&self) -> u32 {
+        self.minorversion
+    }
+
+    /// How many operations the client announces. Not more than [`COMPOUND_OPS_MAX`] are read.
+    #[must_use]
+    pub fn announced(&self) -> u32 {
+        self.announced
+    }
+
+    /// How many operations were read.
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The bytes of the operations that were not read yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.input.rest()
+    }
+
+    /// The number of the next operation, if there is one.
+    #[must_use]
+    pub fn peek(&self) -> Option<OpNum4> {
+        self.clone().next_num().and_then(Result::ok)
+    }
+
+    /// Reads the number of an operation; its arguments are next.
+    fn next_num(&mut self) -> Option<Result<OpNum4, OpError>> {
+        if self.index >= self.announced {
+            return None;
+        }
+        self.index += 1;
+        let Ok(code) = self.input.u32() else {
+            return Some(Err(OpError::BadXdr(OpNum4::Illegal, DecodeError::Truncated)));
+        };
+        Some(match OpNum4::from_code(code).filter(|num| num.exists_in(self.minorversion)) {
+            Some(num) if self.index > COMPOUND_OPS_MAX => Err(OpError::TooMany(num)),
+            Some(num) => Ok(num),
+            None => Err(OpError::Illegal(code)),
+        })
+    }
+}
+
+/// The operations in order. After an error nothing more can be read.
+impl<'a> Iterator for CompoundReader<'a> {
+    type Item = Result<ArgOp4<'a>, OpError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let op = self.next_num()?.and_then(|num| {
+            ArgOp4::decode_args(num, &mut self.input).map_err(|error| OpError::BadXdr(num, error))
+        });
+        if op.is_err() {
+            self.index = self.announced;
+        }
+        Some(op)
+    }
+}
+
+/// Appends elements behind their count, which is known at the end.
+#[derive(Debug)]
+struct OpArray<'b> {
+    out: Encoder<'b>,
+    count_at: usize,
+    count: usize,
+}
+
+impl<'b> OpArray<'b> {
+    fn begin(mut out: Encoder<'b>) -> Self {
+        let count_at = out.position();
+        out.u32(0);
+        Self { out, count_at, count: 0 }
+    }
+
+    fn push(&mut self, element: &impl Encode) {
+        element.encode(&mut self.out);
+        self.count += 1;
+    }
+
+    fn finish(&mut self) {
+        self.out.patch(self.count_at, &length_u32(self.count).to_be_bytes());
+    }
+}
+
+/// Writes the arguments of a COMPOUND, one operation after the other.
+#[derive(Debug)]
+#[must_use = "the arguments are not complete until they are finished"]
+pub struct CompoundArgsEncoder<'b> {
+    ops: OpArray<'b>,
+}
+
+impl<'b> CompoundArgsEncoder<'b> {
+    /// Writes what stands before the operations.
+    pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>, minorversion: u32) -> Self {
+        let mut out = out.reborrow();
+        tag.encode(&mut out);
+        out.u32(minorversion);
+        Self { ops: OpArray::begin(out) }
+    }
+
+    /// Appends an operation.
+    pub fn push(&mut self, op: &ArgOp4<'_>) {
+        self.ops.push(op);
+    }
+
+    /// Fills in the number of operations.
+    pub fn finish(mut self) {
+        self.ops.finish();
+    }
+}
+
+/// Writes the result of a COMPOUND, one operation's after the other (COMPOUND4res). The status of the last one is that of
+/// the whole.
+#[derive(Debug)]
+#[must_use = "the result is not complete until it is finished"]
+pub struct CompoundEncoder<'b> {
+    status_at: usize,
+    status: NfsStat4,
+    ops: OpArray<'b>,
+}
+
+impl<'b> CompoundEncoder<'b> {
+    /// Writes what stands before the results.
+    pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>) -> Self {
+        let mut out = out.reborrow();
+        let status_at = out.position();
+        NfsStat4::Ok.encode(&mut out);
+        tag.encode(&mut out);
+        Self { status_at, status: NfsStat4::Ok, ops: OpArray::begin(out) }
+    }
+
+    /// Appends the result of an operation.
+    pub fn push(&mut self, num: OpNum4, res: &(impl Encode + Outcome)) {
+        self.push_with(num, |out| {
+            res.encode(out);
+            res.status()
+        });
+    }
+
+    /// Appends the result of an operation that `write` writes in place, its status first; it returns the status.
+    pub fn push_with(&mut self, num: OpNum4, write: impl FnOnce(&mut Encoder<'_>) -> NfsStat4) {
+        num.encode(&mut self.ops.out);
+        self.status = write(&mut self.ops.out);
+        self.ops.count += 1;
+    }
+
+    /// Where the next result goes, counted from the start of the buffer.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.ops.out.position()
+    }
+
+    /// Takes back the last result, which began at `position`, to put another in its place.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn take_back(&mut self, position: usize) {
+        self.ops.count = self.ops.count.checked_sub(1).expect("there is a result to take back");
+        self.ops.out.rewind(position);
+    }
+
+    /// How many results there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.ops.count
+    }
+
+    /// The status of the last result.
+    #[must_use]
+    pub fn status(&self) -> NfsStat4 {
+        self.status
+    }
+
+    /// Fills in the number of results, and the status of the last one.
+    pub fn finish(self) {
+        let status = self.status;
+        self.finish_with(status);
+    }
+
+    /// Fills in the number of results, and a status that is not that of the last one: the minor version is unknown.
+    pub fn finish_with(mut self, status: NfsStat4) {
+        self.ops.finish();
+        self.ops.out.patch(self.status_at, &status.code().to_be_bytes());
+    }
+}
+
+/// The result of a COMPOUND, read one operation's after the other (COMPOUND4res).
+#[derive(Clone, Debug)]
+pub struct CompoundResReader<'a> {
+    status: NfsStat4,
+    tag: Utf8Str4<'a>,
+    left: usize,
+    input: Decoder<'a>,
+}
+
+impl<'a> CompoundResReader<'a> {
+    /// Reads what stands before the results.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes.
+    pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
+        let status = NfsStat4::decode(&mut input)?;
+        let tag = Utf8Str4::decode(&mut input)?;
+        let left = input.length(COMPOUND_OPS_MAX as usize)?;
+        Ok(Self { status, tag, left, input })
+    }
+
+    /// The status of the last result.
+    #[must_use]
+    pub fn status(&self) -> NfsStat4 {
+        self.status
+    }
+
+    /// The tag of the arguments.
+    #[must_use]
+    pub fn tag(&self) -> Utf8Str4<'a> {
+        self.tag
+    }
+
+    /// How many results were not read yet.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Says that the results are over.
+    ///
+    /// # Errors
+    /// [`DecodeError::Trailing`] if bytes are left.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        self.input.finish()
+    }
+}
+
+/// The results in order. After an error nothing more can be read.
+impl<'a> Iterator for CompoundResReader<'a> {
+    type Item = Result<ResOp4<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let op = ResOp4::decode(&mut self.input);
+        if op.is_err() {
+            self.left = 0;
+        }
+        Some(op)
+    }
+}

@@ -1,0 +1,69 @@
+//! GETATTR, SETATTR, VERIFY and NVERIFY.
+
+use super::{AttrMask, Fattr4, NfsStat4, Outcome, Res4, Stateid4};
+
+xdr_struct! {
+    /// The arguments of GETATTR (RFC 8881 section 18.7).
+    pub struct GetattrArgs {
+        /// Which attributes.
+        pub attr_request: AttrMask,
+    }
+}
+
+xdr_struct! {
+    /// GETATTR succeeded.
+    pub struct GetattrOk<'a> {
+        /// Those of the attributes that are supported. A server writes
+        /// [`Attributes4`](super::Attributes4) in its place.
+        pub obj_attributes: Fattr4<'a>,
+    }
+}
+
+/// The result of GETATTR.
+pub type GetattrRes<'a> = Res4<GetattrOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of SETATTR (RFC 8881 section 18.30).
+    pub struct SetattrArgs<'a> {
+        /// What allows to change the size.
+        pub stateid: Stateid4,
+        /// What the attributes are to become.
+        pub obj_attributes: Fattr4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The result of SETATTR. The attributes are told in any case.
+    pub struct SetattrRes {
+        /// What became of it.
+        pub status: NfsStat4,
+        /// Which attributes were set.
+        pub attrsset: AttrMask,
+    }
+}
+
+impl Outcome for SetattrRes {
+    fn status(&self) -> NfsStat4 {
+        self.status
+    }
+}
+
+impl From<NfsStat4> for SetattrRes {
+    fn from(status: NfsStat4) -> Self {
+        Self { status, attrsset: AttrMask::EMPTY }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of VERIFY (RFC 8881 section 18.31) and NVERIFY (section 18.15).
+    pub struct VerifyArgs<'a> {
+        /// What the attributes are thought to be.
+        pub obj_attributes: Fattr4<'a>,
+    }
+}
+
+/// The result of VERIFY.
+pub type VerifyRes = Res4<()>;
+
+/// The result of NVERIFY.
+pub type NverifyRes = Res4<()>;

@@ -1,0 +1,214 @@
+//! The current and the saved file handle, and finding objects: ACCESS, GETFH, LOOKUP, LOOKUPP, OPENATTR, PUTFH,
+//! PUTPUBFH, PUTROOTFH, READLINK, RESTOREFH, SAVEFH, SECINFO, SECINFO_NO_NAME.
+
+use super::{Body4, Component4, FileHandle4, Linktext4, Res4};
+use crate::array::Array;
+use crate::limits::SECURITY_FLAVORS_MAX;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// The permissions in ACCESS (RFC 8881 section 18.1, RFC 8276 section 8.6).
+pub mod access {
+    /// Read data, or list a directory.
+    pub const READ: u32 = 0x01;
+    /// Look up in a directory.
+    pub const LOOKUP: u32 = 0x02;
+    /// Rewrite data, or change entries of a directory.
+    pub const MODIFY: u32 = 0x04;
+    /// Append data, or add entries to a directory.
+    pub const EXTEND: u32 = 0x08;
+    /// Delete entries of a directory.
+    pub const DELETE: u32 = 0x10;
+    /// Execute a file.
+    pub const EXECUTE: u32 = 0x20;
+    /// Read extended attributes.
+    pub const XAREAD: u32 = 0x40;
+    /// Change extended attributes.
+    pub const XAWRITE: u32 = 0x80;
+    /// List extended attributes.
+    pub const XALIST: u32 = 0x100;
+}
+
+xdr_struct! {
+    /// The arguments of ACCESS (RFC 8881 section 18.1).
+    pub struct AccessArgs {
+        /// Bits of [`access`] to check.
+        pub access: u32,
+    }
+}
+
+xdr_struct! {
+    /// ACCESS succeeded.
+    pub struct AccessOk {
+        /// Those bits that could be checked.
+        pub supported: u32,
+        /// Those that are granted.
+        pub access: u32,
+    }
+}
+
+/// The result of ACCESS.
+pub type AccessRes = Res4<AccessOk>;
+
+xdr_struct! {
+    /// GETFH succeeded (RFC 8881 section 18.8).
+    pub struct GetfhOk<'a> {
+        /// The current file handle.
+        pub object: FileHandle4<'a>,
+    }
+}
+
+/// The result of GETFH.
+pub type GetfhRes<'a> = Res4<GetfhOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of LOOKUP (RFC 8881 section 18.13).
+    pub struct LookupArgs<'a> {
+        /// The name to find in the current directory.
+        pub objname: Component4<'a>,
+    }
+}
+
+/// The result of LOOKUP.
+pub type LookupRes = Res4<()>;
+
+/// The result of LOOKUPP (RFC 8881 section 18.14).
+pub type LookuppRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of OPENATTR (RFC 8881 section 18.17).
+    pub struct OpenattrArgs {
+        /// Whether the directory of named attributes is to be created.
+        pub createdir: bool,
+    }
+}
+
+/// The result of OPENATTR.
+pub type OpenattrRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of PUTFH (RFC 8881 section 18.19).
+    pub struct PutfhArgs<'a> {
+        /// What the current file handle is to become.
+        pub object: FileHandle4<'a>,
+    }
+}
+
+/// The result of PUTFH.
+pub type PutfhRes = Res4<()>;
+
+/// The result of PUTPUBFH (RFC 8881 section 18.20).
+pub type PutpubfhRes = Res4<()>;
+
+/// The result of PUTROOTFH (RFC 8881 section 18.21).
+pub type PutrootfhRes = Res4<()>;
+
+/// The result of RESTOREFH (RFC 8881 section 18.27).
+pub type RestorefhRes = Res4<()>;
+
+/// The result of SAVEFH (RFC 8881 section 18.28).
+pub type SavefhRes = Res4<()>;
+
+xdr_struct! {
+    /// READLINK succeeded (RFC 8881 section 18.24).
+    pub struct ReadlinkOk<'a> {
+        /// The text of the link.
+        pub link: Linktext4<'a>,
+    }
+}
+
+/// The result of READLINK.
+pub type ReadlinkRes<'a> = Res4<ReadlinkOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of SECINFO (RFC 8881 section 18.29).
+    pub struct SecinfoArgs<'a> {
+        /// A name in the current directory.
+        pub name: Component4<'a>,
+    }
+}
+
+xdr_enum! {
+    /// What RPCSEC_GSS does for a call (RFC 2203, rpc_gss_svc_t).
+    pub enum RpcGssSvc {
+        /// It authenticates.
+        None = 1,
+        /// It protects against changes, too.
+        Integrity = 2,
+        /// It encrypts, too.
+        Privacy = 3,
+    }
+}
+
+xdr_struct! {
+    /// A way to use RPCSEC_GSS (RFC 8881 section 18.29, rpcsec_gss_info).
+    pub struct RpcsecGssInfo<'a> {
+        /// The mechanism, an object identifier in DER.
+        pub oid: Body4<'a>,
+        /// The quality of protection.
+        pub qop: u32,
+        /// What it does.
+        pub service: RpcGssSvc,
+    }
+}
+
+/// The flavor of [`Secinfo4::RpcsecGss`].
+pub const RPCSEC_GSS: u32 = 6;
+
+/// A way to authenticate (RFC 8881 section 18.29, secinfo4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secinfo4<'a> {
+    /// RPCSEC_GSS in some way.
+    RpcsecGss(RpcsecGssInfo<'a>),
+    /// Another flavor, for example [`crate::rpc::AUTH_SYS`]; never [`RPCSEC_GSS`].
+    Flavor(u32),
+}
+
+impl Encode for Secinfo4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::RpcsecGss(info) => {
+                out.u32(RPCSEC_GSS);
+                info.encode(out);
+            }
+            Self::Flavor(flavor) => out.u32(*flavor),
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Secinfo4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            RPCSEC_GSS => RpcsecGssInfo::decode(input).map(Self::RpcsecGss),
+            flavor => Ok(Self::Flavor(flavor)),
+        }
+    }
+}
+
+/// SECINFO or SECINFO_NO_NAME succeeded: the ways to authenticate, the preferred ones first.
+pub type SecinfoOk<'a> = Array<'a, Secinfo4<'a>, SECURITY_FLAVORS_MAX>;
+
+/// The result of SECINFO.
+pub type SecinfoRes<'a> = Res4<SecinfoOk<'a>>;
+
+xdr_enum! {
+    /// Whose security SECINFO_NO_NAME asks for (RFC 8881 section 18.45, secinfo_style4); these are its arguments.
+    pub enum SecinfoStyle4 {
+        /// That of the current file handle.
+        CurrentFh = 0,
+        /// That of its parent.
+        Parent = 1,
+    }
+}
+
+/// The result of SECINFO_NO_NAME.
+pub type SecinfoNoNameRes<'a> = SecinfoRes<'a>;
+
+#[cfg(test)]
+impl crate::sample::Sample for Secinfo4<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        match rng.below(2) {
+            0 => Self::RpcsecGss(crate::sample::Sample::sample(rng)),
+            _ => Self::Flavor([0, 1, 5, 7, 390_003][rng.below(5)]),
+        }
+    }
+}

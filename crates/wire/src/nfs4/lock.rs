@@ -1,0 +1,205 @@
+//! Locks of byte ranges: LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
+
+use super::{NfsStat4, Res4, Seqid4, StateOwner4, Stateid4};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+xdr_enum! {
+    /// The kind of a lock (RFC 8881 section 3.2, nfs_lock_type4).
+    pub enum NfsLockType4 {
+        /// Shared.
+        Read = 1,
+        /// Exclusive.
+        Write = 2,
+        /// Shared; the client will ask again if it is denied.
+        ReadW = 3,
+        /// Exclusive; the client will ask again if it is denied.
+        WriteW = 4,
+    }
+}
+
+impl NfsLockType4 {
+    /// Whether the lock is exclusive.
+    #[must_use]
+    pub const fn is_exclusive(self) -> bool {
+        matches!(self, Self::Write | Self::WriteW)
+    }
+
+    /// Whether the client will ask again if the lock is denied.
+    #[must_use]
+    pub const fn is_blocking(self) -> bool {
+        matches!(self, Self::ReadW | Self::WriteW)
+    }
+}
+
+xdr_struct! {
+    /// A lock owner's first lock of a file (RFC 8881 section 18.10, open_to_lock_owner4).
+    pub struct OpenToLockOwner4<'a> {
+        /// The next sequence id of the open owner. Only NFSv4.0.
+        pub open_seqid: Seqid4,
+        /// The open that allows the lock.
+        pub open_stateid: Stateid4,
+        /// The first sequence id of the lock owner. Only NFSv4.0.
+        pub lock_seqid: Seqid4,
+        /// The lock owner.
+        pub lock_owner: StateOwner4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// A lock owner's further lock of a file (RFC 8881 section 18.10, exist_lock_owner4).
+    pub struct ExistLockOwner4 {
+        /// The locks of this owner on the file.
+        pub lock_stateid: Stateid4,
+        /// The next sequence id of the lock owner. Only NFSv4.0.
+        pub lock_seqid: Seqid4,
+    }
+}
+
+/// Who locks (RFC 8881 section 18.10, locker4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locker4<'a> {
+    /// An owner that has no locks on this file.
+    OpenOwner(OpenToLockOwner4<'a>),
+    /// One that has.
+    LockOwner(ExistLockOwner4),
+}
+
+impl Encode for Locker4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::OpenOwner(owner) => {
+                out.bool(true);
+                owner.encode(out);
+            }
+            Self::LockOwner(owner) => {
+                out.bool(false);
+                owner.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Locker4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        if input.bool()? {
+            OpenToLockOwner4::decode(input).map(Self::OpenOwner)
+        } else {
+            ExistLockOwner4::decode(input).map(Self::LockOwner)
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of LOCK (RFC 8881 section 18.10).
+    pub struct LockArgs<'a> {
+        /// The kind.
+        pub locktype: NfsLockType4,
+        /// Whether the lock was held before the server restarted.
+        pub reclaim: bool,
+        /// Where it begins, in bytes.
+        pub offset: u64,
+        /// How long it is, in bytes; `u64::MAX` is to the end of all files.
+        pub length: u64,
+        /// Who locks.
+        pub locker: Locker4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The lock that is in the way (RFC 8881 section 18.10, LOCK4denied).
+    pub struct LockDenied<'a> {
+        /// Where it begins, in bytes.
+        pub offset: u64,
+        /// How long it is, in bytes.
+        pub length: u64,
+        /// Its kind.
+        pub locktype: NfsLockType4,
+        /// Who has it.
+        pub owner: StateOwner4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// LOCK succeeded.
+    pub struct LockOk {
+        /// The locks of this owner on the file.
+        pub lock_stateid: Stateid4,
+    }
+}
+
+xdr_failure! {
+    /// LOCK or LOCKT failed.
+    pub enum LockFail<'a> {
+        /// Another owner has a lock that conflicts.
+        Denied(LockDenied<'a>) = Denied
+    }
+}
+
+/// The result of LOCK.
+pub type LockRes<'a> = Res4<LockOk, LockFail<'a>>;
+
+xdr_struct! {
+    /// The arguments of LOCKT (RFC 8881 section 18.11): would a lock be denied?
+    pub struct LocktArgs<'a> {
+        /// The kind.
+        pub locktype: NfsLockType4,
+        /// Where it would begin, in bytes.
+        pub offset: u64,
+        /// How long it would be, in bytes; `u64::MAX` is to the end of all files.
+        pub length: u64,
+        /// Who would lock.
+        pub owner: StateOwner4<'a>,
+    }
+}
+
+/// The result of LOCKT.
+pub type LocktRes<'a> = Res4<(), LockFail<'a>>;
+
+xdr_struct! {
+    /// The arguments of LOCKU (RFC 8881 section 18.12).
+    pub struct LockuArgs {
+        /// The kind; it does not matter.
+        pub locktype: NfsLockType4,
+        /// The next sequence id of the lock owner. Only NFSv4.0.
+        pub seqid: Seqid4,
+        /// The locks of this owner on the file.
+        pub lock_stateid: Stateid4,
+        /// Where to begin, in bytes.
+        pub offset: u64,
+        /// How much, in bytes; `u64::MAX` is to the end of all files.
+        pub length: u64,
+    }
+}
+
+xdr_struct! {
+    /// LOCKU succeeded.
+    pub struct LockuOk {
+        /// The locks of this owner on the file.
+        pub lock_stateid: Stateid4,
+    }
+}
+
+/// The result of LOCKU.
+pub type LockuRes = Res4<LockuOk>;
+
+xdr_struct! {
+    /// The arguments of RELEASE_LOCKOWNER (RFC 7530 section 16.37). Only NFSv4.0.
+    pub struct ReleaseLockownerArgs<'a> {
+        /// Who will not lock any more.
+        pub lock_owner: StateOwner4<'a>,
+    }
+}
+
+/// The result of RELEASE_LOCKOWNER.
+pub type ReleaseLockownerRes = Res4<()>;
+
+#[cfg(test)]
+impl crate::sample::Sample for Locker4<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        use crate::sample::Sample;
+        match rng.below(2) {
+            0 => Self::OpenOwner(Sample::sample(rng)),
+            _ => Self::LockOwner(Sample::sample(rng)),
+        }
+    }
+}

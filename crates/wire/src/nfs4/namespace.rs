@@ -1,0 +1,165 @@
+//! CREATE, LINK, REMOVE and RENAME.
+
+use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, Res4, Specdata4};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// What CREATE is to create (RFC 8881 section 18.4, createtype4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Createtype4<'a> {
+    /// A symbolic link.
+    Lnk(Linktext4<'a>),
+    /// A block device.
+    Blk(Specdata4),
+    /// A character device.
+    Chr(Specdata4),
+    /// A socket.
+    Sock,
+    /// A named pipe.
+    Fifo,
+    /// A directory.
+    Dir,
+    /// A number of a type that CREATE cannot create, or of none; the answer is NFS4ERR_BADTYPE.
+    BadType(u32),
+}
+
+impl Encode for Createtype4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::Lnk(linkdata) => {
+                NfsFtype4::Lnk.encode(out);
+                linkdata.encode(out);
+            }
+            Self::Blk(devdata) => {
+                NfsFtype4::Blk.encode(out);
+                devdata.encode(out);
+            }
+            Self::Chr(devdata) => {
+                NfsFtype4::Chr.encode(out);
+                devdata.encode(out);
+            }
+            Self::Sock => NfsFtype4::Sock.encode(out),
+            Self::Fifo => NfsFtype4::Fifo.encode(out),
+            Self::Dir => NfsFtype4::Dir.encode(out),
+            Self::BadType(code) => out.u32(*code),
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Createtype4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        let code = input.u32()?;
+        match NfsFtype4::from_code(code) {
+            Some(NfsFtype4::Lnk) => Linktext4::decode(input).map(Self::Lnk),
+            Some(NfsFtype4::Blk) => Specdata4::decode(input).map(Self::Blk),
+            Some(NfsFtype4::Chr) => Specdata4::decode(input).map(Self::Chr),
+            Some(NfsFtype4::Sock) => Ok(Self::Sock),
+            Some(NfsFtype4::Fifo) => Ok(Self::Fifo),
+            Some(NfsFtype4::Dir) => Ok(Self::Dir),
+            Some(NfsFtype4::Reg | NfsFtype4::AttrDir | NfsFtype4::NamedAttr) | None => {
+                Ok(Self::BadType(code))
+            }
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CREATE (RFC 8881 section 18.4): everything but regular files.
+    pub struct CreateArgs<'a> {
+        /// What.
+        pub objtype: Createtype4<'a>,
+        /// Its name in the current directory.
+        pub objname: Component4<'a>,
+        /// Its attributes.
+        pub createattrs: Fattr4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// CREATE succeeded; the new object is the current one.
+    pub struct CreateOk {
+        /// The directory before and after.
+        pub cinfo: ChangeInfo4,
+        /// Which attributes were set.
+        pub attrset: AttrMask,
+    }
+}
+
+/// The result of CREATE.
+pub type CreateRes = Res4<CreateOk>;
+
+xdr_struct! {
+    /// The arguments of LINK (RFC 8881 section 18.9): the saved object gets a name in the current directory.
+    pub struct LinkArgs<'a> {
+        /// The name.
+        pub newname: Component4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// LINK succeeded.
+    pub struct LinkOk {
+        /// The directory before and after.
+        pub cinfo: ChangeInfo4,
+    }
+}
+
+/// The result of LINK.
+pub type LinkRes = Res4<LinkOk>;
+
+xdr_struct! {
+    /// The arguments of REMOVE (RFC 8881 section 18.25): files and directories alike.
+    pub struct RemoveArgs<'a> {
+        /// The name in the current directory.
+        pub target: Component4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// REMOVE succeeded.
+    pub struct RemoveOk {
+        /// The directory before and after.
+        pub cinfo: ChangeInfo4,
+    }
+}
+
+/// The result of REMOVE.
+pub type RemoveRes = Res4<RemoveOk>;
+
+xdr_struct! {
+    /// The arguments of RENAME (RFC 8881 section 18.26): from the saved directory to the current one.
+    pub struct RenameArgs<'a> {
+        /// The name in the saved directory.
+        pub oldname: Component4<'a>,
+        /// The name in the current directory.
+        pub newname: Component4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// RENAME succeeded.
+    pub struct RenameOk {
+        /// The directory that the name left, before and after.
+        pub source_cinfo: ChangeInfo4,
+        /// The directory that it came to, before and after.
+        pub target_cinfo: ChangeInfo4,
+    }
+}
+
+/// The result of RENAME.
+pub type RenameRes = Res4<RenameOk>;
+
+#[cfg(test)]
+impl crate::sample::Sample for Createtype4<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        use crate::sample::Sample;
+        match rng.below(7) {
+            0 => Self::Lnk(Sample::sample(rng)),
+            1 => Self::Blk(Sample::sample(rng)),
+            2 => Self::Chr(Sample::sample(rng)),
+            3 => Self::Sock,
+            4 => Self::Fifo,
+            5 => Self::Dir,
+            _ => Self::BadType([0, 1, 8, 9, 10, u32::MAX][rng.below(6)]),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The operations: their numbers, and the unions of all arguments and of all results.
+
+use super::*;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// Declares the operations of a program: number, name, first minor version, arguments if there are any, result.
+macro_rules! operations {
+    (
+        $(#[$num_meta:meta])* enum $num:ident;
+        $(#[$arg_meta:meta])* enum $arg:ident<$life:lifetime>;
+        $(#[$res_meta:meta])* enum $res:ident;
+        $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))? -> $res_type:ty;)*
+    ) => {
+        xdr_enum! {
+            $(#[$num_meta])*
+            pub enum $num {
+                $(#[doc = $name] $variant = $code,)*
+            }
+        }
+
+        impl $num {
+            /// The name in the RFC.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The minor version that introduced it.
+            #[must_use]
+            pub const fn since_minor(self) -> u32 {
+                match self {
+                    $(Self::$variant => $minor,)*
+                }
+            }
+        }
+
+        $(#[$arg_meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $arg<$life> {
+            $(#[doc = $name] $variant $(($args_type))?,)*
+        }
+
+        impl<$life> $arg<$life> {
+            /// Which operation it is.
+            #[must_use]
+            pub const fn num(&self) -> $num {
+                match self {
+                    $(Self::$variant { .. } => $num::$variant,)*
+                }
+            }
+
+            /// Reads the arguments of an operation, which stand behind its number.
+            ///
+            /// # Errors
+            /// Whatever is wrong with the bytes.
+            #[inline]
+            pub fn decode_args(num: $num, input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
+                Ok(match num {
+                    $($num::$variant => Self::$variant $(({ let $args: $args_type = Decode::decode(input)?; $args }))?,)*
+                })
+            }
+        }
+
+        impl Encode for $arg<'_> {
+            fn encode(&self, out: &mut Encoder<'_>) {
+                self.num().encode(out);
+                match self {
+                    $(Self::$variant $(($args))? => { $($args.encode(out);)? })*
+                }
+            }
+        }
+
+        impl<$life> Decode<$life> for $arg<$life> {
+            fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
+                let num = $num::decode(input)?;
+                Self::decode_args(num, input)
+            }
+        }
+
+        $(#[$res_meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $res<$life> {
+            $(#[doc = $name] $variant($res_type),)*
+        }
+
+        impl<$life> $res<$life> {
+            /// Which operation it is.
+            #[must_use]
+            pub const fn num(&self) -> $num {
+                match self {
+                    $(Self::$variant(_) => $num::$variant,)*
+                }
+            }
+        }
+
+        impl Outcome for $res<'_> {
+            fn status(&self) -> NfsStat4 {
+                match self {
+                    $(Self::$variant(res) => res.status(),)*
+                }
+            }
+        }
+
+        impl Encode for $res<'_> {
+            fn encode(&self, out: &mut Encoder<'_>) {
+                self.num().encode(out);
+                match self {
+                    $(Self::$variant(res) => res.encode(out),)*
+                }
+            }
+        }
+
+        impl<$life> Decode<$life> for $res<$life> {
+            fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
+                Ok(match $num::decode(input)? {
+                    $($num::$variant => Self::$variant(Decode::decode(input)?),)*
+                })
+            }
+        }
+
+        #[cfg(test)]
+        impl<$life> crate::sample::Sample for $arg<$life> {
+            fn sample(rng: &mut crate::sample::Rng) -> Self {
+                match $num::sample(rng) {
+                    $($num::$variant => Self::$variant $(({
+                        let $args: $args_type = crate::sample::Sample::sample(rng);
+                        $args
+                    }))?,)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl<$life> crate::sample::Sample for $res<$life> {
+            fn sample(rng: &mut crate::sample::Rng) -> Self {
+                match $num::sample(rng) {
+                    $($num::$variant => Self::$variant(crate::sample::Sample::sample(rng)),)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
+    /// The operations (RFC 8881 section 18, RFC 7862 section 15, RFC 8276 section 8.4; nfs_opnum4).
+    enum OpNum4;
+    /// An operation with its arguments (RFC 8881 section 16.2.1, nfs_argop4).
+    enum ArgOp4<'a>;
+    /// An operation with its result (RFC 8881 section 16.2.2, nfs_resop4).
+    enum ResOp4;
+
+    3 "ACCESS" 0 Access(args: AccessArgs) -> AccessRes;
+    4 "CLOSE" 0 Close(args: CloseArgs) -> CloseRes;
+    5 "COMMIT" 0 Commit(args: CommitArgs) -> CommitRes;
+    6 "CREATE" 0 Create(args: CreateArgs<'a>) -> CreateRes;
+    7 "DELEGPURGE" 0 Delegpurge(args: DelegpurgeArgs) -> DelegpurgeRes;
+    8 "DELEGRETURN" 0 Delegreturn(args: DelegreturnArgs) -> DelegreturnRes;
+    9 "GETATTR" 0 Getattr(args: GetattrArgs) -> GetattrRes<'a>;
+    10 "GETFH" 0 Getfh -> GetfhRes<'a>;
+    11 "LINK" 0 Link(args: LinkArgs<'a>) -> LinkRes;
+    12 "LOCK" 0 Lock(args: LockArgs<'a>) -> LockRes<'a>;
+    13 "LOCKT" 0 Lockt(args: LocktArgs<'a>) -> LocktRes<'a>;
+    14 "LOCKU" 0 Locku(args: LockuArgs) -> LockuRes;
+    15 "LOOKUP" 0 Lookup(args: LookupArgs<'a>) -> LookupRes;
+    16 "LOOKUPP" 0 Lookupp -> LookuppRes;
+    17 "NVERIFY" 0 Nverify(args: VerifyArgs<'a>) -> NverifyRes;
+    18 "OPEN" 0 Open(args: OpenArgs<'a>) -> OpenRes<'a>;
+    19 "OPENATTR" 0 Openattr(args: OpenattrArgs) -> OpenattrRes;
+    20 "OPEN_CONFIRM" 0 OpenConfirm(args: OpenConfirmArgs) -> OpenConfirmRes;
+    21 "OPEN_DOWNGRADE" 0 OpenDowngrade(args: OpenDowngradeArgs) -> OpenDowngradeRes;
+    22 "PUTFH" 0 Putfh(args: PutfhArgs<'a>) -> PutfhRes;
+    23 "PUTPUBFH" 0 Putpubfh -> PutpubfhRes;
+    24 "PUTROOTFH" 0 Putrootfh -> PutrootfhRes;
+    25 "READ" 0 Read(args: ReadArgs) -> ReadRes<'a>;
+    26 "READDIR" 0 Readdir(args: ReaddirArgs) -> ReaddirRes<'a>;
+    27 "READLINK" 0 Readlink -> ReadlinkRes<'a>;
+    28 "REMOVE" 0 Remove(args: RemoveArgs<'a>) -> RemoveRes;
+    29 "RENAME" 0 Rename(args: RenameArgs<'a>) -> RenameRes;
+    30 "RENEW" 0 Renew(args: RenewArgs) -> RenewRes;
+    31 "RESTOREFH" 0 Restorefh -> RestorefhRes;
+    32 "SAVEFH" 0 Savefh -> SavefhRes;
+    33 "SECINFO" 0 Secinfo(args: SecinfoArgs<'a>) -> SecinfoRes<'a>;
+    34 "SETATTR" 0 Setattr(args: SetattrArgs<'a>) -> SetattrRes;
+    35 "SETCLIENTID" 0 SetClientId(args: SetClientIdArgs<'a>) -> SetClientIdRes<'a>;
+    36 "SETCLIENTID_CONFIRM" 0 SetClientIdConfirm(args: SetClientIdConfirmArgs) -> SetClientIdConfirmRes;
+    37 "VERIFY" 0 Verify(args: VerifyArgs<'a>) -> VerifyRes;
+    38 "WRITE" 0 Write(args: WriteArgs<'a>) -> WriteRes;
+    39 "RELEASE_LOCKOWNER" 0 ReleaseLockowner(args: ReleaseLockownerArgs<'a>) -> ReleaseLockownerRes;
+    40 "BACKCHANNEL_CTL" 1 BackchannelCtl(args: BackchannelCtlArgs<'a>) -> BackchannelCtlRes;
+    41 "BIND_CONN_TO_SESSION" 1 BindConnToSession(args: BindConnToSessionArgs) -> BindConnToSessionRes;
+    42 "EXCHANGE_ID" 1 ExchangeId(args: ExchangeIdArgs<'a>) -> ExchangeIdRes<'a>;
+    43 "CREATE_SESSION" 1 CreateSession(args: CreateSessionArgs<'a>) -> CreateSessionRes;
+    44 "DESTROY_SESSION" 1 DestroySession(args: DestroySessionArgs) -> DestroySessionRes;
+    45 "FREE_STATEID" 1 FreeStateid(args: FreeStateidArgs) -> FreeStateidRes;
+    46 "GET_DIR_DELEGATION" 1 GetDirDelegation(args: GetDirDelegationArgs) -> GetDirDelegationRes;
+    52 "SECINFO_NO_NAME" 1 SecinfoNoName(args: SecinfoStyle4) -> SecinfoNoNameRes<'a>;
+    53 "SEQUENCE" 1 Sequence(args: SequenceArgs) -> SequenceRes;
+    54 "SET_SSV" 1 SetSsv(args: SetSsvArgs<'a>) -> SetSsvRes<'a>;
+    55 "TEST_STATEID" 1 TestStateid(args: TestStateidArgs<'a>) -> TestStateidRes<'a>;
+    56 "WANT_DELEGATION" 1 WantDelegation(args: WantDelegationArgs) -> WantDelegationRes<'a>;
+    57 "DESTROY_CLIENTID" 1 DestroyClientId(args: DestroyClientIdArgs) -> DestroyClientIdRes;
+    58 "RECLAIM_COMPLETE" 1 ReclaimComplete(args: ReclaimCompleteArgs) -> ReclaimCompleteRes;
+    72 "GETXATTR" 2 Getxattr(args: GetxattrArgs<'a>) -> GetxattrRes<'a>;
+    73 "SETXATTR" 2 Setxattr(args: SetxattrArgs<'a>) -> SetxattrRes;
+    74 "LISTXATTRS" 2 Listxattrs(args: ListxattrsArgs) -> ListxattrsRes<'a>;
+    75 "REMOVEXATTR" 2 Removexattr(args: RemovexattrArgs<'a>) -> RemovexattrRes;
+    10044 "ILLEGAL" 0 Illegal -> IllegalRes;
+}
+
+/// The result of what is no operation (RFC 8881 section 18.52): always NFS4ERR_OP_ILLEGAL.
+pub type IllegalRes = Res4<()>;
+
+impl OpNum4 {
+    /// Whether the minor version has this operation: introduced by then, and a real one. Those that NFSv4.1 forbids
+    /// ([`Self::is_obsolete`]) it still has.
+    #[must_use]
+    pub const fn exists_in(self, minorversion: u32) -> bool {
+        self.since_minor() <= minorversion && !matches!(self, Self::Illegal)
+    }
+
+    /// Whether NFSv4.1 and later must not implement it (RFC 8881 section 17): the answer there is NFS4ERR_NOTSUPP.
+    #[must_use]
+    pub const fn is_obsolete(self) -> bool {
+        matches!(
+            self,
+            Self::OpenConfirm
+                | Self::Renew
+                | Self::SetClientId
+                | Self::SetClientIdConfirm
+                | Self::ReleaseLockowner
+        )
+    }
+}

@@ -1,0 +1,337 @@
+//! Opening files: OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE.
+
+use super::{AttrMask, ChangeInfo4, Component4, Fattr4, OpenDelegation4, OpenDelegationType4};
+use super::{Res4, Seqid4, StateOwner4, Stateid4, Verifier4};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// What an open is for, and wishes for a delegation (RFC 8881 section 18.16, share_access; RFC 9754).
+pub mod share_access {
+    /// To read.
+    pub const READ: u32 = 1;
+    /// To write.
+    pub const WRITE: u32 = 2;
+    /// Both.
+    pub const BOTH: u32 = 3;
+    /// The bits that say what is wished.
+    pub const WANT_DELEG_MASK: u32 = 0xff00;
+    /// As the server thinks best.
+    pub const WANT_NO_PREFERENCE: u32 = 0;
+    /// A read delegation.
+    pub const WANT_READ_DELEG: u32 = 0x0100;
+    /// A write delegation.
+    pub const WANT_WRITE_DELEG: u32 = 0x0200;
+    /// Any delegation.
+    pub const WANT_ANY_DELEG: u32 = 0x0300;
+    /// No delegation.
+    pub const WANT_NO_DELEG: u32 = 0x0400;
+    /// No delegation, and a wish of before is taken back.
+    pub const WANT_CANCEL: u32 = 0x0500;
+    /// To be told when a delegation could be had.
+    pub const WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL: u32 = 0x0001_0000;
+    /// To be given a delegation when the file is not contended any more.
+    pub const WANT_PUSH_DELEG_WHEN_UNCONTENDED: u32 = 0x0002_0000;
+    /// Delegations of times.
+    pub const WANT_DELEG_TIMESTAMPS: u32 = 0x0010_0000;
+    /// No open if there is a delegation.
+    pub const WANT_OPEN_XOR_DELEGATION: u32 = 0x0020_0000;
+}
+
+/// What an open denies to others (RFC 8881 section 18.16, share_deny).
+pub mod share_deny {
+    /// Nothing.
+    pub const NONE: u32 = 0;
+    /// To read.
+    pub const READ: u32 = 1;
+    /// To write.
+    pub const WRITE: u32 = 2;
+    /// Both.
+    pub const BOTH: u32 = 3;
+}
+
+/// What the client of an open has to know (RFC 8881 section 18.16, rflags).
+pub mod open_result {
+    /// The open must be confirmed with OPEN_CONFIRM. Only NFSv4.0.
+    pub const CONFIRM: u32 = 0x02;
+    /// Locks are those of POSIX.
+    pub const LOCKTYPE_POSIX: u32 = 0x04;
+    /// The file stays as long as it is open, even if it is removed.
+    pub const PRESERVE_UNLINKED: u32 = 0x08;
+    /// There is a delegation and no open (RFC 9754).
+    pub const NO_OPEN_STATEID: u32 = 0x10;
+    /// CB_NOTIFY_LOCK may be sent.
+    pub const MAY_NOTIFY_LOCK: u32 = 0x20;
+}
+
+xdr_struct! {
+    /// An exclusive create with attributes (RFC 8881 section 18.16, creatverfattr).
+    pub struct Creatverfattr<'a> {
+        /// Tells a repetition from another create.
+        pub verf: Verifier4,
+        /// The attributes.
+        pub attrs: Fattr4<'a>,
+    }
+}
+
+/// How OPEN creates (RFC 8881 section 18.16, createhow4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Createhow4<'a> {
+    /// If the file is there, it is opened.
+    Unchecked(Fattr4<'a>),
+    /// If the file is there, that is an error.
+    Guarded(Fattr4<'a>),
+    /// If the file is there and was not made with this verifier, that is an error.
+    Exclusive(Verifier4),
+    /// The same, with attributes. Not in NFSv4.0.
+    Exclusive41(Creatverfattr<'a>),
+}
+
+impl Encode for Createhow4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::Unchecked(attributes) => {
+                out.u32(0);
+                attributes.encode(out);
+            }
+            Self::Guarded(attributes) => {
+                out.u32(1);
+                attributes.encode(out);
+            }
+            Self::Exclusive(verifier) => {
+                out.u32(2);
+                verifier.encode(out);
+            }
+            Self::Exclusive41(both) => {
+                out.u32(3);
+                both.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Createhow4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            0 => Fattr4::decode(input).map(Self::Unchecked),
+            1 => Fattr4::decode(input).map(Self::Guarded),
+            2 => Verifier4::decode(input).map(Self::Exclusive),
+            3 => Creatverfattr::decode(input).map(Self::Exclusive41),
+            value => Err(DecodeError::BadEnum { name: "Createhow4", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// Right to a file that a delegation gives (RFC 8881 section 18.16, open_claim_delegate_cur4).
+    pub struct OpenClaimDelegateCur4<'a> {
+        /// The delegation.
+        pub delegate_stateid: Stateid4,
+        /// The name in the current directory.
+        pub file: Component4<'a>,
+    }
+}
+
+/// What is opened, by which right (RFC 8881 section 18.16, open_claim4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenClaim4<'a> {
+    /// A name in the current directory.
+    Null(Component4<'a>),
+    /// The current file, which was open before the server restarted, with this delegation.
+    Previous(OpenDelegationType4),
+    /// A name in the current directory, by a delegation.
+    DelegateCur(OpenClaimDelegateCur4<'a>),
+    /// A name in the current directory, by a delegation from before the client restarted.
+    DelegatePrev(Component4<'a>),
+    /// The current file. Not in NFSv4.0.
+    Fh,
+    /// The current file, by a delegation. Not in NFSv4.0.
+    DelegCurFh(Stateid4),
+    /// The current file, by a delegation from before the client restarted. Not in NFSv4.0.
+    DelegPrevFh,
+}
+
+impl OpenClaim4<'_> {
+    /// Whether something is claimed that was held before a restart of the server.
+    #[must_use]
+    pub const fn is_reclaim(&self) -> bool {
+        matches!(self, Self::Previous(_))
+    }
+}
+
+impl Encode for OpenClaim4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::Null(file) => {
+                out.u32(0);
+                file.encode(out);
+            }
+            Self::Previous(delegate_type) => {
+                out.u32(1);
+                delegate_type.encode(out);
+            }
+            Self::DelegateCur(info) => {
+                out.u32(2);
+                info.encode(out);
+            }
+            Self::DelegatePrev(file) => {
+                out.u32(3);
+                file.encode(out);
+            }
+            Self::Fh => out.u32(4),
+            Self::DelegCurFh(stateid) => {
+                out.u32(5);
+                stateid.encode(out);
+            }
+            Self::DelegPrevFh => out.u32(6),
+        }
+    }
+}
+
+impl<'a> Decode<'a> for OpenClaim4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            0 => Component4::decode(input).map(Self::Null),
+            1 => OpenDelegationType4::decode(input).map(Self::Previous),
+            2 => OpenClaimDelegateCur4::decode(input).map(Self::DelegateCur),
+            3 => Component4::decode(input).map(Self::DelegatePrev),
+            4 => Ok(Self::Fh),
+            5 => Stateid4::decode(input).map(Self::DelegCurFh),
+            6 => Ok(Self::DelegPrevFh),
+            value => Err(DecodeError::BadEnum { name: "OpenClaim4", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of OPEN (RFC 8881 section 18.16).
+    pub struct OpenArgs<'a> {
+        /// The next sequence id of the owner. Only NFSv4.0.
+        pub seqid: Seqid4,
+        /// Bits of [`share_access`].
+        pub share_access: u32,
+        /// Bits of [`share_deny`].
+        pub share_deny: u32,
+        /// Who opens.
+        pub owner: StateOwner4<'a>,
+        /// How to create the file (openflag4); nothing to open one that is there.
+        pub openhow: Option<Createhow4<'a>>,
+        /// What is opened, by which right.
+        pub claim: OpenClaim4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// OPEN succeeded; the file is the current one.
+    pub struct OpenOk<'a> {
+        /// The open.
+        pub stateid: Stateid4,
+        /// The directory before and after.
+        pub cinfo: ChangeInfo4,
+        /// Bits of [`open_result`].
+        pub rflags: u32,
+        /// Which attributes were set.
+        pub attrset: AttrMask,
+        /// The delegation.
+        pub delegation: OpenDelegation4<'a>,
+    }
+}
+
+/// The result of OPEN.
+pub type OpenRes<'a> = Res4<OpenOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of OPEN_CONFIRM (RFC 7530 section 16.18). Only NFSv4.0.
+    pub struct OpenConfirmArgs {
+        /// The open.
+        pub open_stateid: Stateid4,
+        /// The next sequence id of the owner.
+        pub seqid: Seqid4,
+    }
+}
+
+xdr_struct! {
+    /// OPEN_CONFIRM succeeded.
+    pub struct OpenConfirmOk {
+        /// The open.
+        pub open_stateid: Stateid4,
+    }
+}
+
+/// The result of OPEN_CONFIRM.
+pub type OpenConfirmRes = Res4<OpenConfirmOk>;
+
+xdr_struct! {
+    /// The arguments of OPEN_DOWNGRADE (RFC 8881 section 18.18).
+    pub struct OpenDowngradeArgs {
+        /// The open.
+        pub open_stateid: Stateid4,
+        /// The next sequence id of the owner. Only NFSv4.0.
+        pub seqid: Seqid4,
+        /// Bits of [`share_access`] that stay.
+        pub share_access: u32,
+        /// Bits of [`share_deny`] that stay.
+        pub share_deny: u32,
+    }
+}
+
+xdr_struct! {
+    /// OPEN_DOWNGRADE succeeded.
+    pub struct OpenDowngradeOk {
+        /// The open.
+        pub open_stateid: Stateid4,
+    }
+}
+
+/// The result of OPEN_DOWNGRADE.
+pub type OpenDowngradeRes = Res4<OpenDowngradeOk>;
+
+xdr_struct! {
+    /// The arguments of CLOSE (RFC 8881 section 18.2).
+    pub struct CloseArgs {
+        /// The next sequence id of the owner. Only NFSv4.0.
+        pub seqid: Seqid4,
+        /// The open.
+        pub open_stateid: Stateid4,
+    }
+}
+
+xdr_struct! {
+    /// CLOSE succeeded.
+    pub struct CloseOk {
+        /// What was the open; [`Stateid4::INVALID`] since NFSv4.1.
+        pub open_stateid: Stateid4,
+    }
+}
+
+/// The result of CLOSE.
+pub type CloseRes = Res4<CloseOk>;
+
+#[cfg(test)]
+mod samples {
+    use super::{Createhow4, OpenClaim4};
+    use crate::sample::{Rng, Sample};
+
+    impl Sample for Createhow4<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(4) {
+                0 => Self::Unchecked(Sample::sample(rng)),
+                1 => Self::Guarded(Sample::sample(rng)),
+                2 => Self::Exclusive(Sample::sample(rng)),
+                _ => Self::Exclusive41(Sample::sample(rng)),
+            }
+        }
+    }
+
+    impl Sample for OpenClaim4<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(7) {
+                0 => Self::Null(Sample::sample(rng)),
+                1 => Self::Previous(Sample::sample(rng)),
+                2 => Self::DelegateCur(Sample::sample(rng)),
+                3 => Self::DelegatePrev(Sample::sample(rng)),
+                4 => Self::Fh,
+                5 => Self::DelegCurFh(Sample::sample(rng)),
+                _ => Self::DelegPrevFh,
+            }
+        }
+    }
+}

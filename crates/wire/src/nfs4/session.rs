@@ -1,0 +1,601 @@
+//! Clients and sessions since NFSv4.1: EXCHANGE_ID, DESTROY_CLIENTID, CREATE_SESSION, DESTROY_SESSION,
+//! BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, SEQUENCE, RECLAIM_COMPLETE, TEST_STATEID, FREE_STATEID, SET_SSV.
+//!
+//! The fields have the names of the RFC without the prefixes that make them unique there.
+
+use super::{
+    Bitmap4, Body4, ClientId4, NfsImplId4, NfsStat4, OwnerId4, RPCSEC_GSS, Res4, RpcGssSvc, SequenceId4,
+    SessionId4, SlotId4, Stateid4, Verifier4,
+};
+use crate::array::Array;
+use crate::limits::{SECURITY_FLAVORS_MAX, TEST_STATEIDS_MAX};
+use crate::rpc::{AUTH_NONE, AUTH_SYS, AuthSys};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// The flags of EXCHANGE_ID (RFC 8881 section 18.35).
+pub mod exchange_id_flag {
+    /// The client understands referrals.
+    pub const SUPP_MOVED_REFER: u32 = 0x01;
+    /// The client understands migration.
+    pub const SUPP_MOVED_MIGR: u32 = 0x02;
+    /// Fencing is supported (RFC 7862).
+    pub const SUPP_FENCE_OPS: u32 = 0x04;
+    /// Stateids are bound to principals.
+    pub const BIND_PRINC_STATEID: u32 = 0x0100;
+    /// A server without pNFS.
+    pub const USE_NON_PNFS: u32 = 0x0001_0000;
+    /// A metadata server of pNFS.
+    pub const USE_PNFS_MDS: u32 = 0x0002_0000;
+    /// A data server of pNFS.
+    pub const USE_PNFS_DS: u32 = 0x0004_0000;
+    /// The bits that say what pNFS means to a server.
+    pub const MASK_PNFS: u32 = 0x0007_0000;
+    /// The client updates a confirmed record. Only in arguments.
+    pub const UPD_CONFIRMED_REC_A: u32 = 0x4000_0000;
+    /// The client is confirmed. Only in results.
+    pub const CONFIRMED_R: u32 = 0x8000_0000;
+    /// All flags that arguments may have (RFC 8881 section 18.35, RFC 7862 section 14.1).
+    pub const MASK_A: u32 = SUPP_MOVED_REFER
+        | SUPP_MOVED_MIGR
+        | SUPP_FENCE_OPS
+        | BIND_PRINC_STATEID
+        | MASK_PNFS
+        | UPD_CONFIRMED_REC_A;
+}
+
+xdr_struct! {
+    /// A client (RFC 8881 section 18.35, client_owner4).
+    pub struct ClientOwner4<'a> {
+        /// Changes when the client restarts.
+        pub verifier: Verifier4,
+        /// What the client calls itself.
+        pub ownerid: OwnerId4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// A server (RFC 8881 section 18.35, server_owner4).
+    pub struct ServerOwner4<'a> {
+        /// Sessions can be used on all connections to where both halves are the same.
+        pub minor_id: u64,
+        /// Client ids can be used wherever this half is the same.
+        pub major_id: OwnerId4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// Sets of operations by their numbers (RFC 8881 section 18.35, state_protect_ops4).
+    pub struct StateProtectOps4 {
+        /// Those that only the machine credential may do.
+        pub must_enforce: Bitmap4,
+        /// Those that the machine credential may do.
+        pub must_allow: Bitmap4,
+    }
+}
+
+/// Object identifiers of algorithms, in DER.
+pub type SecOids4<'a> = Array<'a, Body4<'a>, SECURITY_FLAVORS_MAX>;
+
+xdr_struct! {
+    /// How a client wants to use SSV (RFC 8881 section 18.35, ssv_sp_parms4).
+    pub struct SsvSpParms4<'a> {
+        /// The operations.
+        pub ops: StateProtectOps4,
+        /// Hash algorithms.
+        pub hash_algs: SecOids4<'a>,
+        /// Encryption algorithms.
+        pub encr_algs: SecOids4<'a>,
+        /// How many old SSVs the server is to remember.
+        pub window: u32,
+        /// How many GSS handles the server is to make.
+        pub num_gss_handles: u32,
+    }
+}
+
+/// How a client wants its state to be protected (RFC 8881 section 18.35, state_protect4_a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateProtect4A<'a> {
+    /// Not.
+    None,
+    /// By the credential of the machine.
+    MachCred(StateProtectOps4),
+    /// By a shared secret.
+    Ssv(SsvSpParms4<'a>),
+}
+
+impl Encode for StateProtect4A<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::None => out.u32(0),
+            Self::MachCred(ops) => {
+                out.u32(1);
+                ops.encode(out);
+            }
+            Self::Ssv(parms) => {
+                out.u32(2);
+                parms.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for StateProtect4A<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            0 => Ok(Self::None),
+            1 => StateProtectOps4::decode(input).map(Self::MachCred),
+            2 => SsvSpParms4::decode(input).map(Self::Ssv),
+            value => Err(DecodeError::BadEnum { name: "StateProtect4A", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of EXCHANGE_ID (RFC 8881 section 18.35).
+    pub struct ExchangeIdArgs<'a> {
+        /// The client.
+        pub clientowner: ClientOwner4<'a>,
+        /// Bits of [`exchange_id_flag`].
+        pub flags: u32,
+        /// How its state is to be protected.
+        pub state_protect: StateProtect4A<'a>,
+        /// Its software.
+        pub client_impl_id: Option<NfsImplId4<'a>>,
+    }
+}
+
+xdr_struct! {
+    /// How SSV is used (RFC 8881 section 18.35, ssv_prot_info4).
+    pub struct SsvProtInfo4<'a> {
+        /// The operations.
+        pub ops: StateProtectOps4,
+        /// The index of the hash algorithm in those of the client.
+        pub hash_alg: u32,
+        /// The index of the encryption algorithm in those of the client.
+        pub encr_alg: u32,
+        /// The length of the SSV, in bytes.
+        pub ssv_len: u32,
+        /// How many old SSVs the server remembers.
+        pub window: u32,
+        /// GSS handles.
+        pub handles: SecOids4<'a>,
+    }
+}
+
+/// How a client's state is protected (RFC 8881 section 18.35, state_protect4_r).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateProtect4R<'a> {
+    /// Not.
+    None,
+    /// By the credential of the machine.
+    MachCred(StateProtectOps4),
+    /// By a shared secret.
+    Ssv(SsvProtInfo4<'a>),
+}
+
+impl Encode for StateProtect4R<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::None => out.u32(0),
+            Self::MachCred(ops) => {
+                out.u32(1);
+                ops.encode(out);
+            }
+            Self::Ssv(info) => {
+                out.u32(2);
+                info.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for StateProtect4R<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            0 => Ok(Self::None),
+            1 => StateProtectOps4::decode(input).map(Self::MachCred),
+            2 => SsvProtInfo4::decode(input).map(Self::Ssv),
+            value => Err(DecodeError::BadEnum { name: "StateProtect4R", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// EXCHANGE_ID succeeded.
+    pub struct ExchangeIdOk<'a> {
+        /// The short name of the client.
+        pub clientid: ClientId4,
+        /// The sequence id of its next CREATE_SESSION.
+        pub sequenceid: SequenceId4,
+        /// Bits of [`exchange_id_flag`].
+        pub flags: u32,
+        /// How its state is protected.
+        pub state_protect: StateProtect4R<'a>,
+        /// The server.
+        pub server_owner: ServerOwner4<'a>,
+        /// Handles and state are good wherever this is the same.
+        pub server_scope: OwnerId4<'a>,
+        /// The server's software.
+        pub server_impl_id: Option<NfsImplId4<'a>>,
+    }
+}
+
+/// The result of EXCHANGE_ID.
+pub type ExchangeIdRes<'a> = Res4<ExchangeIdOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of DESTROY_CLIENTID (RFC 8881 section 18.50).
+    pub struct DestroyClientIdArgs {
+        /// The client.
+        pub clientid: ClientId4,
+    }
+}
+
+/// The result of DESTROY_CLIENTID.
+pub type DestroyClientIdRes = Res4<()>;
+
+xdr_struct! {
+    /// The limits of a channel of a session (RFC 8881 section 18.36, channel_attrs4).
+    pub struct ChannelAttrs4 {
+        /// The padding before payloads that the client wants, in bytes. Only for RDMA.
+        pub headerpadsize: u32,
+        /// The largest request with its RPC header, in bytes.
+        pub maxrequestsize: u32,
+        /// The largest reply with its RPC header, in bytes.
+        pub maxresponsesize: u32,
+        /// The largest reply that is cached, with its RPC header, in bytes.
+        pub maxresponsesize_cached: u32,
+        /// The most operations in a COMPOUND.
+        pub maxoperations: u32,
+        /// The most slots.
+        pub maxrequests: u32,
+        /// For RDMA.
+        pub rdma_ird: Option<u32>,
+    }
+}
+
+/// The flags of CREATE_SESSION (RFC 8881 section 18.36).
+pub mod create_session_flag {
+    /// Replies survive a restart of the server.
+    pub const PERSIST: u32 = 1;
+    /// This connection is for callbacks, too.
+    pub const CONN_BACK_CHAN: u32 = 2;
+    /// The connection changes to RDMA.
+    pub const CONN_RDMA: u32 = 4;
+    /// All flags that there are.
+    pub const MASK: u32 = PERSIST | CONN_BACK_CHAN | CONN_RDMA;
+}
+
+xdr_struct! {
+    /// The handles of a callback with RPCSEC_GSS (RFC 8881 section 18.33, gss_cb_handles4).
+    pub struct GssCbHandles4<'a> {
+        /// What GSS does for it.
+        pub service: RpcGssSvc,
+        /// The handle that the server uses.
+        pub handle_from_server: Body4<'a>,
+        /// The handle that the client uses.
+        pub handle_from_client: Body4<'a>,
+    }
+}
+
+/// A credential that a server may use for callbacks (RFC 8881 section 18.33, callback_sec_parms4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallbackSecParms4<'a> {
+    /// AUTH_NONE.
+    None,
+    /// AUTH_SYS.
+    Sys(AuthSys<'a>),
+    /// RPCSEC_GSS.
+    Gss(GssCbHandles4<'a>),
+}
+
+impl Encode for CallbackSecParms4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::None => out.u32(AUTH_NONE),
+            Self::Sys(credential) => {
+                out.u32(AUTH_SYS);
+                credential.encode(out);
+            }
+            Self::Gss(handles) => {
+                out.u32(RPCSEC_GSS);
+                handles.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for CallbackSecParms4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            AUTH_NONE => Ok(Self::None),
+            AUTH_SYS => AuthSys::decode(input).map(Self::Sys),
+            RPCSEC_GSS => GssCbHandles4::decode(input).map(Self::Gss),
+            value => Err(DecodeError::BadEnum { name: "CallbackSecParms4", value }),
+        }
+    }
+}
+
+/// The credentials that a server may use for callbacks.
+pub type SecParms4<'a> = Array<'a, CallbackSecParms4<'a>, SECURITY_FLAVORS_MAX>;
+
+xdr_struct! {
+    /// The arguments of CREATE_SESSION (RFC 8881 section 18.36).
+    pub struct CreateSessionArgs<'a> {
+        /// The client.
+        pub clientid: ClientId4,
+        /// The client's next sequence id.
+        pub sequence: SequenceId4,
+        /// Bits of [`create_session_flag`].
+        pub flags: u32,
+        /// The limits of calls to the server.
+        pub fore_chan_attrs: ChannelAttrs4,
+        /// The limits of calls to the client.
+        pub back_chan_attrs: ChannelAttrs4,
+        /// The program number of calls to the client.
+        pub cb_program: u32,
+        /// The credentials of calls to the client.
+        pub sec_parms: SecParms4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// CREATE_SESSION succeeded.
+    pub struct CreateSessionOk {
+        /// The session.
+        pub sessionid: SessionId4,
+        /// That of the arguments.
+        pub sequence: SequenceId4,
+        /// Bits of [`create_session_flag`].
+        pub flags: u32,
+        /// The limits of calls to the server.
+        pub fore_chan_attrs: ChannelAttrs4,
+        /// The limits of calls to the client.
+        pub back_chan_attrs: ChannelAttrs4,
+    }
+}
+
+/// The result of CREATE_SESSION.
+pub type CreateSessionRes = Res4<CreateSessionOk>;
+
+xdr_struct! {
+    /// The arguments of DESTROY_SESSION (RFC 8881 section 18.37).
+    pub struct DestroySessionArgs {
+        /// The session.
+        pub sessionid: SessionId4,
+    }
+}
+
+/// The result of DESTROY_SESSION.
+pub type DestroySessionRes = Res4<()>;
+
+xdr_enum! {
+    /// For which channels the client wants a connection (RFC 8881 section 18.34, channel_dir_from_client4).
+    pub enum ChannelDirFromClient4 {
+        /// For calls to the server.
+        Fore = 1,
+        /// For calls to the client.
+        Back = 2,
+        /// For calls to the server, and for both if the server wants.
+        ForeOrBoth = 3,
+        /// For calls to the client, and for both if the server wants.
+        BackOrBoth = 7,
+    }
+}
+
+xdr_enum! {
+    /// For which channels a connection is (RFC 8881 section 18.34, channel_dir_from_server4).
+    pub enum ChannelDirFromServer4 {
+        /// For calls to the server.
+        Fore = 1,
+        /// For calls to the client.
+        Back = 2,
+        /// For both.
+        Both = 3,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of BIND_CONN_TO_SESSION (RFC 8881 section 18.34).
+    pub struct BindConnToSessionArgs {
+        /// The session.
+        pub sessid: SessionId4,
+        /// For which channels.
+        pub dir: ChannelDirFromClient4,
+        /// Whether the connection changes to RDMA.
+        pub use_conn_in_rdma_mode: bool,
+    }
+}
+
+xdr_struct! {
+    /// BIND_CONN_TO_SESSION succeeded.
+    pub struct BindConnToSessionOk {
+        /// The session.
+        pub sessid: SessionId4,
+        /// For which channels.
+        pub dir: ChannelDirFromServer4,
+        /// Whether the connection changes to RDMA.
+        pub use_conn_in_rdma_mode: bool,
+    }
+}
+
+/// The result of BIND_CONN_TO_SESSION.
+pub type BindConnToSessionRes = Res4<BindConnToSessionOk>;
+
+xdr_struct! {
+    /// The arguments of BACKCHANNEL_CTL (RFC 8881 section 18.33).
+    pub struct BackchannelCtlArgs<'a> {
+        /// The program number of calls to the client.
+        pub cb_program: u32,
+        /// The credentials of calls to the client.
+        pub sec_parms: SecParms4<'a>,
+    }
+}
+
+/// The result of BACKCHANNEL_CTL.
+pub type BackchannelCtlRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of SEQUENCE (RFC 8881 section 18.46).
+    pub struct SequenceArgs {
+        /// The session.
+        pub sessionid: SessionId4,
+        /// The slot's next sequence id, or its last one for a repetition.
+        pub sequenceid: SequenceId4,
+        /// The slot.
+        pub slotid: SlotId4,
+        /// The highest slot that the client uses now.
+        pub highest_slotid: SlotId4,
+        /// Whether the reply is to be cached.
+        pub cachethis: bool,
+    }
+}
+
+/// What a client has to know of its state (RFC 8881 section 18.46, sr_status_flags).
+pub mod sequence_status {
+    /// No callback channel works.
+    pub const CB_PATH_DOWN: u32 = 0x0001;
+    /// GSS contexts of callbacks expire soon.
+    pub const CB_GSS_CONTEXTS_EXPIRING: u32 = 0x0002;
+    /// GSS contexts of callbacks have expired.
+    pub const CB_GSS_CONTEXTS_EXPIRED: u32 = 0x0004;
+    /// The lease expired, and all state with it.
+    pub const EXPIRED_ALL_STATE_REVOKED: u32 = 0x0008;
+    /// The lease expired, and some state with it.
+    pub const EXPIRED_SOME_STATE_REVOKED: u32 = 0x0010;
+    /// An administrator took state away.
+    pub const ADMIN_STATE_REVOKED: u32 = 0x0020;
+    /// Delegations or layouts were taken away.
+    pub const RECALLABLE_STATE_REVOKED: u32 = 0x0040;
+    /// A lease moved to another server.
+    pub const LEASE_MOVED: u32 = 0x0080;
+    /// The server restarted; state is to be reclaimed.
+    pub const RESTART_RECLAIM_NEEDED: u32 = 0x0100;
+    /// This session's callback channel does not work.
+    pub const CB_PATH_DOWN_SESSION: u32 = 0x0200;
+    /// The callback channel has a fault that cannot be mended.
+    pub const BACKCHANNEL_FAULT: u32 = 0x0400;
+    /// A device of pNFS changed.
+    pub const DEVID_CHANGED: u32 = 0x0800;
+    /// A device of pNFS is gone.
+    pub const DEVID_DELETED: u32 = 0x1000;
+}
+
+xdr_struct! {
+    /// SEQUENCE succeeded.
+    pub struct SequenceOk {
+        /// That of the arguments.
+        pub sessionid: SessionId4,
+        /// That of the arguments.
+        pub sequenceid: SequenceId4,
+        /// That of the arguments.
+        pub slotid: SlotId4,
+        /// The highest slot that the server accepts.
+        pub highest_slotid: SlotId4,
+        /// The highest slot that the server wants to be used.
+        pub target_highest_slotid: SlotId4,
+        /// Bits of [`sequence_status`].
+        pub status_flags: u32,
+    }
+}
+
+/// The result of SEQUENCE.
+pub type SequenceRes = Res4<SequenceOk>;
+
+xdr_struct! {
+    /// The arguments of RECLAIM_COMPLETE (RFC 8881 section 18.51).
+    pub struct ReclaimCompleteArgs {
+        /// Whether only the current file system is meant.
+        pub one_fs: bool,
+    }
+}
+
+/// The result of RECLAIM_COMPLETE.
+pub type ReclaimCompleteRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of TEST_STATEID (RFC 8881 section 18.48).
+    pub struct TestStateidArgs<'a> {
+        /// What to test.
+        pub stateids: Array<'a, Stateid4, TEST_STATEIDS_MAX>,
+    }
+}
+
+xdr_struct! {
+    /// TEST_STATEID succeeded.
+    pub struct TestStateidOk<'a> {
+        /// What each is good for.
+        pub status_codes: Array<'a, NfsStat4, TEST_STATEIDS_MAX>,
+    }
+}
+
+/// The result of TEST_STATEID.
+pub type TestStateidRes<'a> = Res4<TestStateidOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of FREE_STATEID (RFC 8881 section 18.38).
+    pub struct FreeStateidArgs {
+        /// What the client has done with.
+        pub stateid: Stateid4,
+    }
+}
+
+/// The result of FREE_STATEID.
+pub type FreeStateidRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of SET_SSV (RFC 8881 section 18.47).
+    pub struct SetSsvArgs<'a> {
+        /// To be mixed into the secret.
+        pub ssv: Body4<'a>,
+        /// What proves it.
+        pub digest: Body4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// SET_SSV succeeded.
+    pub struct SetSsvOk<'a> {
+        /// What proves it.
+        pub digest: Body4<'a>,
+    }
+}
+
+/// The result of SET_SSV.
+pub type SetSsvRes<'a> = Res4<SetSsvOk<'a>>;
+
+#[cfg(test)]
+mod samples {
+    use super::{CallbackSecParms4, StateProtect4A, StateProtect4R};
+    use crate::sample::{Rng, Sample};
+
+    impl Sample for StateProtect4A<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::None,
+                1 => Self::MachCred(Sample::sample(rng)),
+                _ => Self::Ssv(Sample::sample(rng)),
+            }
+        }
+    }
+
+    impl Sample for StateProtect4R<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::None,
+                1 => Self::MachCred(Sample::sample(rng)),
+                _ => Self::Ssv(Sample::sample(rng)),
+            }
+        }
+    }
+
+    impl Sample for CallbackSecParms4<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::None,
+                1 => Self::Sys(Sample::sample(rng)),
+                _ => Self::Gss(Sample::sample(rng)),
+            }
+        }
+    }
+}

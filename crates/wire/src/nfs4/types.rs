@@ -1,0 +1,240 @@
+//! The basic data types (RFC 7530 section 2, RFC 8881 section 3).
+
+use std::fmt;
+
+use crate::array::Array;
+use crate::limits::{
+    BODY4_BYTES_MAX, COMPONENTS_MAX, HANDLE4_BYTES_MAX, NAME_BYTES_MAX, OPAQUE4_BYTES_MAX, PATH_BYTES_MAX,
+};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+xdr_enum! {
+    /// The type of a file (RFC 8881 section 3.2, nfs_ftype4).
+    pub enum NfsFtype4 {
+        /// A regular file.
+        Reg = 1,
+        /// A directory.
+        Dir = 2,
+        /// A block device.
+        Blk = 3,
+        /// A character device.
+        Chr = 4,
+        /// A symbolic link.
+        Lnk = 5,
+        /// A socket.
+        Sock = 6,
+        /// A named pipe.
+        Fifo = 7,
+        /// A directory of named attributes.
+        AttrDir = 8,
+        /// A named attribute.
+        NamedAttr = 9,
+    }
+}
+
+/// A file handle (RFC 8881 section 3.2, nfs_fh4): opaque, at most [`HANDLE4_BYTES_MAX`] bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileHandle4<'a>(&'a [u8]);
+
+impl<'a> FileHandle4<'a> {
+    /// The handle of these bytes, or nothing if they are too many.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() <= HANDLE4_BYTES_MAX { Some(Self(bytes)) } else { None }
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl fmt::Debug for FileHandle4<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Encode for FileHandle4<'_> {
+    #[inline]
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.opaque(self.0);
+    }
+}
+
+impl<'a> Decode<'a> for FileHandle4<'a> {
+    #[inline]
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        input.opaque(HANDLE4_BYTES_MAX).map(Self)
+    }
+}
+
+#[cfg(test)]
+impl crate::sample::Sample for FileHandle4<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        Self(rng.bytes(HANDLE4_BYTES_MAX))
+    }
+}
+
+xdr_bytes! {
+    /// The name of a file in its directory (RFC 8881 section 3.2, component4). It should be UTF-8, which the server
+    /// checks; it also sets the real limit.
+    pub struct Component4 max NAME_BYTES_MAX
+}
+
+xdr_bytes! {
+    /// The text of a symbolic link (RFC 8881 section 3.2, linktext4). The server sets the real limit.
+    pub struct Linktext4 max PATH_BYTES_MAX
+}
+
+xdr_bytes! {
+    /// Text that is meant for people, or the name of a user, group, domain or host (RFC 8881 section 3.2,
+    /// utf8string and its kinds). It should be UTF-8; whoever uses it checks.
+    pub struct Utf8Str4 max OPAQUE4_BYTES_MAX
+}
+
+xdr_bytes! {
+    /// What a client calls itself or one of its owners (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
+    pub struct OwnerId4 max OPAQUE4_BYTES_MAX
+}
+
+xdr_bytes! {
+    /// Bytes that mean something to another protocol: a GSS handle, a layout.
+    pub struct Body4 max BODY4_BYTES_MAX
+}
+
+/// A path, one component after the other (RFC 8881 section 3.2, pathname4).
+pub type Pathname4<'a> = Array<'a, Component4<'a>, COMPONENTS_MAX>;
+
+/// Changes when what it verifies did (RFC 8881 section 3.2, verifier4).
+pub type Verifier4 = [u8; 8];
+
+/// Counts the requests of an owner or of a stateid (RFC 8881 section 3.2, seqid4).
+pub type Seqid4 = u32;
+
+/// Counts the requests of a slot or of a client (RFC 8881 section 3.2, sequenceid4).
+pub type SequenceId4 = u32;
+
+/// A slot of a session (RFC 8881 section 3.2, slotid4).
+pub type SlotId4 = u32;
+
+/// A device of pNFS (RFC 8881 section 3.3.14, deviceid4).
+pub type DeviceId4 = [u8; 16];
+
+xdr_newtype! {
+    /// The short name by which a server knows a client (RFC 8881 section 3.2, clientid4).
+    #[derive(Default)]
+    pub struct ClientId4(u64)
+}
+
+xdr_newtype! {
+    /// A session (RFC 8881 section 3.2, sessionid4).
+    #[derive(Default)]
+    pub struct SessionId4([u8; 16])
+}
+
+xdr_struct! {
+    /// Names state: an open, a lock, a delegation, a layout or a copy (RFC 8881 section 3.3.12, stateid4).
+    #[derive(Hash, PartialOrd, Ord, Default)]
+    pub struct Stateid4 {
+        /// Counts the changes of the state.
+        pub seqid: Seqid4,
+        /// Names the state.
+        pub other: [u8; 12],
+    }
+}
+
+impl Stateid4 {
+    /// No state (RFC 8881 section 8.2.3): I/O that no share reservation or lock protects.
+    pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
+    /// Like [`Self::ANONYMOUS`]; a READ may also ignore locks.
+    pub const READ_BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
+    /// The stateid that an earlier operation of the same COMPOUND left (RFC 8881 section 16.2.3.1.2).
+    pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
+    /// Never valid (RFC 8881 section 8.2.3).
+    pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
+
+    /// Whether this names no state of its own (RFC 8881 section 8.2.3): its `other` is all zeros or all ones.
+    #[must_use]
+    pub fn is_special(&self) -> bool {
+        self.other == [0; 12] || self.other == [0xff; 12]
+    }
+}
+
+xdr_struct! {
+    /// A time since 1970 (RFC 8881 section 3.3.1, nfstime4).
+    #[derive(PartialOrd, Ord, Hash, Default)]
+    pub struct Nfstime4 {
+        /// Seconds.
+        pub seconds: i64,
+        /// Nanoseconds; whoever uses them checks that they are below 10^9.
+        pub nseconds: u32,
+    }
+}
+
+xdr_struct! {
+    /// The numbers of a device (RFC 8881 section 3.3.8, specdata4).
+    pub struct Specdata4 {
+        /// The major number.
+        pub major: u32,
+        /// The minor number.
+        pub minor: u32,
+    }
+}
+
+xdr_struct! {
+    /// A directory before and after an operation (RFC 8881 section 3.3.4, change_info4).
+    pub struct ChangeInfo4 {
+        /// Whether nothing else happened in between.
+        pub atomic: bool,
+        /// The change attribute before.
+        pub before: u64,
+        /// The change attribute after.
+        pub after: u64,
+    }
+}
+
+xdr_struct! {
+    /// Where somebody listens (RFC 8881 section 3.3.9, netaddr4; RFC 5665).
+    pub struct Netaddr4<'a> {
+        /// The network id, for example `tcp6`.
+        pub netid: Utf8Str4<'a>,
+        /// The universal address, see [`crate::portmap::parse_universal_address`].
+        pub addr: Utf8Str4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// Who opens or locks, within a client (RFC 8881 section 3.3.11, state_owner4; open_owner4 and lock_owner4).
+    pub struct StateOwner4<'a> {
+        /// The client. In NFSv4.1 the session says it, and the server ignores this one.
+        pub clientid: ClientId4,
+        /// The owner.
+        pub owner: OwnerId4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// Somebody's software (RFC 8881 section 3.3.10, nfs_impl_id4).
+    pub struct NfsImplId4<'a> {
+        /// The domain of who made it.
+        pub domain: Utf8Str4<'a>,
+        /// Its name.
+        pub name: Utf8Str4<'a>,
+        /// When it was built.
+        pub date: Nfstime4,
+    }
+}
+
+xdr_enum! {
+    /// How stable a WRITE is to be, or was (RFC 8881 section 18.32, stable_how4).
+    pub enum StableHow4 {
+        /// In memory will do.
+        Unstable = 0,
+        /// The data, and what is needed to find it.
+        DataSync = 1,
+        /// Data and all attributes.
+        FileSync = 2,
+    }
+}
