@@ -10,6 +10,7 @@ mod conditions;
 mod headline;
 mod metadata;
 mod overlay;
+mod paired;
 mod tables;
 
 use std::fmt::Write as _;
@@ -39,6 +40,7 @@ pub fn page(report: &Report) -> String {
     warnings(report, &mut out);
     conditions::write(report, &mut out);
     comparison::write(report, &mut out);
+    paired::write(report, &mut out);
     charts::rates(report, &mut out);
     metadata::write(report, &mut out);
     charts::mixes(report, &mut out);

@@ -72,7 +72,8 @@ fn a_page_shows_every_measurement_phase_and_error() {
 #[test]
 fn a_page_has_every_section_and_plot() {
     let page = page(&sample::report());
-    let ids = "headline conditions comparison rates metadata mixes published latency time figures sources";
+    let ids =
+        "headline conditions comparison tests rates metadata mixes published latency time figures sources";
     for id in ids.split(' ') {
         assert!(page.contains(&format!("<section id=\"{id}\"")), "{id}");
     }

@@ -77,10 +77,14 @@ pub(super) fn write(report: &Report, out: &mut String) {
 }
 
 fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
-    let ours = all
-        .iter()
-        .filter(|line| line.steps.iter().any(|it| (panel.ours)(&it.workload) && it.limit.is_some()));
-    let mut lines: Vec<Line> = ours.enumerate().map(|(n, line)| measured(n, line)).collect();
+    let is_ours =
+        |line: &&Series<'_>| line.steps.iter().any(|it| (panel.ours)(&it.workload) && it.limit.is_some());
+    let mut ours: Vec<&Series<'_>> = all.iter().filter(is_ours).collect();
+    // Where there are curves, single points would only hide them; they stand beside their figures elsewhere.
+    if ours.iter().any(|line| line.steps.len() > 1) {
+        ours.retain(|line| line.steps.len() > 1);
+    }
+    let mut lines: Vec<Line> = ours.into_iter().enumerate().map(|(n, line)| measured(n, line)).collect();
     if lines.is_empty() {
         return None;
     }
