@@ -163,7 +163,7 @@ impl Service {
         let (header, arguments) = match decode_call(record) {
             Ok((header, arguments)) => (header, arguments.rest()),
             Err(CallError::NotACall) if is_reply(record) => {
-                self.shared.state.reply(record, Some(connection.id), now);
+                self.shared.state.reply(&self.context(now), record, Some(connection.id));
                 return Outcome::Nothing;
             }
             Err(error) => return refuse(error, out),
@@ -215,7 +215,7 @@ impl Service {
     /// Does what is due by time: leases that ended, callbacks that were not answered. Returns when to call it again, at
     /// most a second later.
     pub fn tick(&self, now: Time) -> Duration {
-        self.shared.state.tick(now)
+        self.shared.state.tick(&self.context(now))
     }
 
     /// Takes the callbacks that are to be sent. Their replies come back as records by the connection that they went out
@@ -227,12 +227,12 @@ impl Service {
 
     /// What a client answered by a connection of our own: a whole record without its mark.
     pub fn callback_answered(&self, record: &[u8], now: Time) {
-        self.shared.state.reply(record, None, now);
+        self.shared.state.reply(&self.context(now), record, None);
     }
 
     /// A callback could not be sent: its connection is gone, or its address cannot be reached.
     pub fn callback_failed(&self, id: u64, now: Time) {
-        self.shared.state.callback_failed(id, now);
+        self.shared.state.callback_failed(&self.context(now), id);
     }
 
     /// `notify` is called by whichever thread makes a callback that is to be sent. It must not block.

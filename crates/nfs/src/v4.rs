@@ -7,6 +7,8 @@ use crate::v3::null;
 
 pub(crate) mod callback;
 pub(crate) mod compound;
+mod keep;
+#[allow(dead_code, reason = "its operations follow")]
 pub(crate) mod state;
 
 /// The procedures in the order of their numbers (RFC 7530 section 16).

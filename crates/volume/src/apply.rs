@@ -32,7 +32,7 @@ pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage
 pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
     for (key, slot) in records {
         if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
-            && let Ok(piece) = MapRecord::view(value)
+            && let Ok(piece) = MapRecord::decode(value)
         {
             cut_back(memtable, ino, piece.start, end);
         }
@@ -42,7 +42,7 @@ pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
 
 fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
     let mut older: Vec<(u64, MapRecord)> = Vec::new();
-    memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| older.push((old_end, old.to_owned())));
+    memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| older.push((old_end, old)));
     for (old_end, old) in older {
         memtable.apply([(key::map(ino, old_end), None)], &[]);
         for (from, to) in [(old.start, start), (end, old_end)] {
@@ -79,7 +79,7 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let Some(value) = slot else { return Ok(()) };
     if table == Table::Map {
         let end = key::second_number(fields).ok_or(Malformed("map key"))?;
-        let piece = MapRecord::view(value)?;
+        let piece = MapRecord::decode(value)?;
         let length =
             end.checked_sub(piece.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
         return match piece.source {

@@ -1,7 +1,6 @@
 //! A transaction in the making: records, usage and the remembered request become one journal entry and one change of the
 //! active memtable.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use parking_lot::RwLockReadGuard;
@@ -129,32 +128,28 @@ impl Change<'_> {
     /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
     /// come.
     pub fn map(&mut self, ino: Ino, pieces: &[(u64, MapRecord)]) {
-        // Of one that is replaced as a whole only its end matters.
-        let mut older: Vec<(u64, Option<MapRecord>)> = Vec::new();
+        let mut older: Vec<(u64, MapRecord)> = Vec::new();
         // Run by run: what lies between two of them, which may be very much, stays as it is.
         for run in pieces.chunk_by(|(end, _), (_, next)| *end == next.start) {
             let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
             memtable_pieces(&self.layers.active, ino, (first.start, *last_end), &mut |end, old| {
                 // One that reaches over two runs is met twice.
                 if older.last().is_none_or(|(last, _)| *last < end) {
-                    let whole = first.start <= old.start && end <= *last_end;
-                    older.push((end, (!whole).then(|| old.to_owned())));
+                    older.push((end, old));
                 }
             });
         }
         for (old_end, old) in older {
-            self.delete(key::map(ino, old_end));
-            if let Some(old) = old {
-                self.cut_back(ino, (old_end, &old), pieces);
-            }
+            self.cut_back(ino, (old_end, &old), pieces);
         }
         for (end, piece) in pieces {
             self.put(key::map(ino, *end), piece.encode());
         }
     }
 
-    /// Puts what newer pieces leave of an older one.
+    /// Replaces an older piece by what newer ones leave of it.
     fn cut_back(&mut self, ino: Ino, (old_end, old): (u64, &MapRecord), newer: &[(u64, MapRecord)]) {
+        self.delete(key::map(ino, old_end));
         let mut cursor = old.start;
         let first = newer.partition_point(|(end, _)| *end <= old.start);
         for (end, piece) in newer[first..].iter().take_while(|(_, piece)| piece.start < old_end) {
@@ -217,7 +212,7 @@ impl Change<'_> {
 }
 
 /// `[start, end)` of a piece that begins at `piece.start`.
-pub fn cut_piece<B: Deref<Target = [u8]>>(piece: &MapRecord<B>, start: u64, end: u64) -> MapRecord {
+pub fn cut_piece(piece: &MapRecord, start: u64, end: u64) -> MapRecord {
     let skip = start - piece.start;
     let source = match &piece.source {
         Source::Inline(bytes) => {

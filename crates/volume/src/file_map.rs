@@ -10,7 +10,7 @@ use crate::inodes::{InodeState, MapPiece, MapWindow};
 use crate::key;
 use crate::layers::Layers;
 use crate::memtable::Memtable;
-use crate::record::{INLINE_AT, InodeRecord, MapRecord, Source};
+use crate::record::{InodeRecord, MapRecord, Source};
 
 /// Where a run of bytes is.
 #[derive(Clone, Debug)]
@@ -164,11 +164,11 @@ fn memtable_runs(
     most: usize,
 ) -> Vec<Run> {
     let mut runs = Vec::new();
-    pieces_while(memtable, ino, range, &mut |end, piece, value| {
+    pieces_while(memtable, ino, range, &mut |end, piece| {
         let end = end.min(record.visible_end(piece.birth));
         if piece.start < end {
             let place = match piece.source {
-                Source::Inline(_) => Place::Inline(Arc::clone(value), INLINE_AT),
+                Source::Inline(bytes) => Place::Inline(bytes, 0),
                 Source::Extent { id, offset } => Place::Extent(id, offset),
             };
             runs.push(Run { start: piece.start, end, place });
@@ -183,9 +183,9 @@ pub fn memtable_pieces(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, MapRecord<&[u8]>),
+    visit: &mut dyn FnMut(u64, MapRecord),
 ) {
-    pieces_while(memtable, ino, range, &mut |end, piece, _| {
+    pieces_while(memtable, ino, range, &mut |end, piece| {
         visit(end, piece);
         ControlFlow::Continue(())
     });
@@ -195,19 +195,19 @@ fn pieces_while(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, MapRecord<&[u8]>, &Arc<[u8]>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(u64, MapRecord) -> ControlFlow<()>,
 ) {
     let (from, to) = (key::map(ino, range.0.saturating_add(1)), key::map(ino, u64::MAX));
     memtable.scan(&from, &to, &mut |key, slot| {
         let Some(value) = slot else { return ControlFlow::Continue(()) };
         let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-        let (Some(end), Ok(piece)) = (end, MapRecord::view(value)) else {
+        let (Some(end), Ok(piece)) = (end, MapRecord::decode(value)) else {
             unreachable!("a memtable holds only what this process encoded, or replay verified")
         };
         if piece.start >= range.1 {
             return ControlFlow::Break(());
         }
-        visit(end, piece, value)
+        visit(end, piece)
     });
 }
 
@@ -254,7 +254,7 @@ pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
     let mut found = None;
     memtable.scan(&from, &to, &mut |_, slot| {
-        found = slot.as_ref().and_then(|value| MapRecord::start_of(value));
+        found = slot.as_ref().and_then(|value| MapRecord::decode(value).ok()).map(|piece| piece.start);
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     found

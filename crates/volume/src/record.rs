@@ -14,7 +14,7 @@ mod tests;
 pub use directory::{CookieRecord, NameRecord};
 pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
 pub use inode::{Cut, InodeRecord};
-pub use map::{INLINE_AT, MapRecord, Source};
+pub use map::{MapRecord, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
 
 use crate::codec::{Malformed, Reader, Write};

@@ -1,17 +1,16 @@
 //! The map of a file: which bytes lie where. The key holds the end of the range, so that the piece which covers an offset
 //! is the first one whose key is greater.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::codec::{Malformed, Reader, Write};
 use crate::ids::{Epoch, ExtentId};
 
-/// Where the bytes of a piece are; those in the record are held by `B`.
+/// Where the bytes of a piece are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source<B = Arc<[u8]>> {
+pub enum Source {
     /// In this record, until a checkpoint moves them to a segment.
-    Inline(B),
+    Inline(Arc<[u8]>),
     /// In an extent, from `offset` bytes into it.
     Extent {
         /// Which extent.
@@ -23,7 +22,7 @@ pub enum Source<B = Arc<[u8]>> {
 
 /// A piece of a file's map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapRecord<B = Arc<[u8]>> {
+pub struct MapRecord {
     /// Epoch of birth.
     pub epoch: Epoch,
     /// Offset in the file at which it begins.
@@ -31,17 +30,13 @@ pub struct MapRecord<B = Arc<[u8]>> {
     /// The file's truncation count when it was written.
     pub birth: u32,
     /// Where its bytes are.
-    pub source: Source<B>,
+    pub source: Source,
 }
 
-/// Bytes of a record before its inline data.
-pub const INLINE_AT: usize = 17;
-
-impl<B: Deref<Target = [u8]>> MapRecord<B> {
+impl MapRecord {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let inline = if let Source::Inline(bytes) = &self.source { bytes.len() } else { 0 };
-        let mut out = Vec::with_capacity(29 + inline);
+        let mut out = Vec::with_capacity(29);
         out.u32(self.epoch.0);
         out.u64(self.start);
         out.u32(self.birth);
@@ -59,17 +54,6 @@ impl<B: Deref<Target = [u8]>> MapRecord<B> {
         out
     }
 
-    /// The same, with inline data of its own.
-    pub fn to_owned(&self) -> MapRecord {
-        let source = match &self.source {
-            Source::Inline(bytes) => Source::Inline(Arc::from(&**bytes)),
-            Source::Extent { id, offset } => Source::Extent { id: *id, offset: *offset },
-        };
-        MapRecord { epoch: self.epoch, start: self.start, birth: self.birth, source }
-    }
-}
-
-impl MapRecord {
     /// Where the piece of an encoded record begins, without taking the rest apart.
     pub fn start_of(bytes: &[u8]) -> Option<u64> {
         Some(u64::from_be_bytes(*bytes.get(4..)?.first_chunk::<8>()?))
@@ -77,17 +61,10 @@ impl MapRecord {
 
     /// Takes its bytes apart.
     pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
-        Ok(MapRecord::view(bytes)?.to_owned())
-    }
-}
-
-impl<'a> MapRecord<&'a [u8]> {
-    /// Takes its bytes apart; inline data stays where it is, from [`INLINE_AT`] on.
-    pub fn view(bytes: &'a [u8]) -> Result<MapRecord<&'a [u8]>, Malformed> {
         let mut r = Reader::new(bytes, "map record");
         let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);
         let source = match r.u8()? {
-            0 => Source::Inline(r.rest()),
+            0 => Source::Inline(r.rest().into()),
             1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
             _ => return Err(r.malformed()),
         };

@@ -1,0 +1,227 @@
+//! A client: who it is, its lease, and what it holds.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use volume::time::Time;
+
+use super::callbacks::Path;
+use super::ids::{ClientId, FileId, Other, SessionId};
+use super::record::{CallbackAddress, ClientRecord, Kind, Principal};
+use super::turns::Turns;
+
+/// How far the numbers of stateids go ahead at a restart: more opens than can have been lost with the last batch, so that
+/// no number is given out twice.
+const NUMBERS_SKIPPED: u32 = 1 << 20;
+
+/// Somebody at a client who opens files (`open_owner4`).
+#[derive(Debug)]
+pub(crate) struct OpenOwner {
+    /// What the client calls it.
+    pub(crate) name: Box<[u8]>,
+    /// Its requests; used by NFSv4.0 only.
+    pub(crate) turns: Turns,
+}
+
+/// Whose locks conflict with whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// A lock owner of an NFSv4 client (`lock_owner4`).
+    Version4 { client: ClientId, name: Box<[u8]> },
+}
+
+/// Somebody who locks ranges.
+#[derive(Debug)]
+pub(crate) struct LockOwner {
+    /// Tells owners apart while the process lives.
+    number: u64,
+    pub(crate) who: Who,
+    /// Its requests; used by NFSv4.0 only.
+    pub(crate) turns: Turns,
+}
+
+impl LockOwner {
+    /// A new owner, different from all others.
+    pub(crate) fn new(who: Who, turns: Turns) -> LockOwner {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), who, turns }
+    }
+
+    /// The NFSv4 client that it belongs to.
+    pub(crate) fn client(&self) -> ClientId {
+        match &self.who {
+            Who::Version4 { client, .. } => *client,
+        }
+    }
+}
+
+impl PartialEq for LockOwner {
+    fn eq(&self, other: &LockOwner) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for LockOwner {}
+
+/// Which protocol a client speaks, which never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Version {
+    /// NFSv4.0: owners count their requests, callbacks have a connection of their own.
+    Zero,
+    /// NFSv4.1 and later: sessions.
+    Sessions,
+}
+
+/// A confirmed client.
+///
+/// ```text
+///   (unconfirmed: see clients.rs) ──confirmed──▶ Active ──silent for a lease──▶ Courtesy
+///                                                  ▲ │ ◀───────renewed────────── │ conflict, or memory is short
+///                                                  │ │ restarted, destroyed      ▼
+///                                                  │ └───────────────────────▶ Gone
+/// ```
+///
+/// Active and Courtesy differ only in the time of the last renewal. What is Gone cannot be given anything any more.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) id: ClientId,
+    pub(crate) name: Box<[u8]>,
+    pub(crate) verifier: [u8; 8],
+    pub(crate) principal: Principal,
+    pub(crate) version: Version,
+    /// The minor version that callbacks say.
+    pub(crate) minor: u32,
+    /// When it was last heard of, in nanoseconds.
+    renewed: AtomicI64,
+    /// The number of the next stateid.
+    numbers: AtomicU32,
+    /// Connections that are bound to the backchannel of any of its sessions.
+    pub(crate) back_connections: AtomicU32,
+    /// Delegations that were revoked and not freed yet.
+    pub(crate) revoked: AtomicU32,
+    pub(crate) inner: Mutex<Held>,
+}
+
+/// What a client has.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Nothing may be added any more.
+    pub(crate) gone: bool,
+    /// Every stateid that it holds, and of which file.
+    pub(crate) holdings: HashMap<Other, FileId>,
+    pub(crate) open_owners: HashMap<Box<[u8]>, Arc<OpenOwner>>,
+    pub(crate) lock_owners: HashMap<Box<[u8]>, Arc<LockOwner>>,
+    pub(crate) sessions: Vec<SessionId>,
+    /// Sequence of the last CREATE_SESSION, and the session that it made.
+    pub(crate) created: Option<(u32, SessionId)>,
+    /// Whether RECLAIM_COMPLETE came.
+    pub(crate) reclaimed: bool,
+    /// NFSv4.0: what SETCLIENTID_CONFIRM proved it with, and where it listens.
+    pub(crate) callback: Option<([u8; 8], CallbackAddress)>,
+    /// NFSv4.0: whether it listens there.
+    pub(crate) path: Path,
+}
+
+impl Client {
+    /// The client of a record.
+    pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time) -> Client {
+        let (version, minor, created, reclaimed, callback) = match &record.kind {
+            Kind::Zero { confirm, callback } => {
+                (Version::Zero, 0, None, true, Some((*confirm, callback.clone())))
+            }
+            Kind::Sessions { minor, created, reclaimed } => {
+                (Version::Sessions, *minor, *created, *reclaimed, None)
+            }
+        };
+        let held = Held {
+            gone: false,
+            holdings: HashMap::new(),
+            open_owners: HashMap::new(),
+            lock_owners: HashMap::new(),
+            sessions: Vec::new(),
+            created,
+            reclaimed,
+            callback,
+            path: Path::Unknown,
+        };
+        Client {
+            id,
+            name: record.name.clone(),
+            verifier: record.verifier,
+            principal: record.principal,
+            version,
+            minor,
+            renewed: AtomicI64::new(now.nanos()),
+            numbers: AtomicU32::new(1),
+            back_connections: AtomicU32::new(0),
+            revoked: AtomicU32::new(0),
+            inner: Mutex::new(held),
+        }
+    }
+
+    /// Its record, with what `held` says now.
+    pub(crate) fn record(&self, held: &Held) -> ClientRecord {
+        let kind = match &held.callback {
+            Some((confirm, callback)) => Kind::Zero { confirm: *confirm, callback: callback.clone() },
+            None => Kind::Sessions { minor: self.minor, created: held.created, reclaimed: held.reclaimed },
+        };
+        ClientRecord { name: self.name.clone(), verifier: self.verifier, principal: self.principal, kind }
+    }
+
+    /// It was heard of.
+    pub(crate) fn renew(&self, now: Time) {
+        self.renewed.fetch_max(now.nanos(), Ordering::Relaxed);
+    }
+
+    /// How long it has been silent.
+    pub(crate) fn silent(&self, now: Time) -> Duration {
+        now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
+    }
+
+    /// The `other` of a new stateid.
+    pub(crate) fn next_other(&self) -> Other {
+        Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A record names this stateid: new ones come after it.
+    pub(crate) fn known(&self, other: Other) {
+        self.numbers.fetch_max(other.number().wrapping_add(NUMBERS_SKIPPED), Ordering::Relaxed);
+    }
+
+    /// The open owner of this name.
+    pub(crate) fn open_owner(&self, name: &[u8], make: impl FnOnce() -> Turns) -> Arc<OpenOwner> {
+        let mut held = self.inner.lock();
+        if let Some(owner) = held.open_owners.get(name) {
+            return Arc::clone(owner);
+        }
+        let owner = Arc::new(OpenOwner { name: name.into(), turns: make() });
+        held.open_owners.insert(name.into(), Arc::clone(&owner));
+        owner
+    }
+
+    /// The lock owner of this name, if there is one.
+    pub(crate) fn known_lock_owner(&self, name: &[u8]) -> Option<Arc<LockOwner>> {
+        self.inner.lock().lock_owners.get(name).cloned()
+    }
+
+    /// The lock owner of this name.
+    pub(crate) fn lock_owner(&self, name: &[u8], make: impl FnOnce() -> Turns) -> Arc<LockOwner> {
+        let mut held = self.inner.lock();
+        if let Some(owner) = held.lock_owners.get(name) {
+            return Arc::clone(owner);
+        }
+        let who = Who::Version4 { client: self.id, name: name.into() };
+        let owner = Arc::new(LockOwner::new(who, make()));
+        held.lock_owners.insert(name.into(), Arc::clone(&owner));
+        owner
+    }
+
+    /// Whether it has sessions, or holds anything.
+    pub(crate) fn has_state(&self) -> bool {
+        let held = self.inner.lock();
+        !held.holdings.is_empty() || !held.sessions.is_empty()
+    }
+}

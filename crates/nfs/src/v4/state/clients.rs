@@ -1,0 +1,517 @@
+//! Who there is: SETCLIENTID and EXCHANGE_ID make a client known, SETCLIENTID_CONFIRM and CREATE_SESSION confirm it.
+//!
+//! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed client and at most one that is to be
+//! confirmed. The names of NFSv4.0 and of later versions are kept apart.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use volume::time::Time;
+use wire::nfs4::NfsStat4;
+
+use crate::call::ConnectionId;
+
+use super::client::{Client, Version};
+use super::ids::{ClientId, SessionId};
+use super::record::{CallbackAddress, CallbackSecurity, ClientRecord, Key, Kind, Principal, SessionRecord};
+use super::sessions::{Channels, Session};
+use super::{Context, Kept, Refusal, State};
+
+/// One that is to be confirmed.
+#[derive(Clone, Debug)]
+struct Unconfirmed {
+    id: ClientId,
+    record: ClientRecord,
+    made: Time,
+}
+
+/// The clients of a name.
+#[derive(Debug, Default)]
+struct Named {
+    confirmed: Option<Arc<Client>>,
+    unconfirmed: Option<Unconfirmed>,
+}
+
+type Name = (Version, Box<[u8]>);
+
+#[derive(Debug, Default)]
+struct Table {
+    names: HashMap<Name, Named>,
+    confirmed: HashMap<ClientId, Arc<Client>>,
+    unconfirmed: HashMap<ClientId, Name>,
+}
+
+/// All clients.
+#[derive(Debug, Default)]
+pub(super) struct Clients(RwLock<Table>);
+
+impl Table {
+    fn len(&self) -> usize {
+        self.confirmed.len() + self.unconfirmed.len()
+    }
+
+    fn named(&self, name: &Name) -> (Option<Arc<Client>>, Option<&Unconfirmed>) {
+        let named = self.names.get(name);
+        (named.and_then(|named| named.confirmed.clone()), named.and_then(|named| named.unconfirmed.as_ref()))
+    }
+
+    /// Replaces the one that is to be confirmed.
+    fn propose(&mut self, name: &Name, proposed: Option<Unconfirmed>) {
+        let named = self.names.entry(name.clone()).or_default();
+        if let Some(earlier) = named.unconfirmed.take() {
+            self.unconfirmed.remove(&earlier.id);
+        }
+        match proposed {
+            Some(proposed) => {
+                self.unconfirmed.insert(proposed.id, name.clone());
+                named.unconfirmed = Some(proposed);
+            }
+            None if named.confirmed.is_none() => drop(self.names.remove(name)),
+            None => {}
+        }
+    }
+
+    fn confirm(&mut self, name: &Name, client: &Arc<Client>) {
+        let named = self.names.entry(name.clone()).or_default();
+        named.confirmed = Some(Arc::clone(client));
+        self.confirmed.insert(client.id, Arc::clone(client));
+        self.propose(name, None);
+    }
+}
+
+impl Clients {
+    /// The confirmed client of this id.
+    pub(super) fn confirmed(&self, id: ClientId) -> Option<Arc<Client>> {
+        self.0.read().confirmed.get(&id).cloned()
+    }
+
+    /// All that are confirmed.
+    pub(super) fn all(&self) -> Vec<Arc<Client>> {
+        self.0.read().confirmed.values().cloned().collect()
+    }
+
+    /// How many are confirmed.
+    pub(super) fn len(&self) -> usize {
+        self.0.read().confirmed.len()
+    }
+
+    /// Enters a client that a record names.
+    pub(super) fn restore(&self, client: &Arc<Client>) {
+        self.0.write().confirm(&(client.version, client.name.clone()), client);
+    }
+
+    /// A client is no more.
+    pub(super) fn remove(&self, client: &Client) {
+        let mut table = self.0.write();
+        table.confirmed.remove(&client.id);
+        let name = (client.version, client.name.clone());
+        if let Some(named) = table.names.get_mut(&name) {
+            if named.confirmed.as_ref().is_some_and(|known| known.id == client.id) {
+                named.confirmed = None;
+            }
+            if named.confirmed.is_none() && named.unconfirmed.is_none() {
+                table.names.remove(&name);
+            }
+        }
+    }
+
+    /// Forgets who was not confirmed within a lease.
+    pub(super) fn forget_unconfirmed(&self, now: Time, lease: Duration) {
+        let mut table = self.0.write();
+        let late = |named: &Named| named.unconfirmed.as_ref().is_some_and(|one| now.since(one.made) > lease);
+        let names: Vec<Name> =
+            table.names.iter().filter(|(_, named)| late(named)).map(|(name, _)| name.clone()).collect();
+        names.iter().for_each(|name| table.propose(name, None));
+    }
+}
+
+/// What SETCLIENTID or EXCHANGE_ID says of a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Introduction<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) verifier: [u8; 8],
+    pub(crate) principal: Principal,
+}
+
+/// What EXCHANGE_ID found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exchanged {
+    pub(crate) id: ClientId,
+    /// Of the next CREATE_SESSION.
+    pub(crate) sequence: u32,
+    pub(crate) confirmed: bool,
+}
+
+/// What CREATE_SESSION asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CreateSession {
+    pub(crate) client: ClientId,
+    pub(crate) sequence: u32,
+    pub(crate) principal: Principal,
+    /// What of the flags is to be granted.
+    pub(crate) flags: u32,
+    pub(crate) channels: Channels,
+    pub(crate) program: u32,
+    pub(crate) security: CallbackSecurity,
+    pub(crate) connection: ConnectionId,
+}
+
+/// Why SETCLIENTID failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotSet {
+    /// NFS4ERR_CLID_INUSE, and where the other one listens.
+    InUse(Option<CallbackAddress>),
+    Refused(Refusal),
+}
+
+impl State {
+    /// Names this instance in ids; the first question decides.
+    fn instance(&self, now: Time) -> u32 {
+        let seconds = u32::try_from(now.seconds()).unwrap_or(u32::MAX).max(1);
+        *self.instance.get_or_init(|| {
+            // Records of a clock that went ahead must not meet ids of this instance.
+            let _ = self.oldest.compare_exchange(0, seconds, Ordering::Relaxed, Ordering::Relaxed);
+            seconds.max(self.newest_known.load(Ordering::Relaxed).saturating_add(1))
+        })
+    }
+
+    fn next_number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+
+    fn next_client(&self, now: Time) -> ClientId {
+        ClientId::new(self.instance(now), self.next_number())
+    }
+
+    /// A verifier for SETCLIENTID_CONFIRM, never the same twice.
+    fn next_confirm(&self, now: Time) -> [u8; 8] {
+        (u64::from(self.instance(now)) << 32 | u64::from(self.next_number())).to_be_bytes()
+    }
+
+    /// The confirmed client of an id that NFSv4.0 sends with OPEN, LOCK, RENEW and others. Renews its lease.
+    ///
+    /// # Errors
+    /// NFS4ERR_EXPIRED if it was expired, NFS4ERR_STALE_CLIENTID if nothing is known of it.
+    pub(crate) fn client(&self, context: &Context<'_>, id: ClientId) -> Result<Arc<Client>, NfsStat4> {
+        match self.clients.confirmed(id) {
+            Some(client) if client.version == Version::Zero => {
+                client.renew(context.now);
+                Ok(client)
+            }
+            None if self.is_of_known_instance(id) => Err(NfsStat4::Expired),
+            _ => Err(NfsStat4::StaleClientId),
+        }
+    }
+
+    /// RENEW (RFC 7530 section 16.29).
+    ///
+    /// # Errors
+    /// Those of [`State::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled.
+    pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), NfsStat4> {
+        let client = self.client(context, id)?;
+        let down = client.inner.lock().path == super::callbacks::Path::Down;
+        if down { Err(NfsStat4::CbPathDown) } else { Ok(()) }
+    }
+
+    /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id, and what is to be confirmed.
+    ///
+    /// # Errors
+    /// [`NotSet`]; NFS4ERR_RESOURCE if there are too many clients.
+    pub(crate) fn set_client_id(
+        &self,
+        context: &Context<'_>,
+        who: &Introduction<'_>,
+        callback: CallbackAddress,
+    ) -> Result<(ClientId, [u8; 8]), NotSet> {
+        let now = context.now;
+        let name = (Version::Zero, Box::from(who.name));
+        let mut table = self.clients.0.write();
+        let (confirmed, _) = table.named(&name);
+        let id = match &confirmed {
+            Some(client) if client.principal != who.principal && self.is_in_use(client, now) => {
+                let address = client.inner.lock().callback.clone().map(|(_, address)| address);
+                return Err(NotSet::InUse(address));
+            }
+            // The same client, perhaps with another callback address.
+            Some(client) if client.verifier == who.verifier && client.principal == who.principal => client.id,
+            // It has restarted, or nothing is known of it.
+            _ => self.next_client(now),
+        };
+        if table.len() >= self.config.clients {
+            return Err(NotSet::Refused(NfsStat4::Resource.into()));
+        }
+        let confirm = self.next_confirm(now);
+        let record = record_of(who, Kind::Zero { confirm, callback });
+        table.propose(&name, Some(Unconfirmed { id, record, made: now }));
+        Ok((id, confirm))
+    }
+
+    /// Whether another principal may not take its name: it has something, and is not silent.
+    fn is_in_use(&self, client: &Client, now: Time) -> bool {
+        client.has_state() && client.silent(now) <= self.config.lease
+    }
+
+    /// SETCLIENTID_CONFIRM (RFC 7530 section 16.34.5). The client is probed then, so that it can get delegations.
+    ///
+    /// # Errors
+    /// NFS4ERR_STALE_CLIENTID, NFS4ERR_CLID_INUSE, and those of the journal.
+    pub(crate) fn confirm_client_id(
+        &self,
+        context: &Context<'_>,
+        id: ClientId,
+        confirm: [u8; 8],
+        principal: Principal,
+    ) -> Result<Option<Kept>, Refusal> {
+        let mut table = self.clients.0.write();
+        let proposed = table.unconfirmed.get(&id).cloned().and_then(|name| {
+            let (_, unconfirmed) = table.named(&name);
+            let unconfirmed = unconfirmed.filter(|one| confirms(&one.record, confirm)).cloned()?;
+            Some((name, unconfirmed))
+        });
+        let Some((name, unconfirmed)) = proposed else {
+            let known = table.confirmed.get(&id).filter(|client| {
+                client.inner.lock().callback.as_ref().is_some_and(|(known, _)| *known == confirm)
+            });
+            return match known {
+                Some(client) if client.principal == principal => Ok(None),
+                Some(_) => Err(NfsStat4::ClidInUse.into()),
+                None => Err(NfsStat4::StaleClientId.into()),
+            };
+        };
+        if unconfirmed.record.principal != principal {
+            return Err(NfsStat4::ClidInUse.into());
+        }
+        let kept = context.change_home(&[Key::Client(id).put(&unconfirmed.record)])?;
+        let (earlier, _) = table.named(&name);
+        let client = match &earlier {
+            Some(client) if client.id == id => {
+                if let Kind::Zero { confirm, callback } = unconfirmed.record.kind {
+                    let mut held = client.inner.lock();
+                    held.callback = Some((confirm, callback));
+                    held.path = super::callbacks::Path::Unknown;
+                }
+                table.propose(&name, None);
+                Arc::clone(client)
+            }
+            _ => {
+                let client = Arc::new(Client::new(id, &unconfirmed.record, context.now));
+                table.confirm(&name, &client);
+                client
+            }
+        };
+        drop(table);
+        client.renew(context.now);
+        self.end_earlier(context, earlier, &client)?;
+        self.probe(context, &client);
+        Ok(Some(kept))
+    }
+
+    /// A client that restarted, or whose name another took, has nothing any more.
+    fn end_earlier(
+        &self,
+        context: &Context<'_>,
+        earlier: Option<Arc<Client>>,
+        now_there: &Client,
+    ) -> Result<(), Refusal> {
+        match earlier {
+            Some(earlier) if earlier.id != now_there.id => self.remove_client(context, &earlier),
+            _ => Ok(()),
+        }
+    }
+
+    /// EXCHANGE_ID: the cases of RFC 8881 section 18.35.5. `update` is EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
+    ///
+    /// | update | confirmed client of the name | verifier, principal | case | |
+    /// |---|---|---|---|---|
+    /// | no | none | | 1, 4 | a new one is proposed, instead of one proposed before |
+    /// | no | there | the same | 2 | it is told that it is known |
+    /// | no | there | other principal | 3 | CLID_INUSE, unless it has nothing or is silent |
+    /// | no | there | other verifier | 5 | it restarted: a new one is proposed, the old one stays until that is confirmed |
+    /// | yes | there | the same | 6 | updated |
+    /// | yes | none | | 7 | NOENT |
+    /// | yes | there | other verifier | 8 | NOT_SAME |
+    /// | yes | there | other principal | 9 | PERM |
+    ///
+    /// # Errors
+    /// As in the table; NFS4ERR_DELAY if there are too many clients; those of the journal.
+    pub(crate) fn exchange_id(
+        &self,
+        context: &Context<'_>,
+        who: &Introduction<'_>,
+        minor: u32,
+        update: bool,
+    ) -> Result<Exchanged, Refusal> {
+        let now = context.now;
+        let name = (Version::Sessions, Box::from(who.name));
+        let mut table = self.clients.0.write();
+        let (confirmed, _) = table.named(&name);
+        let mut replaced = None;
+        match (confirmed, update) {
+            (None, true) => return Err(NfsStat4::NoEnt.into()),
+            (None, false) => {}
+            (Some(client), _) if client.verifier == who.verifier && client.principal == who.principal => {
+                client.renew(now);
+                let created = client.inner.lock().created;
+                let sequence = created.map_or(1, |(last, _)| last.wrapping_add(1));
+                return Ok(Exchanged { id: client.id, sequence, confirmed: true });
+            }
+            (Some(client), true) => {
+                let other_verifier = client.verifier != who.verifier;
+                return Err(if other_verifier { NfsStat4::NotSame } else { NfsStat4::Perm }.into());
+            }
+            (Some(client), false) if client.principal != who.principal => {
+                if self.is_in_use(&client, now) {
+                    return Err(NfsStat4::ClidInUse.into());
+                }
+                replaced = Some(client);
+            }
+            (Some(_), false) => {}
+        }
+        if table.len() >= self.config.clients {
+            return Err(NfsStat4::Delay.into());
+        }
+        let id = self.next_client(now);
+        let record = record_of(who, Kind::Sessions { minor, created: None, reclaimed: false });
+        table.propose(&name, Some(Unconfirmed { id, record, made: now }));
+        drop(table);
+        if let Some(replaced) = replaced {
+            self.remove_client(context, &replaced)?;
+        }
+        Ok(Exchanged { id, sequence: 1, confirmed: false })
+    }
+
+    /// CREATE_SESSION (RFC 8881 section 18.36): confirms the client, and makes a session. Each client has a slot for it:
+    /// the last request is answered again. Only what succeeds counts.
+    ///
+    /// # Errors
+    /// NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED, NFS4ERR_CLID_INUSE, NFS4ERR_TOOSMALL, NFS4ERR_NOSPC if the client
+    /// has too many sessions, and those of the journal.
+    pub(crate) fn create_session(
+        &self,
+        context: &Context<'_>,
+        args: &CreateSession,
+    ) -> Result<(Arc<Session>, Option<Kept>), Refusal> {
+        let mut table = self.clients.0.write();
+        let confirmed = table.confirmed.get(&args.client).cloned();
+        let confirmed = confirmed.filter(|client| client.version == Version::Sessions);
+        let proposed = table.unconfirmed.get(&args.client).cloned().and_then(|name| {
+            let (_, unconfirmed) = table.named(&name);
+            let unconfirmed = unconfirmed.cloned()?;
+            (name.0 == Version::Sessions).then_some((name, unconfirmed))
+        });
+        let last = match (&confirmed, &proposed) {
+            (Some(client), _) => client.inner.lock().created,
+            (None, Some(_)) => None,
+            (None, None) => return Err(NfsStat4::StaleClientId.into()),
+        };
+        if let Some((_, made)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
+            return Ok((self.session(made).map_err(|_| NfsStat4::SeqMisordered)?, None));
+        }
+        if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
+            return Err(NfsStat4::SeqMisordered.into());
+        }
+        if let (None, Some((_, unconfirmed))) = (&confirmed, &proposed)
+            && unconfirmed.record.principal != args.principal
+        {
+            return Err(NfsStat4::ClidInUse.into());
+        }
+        let channels = args.channels.granted(&self.config)?;
+        if confirmed
+            .as_ref()
+            .is_some_and(|client| client.inner.lock().sessions.len() >= self.config.sessions_per_client)
+        {
+            return Err(NfsStat4::NoSpc.into());
+        }
+        let client = match (&confirmed, &proposed) {
+            (Some(client), _) => Arc::clone(client),
+            (None, Some((_, unconfirmed))) => {
+                Arc::new(Client::new(unconfirmed.id, &unconfirmed.record, context.now))
+            }
+            (None, None) => return Err(NfsStat4::StaleClientId.into()),
+        };
+        let (session, kept) = self.make_session(context, &client, args, channels)?;
+        let mut earlier = None;
+        if let (None, Some((name, _))) = (&confirmed, &proposed) {
+            (earlier, _) = table.named(name);
+            table.confirm(name, &client);
+        }
+        drop(table);
+        client.renew(context.now);
+        self.end_earlier(context, earlier, &client)?;
+        self.call_waiting(context, &client);
+        Ok((session, Some(kept)))
+    }
+
+    fn make_session(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+        args: &CreateSession,
+        channels: Channels,
+    ) -> Result<(Arc<Session>, Kept), Refusal> {
+        let id = SessionId::new(client.id, self.instance(context.now), self.next_number());
+        let CreateSession { flags, program, security, .. } = *args;
+        let record = SessionRecord { fore: channels.fore, back: channels.back, flags, program, security };
+        let created = Some((args.sequence, id));
+        let client_record = {
+            let held = client.inner.lock();
+            let kind = Kind::Sessions { minor: client.minor, created, reclaimed: held.reclaimed };
+            ClientRecord { kind, ..client.record(&held) }
+        };
+        let changes = [Key::Client(client.id).put(&client_record), Key::Session(id).put(&record)];
+        let kept = context.change_home(&changes)?;
+        client.inner.lock().created = created;
+        let session = self.insert_session(Session::new(id, client, &record, None), args.connection);
+        Ok((session, kept))
+    }
+
+    /// RECLAIM_COMPLETE of the whole server (RFC 8881 section 18.51).
+    ///
+    /// # Errors
+    /// NFS4ERR_COMPLETE_ALREADY, and those of the journal.
+    pub(crate) fn reclaim_complete(&self, context: &Context<'_>, client: &Client) -> Result<Kept, Refusal> {
+        let mut held = client.inner.lock();
+        if held.reclaimed {
+            return Err(NfsStat4::CompleteAlready.into());
+        }
+        let kind = Kind::Sessions { minor: client.minor, created: held.created, reclaimed: true };
+        let record = ClientRecord { kind, ..client.record(&held) };
+        let kept = context.change_home(&[Key::Client(client.id).put(&record)])?;
+        held.reclaimed = true;
+        Ok(kept)
+    }
+
+    /// DESTROY_CLIENTID (RFC 8881 section 18.50).
+    ///
+    /// # Errors
+    /// NFS4ERR_STALE_CLIENTID; NFS4ERR_CLIENTID_BUSY if it has sessions or holds anything; those of the journal.
+    pub(crate) fn destroy_client_id(&self, context: &Context<'_>, id: ClientId) -> Result<(), Refusal> {
+        let mut table = self.clients.0.write();
+        if let Some(name) = table.unconfirmed.get(&id).cloned()
+            && name.0 == Version::Sessions
+        {
+            table.propose(&name, None);
+            return Ok(());
+        }
+        let client = table.confirmed.get(&id).cloned();
+        drop(table);
+        let client = client.filter(|client| client.version == Version::Sessions);
+        let client = client.ok_or(NfsStat4::StaleClientId)?;
+        if client.has_state() {
+            return Err(NfsStat4::ClientIdBusy.into());
+        }
+        self.remove_client(context, &client)
+    }
+}
+
+fn record_of(who: &Introduction<'_>, kind: Kind) -> ClientRecord {
+    let Introduction { name, verifier, principal } = *who;
+    ClientRecord { name: name.into(), verifier, principal, kind }
+}
+
+fn confirms(record: &ClientRecord, sent: [u8; 8]) -> bool {
+    matches!(&record.kind, Kind::Zero { confirm, .. } if *confirm == sent)
+}

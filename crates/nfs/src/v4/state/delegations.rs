@@ -1,0 +1,305 @@
+//! Delegations: granted with an open when nobody minds, recalled when somebody does, revoked when they are not returned
+//! within a lease.
+//!
+//! Any operation that conflicts recalls them, also of NFSv4.0 and NFSv3, and is answered with NFS4ERR_DELAY or
+//! NFS3ERR_JUKEBOX until they are gone.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use wire::nfs4::NfsStat4;
+
+use super::client::{Client, Version};
+use super::config::Counters;
+use super::files::{File, Opening};
+use super::holding::{Holding, Recall, Standing, What};
+use super::ids::{FileId, StateId};
+use super::record::{DelegationRecord, Key};
+use super::stateids::Use;
+use super::{Caller, Context, Refusal, State};
+
+/// What an operation does to a file that others may have delegations of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// It looks at data, size or change: only a delegation to write is in the way.
+    Read,
+    /// It changes data, attributes or names: all are.
+    Change,
+}
+
+impl From<Use> for Touch {
+    fn from(wanted: Use) -> Touch {
+        match wanted {
+            Use::Read => Touch::Read,
+            Use::Write => Touch::Change,
+        }
+    }
+}
+
+/// What an OPEN says about delegations (`OPEN4_SHARE_ACCESS_WANT_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// Nothing: as the server likes.
+    NoPreference,
+    /// One to read.
+    Read,
+    /// One to write.
+    Write,
+    /// Either.
+    Any,
+    /// None.
+    None,
+    /// None, and what was asked before is taken back.
+    Cancel,
+}
+
+/// Why there is no delegation (`why_no_delegation4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhyNone {
+    /// It was not wanted.
+    NotWanted,
+    /// What was asked is taken back.
+    Cancelled,
+    /// Others use the file, or did a moment ago.
+    Contention,
+    /// There are too many, or the client cannot be called.
+    Resource,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delegated {
+    None(WhyNone),
+    Read(StateId),
+    Write(StateId),
+}
+
+impl State {
+    /// Recalls what conflicts with an operation by whoever asks. To be called before every operation that looks at or
+    /// changes a file without an open that did so already.
+    ///
+    /// # Errors
+    /// NFS4ERR_DELAY until it is gone.
+    pub(crate) fn check_delegations(
+        &self,
+        context: &Context<'_>,
+        caller: Caller<'_>,
+        file: FileId,
+        touch: Touch,
+    ) -> Result<(), Refusal> {
+        self.recall_from_others(context, caller.client(), file, touch)
+    }
+
+    pub(super) fn recall_from_others(
+        &self,
+        context: &Context<'_>,
+        client: Option<&Arc<Client>>,
+        file: FileId,
+        touch: Touch,
+    ) -> Result<(), Refusal> {
+        if Counters::get(&self.counters.delegations) == 0 {
+            return Ok(());
+        }
+        loop {
+            let conflicting = match self.files.read(&file).get(&file) {
+                Some(state) => conflicting(state, client, touch),
+                None => return Ok(()),
+            };
+            let silent = |holding: &&Arc<Holding>| holding.client.silent(context.now) > self.config.lease;
+            let expired: Vec<_> =
+                conflicting.iter().filter(silent).map(|holding| Arc::clone(&holding.client)).collect();
+            if conflicting.is_empty() {
+                return Ok(());
+            }
+            if expired.is_empty() {
+                conflicting.iter().for_each(|holding| self.recall(context, holding));
+                return Err(NfsStat4::Delay.into());
+            }
+            self.expire(context, &expired)?;
+        }
+    }
+
+    /// Whether somebody else has a delegation that an OPEN conflicts with.
+    pub(super) fn is_delegated_against(&self, state: &File, opening: &Opening<'_>) -> bool {
+        let changes = opening.mode.writes() || opening.mode.denies();
+        let touch = if changes { Touch::Change } else { Touch::Read };
+        !conflicting(state, Some(opening.client), touch).is_empty()
+    }
+
+    /// Asks a delegation back, once; it is asked again from time to time, see `expiry.rs`.
+    fn recall(&self, context: &Context<'_>, holding: &Arc<Holding>) {
+        let What::Delegation(delegation) = &holding.what else { return };
+        if !delegation.ask_back(context.now) {
+            return;
+        }
+        Counters::up(&self.counters.delegations_recalled);
+        if let Some(state) = self.files.write(&holding.file).get_mut(&holding.file) {
+            state.recalled = context.now;
+        }
+        self.recalls.lock().push(Arc::clone(holding));
+        self.call_recall(context, holding);
+    }
+
+    /// Grants a delegation with an open, if nobody minds (RFC 8881 section 10.4). `created` if the OPEN made the file:
+    /// it is about to be written and closed, which a delegation would only make dearer.
+    pub(crate) fn delegate(
+        &self,
+        context: &Context<'_>,
+        open: &Arc<Holding>,
+        ask: Ask,
+        created: bool,
+    ) -> Delegated {
+        let wanted = match ask {
+            Ask::None => return Delegated::None(WhyNone::NotWanted),
+            Ask::Cancel => return Delegated::None(WhyNone::Cancelled),
+            Ask::NoPreference if created => return Delegated::None(WhyNone::NotWanted),
+            Ask::NoPreference | Ask::Any => None,
+            Ask::Read => Some(false),
+            Ask::Write => Some(true),
+        };
+        if Counters::get(&self.counters.delegations) >= self.config.delegations
+            || !self.can_be_called(&open.client)
+        {
+            return Delegated::None(WhyNone::Resource);
+        }
+        self.grant(context, open, wanted).unwrap_or(Delegated::None(WhyNone::Contention))
+    }
+
+    /// `wanted` is whether it must be one to write.
+    fn grant(&self, context: &Context<'_>, open: &Arc<Holding>, wanted: Option<bool>) -> Option<Delegated> {
+        let (file, client) = (open.file, &open.client);
+        let mut files = self.files.write(&file);
+        let state = files.get_mut(&file)?;
+        let mode = open.mode()?;
+        let write = wanted.unwrap_or(mode.writes());
+        let lately = state.recalled != volume::time::Time::EPOCH
+            && context.now.since(state.recalled) < self.config.undelegated;
+        let others_open = state.opens.iter().any(|other| {
+            let minds = write || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
+            other.client.id != client.id && minds
+        });
+        let delegated = |holding: &Arc<Holding>| {
+            let to_write = holding.as_delegation().is_some_and(|delegation| delegation.write);
+            holding.client.id == client.id || write || to_write
+        };
+        // One to read while the client itself writes would promise that nothing changes.
+        let contradicts = if write { !mode.writes() } else { mode.writes() };
+        if lately || others_open || contradicts || state.delegations.iter().any(delegated) {
+            return None;
+        }
+        let stateid = StateId { seqid: 1, other: client.next_other() };
+        let record = DelegationRecord { write, seqid: 1 };
+        let put = Key::Delegation(file.ino, stateid.other).put(&record);
+        context.change(file.volume, &[put]).ok()?;
+        let holding = Holding::delegation(client, file, stateid, write);
+        self.add(&holding).ok()?;
+        state.delegations.push(holding);
+        Counters::up(&self.counters.delegations);
+        Counters::up(&self.counters.delegations_granted);
+        Some(if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) })
+    }
+
+    /// DELEGRETURN (RFC 7530 section 16.8).
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID if it is no delegation.
+    pub(crate) fn return_delegation(
+        &self,
+        context: &Context<'_>,
+        holding: &Arc<Holding>,
+    ) -> Result<(), Refusal> {
+        if holding.as_delegation().is_none() {
+            return Err(NfsStat4::BadStateId.into());
+        }
+        self.take_delegation(context, holding)?;
+        holding.end();
+        self.forget(&holding.client, holding.other);
+        Ok(())
+    }
+
+    /// A delegation was not returned in time: it is taken away, and the client told when it asks.
+    pub(super) fn revoke(&self, context: &Context<'_>, holding: &Arc<Holding>) -> Result<(), Refusal> {
+        self.take_delegation(context, holding)?;
+        if holding.standing() == Standing::Live {
+            holding.revoke();
+            holding.client.revoked.fetch_add(1, Ordering::Relaxed);
+            Counters::up(&self.counters.delegations_revoked);
+        }
+        Ok(())
+    }
+
+    /// Takes a delegation from its file, and its record away.
+    pub(super) fn take_delegation(
+        &self,
+        context: &Context<'_>,
+        holding: &Arc<Holding>,
+    ) -> Result<(), Refusal> {
+        let file = holding.file;
+        let mut files = self.files.write(&file);
+        let Some(state) = files.get_mut(&file) else { return Ok(()) };
+        if !state.delegations.iter().any(|other| Arc::ptr_eq(other, holding)) {
+            return Ok(());
+        }
+        context.change(file.volume, &[Key::Delegation(file.ino, holding.other).deleted()])?;
+        state.delegations.retain(|other| !Arc::ptr_eq(other, holding));
+        Counters::down(&self.counters.delegations);
+        self.leave(&mut files, context, file);
+        Ok(())
+    }
+
+    /// FREE_STATEID (RFC 8881 section 18.38): the client knows that this is no more, or does not use it any more.
+    ///
+    /// # Errors
+    /// NFS4ERR_LOCKS_HELD if it is still held; NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID.
+    pub(crate) fn free_stateid(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+        stateid: StateId,
+    ) -> Result<(), Refusal> {
+        let holding = self.holding(Caller::Session(client), stateid.other)?;
+        match holding.standing() {
+            Standing::Revoked => {
+                holding.end();
+                self.forget(client, holding.other);
+                client.revoked.fetch_sub(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Standing::Gone => Err(NfsStat4::BadStateId.into()),
+            Standing::Live => {
+                holding.verify(stateid.seqid, true)?;
+                match &holding.what {
+                    What::Locks(_) => self.free_lock_state(context, &holding),
+                    What::Open(_) | What::Delegation(_) => Err(NfsStat4::LocksHeld.into()),
+                }
+            }
+        }
+    }
+
+    /// Whether callbacks reach a client, as far as is known.
+    pub(super) fn can_be_called(&self, client: &Client) -> bool {
+        match client.version {
+            Version::Sessions => client.back_connections.load(Ordering::Relaxed) > 0,
+            Version::Zero => client.inner.lock().path == super::callbacks::Path::Up,
+        }
+    }
+
+    /// Whether a client that was asked for a delegation has not returned it yet.
+    pub(super) fn is_recalled(holding: &Holding) -> bool {
+        let recalled = holding.as_delegation().is_some_and(|delegation| delegation.recall() != Recall::Held);
+        recalled && holding.standing() == Standing::Live
+    }
+}
+
+/// The delegations of others that are in the way.
+fn conflicting(state: &File, client: Option<&Arc<Client>>, touch: Touch) -> Vec<Arc<Holding>> {
+    let others = state
+        .delegations
+        .iter()
+        .filter(|holding| client.is_none_or(|client| client.id != holding.client.id))
+        .filter(|holding| {
+            let to_write = holding.as_delegation().is_some_and(|delegation| delegation.write);
+            to_write || touch == Touch::Change
+        });
+    others.cloned().collect()
+}

@@ -1,0 +1,248 @@
+//! What a stateid stands for: an open, a lock owner's locks in a file, or a delegation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, Ordering};
+
+use volume::time::Time;
+use wire::nfs4::NfsStat4;
+
+use super::client::{Client, LockOwner, OpenOwner};
+use super::ids::{FileId, Other, StateId};
+use super::share::{Mode, Modes};
+
+/// Whether it is still held. Nothing comes back from the right.
+///
+/// ```text
+///   Live ──CLOSE, DELEGRETURN, FREE_STATEID──────▶ Gone
+///     └──not returned in time──▶ Revoked ──FREE_STATEID──▶ Gone
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is held.
+    Live,
+    /// It was taken away; the client is to be told.
+    Revoked,
+    /// It is no more. Found only by who repeats the last request of an owner, or looked it up a moment ago.
+    Gone,
+}
+
+/// How far the recall of a delegation has come.
+///
+/// ```text
+///   Held ──conflict──▶ Recalled ──DELEGRETURN──▶ (gone)
+///                         └─────after a lease──▶ (revoked)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recall {
+    /// Nobody minds it.
+    Held,
+    /// It was asked back then.
+    Recalled(Time),
+}
+
+/// A file that an owner has open.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) owner: Arc<OpenOwner>,
+    modes: AtomicU16,
+    /// Whether it came from a record, so that a client that reclaims it is right.
+    restored: bool,
+}
+
+/// The locks of an owner in a file.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    pub(crate) owner: Arc<LockOwner>,
+    /// The open that they depend on.
+    pub(crate) open: Arc<Holding>,
+}
+
+/// A delegation.
+#[derive(Debug)]
+pub(crate) struct Delegation {
+    /// Whether it is one to write.
+    pub(crate) write: bool,
+    /// When it was recalled, in nanoseconds; [`NEVER`] if it was not.
+    recalled: AtomicI64,
+    /// Whether the client was told.
+    pub(crate) told: AtomicBool,
+}
+
+const NEVER: i64 = i64::MIN;
+
+/// The three kinds.
+#[derive(Debug)]
+pub(crate) enum What {
+    Open(Open),
+    Locks(Locks),
+    Delegation(Delegation),
+}
+
+/// Something that a client holds. What changes does so only under the lock of its file; it can be read without.
+#[derive(Debug)]
+pub(crate) struct Holding {
+    pub(crate) other: Other,
+    pub(crate) file: FileId,
+    pub(crate) client: Arc<Client>,
+    seqid: AtomicU32,
+    standing: AtomicU8,
+    pub(crate) what: What,
+}
+
+impl Holding {
+    fn new(client: &Arc<Client>, file: FileId, stateid: StateId, what: What) -> Arc<Holding> {
+        Arc::new(Holding {
+            other: stateid.other,
+            file,
+            client: Arc::clone(client),
+            seqid: AtomicU32::new(stateid.seqid),
+            standing: AtomicU8::new(0),
+            what,
+        })
+    }
+
+    /// An open; `restored` if a record names it.
+    pub(crate) fn open(
+        client: &Arc<Client>,
+        file: FileId,
+        stateid: StateId,
+        owner: &Arc<OpenOwner>,
+        modes: Modes,
+        restored: bool,
+    ) -> Arc<Holding> {
+        let open = Open { owner: Arc::clone(owner), modes: AtomicU16::new(modes.0), restored };
+        Holding::new(client, file, stateid, What::Open(open))
+    }
+
+    /// The locks of `owner`, none yet.
+    pub(crate) fn locks(stateid: StateId, owner: &Arc<LockOwner>, open: &Arc<Holding>) -> Arc<Holding> {
+        let locks = Locks { owner: Arc::clone(owner), open: Arc::clone(open) };
+        Holding::new(&open.client, open.file, stateid, What::Locks(locks))
+    }
+
+    /// A delegation.
+    pub(crate) fn delegation(
+        client: &Arc<Client>,
+        file: FileId,
+        stateid: StateId,
+        write: bool,
+    ) -> Arc<Holding> {
+        let delegation = Delegation { write, recalled: AtomicI64::new(NEVER), told: AtomicBool::new(false) };
+        Holding::new(client, file, stateid, What::Delegation(delegation))
+    }
+
+    /// The stateid as it is now.
+    pub(crate) fn stateid(&self) -> StateId {
+        StateId { seqid: self.seqid.load(Ordering::Acquire), other: self.other }
+    }
+
+    /// The seqid after the current one; never 0, which means "whatever it is" (RFC 8881 section 8.2.2).
+    pub(crate) fn next_seqid(&self) -> u32 {
+        self.seqid.load(Ordering::Acquire).checked_add(1).unwrap_or(1)
+    }
+
+    /// It has changed.
+    pub(crate) fn set_seqid(&self, seqid: u32) {
+        self.seqid.store(seqid, Ordering::Release);
+    }
+
+    /// Whether it is still held.
+    pub(crate) fn standing(&self) -> Standing {
+        match self.standing.load(Ordering::Acquire) {
+            0 => Standing::Live,
+            1 => Standing::Revoked,
+            _ => Standing::Gone,
+        }
+    }
+
+    /// It was taken away.
+    pub(crate) fn revoke(&self) {
+        self.standing.store(1, Ordering::Release);
+    }
+
+    /// It is no more.
+    pub(crate) fn end(&self) {
+        self.standing.store(2, Ordering::Release);
+    }
+
+    /// The open, if it is one.
+    pub(crate) fn as_open(&self) -> Option<&Open> {
+        match &self.what {
+            What::Open(open) => Some(open),
+            _ => None,
+        }
+    }
+
+    /// The locks, if it is some.
+    pub(crate) fn as_locks(&self) -> Option<&Locks> {
+        match &self.what {
+            What::Locks(locks) => Some(locks),
+            _ => None,
+        }
+    }
+
+    /// The delegation, if it is one.
+    pub(crate) fn as_delegation(&self) -> Option<&Delegation> {
+        match &self.what {
+            What::Delegation(delegation) => Some(delegation),
+            _ => None,
+        }
+    }
+
+    /// What its holder may do with the file: of locks, what their open allows.
+    pub(crate) fn mode(&self) -> Option<Mode> {
+        match &self.what {
+            What::Open(open) => open.modes().union(),
+            What::Locks(locks) => locks.open.mode(),
+            What::Delegation(delegation) => Mode::new(if delegation.write { 3 } else { 1 }, 0),
+        }
+    }
+
+    /// Compares a stateid that a client sent with the current one. `zero_is_current` in NFSv4.1 (RFC 8881 section 8.2.2).
+    ///
+    /// # Errors
+    /// NFS4ERR_OLD_STATEID and NFS4ERR_BAD_STATEID.
+    pub(crate) fn verify(&self, seqid: u32, zero_is_current: bool) -> Result<(), NfsStat4> {
+        let current = self.seqid.load(Ordering::Acquire);
+        match current.wrapping_sub(seqid) {
+            0 => Ok(()),
+            _ if seqid == 0 && zero_is_current => Ok(()),
+            behind if behind < 1 << 31 => Err(NfsStat4::OldStateId),
+            _ => Err(NfsStat4::BadStateId),
+        }
+    }
+}
+
+impl Open {
+    /// How it was opened.
+    pub(crate) fn modes(&self) -> Modes {
+        Modes(self.modes.load(Ordering::Acquire))
+    }
+
+    /// It is open otherwise now.
+    pub(crate) fn set_modes(&self, modes: Modes) {
+        self.modes.store(modes.0, Ordering::Release);
+    }
+
+    /// Whether a record named it.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.restored
+    }
+}
+
+impl Delegation {
+    /// How far its recall has come.
+    pub(crate) fn recall(&self) -> Recall {
+        match self.recalled.load(Ordering::Acquire) {
+            NEVER => Recall::Held,
+            nanos => Recall::Recalled(Time::from_nanos(nanos)),
+        }
+    }
+
+    /// It is asked back. False if it was already.
+    pub(crate) fn ask_back(&self, now: Time) -> bool {
+        let exchanged =
+            self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
+        exchanged.is_ok()
+    }
+}

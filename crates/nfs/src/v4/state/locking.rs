@@ -1,0 +1,433 @@
+//! Byte-range locks: LOCK, LOCKT, LOCKU, and who waits for them.
+//!
+//! Locks are advisory. Who asks for one to wait for (READW_LT, WRITEW_LT) and is denied enters a queue; when a range
+//! becomes free it is kept for who waited first, for a while, and clients that can be called are told
+//! (CB_NOTIFY_LOCK). A place in the queue is lost by not asking again for a lease.
+
+use std::sync::Arc;
+
+use volume::state::StateChange;
+use volume::time::Time;
+use wire::nfs4::NfsStat4;
+
+use super::client::{Client, LockOwner, Version, Who};
+use super::config::Counters;
+use super::files::{File, InTheWay, enter};
+use super::holding::{Holding, What};
+use super::ids::{FileId, StateId};
+use super::ranges::{Change, Lock, LockKind, Range};
+use super::record::{Key, LockStateRecord, RangeRecord};
+use super::{Context, Kept, Refusal, State};
+
+/// A place in the queue for a range.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(super) owner: Arc<LockOwner>,
+    pub(super) range: Range,
+    pub(super) kind: LockKind,
+    /// When it last asked.
+    pub(super) asked: Time,
+    /// Whether it was told that its turn has come.
+    pub(super) told: bool,
+}
+
+/// What somebody has that is in the way (`LOCK4denied`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied {
+    pub(crate) range: Range,
+    pub(crate) kind: LockKind,
+    pub(crate) owner: Who,
+}
+
+/// Why there is no lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoLock {
+    /// Somebody else has one.
+    Denied(Denied),
+    /// Something else.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for NoLock {
+    fn from(refusal: Refusal) -> NoLock {
+        NoLock::Refused(refusal)
+    }
+}
+
+impl From<NfsStat4> for NoLock {
+    fn from(status: NfsStat4) -> NoLock {
+        NoLock::Refused(status.into())
+    }
+}
+
+impl From<&Lock<Arc<LockOwner>>> for Denied {
+    fn from(lock: &Lock<Arc<LockOwner>>) -> Denied {
+        Denied { range: lock.range, kind: lock.kind, owner: lock.owner.who.clone() }
+    }
+}
+
+/// What a LOCK asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) range: Range,
+    pub(crate) kind: LockKind,
+    /// Whether the owner waits if it is denied.
+    pub(crate) waits: bool,
+}
+
+/// The owner of a lock before and after it has state of the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Locker<'a> {
+    /// It may have none yet: the open that it is to depend on.
+    New { open: &'a Arc<Holding>, owner: &'a Arc<LockOwner> },
+    /// This is it.
+    Known(&'a Arc<Holding>),
+}
+
+impl File {
+    /// The state of a lock owner.
+    fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<Holding>> {
+        self.lock_states.iter().find(|holding| holding.as_locks().is_some_and(|locks| *locks.owner == *owner))
+    }
+
+    /// The changes that delete a lock state and its ranges.
+    pub(super) fn lock_state_deleted(&self, holding: &Holding) -> Vec<StateChange> {
+        let (ino, other) = (holding.file.ino, holding.other);
+        let mut changes = vec![Key::LockState(ino, other).deleted()];
+        if let What::Locks(locks) = &holding.what {
+            let ranges = self.locks.of(&locks.owner);
+            changes.extend(ranges.map(|lock| Key::Range(ino, other, lock.range.first).deleted()));
+        }
+        changes
+    }
+
+    /// Who waited longer than `owner` for something that conflicts, and still does.
+    fn earlier_waiter(&self, owner: &LockOwner, wanted: &Wanted) -> Option<&Waiter> {
+        self.waiters
+            .iter()
+            .take_while(|waiter| *waiter.owner != *owner || !waiter.range.overlaps(wanted.range))
+            .filter(|waiter| *waiter.owner != *owner)
+            .find(|waiter| waiter.range.overlaps(wanted.range) && waiter.kind.conflicts(wanted.kind))
+    }
+
+    /// Enters the queue, or keeps its place there.
+    fn wait(&mut self, owner: &Arc<LockOwner>, wanted: &Wanted, now: Time, most: usize) {
+        let known = |waiter: &&mut Waiter| waiter.owner == *owner && waiter.range == wanted.range;
+        if let Some(waiter) = self.waiters.iter_mut().find(known) {
+            (waiter.asked, waiter.kind, waiter.told) = (now, wanted.kind, false);
+        } else if self.waiters.len() < most {
+            let Wanted { range, kind, .. } = *wanted;
+            self.waiters.push(Waiter { owner: Arc::clone(owner), range, kind, asked: now, told: false });
+        }
+    }
+}
+
+impl State {
+    /// LOCK (RFC 7530 section 16.10). The caller has checked stateids, the seqids of NFSv4.0, and that the file is a
+    /// regular one.
+    ///
+    /// # Errors
+    /// [`NoLock::Denied`]; NFS4ERR_OPENMODE if the open does not allow it; NFS4ERR_RESOURCE or NFS4ERR_DELAY if there are
+    /// too many.
+    pub(crate) fn lock(
+        &self,
+        context: &Context<'_>,
+        locker: Locker<'_>,
+        wanted: &Wanted,
+    ) -> Result<(StateId, Kept), NoLock> {
+        let (open, owner) = match locker {
+            Locker::New { open, owner } => (open, owner),
+            Locker::Known(holding) => {
+                let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+                (&locks.open, &locks.owner)
+            }
+        };
+        let allowed = open.mode().is_some_and(|mode| match wanted.kind {
+            LockKind::Read => mode.reads(),
+            LockKind::Write => mode.writes(),
+        });
+        if !allowed {
+            return Err(NfsStat4::OpenMode.into());
+        }
+        let file = open.file;
+        loop {
+            let mut files = self.files.write(&file);
+            let state = enter(&mut files, context, file);
+            state.waiters.retain(|waiter| context.now.since(waiter.asked) <= self.config.lease);
+            match self.locks_in_the_way(context, state, owner, wanted) {
+                InTheWay::Nobody => {
+                    let locked = self.lock_free_range(context, state, (open, owner), wanted);
+                    self.leave(&mut files, context, file);
+                    return locked;
+                }
+                InTheWay::Silent(clients) => {
+                    drop(files);
+                    self.expire(context, &clients)?;
+                }
+                InTheWay::Somebody => {
+                    let denied = denied(state, owner, wanted);
+                    if wanted.waits {
+                        state.wait(owner, wanted, context.now, self.config.waiters_per_file);
+                    }
+                    return Err(denied.map_or(NfsStat4::Delay.into(), NoLock::Denied));
+                }
+            }
+        }
+    }
+
+    /// Who keeps `owner` from a range: those that have it, and those that waited for it before.
+    fn locks_in_the_way(
+        &self,
+        context: &Context<'_>,
+        state: &File,
+        owner: &Arc<LockOwner>,
+        wanted: &Wanted,
+    ) -> InTheWay {
+        let clients: Vec<Arc<Client>> = state
+            .locks
+            .iter()
+            .filter(|lock| {
+                lock.owner != *owner && lock.range.overlaps(wanted.range) && lock.kind.conflicts(wanted.kind)
+            })
+            .filter_map(|lock| state.locks_of(&lock.owner).map(|holding| Arc::clone(&holding.client)))
+            .collect();
+        match InTheWay::of(self, context.now, clients.iter()) {
+            InTheWay::Nobody
+                if context.now.since(state.freed) <= self.config.turn
+                    && state.earlier_waiter(owner, wanted).is_some() =>
+            {
+                InTheWay::Somebody
+            }
+            found => found,
+        }
+    }
+
+    fn lock_free_range(
+        &self,
+        context: &Context<'_>,
+        state: &mut File,
+        (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
+        wanted: &Wanted,
+    ) -> Result<(StateId, Kept), NoLock> {
+        let file = open.file;
+        if state.locks.len() >= self.config.ranges_per_file {
+            let zero = open.client.version == Version::Zero;
+            return Err(if zero { NfsStat4::Resource.into() } else { NfsStat4::Delay.into() });
+        }
+        let known = state.locks_of(owner).cloned();
+        let holding = match &known {
+            Some(holding) => Arc::clone(holding),
+            None => {
+                self.check_room(&open.client)?;
+                Holding::locks(StateId { seqid: 0, other: open.client.next_other() }, owner, open)
+            }
+        };
+        let change = state.locks.plan(owner, wanted.range, Some(wanted.kind));
+        let kept = self.journal_ranges(context, &holding, &change)?;
+        if known.is_none() {
+            self.add(&holding)?;
+            state.lock_states.push(Arc::clone(&holding));
+            Counters::up(&self.counters.lock_states);
+        }
+        self.apply_ranges(state, &change);
+        state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(wanted.range));
+        if !change.removed.is_empty() {
+            // What was exclusive may be shared now.
+            self.wake(context, state, file);
+        }
+        Ok((holding.stateid(), kept))
+    }
+
+    /// Journals a change of an owner's ranges and of its stateid, which counts it.
+    fn journal_ranges(
+        &self,
+        context: &Context<'_>,
+        holding: &Holding,
+        change: &Change<Arc<LockOwner>>,
+    ) -> Result<Kept, Refusal> {
+        let What::Locks(locks) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+        let (ino, other) = (holding.file.ino, holding.other);
+        let seqid = holding.next_seqid();
+        let record =
+            LockStateRecord { owner: owner_name(&locks.owner).into(), open: locks.open.other, seqid };
+        let mut changes = vec![Key::LockState(ino, other).put(&record)];
+        changes.extend(change.removed.iter().map(|lock| Key::Range(ino, other, lock.range.first).deleted()));
+        changes.extend(change.added.iter().map(|lock| {
+            let record = RangeRecord { last: lock.range.last, kind: lock.kind };
+            Key::Range(ino, other, lock.range.first).put(&record)
+        }));
+        let kept = context.change(holding.file.volume, &changes)?;
+        holding.set_seqid(seqid);
+        Ok(kept)
+    }
+
+    fn apply_ranges(&self, state: &mut File, change: &Change<Arc<LockOwner>>) {
+        state.locks.apply(change);
+        change.removed.iter().for_each(|_| Counters::down(&self.counters.ranges));
+        change.added.iter().for_each(|_| Counters::up(&self.counters.ranges));
+    }
+
+    /// LOCKT: what would be in the way of a lock (RFC 7530 section 16.11). `owner` is none if nobody knows it.
+    ///
+    /// # Errors
+    /// [`NoLock::Denied`].
+    pub(crate) fn test_lock(
+        &self,
+        context: &Context<'_>,
+        file: FileId,
+        owner: Option<&Arc<LockOwner>>,
+        range: Range,
+        kind: LockKind,
+    ) -> Result<(), NoLock> {
+        loop {
+            let files = self.files.read(&file);
+            let Some(state) = files.get(&file) else { return Ok(()) };
+            let in_the_way = state.locks.iter().find(|lock| {
+                Some(&lock.owner) != owner && lock.range.overlaps(range) && lock.kind.conflicts(kind)
+            });
+            let Some(lock) = in_the_way else { return Ok(()) };
+            let client = state.locks_of(&lock.owner).map(|holding| Arc::clone(&holding.client));
+            match client.filter(|client| client.silent(context.now) > self.config.lease) {
+                None => return Err(NoLock::Denied(lock.into())),
+                Some(silent) => {
+                    drop(files);
+                    self.expire(context, &[silent])?;
+                }
+            }
+        }
+    }
+
+    /// LOCKU: a range is free (RFC 7530 section 16.12); it need not have been locked.
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID if it is none of locks.
+    pub(crate) fn unlock(
+        &self,
+        context: &Context<'_>,
+        holding: &Arc<Holding>,
+        range: Range,
+    ) -> Result<(StateId, Kept), Refusal> {
+        let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+        let file = holding.file;
+        let mut files = self.files.write(&file);
+        let state = files.get_mut(&file).ok_or(NfsStat4::BadStateId)?;
+        state.waiters.retain(|waiter| waiter.owner != locks.owner || !waiter.range.overlaps(range));
+        let change = state.locks.plan(&locks.owner, range, None);
+        let kept = self.journal_ranges(context, holding, &change)?;
+        self.apply_ranges(state, &change);
+        self.wake(context, state, file);
+        Ok((holding.stateid(), kept))
+    }
+
+    /// RELEASE_LOCKOWNER: an owner is not used any more (RFC 7530 section 16.37).
+    ///
+    /// # Errors
+    /// NFS4ERR_LOCKS_HELD if it has locks.
+    pub(crate) fn release_lock_owner(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+        name: &[u8],
+    ) -> Result<(), Refusal> {
+        let Some(owner) = client.known_lock_owner(name) else { return Ok(()) };
+        let states = self.lock_states_of(client, &owner);
+        let holds = |holding: &Arc<Holding>| {
+            let files = self.files.read(&holding.file);
+            files.get(&holding.file).is_some_and(|state| state.locks.of(&owner).next().is_some())
+        };
+        if states.iter().any(holds) {
+            return Err(NfsStat4::LocksHeld.into());
+        }
+        for holding in &states {
+            self.free_lock_state(context, holding)?;
+        }
+        client.inner.lock().lock_owners.remove(name);
+        Ok(())
+    }
+
+    fn lock_states_of(&self, client: &Client, owner: &Arc<LockOwner>) -> Vec<Arc<Holding>> {
+        let others: Vec<_> = client.inner.lock().holdings.keys().copied().collect();
+        let found = others.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
+        found.filter(|holding| holding.as_locks().is_some_and(|locks| locks.owner == *owner)).collect()
+    }
+
+    /// Ends a lock state without locks.
+    ///
+    /// # Errors
+    /// NFS4ERR_LOCKS_HELD.
+    pub(crate) fn free_lock_state(
+        &self,
+        context: &Context<'_>,
+        holding: &Arc<Holding>,
+    ) -> Result<(), Refusal> {
+        let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+        let file = holding.file;
+        let mut files = self.files.write(&file);
+        let Some(state) = files.get_mut(&file) else { return Ok(()) };
+        if state.locks.of(&locks.owner).next().is_some() {
+            return Err(NfsStat4::LocksHeld.into());
+        }
+        context.change(file.volume, &state.lock_state_deleted(holding))?;
+        self.drop_lock_state(context, state, holding);
+        self.leave(&mut files, context, file);
+        Ok(())
+    }
+
+    /// Takes a lock state and its ranges away; their records are deleted already.
+    pub(super) fn drop_lock_state(&self, context: &Context<'_>, state: &mut File, holding: &Arc<Holding>) {
+        let What::Locks(locks) = &holding.what else { return };
+        let whole = Range { first: 0, last: u64::MAX };
+        let change = state.locks.plan(&locks.owner, whole, None);
+        self.apply_ranges(state, &change);
+        state.waiters.retain(|waiter| waiter.owner != locks.owner);
+        let before = state.lock_states.len();
+        state.lock_states.retain(|other| !Arc::ptr_eq(other, holding));
+        if state.lock_states.len() < before {
+            Counters::down(&self.counters.lock_states);
+        }
+        holding.end();
+        self.forget(&holding.client, holding.other);
+        if !change.removed.is_empty() {
+            self.wake(context, state, holding.file);
+        }
+    }
+
+    /// A range became free: those whose turn has come are told.
+    fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId) {
+        state.freed = context.now;
+        let turns: Vec<usize> = state
+            .waiters
+            .iter()
+            .enumerate()
+            .filter(|(_, waiter)| !waiter.told)
+            .filter(|(_, waiter)| {
+                let wanted = Wanted { range: waiter.range, kind: waiter.kind, waits: true };
+                state.locks.conflict(&waiter.owner, waiter.range, waiter.kind).is_none()
+                    && state.earlier_waiter(&waiter.owner, &wanted).is_none()
+            })
+            .map(|(index, _)| index)
+            .collect();
+        for index in turns {
+            let Some(waiter) = state.waiters.get_mut(index) else { continue };
+            waiter.told = true;
+            let owner = Arc::clone(&waiter.owner);
+            self.notify_lock(context, file, &owner);
+        }
+    }
+}
+
+/// What is in the way.
+fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &Wanted) -> Option<Denied> {
+    let held = state.locks.conflict(owner, wanted.range, wanted.kind).map(Denied::from);
+    held.or_else(|| {
+        let waiter = state.earlier_waiter(owner, wanted)?;
+        Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.who.clone() })
+    })
+}
+
+/// What an NFSv4 client calls a lock owner.
+fn owner_name(owner: &LockOwner) -> &[u8] {
+    match &owner.who {
+        Who::Version4 { name, .. } => name,
+    }
+}

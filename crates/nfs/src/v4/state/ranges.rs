@@ -1,0 +1,174 @@
+//! Byte ranges that are locked in a file, as POSIX has it: an owner's locks never conflict with each other; a new one
+//! replaces what it covers, splits what it lies within, and joins its neighbours of the same kind.
+//!
+//! Nothing here knows protocols: the owner is whatever tells owners apart, so that NFSv4 and NLM share a table.
+
+/// Bytes from `first` to `last`, both included; `last` is [`u64::MAX`] for a lock that reaches to the end of the file,
+/// wherever that comes to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Range {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Range {
+    /// The range of an offset and a length, of which all ones means "to the end" (RFC 7530 section 16.10.4). None for a
+    /// length of zero, and for one that reaches beyond 64 bits.
+    pub(crate) fn new(offset: u64, length: u64) -> Option<Range> {
+        let last = match length {
+            0 => return None,
+            u64::MAX => u64::MAX,
+            length => offset.checked_add(length - 1)?,
+        };
+        Some(Range { first: offset, last })
+    }
+
+    /// The length, all ones if it reaches to the end.
+    pub(crate) fn length(self) -> u64 {
+        match self.last {
+            u64::MAX => u64::MAX,
+            last => last - self.first + 1,
+        }
+    }
+
+    /// Whether they have a byte in common.
+    pub(crate) fn overlaps(self, other: Range) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    /// Whether they overlap, or one begins where the other ends.
+    fn touches(self, other: Range) -> bool {
+        self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1)
+    }
+
+    /// The smallest range that covers both.
+    fn join(self, other: Range) -> Range {
+        Range { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+}
+
+/// Whether a lock can be shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum LockKind {
+    /// Shared with other readers.
+    Read,
+    /// Exclusive.
+    Write,
+}
+
+impl LockKind {
+    /// Whether two owners cannot have both on the same byte.
+    pub(crate) fn conflicts(self, other: LockKind) -> bool {
+        self == LockKind::Write || other == LockKind::Write
+    }
+}
+
+/// A lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lock<O> {
+    pub(crate) range: Range,
+    pub(crate) kind: LockKind,
+    pub(crate) owner: O,
+}
+
+/// What locking or unlocking a range changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change<O> {
+    /// Locks that are no more.
+    pub(crate) removed: Vec<Lock<O>>,
+    /// Locks that are new.
+    pub(crate) added: Vec<Lock<O>>,
+}
+
+/// The locks of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranges<O> {
+    /// By their first byte; those of one owner do not overlap, and those of different ones only if all are shared.
+    locks: Vec<Lock<O>>,
+}
+
+impl<O> Default for Ranges<O> {
+    fn default() -> Self {
+        Ranges { locks: Vec::new() }
+    }
+}
+
+impl<O: Clone + PartialEq> Ranges<O> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.locks.len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.locks.is_empty()
+    }
+
+    /// All, by their first byte.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lock<O>> {
+        self.locks.iter()
+    }
+
+    /// Those of an owner, by their first byte.
+    pub(crate) fn of<'a>(&'a self, owner: &'a O) -> impl Iterator<Item = &'a Lock<O>> {
+        self.locks.iter().filter(move |lock| lock.owner == *owner)
+    }
+
+    /// The first lock that keeps `owner` from having `kind` on `range`.
+    pub(crate) fn conflict(&self, owner: &O, range: Range, kind: LockKind) -> Option<&Lock<O>> {
+        self.overlapping(range).find(|lock| lock.kind.conflicts(kind) && lock.owner != *owner)
+    }
+
+    fn overlapping(&self, range: Range) -> impl Iterator<Item = &Lock<O>> {
+        self.locks
+            .iter()
+            .take_while(move |lock| lock.range.first <= range.last)
+            .filter(move |lock| lock.range.overlaps(range))
+    }
+
+    /// What changes when `owner` has `kind` on `range`, or nothing any more; what was there before gives way.
+    pub(crate) fn plan(&self, owner: &O, range: Range, kind: Option<LockKind>) -> Change<O> {
+        let (mut removed, mut added) = (Vec::new(), Vec::new());
+        let mut whole = range;
+        for lock in self.of(owner) {
+            let same = kind == Some(lock.kind);
+            if same && lock.range.touches(range) {
+                whole = whole.join(lock.range);
+            } else if lock.range.overlaps(range) {
+                added.extend(rests(lock, range));
+            } else {
+                continue;
+            }
+            removed.push(lock.clone());
+        }
+        if let Some(kind) = kind {
+            added.push(Lock { range: whole, kind, owner: owner.clone() });
+        }
+        if removed == added {
+            return Change { removed: Vec::new(), added: Vec::new() };
+        }
+        Change { removed, added }
+    }
+
+    /// Makes a change that [`Ranges::plan`] found, with nothing changed in between.
+    pub(crate) fn apply(&mut self, change: &Change<O>) {
+        self.locks.retain(|lock| !change.removed.contains(lock));
+        for lock in &change.added {
+            let at = self.locks.partition_point(|other| other.range.first <= lock.range.first);
+            self.locks.insert(at, lock.clone());
+        }
+    }
+}
+
+/// What is left of `lock` on both sides of `range`.
+fn rests<O: Clone>(lock: &Lock<O>, range: Range) -> impl Iterator<Item = Lock<O>> {
+    let left = range.first.checked_sub(1).filter(|last| lock.range.first <= *last);
+    let left = left.map(|last| Range { first: lock.range.first, last });
+    let right = range.last.checked_add(1).filter(|first| *first <= lock.range.last);
+    let right = right.map(|first| Range { first, last: lock.range.last });
+    let (kind, owner) = (lock.kind, lock.owner.clone());
+    left.into_iter().chain(right).map(move |range| Lock { range, kind, owner: owner.clone() })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+use super::*;
+
+fn range(first: u64, last: u64) -> Range {
+    Range { first, last }
+}
+
+impl Ranges<u32> {
+    fn set(&mut self, owner: u32, first: u64, last: u64, kind: Option<LockKind>) {
+        let change = self.plan(&owner, range(first, last), kind);
+        self.apply(&change);
+    }
+
+    fn shown(&self, owner: u32) -> Vec<(u64, u64, LockKind)> {
+        self.of(&owner).map(|lock| (lock.range.first, lock.range.last, lock.kind)).collect()
+    }
+}
+
+use LockKind::{Read, Write};
+
+#[test]
+fn a_length_makes_a_range_or_none() {
+    assert_eq!(Range::new(5, 0), None);
+    assert_eq!(Range::new(5, 1), Some(range(5, 5)));
+    assert_eq!(Range::new(5, u64::MAX), Some(range(5, u64::MAX)));
+    assert_eq!(Range::new(100, u64::MAX - 1), None);
+    assert_eq!(Range::new(1, u64::MAX - 1), Some(range(1, u64::MAX - 1)));
+    assert_eq!(range(5, u64::MAX).length(), u64::MAX);
+    assert_eq!(range(5, 9).length(), 5);
+}
+
+#[test]
+fn unlocking_the_middle_splits() {
+    let mut locks = Ranges::default();
+    locks.set(1, 0, 99, Some(Write));
+    locks.set(1, 40, 59, None);
+    assert_eq!(locks.shown(1), [(0, 39, Write), (60, 99, Write)]);
+}
+
+#[test]
+fn neighbours_of_one_kind_join_and_others_do_not() {
+    let mut locks = Ranges::default();
+    locks.set(1, 25, 99, Some(Write));
+    locks.set(1, 50, 124, Some(Write));
+    assert_eq!(locks.shown(1), [(25, 124, Write)]);
+    locks.set(1, 125, 130, Some(Read));
+    locks.set(2, 0, 10, Some(Write));
+    assert_eq!(locks.shown(1), [(25, 124, Write), (125, 130, Read)]);
+    locks.set(1, 20, 24, Some(Write));
+    assert_eq!(locks.shown(1), [(20, 124, Write), (125, 130, Read)]);
+    assert_eq!(locks.shown(2), [(0, 10, Write)]);
+}
+
+#[test]
+fn a_part_changes_its_kind() {
+    let mut locks = Ranges::default();
+    locks.set(1, 0, u64::MAX, Some(Read));
+    locks.set(1, 10, 19, Some(Write));
+    assert_eq!(locks.shown(1), [(0, 9, Read), (10, 19, Write), (20, u64::MAX, Read)]);
+    locks.set(1, 10, 19, Some(Read));
+    assert_eq!(locks.shown(1), [(0, u64::MAX, Read)]);
+}
+
+#[test]
+fn the_ends_of_64_bits_hold() {
+    let mut locks = Ranges::default();
+    locks.set(1, 0, u64::MAX, Some(Write));
+    locks.set(1, 0, 0, None);
+    locks.set(1, u64::MAX, u64::MAX, None);
+    assert_eq!(locks.shown(1), [(1, u64::MAX - 1, Write)]);
+    assert!(locks.conflict(&2, range(0, 0), Write).is_none());
+    assert!(locks.conflict(&2, range(0, 1), Read).is_some());
+    assert!(locks.conflict(&2, range(u64::MAX, u64::MAX), Read).is_none());
+}
+
+#[test]
+fn what_is_locked_already_changes_nothing() {
+    let mut locks = Ranges::default();
+    locks.set(1, 10, 20, Some(Write));
+    let change = locks.plan(&1, range(10, 20), Some(Write));
+    assert!(change.removed.is_empty() && change.added.is_empty());
+}
+
+/// Against an array with one cell per byte.
+#[test]
+fn random_changes_agree_with_a_map_of_bytes() {
+    const BYTES: u64 = 40;
+    for seed in 0..200_u64 {
+        let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut next = |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let mut locks = Ranges::default();
+        let mut bytes = vec![[None; 3]; usize::try_from(BYTES).unwrap()];
+        for _ in 0..60 {
+            let owner = next(3);
+            let (a, b) = (next(BYTES), next(BYTES));
+            let (first, last) = (a.min(b), a.max(b));
+            let kind = [None, Some(Read), Some(Write)][usize::try_from(next(3)).unwrap()];
+            let at = usize::try_from(owner).unwrap();
+            let cells = usize::try_from(first).unwrap()..=usize::try_from(last).unwrap();
+            let blocked = kind.is_some_and(|kind| {
+                bytes[cells.clone()].iter().any(|cell: &[Option<LockKind>; 3]| {
+                    (0..3).any(|other| other != at && cell[other].is_some_and(|held| held.conflicts(kind)))
+                })
+            });
+            let owner = u32::try_from(owner).unwrap();
+            let conflict = kind.and_then(|kind| locks.conflict(&owner, range(first, last), kind));
+            assert_eq!(conflict.is_some(), blocked, "seed {seed}");
+            if blocked {
+                continue;
+            }
+            locks.set(owner, first, last, kind);
+            bytes[cells].iter_mut().for_each(|cell| cell[at] = kind);
+            for (at, owner) in (0..3).enumerate() {
+                let mut expected: Vec<(u64, u64, LockKind)> = Vec::new();
+                for (byte, cell) in (0..).zip(&bytes) {
+                    let Some(kind) = cell[at] else { continue };
+                    match expected.last_mut() {
+                        Some(run) if run.1 + 1 == byte && run.2 == kind => run.1 = byte,
+                        _ => expected.push((byte, byte, kind)),
+                    }
+                }
+                assert_eq!(locks.shown(owner), expected, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! What is kept of clients and of what they hold, as records of a volume. Byte for byte this is part of the format of a
+//! volume (`docs/format.md`): each value begins with a version, and fields are XDR.
+//!
+//! | key | value |
+//! |---|---|
+//! | `C` client | [`ClientRecord`] |
+//! | `S` session | [`SessionRecord`] |
+//! | `O` ino, other | [`OpenRecord`] |
+//! | `D` ino, other | [`DelegationRecord`] |
+//! | `K` ino, other | [`LockStateRecord`]: a lock owner's stateid |
+//! | `R` ino, other, first byte | [`RangeRecord`]: a range that this owner has locked |
+//!
+//! Clients and sessions are in the home volume, the others in the volume of their file, which their keys do not name.
+
+use std::sync::Arc;
+
+use volume::ids::Ino;
+use volume::state::StateChange;
+use wire::xdr::{DecodeError, Decoder, Encoder};
+
+use super::ids::{ClientId, Other, SessionId};
+use super::ranges::LockKind;
+
+/// The version that is written, the only one so far.
+const VERSION: u32 = 1;
+
+/// Most bytes of a client's or an owner's name (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
+const NAME_BYTES: usize = 1024;
+/// Most bytes of a network id or of a universal address; the longest of `tcp6` has 47.
+const ADDRESS_BYTES: usize = 128;
+
+const _: () = assert!(NAME_BYTES + 2 * ADDRESS_BYTES + 256 <= volume::limits::STATE_VALUE_BYTES);
+const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES);
+
+/// Names a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Key {
+    Client(ClientId),
+    Session(SessionId),
+    Open(Ino, Other),
+    Delegation(Ino, Other),
+    LockState(Ino, Other),
+    Range(Ino, Other, u64),
+}
+
+impl Key {
+    /// Its bytes.
+    pub(crate) fn to_bytes(self) -> Box<[u8]> {
+        let mut key = Vec::with_capacity(29);
+        let tagged = match self {
+            Key::Client(id) => {
+                key.push(b'C');
+                key.extend_from_slice(&id.0.to_be_bytes());
+                return key.into();
+            }
+            Key::Session(id) => {
+                key.push(b'S');
+                key.extend_from_slice(&id.0);
+                return key.into();
+            }
+            Key::Open(ino, other) => (b'O', ino, other),
+            Key::Delegation(ino, other) => (b'D', ino, other),
+            Key::LockState(ino, other) => (b'K', ino, other),
+            Key::Range(ino, other, _) => (b'R', ino, other),
+        };
+        let (tag, ino, other) = tagged;
+        key.push(tag);
+        key.extend_from_slice(&ino.0.to_be_bytes());
+        key.extend_from_slice(&other.0);
+        if let Key::Range(_, _, first) = self {
+            key.extend_from_slice(&first.to_be_bytes());
+        }
+        key.into()
+    }
+
+    /// The key of these bytes; none if they are of another protocol.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Key> {
+        let (tag, rest) = bytes.split_first()?;
+        let eight = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
+        match tag {
+            b'C' => return Some(Key::Client(ClientId(eight(rest)?))),
+            b'S' => return Some(Key::Session(SessionId(rest.try_into().ok()?))),
+            _ => {}
+        }
+        let (ino, rest) = rest.split_at_checked(8)?;
+        let (other, first) = rest.split_at_checked(12)?;
+        let (ino, other) = (Ino(eight(ino)?), Other(other.try_into().ok()?));
+        match (tag, first.is_empty()) {
+            (b'O', true) => Some(Key::Open(ino, other)),
+            (b'D', true) => Some(Key::Delegation(ino, other)),
+            (b'K', true) => Some(Key::LockState(ino, other)),
+            (b'R', false) => Some(Key::Range(ino, other, eight(first)?)),
+            _ => None,
+        }
+    }
+
+    /// The change that deletes the record.
+    pub(crate) fn deleted(self) -> StateChange {
+        StateChange { key: self.to_bytes(), value: None }
+    }
+
+    /// The change that puts it.
+    pub(crate) fn put(self, record: &impl Record) -> StateChange {
+        StateChange { key: self.to_bytes(), value: Some(record.to_bytes()) }
+    }
+}
+
+/// A value.
+pub(crate) trait Record: Sized {
+    /// Writes the fields.
+    fn write(&self, out: &mut Encoder<'_>);
+
+    /// Reads them.
+    ///
+    /// # Errors
+    /// If they are not what [`Record::write`] wrote.
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError>;
+
+    /// Version and fields.
+    fn to_bytes(&self) -> Arc<[u8]> {
+        let mut bytes = Vec::with_capacity(128);
+        let mut out = Encoder::new(&mut bytes);
+        out.u32(VERSION);
+        self.write(&mut out);
+        bytes.into()
+    }
+
+    /// The record of these bytes; none if they are of a later version, or no record.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut input = Decoder::new(bytes);
+        if input.u32() != Ok(VERSION) {
+            return None;
+        }
+        let record = Self::read(&mut input).ok()?;
+        input.finish().is_ok().then_some(record)
+    }
+}
+
+fn boxed(input: &mut Decoder<'_>, limit: usize) -> Result<Box<[u8]>, DecodeError> {
+    input.opaque(limit).map(Box::from)
+}
+
+/// In whose name a client was made (RFC 8881 section 2.4.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Principal {
+    /// AUTH_NONE.
+    None,
+    /// A user of AUTH_SYS.
+    User(u32),
+}
+
+impl Principal {
+    fn write(self, out: &mut Encoder<'_>) {
+        match self {
+            Principal::None => out.u32(0),
+            Principal::User(uid) => {
+                out.u32(1);
+                out.u32(uid);
+            }
+        }
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Principal, DecodeError> {
+        Ok(if input.bool()? { Principal::User(input.u32()?) } else { Principal::None })
+    }
+}
+
+/// Where an NFSv4.0 client listens for callbacks (RFC 7530 section 16.33).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CallbackAddress {
+    /// RPC program.
+    pub(crate) program: u32,
+    /// Network id, `tcp` or `tcp6` if it is to be used.
+    pub(crate) netid: Box<[u8]>,
+    /// Universal address.
+    pub(crate) address: Box<[u8]>,
+    /// Sent back with each callback (callback_ident).
+    pub(crate) ident: u32,
+}
+
+/// What only one minor version's clients have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// NFSv4.0.
+    Zero {
+        /// What SETCLIENTID_CONFIRM proved it with.
+        confirm: [u8; 8],
+        callback: CallbackAddress,
+    },
+    /// NFSv4.1 and later.
+    Sessions {
+        /// The minor version of its EXCHANGE_ID, in which it is called.
+        minor: u32,
+        /// The sequence of the last CREATE_SESSION, and the session that it made.
+        created: Option<(u32, SessionId)>,
+        /// Whether RECLAIM_COMPLETE came.
+        reclaimed: bool,
+    },
+}
+
+/// A confirmed client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientRecord {
+    /// What it calls itself (`nfs_client_id4.id`, `client_owner4.co_ownerid`).
+    pub(crate) name: Box<[u8]>,
+    /// Changes when it restarts.
+    pub(crate) verifier: [u8; 8],
+    pub(crate) principal: Principal,
+    pub(crate) kind: Kind,
+}
+
+impl Record for ClientRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        out.opaque(&self.name);
+        out.opaque_fixed(&self.verifier);
+        self.principal.write(out);
+        match &self.kind {
+            Kind::Zero { confirm, callback } => {
+                out.u32(0);
+                out.opaque_fixed(confirm);
+                out.u32(callback.program);
+                out.opaque(&callback.netid);
+                out.opaque(&callback.address);
+                out.u32(callback.ident);
+            }
+            Kind::Sessions { minor, created, reclaimed } => {
+                out.u32(1);
+                out.u32(*minor);
+                out.bool(created.is_some());
+                if let Some((sequence, session)) = created {
+                    out.u32(*sequence);
+                    out.opaque_fixed(&session.0);
+                }
+                out.bool(*reclaimed);
+            }
+        }
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let name = boxed(input, NAME_BYTES)?;
+        let verifier = input.array()?;
+        let principal = Principal::read(input)?;
+        let kind = if input.bool()? {
+            let minor = input.u32()?;
+            let created = if input.bool()? { Some((input.u32()?, SessionId(input.array()?))) } else { None };
+            Kind::Sessions { minor, created, reclaimed: input.bool()? }
+        } else {
+            let confirm = input.array()?;
+            let program = input.u32()?;
+            let netid = boxed(input, ADDRESS_BYTES)?;
+            let address = boxed(input, ADDRESS_BYTES)?;
+            let callback = CallbackAddress { program, netid, address, ident: input.u32()? };
+            Kind::Zero { confirm, callback }
+        };
+        Ok(ClientRecord { name, verifier, principal, kind })
+    }
+}
+
+/// What a channel of a session takes (RFC 8881 section 18.36.1, `channel_attrs4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Channel {
+    /// Bytes of a request.
+    pub(crate) request_bytes: u32,
+    /// Bytes of a reply.
+    pub(crate) reply_bytes: u32,
+    /// Bytes of a reply that is to be remembered.
+    pub(crate) cached_bytes: u32,
+    /// Operations of a COMPOUND.
+    pub(crate) operations: u32,
+    /// Slots: requests at once.
+    pub(crate) slots: u32,
+}
+
+impl Channel {
+    fn write(&self, out: &mut Encoder<'_>) {
+        let Channel { request_bytes, reply_bytes, cached_bytes, operations, slots } = *self;
+        [request_bytes, reply_bytes, cached_bytes, operations, slots]
+            .iter()
+            .for_each(|value| out.u32(*value));
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Channel, DecodeError> {
+        Ok(Channel {
+            request_bytes: input.u32()?,
+            reply_bytes: input.u32()?,
+            cached_bytes: input.u32()?,
+            operations: input.u32()?,
+            slots: input.u32()?,
+        })
+    }
+}
+
+/// With which credential callbacks are made (RFC 8881 section 18.36.1, `callback_sec_parms4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallbackSecurity {
+    /// AUTH_NONE.
+    None,
+    /// AUTH_SYS, as this user and group.
+    Sys { uid: u32, gid: u32 },
+}
+
+/// A session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionRecord {
+    /// Requests of the client.
+    pub(crate) fore: Channel,
+    /// Callbacks.
+    pub(crate) back: Channel,
+    /// What CREATE_SESSION granted (`csr_flags`).
+    pub(crate) flags: u32,
+    /// RPC program of callbacks.
+    pub(crate) program: u32,
+    pub(crate) security: CallbackSecurity,
+}
+
+impl Record for SessionRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        self.fore.write(out);
+        self.back.write(out);
+        out.u32(self.flags);
+        out.u32(self.program);
+        match self.security {
+            CallbackSecurity::None => out.u32(0),
+            CallbackSecurity::Sys { uid, gid } => [1, uid, gid].iter().for_each(|value| out.u32(*value)),
+        }
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let (fore, back) = (Channel::read(input)?, Channel::read(input)?);
+        let (flags, program) = (input.u32()?, input.u32()?);
+        let security = if input.bool()? {
+            CallbackSecurity::Sys { uid: input.u32()?, gid: input.u32()? }
+        } else {
+            CallbackSecurity::None
+        };
+        Ok(SessionRecord { fore, back, flags, program, security })
+    }
+}
+
+/// A file that an owner has open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenRecord {
+    /// The open-owner.
+    pub(crate) owner: Box<[u8]>,
+    /// Of the stateid.
+    pub(crate) seqid: u32,
+    /// Which combinations of access and deny it was opened with, one bit each; see `share.rs`.
+    pub(crate) modes: u16,
+    /// Whether OPEN_CONFIRM came, or is not needed.
+    pub(crate) confirmed: bool,
+}
+
+impl Record for OpenRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        out.opaque(&self.owner);
+        out.u32(self.seqid);
+        out.u32(u32::from(self.modes));
+        out.bool(self.confirmed);
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let owner = boxed(input, NAME_BYTES)?;
+        let (seqid, modes) = (input.u32()?, input.u32()?);
+        let modes =
+            u16::try_from(modes).map_err(|_| DecodeError::TooLong { length: modes, limit: 0xffff })?;
+        Ok(OpenRecord { owner, seqid, modes, confirmed: input.bool()? })
+    }
+}
+
+/// The stateid of a lock owner for a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LockStateRecord {
+    /// The lock owner.
+    pub(crate) owner: Box<[u8]>,
+    /// The open that it belongs to.
+    pub(crate) open: Other,
+    /// Of the stateid.
+    pub(crate) seqid: u32,
+}
+
+impl Record for LockStateRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        out.opaque(&self.owner);
+        out.opaque_fixed(&self.open.0);
+        out.u32(self.seqid);
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let owner = boxed(input, NAME_BYTES)?;
+        Ok(LockStateRecord { owner, open: Other(input.array()?), seqid: input.u32()? })
+    }
+}
+
+/// A range that is locked; its first byte is in the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RangeRecord {
+    /// Its last byte.
+    pub(crate) last: u64,
+    pub(crate) kind: LockKind,
+}
+
+impl Record for RangeRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        out.u64(self.last);
+        out.bool(self.kind == LockKind::Write);
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        let last = input.u64()?;
+        let kind = if input.bool()? { LockKind::Write } else { LockKind::Read };
+        Ok(RangeRecord { last, kind })
+    }
+}
+
+/// A delegation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DelegationRecord {
+    /// Whether it is one to write.
+    pub(crate) write: bool,
+    /// Of the stateid.
+    pub(crate) seqid: u32,
+}
+
+impl Record for DelegationRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        out.bool(self.write);
+        out.u32(self.seqid);
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(DelegationRecord { write: input.bool()?, seqid: input.u32()? })
+    }
+}
+
+#[cfg(test)]
+mod tests;

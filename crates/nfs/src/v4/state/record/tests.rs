@@ -1,0 +1,101 @@
+use std::fmt::Debug;
+
+use super::*;
+
+const CLIENT: ClientId = ClientId(0x6500_0000_0000_0001);
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes never change: a volume that an earlier version wrote must be understood.
+fn golden<R: Record + Debug + PartialEq>(record: &R, expected: &str) {
+    let bytes = record.to_bytes();
+    assert_eq!(hex(&bytes), expected.replace(' ', ""));
+    assert_eq!(R::parse(&bytes).as_ref(), Some(record));
+    for length in 0..bytes.len() {
+        assert_eq!(R::parse(bytes.get(..length).unwrap()), None, "cut after {length} bytes");
+    }
+    let mut later = bytes.to_vec();
+    later[3] = 2;
+    assert_eq!(R::parse(&later), None, "of a later version");
+}
+
+#[test]
+fn keys_have_a_format_that_never_changes() {
+    let other = Other::new(CLIENT, 9);
+    let keys = [
+        (Key::Client(CLIENT), "43 6500000000000001"),
+        (Key::Session(SessionId::new(CLIENT, 0x6500_0001, 2)), "53 6500000000000001 65000001 00000002"),
+        (Key::Open(Ino(5), other), "4f 0000000000000005 6500000000000001 00000009"),
+        (Key::Delegation(Ino(5), other), "44 0000000000000005 6500000000000001 00000009"),
+        (Key::LockState(Ino(5), other), "4b 0000000000000005 6500000000000001 00000009"),
+        (Key::Range(Ino(5), other, 7), "52 0000000000000005 6500000000000001 00000009 0000000000000007"),
+    ];
+    for (key, expected) in keys {
+        let bytes = key.to_bytes();
+        assert_eq!(hex(&bytes), expected.replace(' ', ""));
+        assert_eq!(Key::parse(&bytes), Some(key));
+        for length in 0..bytes.len() {
+            assert_eq!(Key::parse(bytes.get(..length).unwrap()), None);
+        }
+    }
+}
+
+#[test]
+fn clients_have_a_format_that_never_changes() {
+    let callback = CallbackAddress {
+        program: 0x4000_0000,
+        netid: b"tcp"[..].into(),
+        address: b"192.0.2.1.3.232"[..].into(),
+        ident: 1,
+    };
+    let zero = ClientRecord {
+        name: b"me"[..].into(),
+        verifier: *b"verifier",
+        principal: Principal::User(1000),
+        kind: Kind::Zero { confirm: *b"confirm!", callback },
+    };
+    golden(
+        &zero,
+        "00000001 00000002 6d650000 7665726966696572 00000001 000003e8 00000000 636f6e6669726d21 \
+         40000000 00000003 74637000 0000000f 3139322e302e322e312e332e32333200 00000001",
+    );
+    let sessions = ClientRecord {
+        kind: Kind::Sessions { minor: 2, created: Some((3, SessionId([7; 16]))), reclaimed: true },
+        principal: Principal::None,
+        ..zero
+    };
+    golden(
+        &sessions,
+        "00000001 00000002 6d650000 7665726966696572 00000000 00000001 00000002 00000001 00000003 \
+         07070707070707070707070707070707 00000001",
+    );
+}
+
+#[test]
+fn sessions_have_a_format_that_never_changes() {
+    let channel = Channel { request_bytes: 1, reply_bytes: 2, cached_bytes: 3, operations: 4, slots: 5 };
+    let session = SessionRecord {
+        fore: channel,
+        back: Channel { slots: 6, ..channel },
+        flags: 3,
+        program: 0x4000_0000,
+        security: CallbackSecurity::Sys { uid: 7, gid: 8 },
+    };
+    golden(
+        &session,
+        "00000001 00000001 00000002 00000003 00000004 00000005 00000001 00000002 00000003 00000004 00000006 \
+         00000003 40000000 00000001 00000007 00000008",
+    );
+}
+
+#[test]
+fn what_is_held_has_a_format_that_never_changes() {
+    let open = OpenRecord { owner: b"own"[..].into(), seqid: 2, modes: 0x8002, confirmed: true };
+    golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001");
+    let locks = LockStateRecord { owner: b"lock"[..].into(), open: Other::new(CLIENT, 9), seqid: 4 };
+    golden(&locks, "00000001 00000004 6c6f636b 6500000000000001 00000009 00000004");
+    golden(&RangeRecord { last: u64::MAX, kind: LockKind::Write }, "00000001 ffffffffffffffff 00000001");
+    golden(&DelegationRecord { write: false, seqid: 1 }, "00000001 00000000 00000001");
+}

@@ -1,0 +1,247 @@
+//! Coming back: from the records of all volumes the state is as it was, so that clients go on as if nothing had happened.
+//!
+//! Every lease begins anew. What nobody's record backs any more is deleted: things of a client that is gone, locks whose
+//! open is gone. There is no grace period: nothing has to be reclaimed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use volume::ids::{Ino, VolumeId};
+use volume::state::StateChange;
+
+use super::client::{Client, Version};
+use super::config::Counters;
+use super::files::enter;
+use super::holding::Holding;
+use super::ids::{ClientId, FileId, Other, SessionId, StateId};
+use super::ranges::{Lock, Range};
+use super::record::{
+    ClientRecord, DelegationRecord, Key, LockStateRecord, OpenRecord, RangeRecord, Record, SessionRecord,
+};
+use super::sessions::Session;
+use super::share::Modes;
+use super::turns::Turns;
+use super::{Context, Refusal, State};
+
+/// The records of all volumes, sorted by what must be there first.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    clients: Vec<(VolumeId, ClientId, ClientRecord)>,
+    sessions: Vec<(VolumeId, SessionId, SessionRecord)>,
+    opens: Vec<(FileId, Other, OpenRecord)>,
+    delegations: Vec<(FileId, Other, DelegationRecord)>,
+    lock_states: Vec<(FileId, Other, LockStateRecord)>,
+    ranges: Vec<(FileId, Other, u64, RangeRecord)>,
+    /// The highest sequence of a session's slot of which something is remembered.
+    highest: HashMap<(SessionId, u32), u32>,
+}
+
+impl Records {
+    /// Takes a record of `volume`. Those of other protocols, and of later versions, are left alone.
+    pub(crate) fn add(&mut self, volume: VolumeId, key: &[u8], value: &[u8]) {
+        let file = |ino: Ino| FileId { volume, ino };
+        match Key::parse(key) {
+            Some(Key::Client(id)) => {
+                self.clients.extend(ClientRecord::parse(value).map(|record| (volume, id, record)));
+            }
+            Some(Key::Session(id)) => {
+                self.sessions.extend(SessionRecord::parse(value).map(|record| (volume, id, record)));
+            }
+            Some(Key::Open(ino, other)) => {
+                self.opens.extend(OpenRecord::parse(value).map(|record| (file(ino), other, record)));
+            }
+            Some(Key::Delegation(ino, other)) => {
+                let record = DelegationRecord::parse(value);
+                self.delegations.extend(record.map(|record| (file(ino), other, record)));
+            }
+            Some(Key::LockState(ino, other)) => {
+                let record = LockStateRecord::parse(value);
+                self.lock_states.extend(record.map(|record| (file(ino), other, record)));
+            }
+            Some(Key::Range(ino, other, first)) => {
+                let record = RangeRecord::parse(value);
+                self.ranges.extend(record.map(|record| (file(ino), other, first, record)));
+            }
+            None => {}
+        }
+    }
+
+    /// Takes note that an operation of request `sequence` is remembered.
+    pub(crate) fn remember(&mut self, session: SessionId, slot: u32, sequence: u32) {
+        let highest = self.highest.entry((session, slot)).or_insert(sequence);
+        // The order of numbers that wrap around.
+        if sequence.wrapping_sub(*highest) < 1 << 31 {
+            *highest = sequence;
+        }
+    }
+}
+
+impl State {
+    /// Brings back what records say; for a state of which nothing was asked yet.
+    ///
+    /// # Errors
+    /// Those of the journal, if what is backed by nothing cannot be deleted.
+    pub(crate) fn restore(&self, context: &Context<'_>, records: Records) -> Result<(), Refusal> {
+        let mut unbacked: HashMap<VolumeId, Vec<StateChange>> = HashMap::new();
+        let mut drop_record = |volume: VolumeId, key: Key| {
+            unbacked.entry(volume).or_default().push(key.deleted());
+        };
+        let Records { clients, sessions, opens, delegations, lock_states, ranges, highest } = records;
+        self.restore_instances(&clients, &sessions);
+        for (_, id, record) in &clients {
+            self.clients.restore(&Arc::new(Client::new(*id, record, context.now)));
+        }
+        for (volume, id, record) in &sessions {
+            match self.clients.confirmed(client_of(*id)).filter(|client| client.version == Version::Sessions)
+            {
+                Some(client) => self.restore_session(*id, &client, record, &highest),
+                None => drop_record(*volume, Key::Session(*id)),
+            }
+        }
+        let mut restored = HashMap::new();
+        for (file, other, record) in &opens {
+            match self.restore_open(context, *file, *other, record) {
+                Some(holding) => drop(restored.insert((*file, *other), holding)),
+                None => drop_record(file.volume, Key::Open(file.ino, *other)),
+            }
+        }
+        for (file, other, record) in &delegations {
+            if !self.restore_delegation(context, *file, *other, *record) {
+                drop_record(file.volume, Key::Delegation(file.ino, *other));
+            }
+        }
+        let mut locking = HashMap::new();
+        for (file, other, record) in &lock_states {
+            let open = restored.get(&(*file, record.open));
+            match open.and_then(|open| self.restore_lock_state(context, open, *other, record)) {
+                Some(holding) => drop(locking.insert((*file, *other), holding)),
+                None => drop_record(file.volume, Key::LockState(file.ino, *other)),
+            }
+        }
+        for (file, other, first, record) in &ranges {
+            match locking.get(&(*file, *other)) {
+                Some(holding) => self.restore_range(context, holding, *first, *record),
+                None => drop_record(file.volume, Key::Range(file.ino, *other, *first)),
+            }
+        }
+        for (volume, changes) in unbacked {
+            context.change(volume, &changes)?;
+        }
+        Ok(())
+    }
+
+    /// This instance comes after all that records name, and what is older than they are is stale.
+    fn restore_instances(
+        &self,
+        clients: &[(VolumeId, ClientId, ClientRecord)],
+        sessions: &[(VolumeId, SessionId, SessionRecord)],
+    ) {
+        let of_clients = clients.iter().map(|(_, id, _)| id.instance());
+        let of_sessions = sessions.iter().map(|(_, id, _)| instance_of(*id));
+        let known: HashSet<u32> = of_clients.chain(of_sessions).collect();
+        if let (Some(oldest), Some(newest)) = (known.iter().min(), known.iter().max()) {
+            self.oldest.store(*oldest, Ordering::Relaxed);
+            self.newest_known.store(*newest, Ordering::Relaxed);
+        }
+    }
+
+    fn restore_session(
+        &self,
+        id: SessionId,
+        client: &Arc<Client>,
+        record: &SessionRecord,
+        highest: &HashMap<(SessionId, u32), u32>,
+    ) {
+        let remembered = |slot| highest.get(&(id, slot)).copied();
+        let session = Arc::new(Session::new(id, client, record, Some(&remembered)));
+        client.inner.lock().sessions.push(id);
+        self.sessions.write(&id).insert(id, session);
+    }
+
+    fn restore_open(
+        &self,
+        context: &Context<'_>,
+        file: FileId,
+        other: Other,
+        record: &OpenRecord,
+    ) -> Option<Arc<Holding>> {
+        let client = self.clients.confirmed(other.client())?;
+        client.known(other);
+        let owner = client.open_owner(&record.owner, || Turns::restored(context.now, record.confirmed));
+        if record.confirmed {
+            owner.turns.confirm();
+        }
+        let stateid = StateId { seqid: record.seqid, other };
+        let holding = Holding::open(&client, file, stateid, &owner, Modes(record.modes), true);
+        self.add(&holding).ok()?;
+        let mut files = self.files.write(&file);
+        enter(&mut files, context, file).opens.push(Arc::clone(&holding));
+        Counters::up(&self.counters.opens);
+        Some(holding)
+    }
+
+    fn restore_delegation(
+        &self,
+        context: &Context<'_>,
+        file: FileId,
+        other: Other,
+        record: DelegationRecord,
+    ) -> bool {
+        let Some(client) = self.clients.confirmed(other.client()) else { return false };
+        client.known(other);
+        let stateid = StateId { seqid: record.seqid, other };
+        let holding = Holding::delegation(&client, file, stateid, record.write);
+        if self.add(&holding).is_err() {
+            return false;
+        }
+        let mut files = self.files.write(&file);
+        enter(&mut files, context, file).delegations.push(holding);
+        Counters::up(&self.counters.delegations);
+        true
+    }
+
+    fn restore_lock_state(
+        &self,
+        context: &Context<'_>,
+        open: &Arc<Holding>,
+        other: Other,
+        record: &LockStateRecord,
+    ) -> Option<Arc<Holding>> {
+        open.client.known(other);
+        let owner = open.client.lock_owner(&record.owner, || Turns::restored(context.now, true));
+        let holding = Holding::locks(StateId { seqid: record.seqid, other }, &owner, open);
+        self.add(&holding).ok()?;
+        let mut files = self.files.write(&open.file);
+        enter(&mut files, context, open.file).lock_states.push(Arc::clone(&holding));
+        Counters::up(&self.counters.lock_states);
+        Some(holding)
+    }
+
+    fn restore_range(&self, context: &Context<'_>, holding: &Arc<Holding>, first: u64, record: RangeRecord) {
+        let Some(locks) = holding.as_locks() else { return };
+        let range = Range { first, last: record.last };
+        let lock = Lock { range, kind: record.kind, owner: Arc::clone(&locks.owner) };
+        let mut files = self.files.write(&holding.file);
+        let change = super::ranges::Change { removed: Vec::new(), added: vec![lock] };
+        enter(&mut files, context, holding.file).locks.apply(&change);
+        Counters::up(&self.counters.ranges);
+    }
+
+    /// All files of which something is held: those that the engine is to keep though they have no name.
+    pub(crate) fn held_files(&self) -> Vec<FileId> {
+        let mut files = Vec::new();
+        self.files.each(|file, _| files.push(*file));
+        files
+    }
+}
+
+fn client_of(session: SessionId) -> ClientId {
+    let [a, b, c, d, e, f, g, h, ..] = session.0;
+    ClientId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+}
+
+fn instance_of(session: SessionId) -> u32 {
+    let [.., a, b, c, d, _, _, _, _] = session.0;
+    u32::from_be_bytes([a, b, c, d])
+}

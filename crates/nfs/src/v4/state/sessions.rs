@@ -1,0 +1,413 @@
+//! Sessions: CREATE_SESSION's half that is not about clients, SEQUENCE, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL,
+//! DESTROY_SESSION (RFC 8881 section 2.10).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use parking_lot::Mutex;
+use volume::ids::VolumeId;
+use volume::request::Durability;
+use wire::nfs4::{
+    ChannelDirFromClient4, ChannelDirFromServer4, NfsStat4, SequenceArgs, SequenceOk, create_session_flag,
+    sequence_status,
+};
+
+use crate::call::ConnectionId;
+
+use super::client::Client;
+use super::config::Config;
+use super::ids::SessionId;
+use super::record::{CallbackSecurity, Channel, Key, SessionRecord};
+use super::shards::Shards;
+use super::slots::{Begun, Reply, Slot};
+use super::{Context, Kept, Refusal, State};
+
+/// All sessions.
+pub(super) type Sessions = Shards<SessionId, Arc<Session>>;
+
+/// Fewer bytes than these no request and no reply of the fore channel can have: those of a SEQUENCE alone.
+const FORE_BYTES_MIN: u32 = 128;
+/// Fewer bytes than these a callback does not have.
+const BACK_BYTES_MIN: u32 = 320;
+/// CB_SEQUENCE and one more.
+const BACK_OPERATIONS_MIN: u32 = 2;
+/// Bytes of the header of an accepted reply with an empty verifier (RFC 5531 section 9).
+const REPLY_HEADER_BYTES: u32 = 24;
+/// Slots of the backchannel that are used: callbacks at once.
+const BACK_SLOTS: u32 = 16;
+
+/// A slot of the backchannel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackSlot {
+    /// Sequence of the last callback that was answered.
+    pub(super) last: u32,
+    /// Whether a callback is on its way.
+    pub(super) taken: bool,
+}
+
+/// What of a session changes seldom.
+#[derive(Debug)]
+pub(super) struct Back {
+    pub(super) program: u32,
+    pub(super) security: CallbackSecurity,
+    /// Connections to call back by, the one bound last at the end.
+    pub(super) connections: Vec<ConnectionId>,
+    pub(super) slots: Vec<BackSlot>,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) client: Arc<Client>,
+    /// What requests may be like.
+    pub(crate) fore: Channel,
+    pub(super) back: Channel,
+    /// What CREATE_SESSION granted.
+    pub(crate) flags: u32,
+    slots: Box<[Slot]>,
+    /// Connections to call back by.
+    back_connections: AtomicU32,
+    /// The client's and our counts of callbacks differ, as happens after a restart: it must make a new session.
+    pub(super) back_fault: AtomicBool,
+    pub(super) inner: Mutex<Back>,
+}
+
+impl Session {
+    /// The session of a record; `restored` tells the highest sequence that is remembered of each slot, if a restart
+    /// brought it back.
+    pub(super) fn new(
+        id: SessionId,
+        client: &Arc<Client>,
+        record: &SessionRecord,
+        restored: Option<&dyn Fn(u32) -> Option<u32>>,
+    ) -> Session {
+        let slots = (0..record.fore.slots)
+            .map(|slot| restored.map_or_else(Slot::new, |highest| Slot::restored(highest(slot))));
+        let back_slots = record.back.slots.min(BACK_SLOTS);
+        let back = Back {
+            program: record.program,
+            security: record.security,
+            connections: Vec::new(),
+            slots: (0..back_slots).map(|_| BackSlot { last: 0, taken: false }).collect(),
+        };
+        Session {
+            id,
+            client: Arc::clone(client),
+            fore: record.fore,
+            back: record.back,
+            flags: record.flags,
+            slots: slots.collect(),
+            back_connections: AtomicU32::new(0),
+            back_fault: AtomicBool::new(false),
+            inner: Mutex::new(back),
+        }
+    }
+
+    fn record(&self, back: &Back) -> SessionRecord {
+        let (program, security) = (back.program, back.security);
+        SessionRecord { fore: self.fore, back: self.back, flags: self.flags, program, security }
+    }
+
+    /// Binds a connection to the backchannel.
+    fn bind(&self, connection: ConnectionId) {
+        let mut back = self.inner.lock();
+        if !back.connections.contains(&connection) {
+            self.back_connections.fetch_add(1, Ordering::Relaxed);
+            self.client.back_connections.fetch_add(1, Ordering::Relaxed);
+        }
+        back.connections.retain(|known| *known != connection);
+        back.connections.push(connection);
+    }
+
+    /// A connection is not bound any more.
+    pub(super) fn unbind(&self, connection: ConnectionId) {
+        let mut back = self.inner.lock();
+        if back.connections.contains(&connection) {
+            back.connections.retain(|known| *known != connection);
+            self.back_connections.fetch_sub(1, Ordering::Relaxed);
+            self.client.back_connections.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What the client has to know (`sr_status_flags`).
+    fn status(&self) -> u32 {
+        let mut flags = 0;
+        let mut raise = |when: bool, flag: u32| flags |= if when { flag } else { 0 };
+        if self.flags & create_session_flag::CONN_BACK_CHAN != 0 {
+            let down = self.back_connections.load(Ordering::Relaxed) == 0;
+            raise(down, sequence_status::CB_PATH_DOWN_SESSION);
+            let all_down = self.client.back_connections.load(Ordering::Relaxed) == 0;
+            raise(all_down, sequence_status::CB_PATH_DOWN);
+        }
+        raise(self.back_fault.load(Ordering::Relaxed), sequence_status::BACKCHANNEL_FAULT);
+        let revoked = self.client.revoked.load(Ordering::Relaxed) > 0;
+        raise(revoked, sequence_status::RECALLABLE_STATE_REVOKED);
+        flags
+    }
+}
+
+/// A request in its slot. Dropped without [`InSlot::finish`], nothing of it was executed.
+#[derive(Debug)]
+pub(crate) struct InSlot {
+    pub(crate) session: Arc<Session>,
+    slot: u32,
+    sequence: u32,
+    checksum: u64,
+    cache_this: bool,
+    finished: bool,
+}
+
+impl InSlot {
+    /// The request was answered so: its reply, if it is to be kept, and what it waits for.
+    pub(crate) fn finish(mut self, reply: Option<&[u8]>, wait: Option<(VolumeId, Durability)>) {
+        self.finished = true;
+        let wait = wait.map(|(volume, after)| Kept { volume, after });
+        let reply = reply.map_or(Reply::NotKept, |reply| Reply::Kept(reply.into(), wait));
+        if let Some(slot) = self.own_slot() {
+            slot.finish(self.sequence, self.checksum, reply);
+        }
+    }
+
+    /// Whether the client wants the reply to be kept.
+    pub(crate) fn cache_this(&self) -> bool {
+        self.cache_this
+    }
+
+    /// Most bytes of a reply, its RPC header left out.
+    pub(crate) fn reply_bytes_max(&self) -> usize {
+        body_bytes(self.session.fore.reply_bytes)
+    }
+
+    /// The same of a reply that is to be kept.
+    pub(crate) fn reply_bytes_cached_max(&self) -> usize {
+        body_bytes(self.session.fore.cached_bytes)
+    }
+
+    /// Session, slot and sequence, by which the journal remembers.
+    pub(crate) fn request_key(&self) -> [u8; 24] {
+        let mut key = [0; 24];
+        let (session, rest) = key.split_at_mut(16);
+        session.copy_from_slice(&self.session.id.0);
+        rest.copy_from_slice(&(u64::from(self.slot) << 32 | u64::from(self.sequence)).to_be_bytes());
+        key
+    }
+
+    fn own_slot(&self) -> Option<&Slot> {
+        self.session.slots.get(usize::try_from(self.slot).ok()?)
+    }
+}
+
+impl Drop for InSlot {
+    fn drop(&mut self) {
+        if !self.finished
+            && let Some(slot) = self.own_slot()
+        {
+            slot.abandon();
+        }
+    }
+}
+
+/// Bytes of a reply without its RPC header.
+fn body_bytes(bytes: u32) -> usize {
+    usize::try_from(bytes.saturating_sub(REPLY_HEADER_BYTES)).unwrap_or(usize::MAX)
+}
+
+/// What SEQUENCE leads to.
+#[derive(Debug)]
+pub(crate) enum Sequenced {
+    /// The request is to be executed.
+    Go(InSlot, SequenceOk),
+    /// It was answered before.
+    Again(Reply),
+}
+
+/// The channels that a client asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Channels {
+    pub(crate) fore: Channel,
+    pub(crate) back: Channel,
+}
+
+impl Channels {
+    /// What is granted.
+    ///
+    /// # Errors
+    /// NFS4ERR_TOOSMALL if nothing would fit (RFC 8881 section 18.36.3).
+    pub(super) fn granted(self, config: &Config) -> Result<Channels, NfsStat4> {
+        let Channels { fore, back } = self;
+        let small = |channel: Channel, bytes: u32, operations: u32| {
+            channel.request_bytes < bytes || channel.reply_bytes < bytes || channel.operations < operations
+        };
+        if small(fore, FORE_BYTES_MIN, 1) || small(back, BACK_BYTES_MIN, BACK_OPERATIONS_MIN) {
+            return Err(NfsStat4::TooSmall);
+        }
+        let reply_bytes = fore.reply_bytes.min(config.message_bytes);
+        let fore = Channel {
+            request_bytes: fore.request_bytes.min(config.message_bytes),
+            reply_bytes,
+            cached_bytes: fore.cached_bytes.min(config.cached_bytes).min(reply_bytes),
+            operations: fore.operations.min(config.operations),
+            slots: fore.slots.clamp(1, config.slots_per_session),
+        };
+        let back = Channel { slots: back.slots.clamp(1, BACK_SLOTS), ..back };
+        Ok(Channels { fore, back })
+    }
+}
+
+impl State {
+    /// The session of this id.
+    ///
+    /// # Errors
+    /// NFS4ERR_BADSESSION.
+    pub(crate) fn session(&self, id: SessionId) -> Result<Arc<Session>, NfsStat4> {
+        self.sessions.read(&id).get(&id).cloned().ok_or(NfsStat4::BadSession)
+    }
+
+    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request be executed once. `checksum` tells requests
+    /// apart that come with the same sequence.
+    ///
+    /// # Errors
+    /// NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, and
+    /// NFS4ERR_DELAY for a request that is being executed.
+    pub(crate) fn sequence(
+        &self,
+        context: &Context<'_>,
+        args: &SequenceArgs,
+        checksum: u64,
+    ) -> Result<Sequenced, NfsStat4> {
+        let session = self.session(SessionId(args.sessionid.0))?;
+        let index = usize::try_from(args.slotid).unwrap_or(usize::MAX);
+        let slot = session.slots.get(index).ok_or(NfsStat4::BadSlot)?;
+        if args.highest_slotid >= session.fore.slots {
+            return Err(NfsStat4::BadHighSlot);
+        }
+        session.client.renew(context.now);
+        match slot.begin(args.sequenceid, checksum) {
+            Begun::Go => {}
+            Begun::Again(reply) => return Ok(Sequenced::Again(reply)),
+            Begun::FalseRetry => return Err(NfsStat4::SeqFalseRetry),
+            Begun::Taken => return Err(NfsStat4::Delay),
+            Begun::OutOfOrder => return Err(NfsStat4::SeqMisordered),
+        }
+        let highest = session.fore.slots - 1;
+        let ok = SequenceOk {
+            sessionid: args.sessionid,
+            sequenceid: args.sequenceid,
+            slotid: args.slotid,
+            highest_slotid: highest,
+            target_highest_slotid: highest,
+            status_flags: session.status(),
+        };
+        let (slot, sequence) = (args.slotid, args.sequenceid);
+        let cache_this = args.cachethis;
+        Ok(Sequenced::Go(InSlot { session, slot, sequence, checksum, cache_this, finished: false }, ok))
+    }
+
+    /// Makes a session; its record is among `changes`, which the caller journals first.
+    pub(super) fn insert_session(&self, session: Session, connection: ConnectionId) -> Arc<Session> {
+        let session = Arc::new(session);
+        session.client.inner.lock().sessions.push(session.id);
+        self.sessions.write(&session.id).insert(session.id, Arc::clone(&session));
+        if session.flags & create_session_flag::CONN_BACK_CHAN != 0 {
+            self.bind(&session, connection);
+        }
+        session
+    }
+
+    /// Calls to the client may go by `connection`; those that wait for one go.
+    fn bind(&self, session: &Arc<Session>, connection: ConnectionId) {
+        session.bind(connection);
+        let mut bound = self.bound.write(&connection);
+        let sessions = bound.entry(connection).or_default();
+        if !sessions.contains(&session.id) {
+            sessions.push(session.id);
+        }
+    }
+
+    /// BIND_CONN_TO_SESSION (RFC 8881 section 18.34).
+    ///
+    /// # Errors
+    /// NFS4ERR_BADSESSION.
+    pub(crate) fn bind_connection(
+        &self,
+        context: &Context<'_>,
+        id: SessionId,
+        direction: ChannelDirFromClient4,
+        connection: ConnectionId,
+    ) -> Result<ChannelDirFromServer4, NfsStat4> {
+        let session = self.session(id)?;
+        session.client.renew(context.now);
+        let granted = match direction {
+            ChannelDirFromClient4::Fore => ChannelDirFromServer4::Fore,
+            // A connection can always be used for requests: nothing keeps them apart.
+            ChannelDirFromClient4::Back => ChannelDirFromServer4::Back,
+            ChannelDirFromClient4::ForeOrBoth | ChannelDirFromClient4::BackOrBoth => {
+                ChannelDirFromServer4::Both
+            }
+        };
+        if granted == ChannelDirFromServer4::Fore {
+            session.unbind(connection);
+        } else {
+            self.bind(&session, connection);
+            self.call_waiting(context, &session.client);
+        }
+        Ok(granted)
+    }
+
+    /// BACKCHANNEL_CTL (RFC 8881 section 18.33).
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn backchannel_ctl(
+        &self,
+        context: &Context<'_>,
+        session: &Session,
+        program: u32,
+        security: CallbackSecurity,
+    ) -> Result<Kept, Refusal> {
+        let mut back = session.inner.lock();
+        let record = SessionRecord { program, security, ..session.record(&back) };
+        let kept = context.change_home(&[Key::Session(session.id).put(&record)])?;
+        (back.program, back.security) = (program, security);
+        Ok(kept)
+    }
+
+    /// DESTROY_SESSION (RFC 8881 section 18.37).
+    ///
+    /// # Errors
+    /// NFS4ERR_BADSESSION, and those of the journal.
+    pub(crate) fn destroy_session(&self, context: &Context<'_>, id: SessionId) -> Result<Kept, Refusal> {
+        let session = self.session(id)?;
+        session.client.renew(context.now);
+        let kept = self.end_session(context, &session)?;
+        // What was called by this session goes by another.
+        self.call_again(context, &session);
+        Ok(kept)
+    }
+
+    pub(super) fn end_session(&self, context: &Context<'_>, session: &Arc<Session>) -> Result<Kept, Refusal> {
+        let kept = context.change_home(&[Key::Session(session.id).deleted()])?;
+        self.sessions.write(&session.id).remove(&session.id);
+        session.client.inner.lock().sessions.retain(|id| *id != session.id);
+        let connections = session.inner.lock().connections.clone();
+        for connection in connections {
+            session.unbind(connection);
+            if let Some(sessions) = self.bound.write(&connection).get_mut(&connection) {
+                sessions.retain(|id| *id != session.id);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// A connection is closed: nobody can be called by it any more.
+    pub(crate) fn connection_closed(&self, connection: ConnectionId) {
+        let sessions = self.bound.write(&connection).remove(&connection).unwrap_or_default();
+        for id in sessions {
+            if let Ok(session) = self.session(id) {
+                session.unbind(connection);
+            }
+        }
+        self.callbacks_lost(connection);
+    }
+}

@@ -1,0 +1,135 @@
+//! Share reservations (RFC 7530 section 9.9): how a file is open, and what others may not do with it meanwhile.
+
+/// Bits of `share_access` and of `share_deny`.
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+const BOTH: u8 = 3;
+
+/// What an OPEN asks for: access, and what it denies others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Mode {
+    access: u8,
+    deny: u8,
+}
+
+impl Mode {
+    /// The mode of these bits; none unless there is some access, and no bit but the two.
+    pub(crate) fn new(access: u32, deny: u32) -> Option<Mode> {
+        let bits = |value: u32| u8::try_from(value).ok().filter(|value| *value <= BOTH);
+        let (access, deny) = (bits(access)?, bits(deny)?);
+        (access != 0).then_some(Mode { access, deny })
+    }
+
+    /// Whether it lets its owner read.
+    pub(crate) fn reads(self) -> bool {
+        self.access & READ != 0
+    }
+
+    /// Whether it lets its owner write.
+    pub(crate) fn writes(self) -> bool {
+        self.access & WRITE != 0
+    }
+
+    /// Whether it denies others anything.
+    pub(crate) fn denies(self) -> bool {
+        self.deny != 0
+    }
+
+    /// Whether it keeps others from reading.
+    pub(crate) fn denies_reading(self) -> bool {
+        self.deny & READ != 0
+    }
+
+    /// Whether it keeps others from writing.
+    pub(crate) fn denies_writing(self) -> bool {
+        self.deny & WRITE != 0
+    }
+
+    /// Whether two owners cannot have the file open so at once.
+    pub(crate) fn conflicts(self, other: Mode) -> bool {
+        self.access & other.deny != 0 || self.deny & other.access != 0
+    }
+
+    /// Whether this grants and denies all that `other` does.
+    pub(crate) fn covers(self, other: Mode) -> bool {
+        other.access & !self.access == 0 && other.deny & !self.deny == 0
+    }
+
+    fn join(self, other: Mode) -> Mode {
+        Mode { access: self.access | other.access, deny: self.deny | other.deny }
+    }
+}
+
+/// The modes with which an owner opened a file, one bit each. What it may do is their union; OPEN_DOWNGRADE may go back
+/// to the union of some of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modes(pub(crate) u16);
+
+impl Modes {
+    fn bit(mode: Mode) -> u16 {
+        1 << (mode.access | mode.deny << 2)
+    }
+
+    fn iter(self) -> impl Iterator<Item = Mode> {
+        (0..16_u8)
+            .filter(move |index| self.0 & 1 << index != 0)
+            .map(|index| Mode { access: index & BOTH, deny: index >> 2 })
+    }
+
+    /// This and one more.
+    #[must_use]
+    pub(crate) fn with(self, mode: Mode) -> Modes {
+        Modes(self.0 | Modes::bit(mode))
+    }
+
+    /// All together; none before the first.
+    pub(crate) fn union(self) -> Option<Mode> {
+        self.iter().filter(|mode| mode.access != 0).reduce(Mode::join)
+    }
+
+    /// What is left after going back to `to`; none if it is no union of modes that were opened.
+    pub(crate) fn downgraded(self, to: Mode) -> Option<Modes> {
+        let left = self.iter().filter(|mode| to.covers(*mode)).fold(Modes::default(), Modes::with);
+        (left.union() == Some(to)).then_some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(access: u32, deny: u32) -> Mode {
+        Mode::new(access, deny).unwrap()
+    }
+
+    #[test]
+    fn some_access_is_needed_and_bits_are_two() {
+        assert_eq!(Mode::new(0, 0), None);
+        assert_eq!(Mode::new(4, 0), None);
+        assert_eq!(Mode::new(1, 4), None);
+        assert!(mode(3, 3).covers(mode(1, 2)) && !mode(1, 3).covers(mode(2, 0)));
+    }
+
+    #[test]
+    fn what_one_denies_the_other_may_not_do() {
+        assert!(mode(1, 0).conflicts(mode(2, 1)));
+        assert!(mode(1, 2).conflicts(mode(3, 0)));
+        assert!(!mode(1, 2).conflicts(mode(1, 2)));
+        assert!(!mode(3, 0).conflicts(mode(3, 0)));
+    }
+
+    #[test]
+    fn one_goes_back_only_to_what_was_opened() {
+        let modes = Modes::default().with(mode(1, 0)).with(mode(2, 0));
+        assert_eq!(modes.union(), Some(mode(3, 0)));
+        assert_eq!(modes.downgraded(mode(3, 0)), Some(modes));
+        let reading = modes.downgraded(mode(1, 0)).unwrap();
+        assert_eq!(reading.union(), Some(mode(1, 0)));
+        assert_eq!(reading.downgraded(mode(2, 0)), None);
+        assert_eq!(reading.with(mode(2, 0)).downgraded(mode(2, 0)).unwrap().union(), Some(mode(2, 0)));
+        assert_eq!(Modes::default().with(mode(3, 0)).downgraded(mode(1, 0)), None);
+        let both = Modes::default().with(mode(3, 3)).with(mode(1, 1));
+        assert_eq!(both.downgraded(mode(1, 1)).unwrap().union(), Some(mode(1, 1)));
+        assert_eq!(Modes::default().union(), None);
+    }
+}

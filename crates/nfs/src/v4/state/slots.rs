@@ -1,0 +1,164 @@
+//! The slots of a session: each request is executed once (RFC 8881 section 2.10.6).
+//!
+//! ```text
+//!                     begin(last + 1)              finish(reply)
+//!   Idle { last } ───────────────────▶ Taken ─────────────────────▶ Idle { last + 1, reply }
+//!                                        │  dropped: nothing of it was executed
+//!                                        └────────────────────────▶ Idle { last }
+//! ```
+//!
+//! After a restart a slot is `Restored`: the journals name the highest sequence of which a modifying operation was
+//! remembered, and any that is not below it may come. An equal one is executed again; what it changed is found
+//! remembered, operation by operation.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::Kept;
+
+/// What was answered to the last request of a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The whole reply, and what must be durable before it is sent.
+    Kept(Arc<[u8]>, Option<Kept>),
+    /// It was not to be kept (`sa_cachethis`): NFS4ERR_RETRY_UNCACHED_REP.
+    NotKept,
+}
+
+#[derive(Debug)]
+enum Last {
+    /// Nothing yet, which counts as sequence 0.
+    None,
+    /// A restart forgot; any that is not below this one may come, or any at all.
+    Restored(Option<u32>),
+    /// This one, with the checksum of the request.
+    Answered { sequence: u32, checksum: u64, reply: Reply },
+}
+
+#[derive(Debug)]
+struct Inner {
+    last: Last,
+    taken: bool,
+}
+
+/// One slot.
+#[derive(Debug)]
+pub(crate) struct Slot(Mutex<Inner>);
+
+/// Whether a request may be executed.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// Yes.
+    Go,
+    /// It is the last one again.
+    Again(Reply),
+    /// The same sequence, but not the same request: NFS4ERR_SEQ_FALSE_RETRY.
+    FalseRetry,
+    /// It is being executed: NFS4ERR_DELAY.
+    Taken,
+    /// NFS4ERR_SEQ_MISORDERED.
+    OutOfOrder,
+}
+
+impl Slot {
+    /// One that was never used.
+    pub(crate) fn new() -> Slot {
+        Slot(Mutex::new(Inner { last: Last::None, taken: false }))
+    }
+
+    /// One of a session that a record names; `highest` is the highest sequence of which something is remembered.
+    pub(crate) fn restored(highest: Option<u32>) -> Slot {
+        Slot(Mutex::new(Inner { last: Last::Restored(highest), taken: false }))
+    }
+
+    /// Begins request `sequence`; [`Slot::finish`] or [`Slot::abandon`] must follow if it may go.
+    pub(crate) fn begin(&self, sequence: u32, checksum: u64) -> Begun {
+        let mut inner = self.0.lock();
+        let fits = match &inner.last {
+            Last::None => sequence == 1,
+            Last::Restored(None) => true,
+            // The order of numbers that wrap around.
+            Last::Restored(Some(highest)) => sequence.wrapping_sub(*highest) < 1 << 31,
+            Last::Answered { sequence: last, checksum: known, reply } => {
+                if !inner.taken && sequence == *last {
+                    let same = checksum == *known;
+                    return if same { Begun::Again(reply.clone()) } else { Begun::FalseRetry };
+                }
+                sequence == last.wrapping_add(1)
+            }
+        };
+        if !fits {
+            return Begun::OutOfOrder;
+        }
+        if inner.taken {
+            return Begun::Taken;
+        }
+        inner.taken = true;
+        Begun::Go
+    }
+
+    /// The request that [`Slot::begin`] let go was answered.
+    pub(crate) fn finish(&self, sequence: u32, checksum: u64, reply: Reply) {
+        *self.0.lock() = Inner { last: Last::Answered { sequence, checksum, reply }, taken: false };
+    }
+
+    /// Nothing of the request was executed.
+    pub(crate) fn abandon(&self) {
+        self.0.lock().taken = false;
+    }
+
+    /// Bytes of the reply that is kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        match &self.0.lock().last {
+            Last::Answered { reply: Reply::Kept(reply, _), .. } => reply.len(),
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn go(slot: &Slot, sequence: u32) {
+        assert!(matches!(slot.begin(sequence, 7), Begun::Go), "{sequence}");
+        slot.finish(sequence, 7, Reply::Kept(sequence.to_be_bytes()[..].into(), None));
+    }
+
+    #[test]
+    fn a_request_is_executed_once() {
+        let slot = Slot::new();
+        assert!(matches!(slot.begin(0, 7), Begun::OutOfOrder));
+        assert!(matches!(slot.begin(2, 7), Begun::OutOfOrder));
+        go(&slot, 1);
+        assert!(matches!(slot.begin(1, 7), Begun::Again(Reply::Kept(reply, None)) if *reply == [0, 0, 0, 1]));
+        assert!(matches!(slot.begin(1, 8), Begun::FalseRetry));
+        assert!(matches!(slot.begin(0, 7), Begun::OutOfOrder));
+        assert!(matches!(slot.begin(2, 9), Begun::Go));
+        assert!(matches!(slot.begin(2, 9), Begun::Taken));
+        assert!(matches!(slot.begin(1, 7), Begun::OutOfOrder));
+        slot.abandon();
+        assert!(matches!(slot.begin(2, 9), Begun::Go));
+        slot.finish(2, 9, Reply::NotKept);
+        assert!(matches!(slot.begin(2, 9), Begun::Again(Reply::NotKept)));
+    }
+
+    #[test]
+    fn the_sequence_wraps_around() {
+        let slot = Slot::restored(Some(u32::MAX - 1));
+        go(&slot, u32::MAX);
+        go(&slot, 0);
+        go(&slot, 1);
+    }
+
+    #[test]
+    fn after_a_restart_what_was_remembered_may_be_repeated_and_nothing_older() {
+        assert!(matches!(Slot::restored(None).begin(12, 7), Begun::Go));
+        let slot = Slot::restored(Some(5));
+        assert!(matches!(slot.begin(4, 7), Begun::OutOfOrder));
+        assert!(matches!(slot.begin(5, 7), Begun::Go));
+        slot.finish(5, 7, Reply::NotKept);
+        assert!(matches!(slot.begin(7, 7), Begun::OutOfOrder));
+    }
+}

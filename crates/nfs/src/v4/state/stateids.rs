@@ -1,0 +1,151 @@
+//! Finding what a stateid stands for, and whether it allows what is to be done.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use wire::nfs4::NfsStat4;
+
+use super::client::{Client, Version};
+use super::holding::{Holding, Standing};
+use super::ids::{FileId, Other, StateId};
+use super::{Caller, Context, Refusal, State};
+
+/// What READ, WRITE, SETATTR of the size, and their like do with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+impl State {
+    /// What a stateid stands for, whatever its seqid: NFSv4.0 must know the owner before it can compare that.
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID, and of a client that is not there any more NFS4ERR_EXPIRED or NFS4ERR_STALE_STATEID.
+    pub(crate) fn holding(&self, caller: Caller<'_>, other: Other) -> Result<Arc<Holding>, NfsStat4> {
+        if other == Other::ZEROS || other == Other::ONES {
+            return Err(NfsStat4::BadStateId);
+        }
+        let found = self.stateids.read(&other).get(&other).cloned();
+        match (found, caller) {
+            (Some(holding), Caller::Session(client)) if holding.client.id == client.id => Ok(holding),
+            (Some(holding), Caller::Zero) if holding.client.version == Version::Zero => Ok(holding),
+            (None, Caller::Zero) => Err(self.unknown(other)),
+            _ => Err(NfsStat4::BadStateId),
+        }
+    }
+
+    /// Why NFSv4.0 does not know a stateid: of a client that is there it is no stateid, of one that is not it was
+    /// forgotten, by this server or before all it knows.
+    fn unknown(&self, other: Other) -> NfsStat4 {
+        let client = other.client();
+        if self.clients.confirmed(client).is_some() {
+            NfsStat4::BadStateId
+        } else if self.is_of_known_instance(client) {
+            NfsStat4::Expired
+        } else {
+            NfsStat4::StaleStateId
+        }
+    }
+
+    /// Whether an id was given out since the oldest thing that is known.
+    pub(crate) fn is_of_known_instance(&self, client: super::ids::ClientId) -> bool {
+        let newest = self.instance.get().copied().unwrap_or(0);
+        (self.oldest.load(Ordering::Relaxed)..=newest).contains(&client.instance()) && newest != 0
+    }
+
+    /// Whether it is still held, and the stateid that was sent is the current one.
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID, and for what was revoked NFS4ERR_EXPIRED or NFS4ERR_DELEG_REVOKED.
+    pub(crate) fn verify(&self, holding: &Holding, stateid: StateId) -> Result<(), NfsStat4> {
+        let sessions = holding.client.version == Version::Sessions;
+        match holding.standing() {
+            Standing::Live => holding.verify(stateid.seqid, sessions),
+            Standing::Revoked if sessions => Err(NfsStat4::DelegRevoked),
+            Standing::Revoked => Err(NfsStat4::Expired),
+            Standing::Gone => Err(NfsStat4::BadStateId),
+        }
+    }
+
+    /// What a stateid stands for, if it is current and of `file`. NFSv4.0 thereby renews the lease.
+    ///
+    /// # Errors
+    /// Those of [`State::holding`] and [`State::verify`].
+    pub(crate) fn current(
+        &self,
+        context: &Context<'_>,
+        caller: Caller<'_>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<Arc<Holding>, NfsStat4> {
+        let holding = self.holding(caller, stateid.other)?;
+        self.verify(&holding, stateid)?;
+        if holding.file != file {
+            return Err(NfsStat4::BadStateId);
+        }
+        holding.client.renew(context.now);
+        Ok(holding)
+    }
+
+    /// Whether `stateid` allows its holder to read or write `file`. On the path of every READ and WRITE: takes the read
+    /// lock of one shard of stateids; without state, that of the file's shard. Returns who the holder is, if that is
+    /// known.
+    ///
+    /// A stateid without state is held up by share reservations (RFC 7530 section 9.1.4.3) and by delegations of others.
+    ///
+    /// # Errors
+    /// Those of [`State::current`]; NFS4ERR_OPENMODE; NFS4ERR_LOCKED for a share reservation; NFS4ERR_DELAY while a
+    /// delegation is recalled.
+    pub(crate) fn check_io(
+        &self,
+        context: &Context<'_>,
+        caller: Caller<'_>,
+        stateid: StateId,
+        file: FileId,
+        wanted: Use,
+    ) -> Result<Option<Arc<Client>>, Refusal> {
+        if stateid.is_without_state() {
+            self.check_shares(context, file, wanted)?;
+            self.check_delegations(context, caller, file, wanted.into())?;
+            return Ok(caller.client().cloned());
+        }
+        let holding = self.current(context, caller, stateid, file)?;
+        let mode = holding.mode().ok_or(NfsStat4::BadStateId)?;
+        // Who may write may read: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3 allows it).
+        if wanted == Use::Write && !mode.writes() {
+            return Err(NfsStat4::OpenMode.into());
+        }
+        Ok(Some(Arc::clone(&holding.client)))
+    }
+
+    /// What TEST_STATEID answers for a stateid (RFC 8881 section 18.48).
+    pub(crate) fn test_stateid(&self, client: &Arc<Client>, stateid: StateId) -> NfsStat4 {
+        let found = self.holding(Caller::Session(client), stateid.other);
+        match found.and_then(|holding| self.verify(&holding, stateid)) {
+            Ok(()) => NfsStat4::Ok,
+            Err(status) => status,
+        }
+    }
+
+    /// A stateid can be found from now on. Fails if its client is gone meanwhile.
+    pub(super) fn add(&self, holding: &Arc<Holding>) -> Result<(), NfsStat4> {
+        let mut held = holding.client.inner.lock();
+        if held.gone {
+            return Err(match holding.client.version {
+                Version::Zero => NfsStat4::Expired,
+                Version::Sessions => NfsStat4::BadSession,
+            });
+        }
+        held.holdings.insert(holding.other, holding.file);
+        drop(held);
+        self.stateids.write(&holding.other).insert(holding.other, Arc::clone(holding));
+        Ok(())
+    }
+
+    /// A stateid cannot be found any more.
+    pub(super) fn forget(&self, client: &Client, other: Other) {
+        self.stateids.write(&other).remove(&other);
+        client.inner.lock().holdings.remove(&other);
+    }
+}

@@ -1,0 +1,177 @@
+//! The sequence of an owner's requests in NFSv4.0 (RFC 7530 section 9.1.7): one at a time, and the last one answered
+//! again when it is repeated.
+//!
+//! ```text
+//!            begin(next)                finish(reply)
+//!   Idle ───────────────────▶ Taken ───────────────────▶ Idle, next + 1, last reply
+//!                               │  dropped: the request did not count
+//!                               └──────────────────────▶ Idle, as before
+//! ```
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use volume::time::Time;
+
+use super::ids::Other;
+
+/// Which seqid comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Any: the owner is new, or a restart forgot.
+    Any,
+    /// This one.
+    Is(u32),
+}
+
+#[derive(Debug)]
+struct Inner {
+    next: Next,
+    taken: bool,
+    /// The last request that counted, and what was answered.
+    last: Option<(u32, Arc<[u8]>)>,
+    /// The stateid that the last request closed; known until the next one, so that this one can be repeated.
+    closed: Option<Other>,
+    /// Whether OPEN_CONFIRM came; means nothing for lock owners.
+    confirmed: bool,
+    used: Time,
+}
+
+/// The requests of an owner.
+#[derive(Debug)]
+pub(crate) struct Turns(Mutex<Inner>);
+
+/// Whether a request may be executed.
+#[derive(Debug)]
+pub(crate) enum Begun<'a> {
+    /// Yes.
+    Go(Turn<'a>),
+    /// It is the last one again: its result.
+    Again(Arc<[u8]>),
+    /// The owner's last request is still being executed: NFS4ERR_DELAY, or wait.
+    Taken,
+    /// NFS4ERR_BAD_SEQID.
+    OutOfOrder,
+}
+
+impl Turns {
+    /// Those of a new owner.
+    pub(crate) fn new(now: Time) -> Turns {
+        Turns::with(now, false)
+    }
+
+    /// Those of an owner that a record names: any seqid may come next.
+    pub(crate) fn restored(now: Time, confirmed: bool) -> Turns {
+        Turns::with(now, confirmed)
+    }
+
+    fn with(now: Time, confirmed: bool) -> Turns {
+        let inner = Inner { next: Next::Any, taken: false, last: None, closed: None, confirmed, used: now };
+        Turns(Mutex::new(inner))
+    }
+
+    /// Begins request `seqid`.
+    pub(crate) fn begin(&self, seqid: u32, now: Time) -> Begun<'_> {
+        let mut inner = self.0.lock();
+        if inner.taken {
+            return Begun::Taken;
+        }
+        inner.used = now;
+        if let Some((last, reply)) = &inner.last
+            && *last == seqid
+        {
+            return Begun::Again(Arc::clone(reply));
+        }
+        if inner.next != Next::Any && inner.next != Next::Is(seqid) {
+            return Begun::OutOfOrder;
+        }
+        inner.taken = true;
+        Begun::Go(Turn { turns: self, seqid })
+    }
+
+    /// Lets any seqid come next: an owner that was never confirmed begins anew.
+    pub(crate) fn restart(&self) {
+        let mut inner = self.0.lock();
+        inner.next = Next::Any;
+        inner.last = None;
+    }
+
+    /// Whether the owner was confirmed.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.0.lock().confirmed
+    }
+
+    /// The owner was confirmed.
+    pub(crate) fn confirm(&self) {
+        self.0.lock().confirmed = true;
+    }
+
+    /// Notes what the request that is being executed closes. Returns what is forgotten for it.
+    pub(crate) fn close(&self, other: Other) -> Option<Other> {
+        self.0.lock().closed.replace(other)
+    }
+
+    /// When a request last came.
+    pub(crate) fn used(&self) -> Time {
+        self.0.lock().used
+    }
+
+    /// What the last request closed; asked when the owner itself is forgotten.
+    pub(crate) fn closed(&self) -> Option<Other> {
+        self.0.lock().closed
+    }
+}
+
+/// A request that is being executed. Dropped without [`Turn::finish`] it did not count.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    turns: &'a Turns,
+    seqid: u32,
+}
+
+impl Turn<'_> {
+    /// It was answered with this.
+    pub(crate) fn finish(self, reply: Arc<[u8]>) {
+        let mut inner = self.turns.0.lock();
+        inner.last = Some((self.seqid, reply));
+        inner.next = Next::Is(self.seqid.wrapping_add(1));
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.0.lock().taken = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn go(turns: &Turns, seqid: u32, reply: &[u8]) {
+        match turns.begin(seqid, Time::EPOCH) {
+            Begun::Go(turn) => turn.finish(reply.into()),
+            other => panic!("{seqid}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_come_in_order_and_the_last_is_answered_again() {
+        let turns = Turns::new(Time::EPOCH);
+        go(&turns, u32::MAX, b"a");
+        go(&turns, 0, b"b");
+        assert!(matches!(turns.begin(0, Time::EPOCH), Begun::Again(reply) if *reply == *b"b"));
+        assert!(matches!(turns.begin(2, Time::EPOCH), Begun::OutOfOrder));
+        assert!(matches!(turns.begin(u32::MAX, Time::EPOCH), Begun::OutOfOrder));
+    }
+
+    #[test]
+    fn one_request_at_a_time_and_one_that_did_not_count_is_forgotten() {
+        let turns = Turns::new(Time::EPOCH);
+        go(&turns, 1, b"a");
+        let turn = turns.begin(2, Time::EPOCH);
+        assert!(matches!(turns.begin(2, Time::EPOCH), Begun::Taken));
+        drop(turn);
+        go(&turns, 2, b"b");
+    }
+}
