@@ -9,6 +9,8 @@
 //! | [`rpc`] | call and reply headers, AUTH_NONE, AUTH_SYS | RFC 5531 |
 //! | [`nfs3`] | the 22 procedures of NFS version 3 | RFC 1813 |
 //! | [`nfs4`] | NFS versions 4.0, 4.1 and 4.2 and their callbacks | RFC 7531, RFC 5662, RFC 7863, RFC 8276 |
+//! | [`nlm4`] | the Network Lock Manager, version 4 | XNFS version 3W chapter 10, RFC 1813 appendix II |
+//! | [`nsm`] | the Network Status Monitor | XNFS version 3W chapter 11 |
 //! | [`mount3`] | MOUNT version 3 | RFC 1813 appendix I |
 //! | [`portmap`] | portmapper version 2, rpcbind versions 3 and 4 | RFC 1833 |
 //! | [`limits`] | every limit, with its reason | |
@@ -31,6 +33,8 @@ pub mod list;
 pub mod mount3;
 pub mod nfs3;
 pub mod nfs4;
+pub mod nlm4;
+pub mod nsm;
 pub mod portmap;
 pub mod record;
 pub mod rpc;

@@ -87,6 +87,19 @@ pub const XATTR_NAMES_MAX: usize = 8 << 10;
 /// Segments in one answer to READ_PLUS: as many as a 1 MiB read of alternating 4 KiB pieces has.
 pub const READ_PLUS_SEGMENTS_MAX: usize = 256;
 
+/// Sessions, and requests of each, that a callback says it is about. A server names the one request that granted what
+/// is recalled.
+pub const REFERRING_LISTS_MAX: usize = 16;
+
+/// See [`REFERRING_LISTS_MAX`].
+pub const REFERRING_CALLS_MAX: usize = 64;
+
+/// A cookie, handle or lock owner of NLM (XNFS chapter 10, MAXNETOBJ_SZ).
+pub const NETOBJ_BYTES_MAX: usize = 1024;
+
+/// The name of a host in NLM and NSM (XNFS chapters 10 and 11, LM_MAXSTRLEN and SM_MAXSTRLEN).
+pub const NLM_STRING_BYTES_MAX: usize = 1024;
+
 /// A path in MOUNT (RFC 1813 appendix I, MNTPATHLEN).
 pub const MOUNT_PATH_BYTES_MAX: usize = 1024;
 

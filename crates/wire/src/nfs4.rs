@@ -3,18 +3,23 @@
 //!
 //! Types are named as the RFCs name them, in the casing of Rust; one file for each group of operations. The result of an
 //! operation is a [`Res4`]: `Ok` with what follows NFS4_OK, or a [`Failure`], nearly always a bare [`NfsStat4`].
-//! [`compound`] reads and writes the COMPOUNDs that carry operations. READ and READDIR also have encoders that build
+//! [`compound`] reads and writes the COMPOUNDs that carry operations, [`callback`] is the program of a client that its
+//! servers call. READ and READDIR also have encoders that build
 //! their results in place: [`ReadEncoder`], [`ReaddirEncoder`].
 //!
 //! A field and its neighbours are on the wire in the order in which they are declared.
 
 #[macro_use]
+mod operations;
+#[macro_use]
 mod outcome;
 
 mod attributes;
 mod bitmap;
+pub mod callback;
 mod client;
 pub mod compound;
+mod copy;
 mod data;
 mod delegation;
 mod getattr;
@@ -23,8 +28,10 @@ mod lock;
 mod namespace;
 mod op;
 mod open;
+mod pnfs;
 mod readdir;
 mod session;
+mod sparse;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -34,6 +41,7 @@ mod xattr;
 pub use attributes::*;
 pub use bitmap::Bitmap4;
 pub use client::*;
+pub use copy::*;
 pub use data::*;
 pub use delegation::*;
 pub use getattr::*;
@@ -43,8 +51,10 @@ pub use namespace::*;
 pub use op::*;
 pub use open::*;
 pub use outcome::{Failure, Outcome, Res4};
+pub use pnfs::*;
 pub use readdir::*;
 pub use session::*;
+pub use sparse::*;
 pub use status::NfsStat4;
 pub use types::*;
 pub use xattr::*;

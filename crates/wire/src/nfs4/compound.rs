@@ -5,7 +5,9 @@
 //! their results with [`CompoundResReader`].
 
 use std::fmt;
+use std::marker::PhantomData;
 
+use super::callback::CbResOp4;
 use super::{ArgOp4, NfsStat4, OpNum4, Outcome, ResOp4, Utf8Str4};
 use crate::limits::COMPOUND_OPS_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
@@ -147,28 +149,56 @@ impl<'a> Iterator for CompoundReader<'a> {
     }
 }
 
-/// Appends elements behind their count, which is known at the end.
+/// Appends operations behind their count, which is known at the end.
 #[derive(Debug)]
-struct OpArray<'b> {
+pub(super) struct OpArray<'b> {
     out: Encoder<'b>,
     count_at: usize,
     count: usize,
 }
 
 impl<'b> OpArray<'b> {
-    fn begin(mut out: Encoder<'b>) -> Self {
+    pub(super) fn begin(mut out: Encoder<'b>) -> Self {
         let count_at = out.position();
         out.u32(0);
         Self { out, count_at, count: 0 }
     }
 
-    fn push(&mut self, element: &impl Encode) {
-        element.encode(&mut self.out);
+    pub(super) fn push(&mut self, op: &impl Encode) {
+        op.encode(&mut self.out);
         self.count += 1;
     }
 
-    fn finish(&mut self) {
+    pub(super) fn finish(&mut self) {
         self.out.patch(self.count_at, &length_u32(self.count).to_be_bytes());
+    }
+}
+
+/// Appends results behind the status of the last one, the tag and their count.
+#[derive(Debug)]
+pub(super) struct ResArray<'b> {
+    status_at: usize,
+    /// That of the last result.
+    pub(super) status: NfsStat4,
+    ops: OpArray<'b>,
+}
+
+impl<'b> ResArray<'b> {
+    pub(super) fn begin(mut out: Encoder<'b>, tag: Utf8Str4<'_>) -> Self {
+        let status_at = out.position();
+        NfsStat4::Ok.encode(&mut out);
+        tag.encode(&mut out);
+        Self { status_at, status: NfsStat4::Ok, ops: OpArray::begin(out) }
+    }
+
+    pub(super) fn push_with(&mut self, write: impl FnOnce(&mut Encoder<'_>) -> NfsStat4) {
+        self.status = write(&mut self.ops.out);
+        self.ops.count += 1;
+    }
+
+    pub(super) fn finish(mut self, status: NfsStat4) {
+        self.ops.finish();
+        self.ops.out.patch(self.status_at, &status.code().to_be_bytes());
     }
 }
 
@@ -204,19 +234,13 @@ impl<'b> CompoundArgsEncoder<'b> {
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct CompoundEncoder<'b> {
-    status_at: usize,
-    status: NfsStat4,
-    ops: OpArray<'b>,
+    results: ResArray<'b>,
 }
 
 impl<'b> CompoundEncoder<'b> {
     /// Writes what stands before the results.
     pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>) -> Self {
-        let mut out = out.reborrow();
-        let status_at = out.position();
-        NfsStat4::Ok.encode(&mut out);
-        tag.encode(&mut out);
-        Self { status_at, status: NfsStat4::Ok, ops: OpArray::begin(out) }
+        Self { results: ResArray::begin(out.reborrow(), tag) }
     }
 
     /// Appends the result of an operation.
@@ -229,15 +253,16 @@ impl<'b> CompoundEncoder<'b> {
 
     /// Appends the result of an operation that `write` writes in place, its status first; it returns the status.
     pub fn push_with(&mut self, num: OpNum4, write: impl FnOnce(&mut Encoder<'_>) -> NfsStat4) {
-        num.encode(&mut self.ops.out);
-        self.status = write(&mut self.ops.out);
-        self.ops.count += 1;
+        self.results.push_with(|out| {
+            num.encode(out);
+            write(out)
+        });
     }
 
     /// Where the next result goes, counted from the start of the buffer.
     #[must_use]
     pub fn position(&self) -> usize {
-        self.ops.out.position()
+        self.results.ops.out.position()
     }
 
     /// Takes back the last result, which began at `position`, to put another in its place.
@@ -245,45 +270,52 @@ impl<'b> CompoundEncoder<'b> {
     /// # Panics
     /// If there is none.
     pub fn take_back(&mut self, position: usize) {
-        self.ops.count = self.ops.count.checked_sub(1).expect("there is a result to take back");
-        self.ops.out.rewind(position);
+        let ops = &mut self.results.ops;
+        ops.count = ops.count.checked_sub(1).expect("there is a result to take back");
+        ops.out.rewind(position);
     }
 
     /// How many results there are.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.ops.count
+        self.results.ops.count
     }
 
     /// The status of the last result.
     #[must_use]
     pub fn status(&self) -> NfsStat4 {
-        self.status
+        self.results.status
     }
 
     /// Fills in the number of results, and the status of the last one.
     pub fn finish(self) {
-        let status = self.status;
+        let status = self.status();
         self.finish_with(status);
     }
 
     /// Fills in the number of results, and a status that is not that of the last one: the minor version is unknown.
-    pub fn finish_with(mut self, status: NfsStat4) {
-        self.ops.finish();
-        self.ops.out.patch(self.status_at, &status.code().to_be_bytes());
+    pub fn finish_with(self, status: NfsStat4) {
+        self.results.finish(status);
     }
 }
 
 /// The result of a COMPOUND, read one operation's after the other (COMPOUND4res).
+pub type CompoundResReader<'a> = ResReader<'a, ResOp4<'a>>;
+
+/// The result of a CB_COMPOUND, read one operation's after the other (CB_COMPOUND4res).
+pub type CbCompoundResReader<'a> = ResReader<'a, CbResOp4<'a>>;
+
+/// The result of either program, read one operation's after the other.
 #[derive(Clone, Debug)]
-pub struct CompoundResReader<'a> {
+pub struct ResReader<'a, R> {
     status: NfsStat4,
     tag: Utf8Str4<'a>,
     left: usize,
     input: Decoder<'a>,
+    of: PhantomData<R>,
 }
 
-impl<'a> CompoundResReader<'a> {
+impl<'a, R> ResReader<'a, R> {
     /// Reads what stands before the results.
     ///
     /// # Errors
@@ -292,7 +324,7 @@ impl<'a> CompoundResReader<'a> {
         let status = NfsStat4::decode(&mut input)?;
         let tag = Utf8Str4::decode(&mut input)?;
         let left = input.length(COMPOUND_OPS_MAX as usize)?;
-        Ok(Self { status, tag, left, input })
+        Ok(Self { status, tag, left, input, of: PhantomData })
     }
 
     /// The status of the last result.
@@ -323,12 +355,12 @@ impl<'a> CompoundResReader<'a> {
 }
 
 /// The results in order. After an error nothing more can be read.
-impl<'a> Iterator for CompoundResReader<'a> {
-    type Item = Result<ResOp4<'a>, DecodeError>;
+impl<'a, R: Decode<'a>> Iterator for ResReader<'a, R> {
+    type Item = Result<R, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let op = ResOp4::decode(&mut self.input);
+        let op = R::decode(&mut self.input);
         if op.is_err() {
             self.left = 0;
         }

@@ -3,146 +3,6 @@
 use super::*;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// Declares the operations of a program: number, name, first minor version, arguments if there are any, result.
-macro_rules! operations {
-    (
-        $(#[$num_meta:meta])* enum $num:ident;
-        $(#[$arg_meta:meta])* enum $arg:ident<$life:lifetime>;
-        $(#[$res_meta:meta])* enum $res:ident;
-        $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))? -> $res_type:ty;)*
-    ) => {
-        xdr_enum! {
-            $(#[$num_meta])*
-            pub enum $num {
-                $(#[doc = $name] $variant = $code,)*
-            }
-        }
-
-        impl $num {
-            /// The name in the RFC.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-
-            /// The minor version that introduced it.
-            #[must_use]
-            pub const fn since_minor(self) -> u32 {
-                match self {
-                    $(Self::$variant => $minor,)*
-                }
-            }
-        }
-
-        $(#[$arg_meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $arg<$life> {
-            $(#[doc = $name] $variant $(($args_type))?,)*
-        }
-
-        impl<$life> $arg<$life> {
-            /// Which operation it is.
-            #[must_use]
-            pub const fn num(&self) -> $num {
-                match self {
-                    $(Self::$variant { .. } => $num::$variant,)*
-                }
-            }
-
-            /// Reads the arguments of an operation, which stand behind its number.
-            ///
-            /// # Errors
-            /// Whatever is wrong with the bytes.
-            #[inline]
-            pub fn decode_args(num: $num, input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
-                Ok(match num {
-                    $($num::$variant => Self::$variant $(({ let $args: $args_type = Decode::decode(input)?; $args }))?,)*
-                })
-            }
-        }
-
-        impl Encode for $arg<'_> {
-            fn encode(&self, out: &mut Encoder<'_>) {
-                self.num().encode(out);
-                match self {
-                    $(Self::$variant $(($args))? => { $($args.encode(out);)? })*
-                }
-            }
-        }
-
-        impl<$life> Decode<$life> for $arg<$life> {
-            fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
-                let num = $num::decode(input)?;
-                Self::decode_args(num, input)
-            }
-        }
-
-        $(#[$res_meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $res<$life> {
-            $(#[doc = $name] $variant($res_type),)*
-        }
-
-        impl<$life> $res<$life> {
-            /// Which operation it is.
-            #[must_use]
-            pub const fn num(&self) -> $num {
-                match self {
-                    $(Self::$variant(_) => $num::$variant,)*
-                }
-            }
-        }
-
-        impl Outcome for $res<'_> {
-            fn status(&self) -> NfsStat4 {
-                match self {
-                    $(Self::$variant(res) => res.status(),)*
-                }
-            }
-        }
-
-        impl Encode for $res<'_> {
-            fn encode(&self, out: &mut Encoder<'_>) {
-                self.num().encode(out);
-                match self {
-                    $(Self::$variant(res) => res.encode(out),)*
-                }
-            }
-        }
-
-        impl<$life> Decode<$life> for $res<$life> {
-            fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
-                Ok(match $num::decode(input)? {
-                    $($num::$variant => Self::$variant(Decode::decode(input)?),)*
-                })
-            }
-        }
-
-        #[cfg(test)]
-        impl<$life> crate::sample::Sample for $arg<$life> {
-            fn sample(rng: &mut crate::sample::Rng) -> Self {
-                match $num::sample(rng) {
-                    $($num::$variant => Self::$variant $(({
-                        let $args: $args_type = crate::sample::Sample::sample(rng);
-                        $args
-                    }))?,)*
-                }
-            }
-        }
-
-        #[cfg(test)]
-        impl<$life> crate::sample::Sample for $res<$life> {
-            fn sample(rng: &mut crate::sample::Rng) -> Self {
-                match $num::sample(rng) {
-                    $($num::$variant => Self::$variant(crate::sample::Sample::sample(rng)),)*
-                }
-            }
-        }
-    };
-}
-
 operations! {
     /// The operations (RFC 8881 section 18, RFC 7862 section 15, RFC 8276 section 8.4; nfs_opnum4).
     enum OpNum4;
@@ -195,6 +55,11 @@ operations! {
     44 "DESTROY_SESSION" 1 DestroySession(args: DestroySessionArgs) -> DestroySessionRes;
     45 "FREE_STATEID" 1 FreeStateid(args: FreeStateidArgs) -> FreeStateidRes;
     46 "GET_DIR_DELEGATION" 1 GetDirDelegation(args: GetDirDelegationArgs) -> GetDirDelegationRes;
+    47 "GETDEVICEINFO" 1 Getdeviceinfo(args: GetdeviceinfoArgs) -> GetdeviceinfoRes<'a>;
+    48 "GETDEVICELIST" 1 Getdevicelist(args: GetdevicelistArgs) -> GetdevicelistRes<'a>;
+    49 "LAYOUTCOMMIT" 1 Layoutcommit(args: LayoutcommitArgs<'a>) -> LayoutcommitRes;
+    50 "LAYOUTGET" 1 Layoutget(args: LayoutgetArgs) -> LayoutgetRes<'a>;
+    51 "LAYOUTRETURN" 1 Layoutreturn(args: LayoutreturnArgs<'a>) -> LayoutreturnRes;
     52 "SECINFO_NO_NAME" 1 SecinfoNoName(args: SecinfoStyle4) -> SecinfoNoNameRes<'a>;
     53 "SEQUENCE" 1 Sequence(args: SequenceArgs) -> SequenceRes;
     54 "SET_SSV" 1 SetSsv(args: SetSsvArgs<'a>) -> SetSsvRes<'a>;
@@ -202,6 +67,19 @@ operations! {
     56 "WANT_DELEGATION" 1 WantDelegation(args: WantDelegationArgs) -> WantDelegationRes<'a>;
     57 "DESTROY_CLIENTID" 1 DestroyClientId(args: DestroyClientIdArgs) -> DestroyClientIdRes;
     58 "RECLAIM_COMPLETE" 1 ReclaimComplete(args: ReclaimCompleteArgs) -> ReclaimCompleteRes;
+    59 "ALLOCATE" 2 Allocate(args: AllocateArgs) -> AllocateRes;
+    60 "COPY" 2 Copy(args: CopyArgs<'a>) -> CopyRes;
+    61 "COPY_NOTIFY" 2 CopyNotify(args: CopyNotifyArgs<'a>) -> CopyNotifyRes<'a>;
+    62 "DEALLOCATE" 2 Deallocate(args: DeallocateArgs) -> DeallocateRes;
+    63 "IO_ADVISE" 2 IoAdvise(args: IoAdviseArgs) -> IoAdviseRes;
+    64 "LAYOUTERROR" 2 Layouterror(args: LayouterrorArgs<'a>) -> LayouterrorRes;
+    65 "LAYOUTSTATS" 2 Layoutstats(args: LayoutstatsArgs<'a>) -> LayoutstatsRes;
+    66 "OFFLOAD_CANCEL" 2 OffloadCancel(args: OffloadCancelArgs) -> OffloadCancelRes;
+    67 "OFFLOAD_STATUS" 2 OffloadStatus(args: OffloadStatusArgs) -> OffloadStatusRes;
+    68 "READ_PLUS" 2 ReadPlus(args: ReadPlusArgs) -> ReadPlusRes<'a>;
+    69 "SEEK" 2 Seek(args: SeekArgs) -> SeekRes;
+    70 "WRITE_SAME" 2 WriteSame(args: WriteSameArgs<'a>) -> WriteSameRes;
+    71 "CLONE" 2 Clone(args: CloneArgs) -> CloneRes;
     72 "GETXATTR" 2 Getxattr(args: GetxattrArgs<'a>) -> GetxattrRes<'a>;
     73 "SETXATTR" 2 Setxattr(args: SetxattrArgs<'a>) -> SetxattrRes;
     74 "LISTXATTRS" 2 Listxattrs(args: ListxattrsArgs) -> ListxattrsRes<'a>;

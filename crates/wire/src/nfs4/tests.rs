@@ -9,6 +9,8 @@ use crate::xdr::{Decoder, Encoder, decode_all};
 fn all_operations_round_trip() {
     check_shortened::<ArgOp4<'static>>(0..400);
     check_shortened::<ResOp4<'static>>(0..400);
+    check_shortened::<callback::CbArgOp4<'static>>(0..200);
+    check_shortened::<callback::CbResOp4<'static>>(0..200);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Extended attributes (RFC 8276): GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR.
 
-use super::{ChangeInfo4, Component4, Res4};
+use super::{ChangeInfo4, Component4, NfsStat4, Res4};
 use crate::array::Array;
 use crate::limits::{XATTR_NAMES_MAX, XATTR_VALUE_BYTES_MAX};
+use crate::xdr::{Encode, Encoder, length_u32};
 
 xdr_bytes! {
     /// The value of an extended attribute (RFC 8276 section 8.2, xattrvalue4).
@@ -74,6 +75,68 @@ xdr_struct! {
 
 /// The result of LISTXATTRS.
 pub type ListxattrsRes<'a> = Res4<ListxattrsOk<'a>>;
+
+/// Builds a successful result of LISTXATTRS in place. It is bounded by the client: `maxcount` holds for the whole resok
+/// body; if not even one name fits, the answer is NFS4ERR_TOOSMALL.
+#[derive(Debug)]
+#[must_use = "the result is not complete until it is finished"]
+pub struct ListxattrsEncoder<'b> {
+    out: Encoder<'b>,
+    start: usize,
+    /// Where the last name must end so that eof still fits.
+    names_end: usize,
+    names: usize,
+}
+
+impl<'b> ListxattrsEncoder<'b> {
+    const STATUS_BYTES: usize = 4;
+    /// The cookie and the number of names.
+    const HEADER_BYTES: usize = 8 + 4;
+    /// Eof.
+    const TRAILER_BYTES: usize = 4;
+    /// A resok body without names.
+    pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + Self::TRAILER_BYTES;
+
+    /// Begins a result whose resok body has at most `maxcount` bytes.
+    pub fn begin(out: &'b mut Encoder<'_>, maxcount: usize) -> Self {
+        let mut out = out.reborrow();
+        let start = out.position();
+        out.raw(&[0; Self::STATUS_BYTES + Self::HEADER_BYTES]);
+        let names_end = start + Self::STATUS_BYTES + maxcount.saturating_sub(Self::TRAILER_BYTES);
+        Self { out, start, names_end, names: 0 }
+    }
+
+    /// Appends a name, or says `false` and changes nothing if it does not fit.
+    pub fn push(&mut self, name: Xattrkey4<'_>) -> bool {
+        let before = self.out.position();
+        name.encode(&mut self.out);
+        if self.out.position() > self.names_end || self.names == XATTR_NAMES_MAX {
+            self.out.rewind(before);
+            return false;
+        }
+        self.names += 1;
+        true
+    }
+
+    /// How many names were appended.
+    #[must_use]
+    pub fn names(&self) -> usize {
+        self.names
+    }
+
+    /// Fills in the rest; `cookie` is where to go on.
+    pub fn finish(mut self, cookie: u64, eof: bool) {
+        self.out.bool(eof);
+        self.out.patch(self.start, &NfsStat4::Ok.code().to_be_bytes());
+        self.out.patch(self.start + 4, &cookie.to_be_bytes());
+        self.out.patch(self.start + 12, &length_u32(self.names).to_be_bytes());
+    }
+
+    /// Takes everything back; the caller writes a failure instead.
+    pub fn abandon(mut self) {
+        self.out.rewind(self.start);
+    }
+}
 
 xdr_struct! {
     /// The arguments of REMOVEXATTR (RFC 8276 section 8.4.4).

@@ -1,0 +1,538 @@
+//! Callbacks (RFC 7530 section 18, RFC 8881 section 20, RFC 7862 section 16): the program of a client that its servers
+//! call.
+//!
+//! A server writes [`CbCompoundArgsEncoder`] behind a [`CallHeader`](crate::rpc::CallHeader) and reads the answer with
+//! [`CbCompoundResReader`](super::compound::CbCompoundResReader); a client does the opposite.
+
+use super::compound::{OpArray, ResArray};
+use super::{
+    AttrMask, Bitmap4, DeviceId4, Failure, Fattr4, FileHandle4, Fsid4, Layoutiomode4, NfsStat4,
+    OpenDelegation4, Outcome, Res4, SequenceId4, SessionId4, SlotId4, StateOwner4, Stateid4, Utf8Str4,
+    WriteResponse4,
+};
+use crate::array::Array;
+use crate::limits::{
+    ATTRIBUTE_BYTES_MAX, COMPOUND_OPS_MAX, LOCATIONS_MAX, REFERRING_CALLS_MAX, REFERRING_LISTS_MAX,
+};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+/// The version of the program. Its number is what the client says in SETCLIENTID or CREATE_SESSION.
+pub const CALLBACK_VERSION: u32 = 1;
+
+xdr_enum! {
+    /// The procedures of the callback program. CB_NULL has no arguments and no results.
+    pub enum CbProcedure {
+        /// Do nothing.
+        Null = 0,
+        /// Operations, one after the other until one fails.
+        Compound = 1,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CB_GETATTR (RFC 8881 section 20.1).
+    pub struct CbGetattrArgs<'a> {
+        /// The file, which is delegated to be written.
+        pub fh: FileHandle4<'a>,
+        /// Which attributes: size and change.
+        pub attr_request: AttrMask,
+    }
+}
+
+xdr_struct! {
+    /// CB_GETATTR succeeded.
+    pub struct CbGetattrOk<'a> {
+        /// The attributes.
+        pub obj_attributes: Fattr4<'a>,
+    }
+}
+
+/// The result of CB_GETATTR.
+pub type CbGetattrRes<'a> = Res4<CbGetattrOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of CB_RECALL (RFC 8881 section 20.2).
+    pub struct CbRecallArgs<'a> {
+        /// The delegation.
+        pub stateid: Stateid4,
+        /// Whether the file will be truncated, so that nothing need be written back.
+        pub truncate: bool,
+        /// The file.
+        pub fh: FileHandle4<'a>,
+    }
+}
+
+/// The result of CB_RECALL.
+pub type CbRecallRes = Res4<()>;
+
+xdr_struct! {
+    /// A part of a file whose layouts are recalled (RFC 8881 section 20.3, layoutrecall_file4).
+    pub struct LayoutrecallFile4<'a> {
+        /// The file.
+        pub fh: FileHandle4<'a>,
+        /// Where the part begins, in bytes.
+        pub offset: u64,
+        /// How long it is, in bytes.
+        pub length: u64,
+        /// The layouts.
+        pub stateid: Stateid4,
+    }
+}
+
+/// Which layouts are recalled (RFC 8881 section 20.3, layoutrecall4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layoutrecall4<'a> {
+    /// Those of a part of a file.
+    File(LayoutrecallFile4<'a>),
+    /// Those of a file system.
+    Fsid(Fsid4),
+    /// All.
+    All,
+}
+
+impl Encode for Layoutrecall4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::File(file) => {
+                out.u32(1);
+                file.encode(out);
+            }
+            Self::Fsid(fsid) => {
+                out.u32(2);
+                fsid.encode(out);
+            }
+            Self::All => out.u32(3),
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Layoutrecall4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            1 => LayoutrecallFile4::decode(input).map(Self::File),
+            2 => Fsid4::decode(input).map(Self::Fsid),
+            3 => Ok(Self::All),
+            value => Err(DecodeError::BadEnum { name: "Layoutrecall4", value }),
+        }
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CB_LAYOUTRECALL (RFC 8881 section 20.3).
+    pub struct CbLayoutrecallArgs<'a> {
+        /// The layout type.
+        pub layout_type: u32,
+        /// What the layouts are for.
+        pub iomode: Layoutiomode4,
+        /// Whether the server changes the layouts.
+        pub changed: bool,
+        /// Which layouts.
+        pub recall: Layoutrecall4<'a>,
+    }
+}
+
+/// The result of CB_LAYOUTRECALL.
+pub type CbLayoutrecallRes = Res4<()>;
+
+xdr_bytes! {
+    /// The details of notifications (RFC 8881 section 20.4, notifylist4).
+    pub struct Notifylist4 max ATTRIBUTE_BYTES_MAX
+}
+
+xdr_struct! {
+    /// Notifications (RFC 8881 section 20.4, notify4).
+    pub struct Notify4<'a> {
+        /// Their kinds.
+        pub mask: Bitmap4,
+        /// What they tell.
+        pub vals: Notifylist4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CB_NOTIFY (RFC 8881 section 20.4).
+    pub struct CbNotifyArgs<'a> {
+        /// The delegation of the directory.
+        pub stateid: Stateid4,
+        /// The directory.
+        pub fh: FileHandle4<'a>,
+        /// What happened.
+        pub changes: Array<'a, Notify4<'a>, LOCATIONS_MAX>,
+    }
+}
+
+/// The result of CB_NOTIFY.
+pub type CbNotifyRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of CB_PUSH_DELEG (RFC 8881 section 20.5).
+    pub struct CbPushDelegArgs<'a> {
+        /// The file.
+        pub fh: FileHandle4<'a>,
+        /// The delegation that was wanted.
+        pub delegation: OpenDelegation4<'a>,
+    }
+}
+
+/// The result of CB_PUSH_DELEG.
+pub type CbPushDelegRes = Res4<()>;
+
+/// The types of objects in CB_RECALL_ANY, numbers in a [`Bitmap4`] (RFC 8881 section 20.6).
+pub mod recall_any_type {
+    /// Delegations to read.
+    pub const RDATA_DLG: u32 = 0;
+    /// Delegations to write.
+    pub const WDATA_DLG: u32 = 1;
+    /// Delegations of directories.
+    pub const DIR_DLG: u32 = 2;
+    /// Layouts of files.
+    pub const FILE_LAYOUT: u32 = 3;
+    /// Layouts of blocks.
+    pub const BLK_LAYOUT: u32 = 4;
+}
+
+xdr_struct! {
+    /// The arguments of CB_RECALL_ANY (RFC 8881 section 20.6) and CB_RECALLABLE_OBJ_AVAIL (section 20.7).
+    pub struct CbRecallAnyArgs {
+        /// How many objects the client may keep.
+        pub objects_to_keep: u32,
+        /// Numbers of [`recall_any_type`].
+        pub type_mask: Bitmap4,
+    }
+}
+
+/// The result of CB_RECALL_ANY.
+pub type CbRecallAnyRes = Res4<()>;
+
+/// The result of CB_RECALLABLE_OBJ_AVAIL.
+pub type CbRecallableObjAvailRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of CB_RECALL_SLOT (RFC 8881 section 20.8).
+    pub struct CbRecallSlotArgs {
+        /// The highest slot of the session that the server wants to be used.
+        pub target_highest_slotid: SlotId4,
+    }
+}
+
+/// The result of CB_RECALL_SLOT.
+pub type CbRecallSlotRes = Res4<()>;
+
+xdr_struct! {
+    /// A request that a callback is about (RFC 8881 section 20.9, referring_call4).
+    pub struct ReferringCall4 {
+        /// Its sequence id.
+        pub sequenceid: SequenceId4,
+        /// Its slot.
+        pub slotid: SlotId4,
+    }
+}
+
+xdr_struct! {
+    /// Requests of one session that a callback is about (RFC 8881 section 20.9, referring_call_list4).
+    pub struct ReferringCallList4<'a> {
+        /// The session.
+        pub sessionid: SessionId4,
+        /// The requests.
+        pub referring_calls: Array<'a, ReferringCall4, REFERRING_CALLS_MAX>,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CB_SEQUENCE (RFC 8881 section 20.9).
+    pub struct CbSequenceArgs<'a> {
+        /// The session.
+        pub sessionid: SessionId4,
+        /// The slot's next sequence id, or its last one for a repetition.
+        pub sequenceid: SequenceId4,
+        /// The slot.
+        pub slotid: SlotId4,
+        /// The highest slot that the server uses now.
+        pub highest_slotid: SlotId4,
+        /// Whether the reply is to be cached.
+        pub cachethis: bool,
+        /// Requests whose replies should be there before the callback is executed.
+        pub referring_call_lists: Array<'a, ReferringCallList4<'a>, REFERRING_LISTS_MAX>,
+    }
+}
+
+xdr_struct! {
+    /// CB_SEQUENCE succeeded.
+    pub struct CbSequenceOk {
+        /// That of the arguments.
+        pub sessionid: SessionId4,
+        /// That of the arguments.
+        pub sequenceid: SequenceId4,
+        /// That of the arguments.
+        pub slotid: SlotId4,
+        /// The highest slot that the client accepts.
+        pub highest_slotid: SlotId4,
+        /// The highest slot that the client wants to be used.
+        pub target_highest_slotid: SlotId4,
+    }
+}
+
+/// The result of CB_SEQUENCE.
+pub type CbSequenceRes = Res4<CbSequenceOk>;
+
+xdr_struct! {
+    /// The arguments of CB_WANTS_CANCELLED (RFC 8881 section 20.10).
+    pub struct CbWantsCancelledArgs {
+        /// Wishes for what others use.
+        pub contended_wants_cancelled: bool,
+        /// Wishes for what the server had no room for.
+        pub resourced_wants_cancelled: bool,
+    }
+}
+
+/// The result of CB_WANTS_CANCELLED.
+pub type CbWantsCancelledRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of CB_NOTIFY_LOCK (RFC 8881 section 20.11).
+    pub struct CbNotifyLockArgs<'a> {
+        /// The file.
+        pub fh: FileHandle4<'a>,
+        /// Who was denied a lock, and may try again.
+        pub lock_owner: StateOwner4<'a>,
+    }
+}
+
+/// The result of CB_NOTIFY_LOCK.
+pub type CbNotifyLockRes = Res4<()>;
+
+xdr_struct! {
+    /// A device that is gone (RFC 8881 section 20.12, notify_deviceid_delete4).
+    pub struct NotifyDeviceidDelete4 {
+        /// The layout type.
+        pub layout_type: u32,
+        /// The device.
+        pub deviceid: DeviceId4,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CB_NOTIFY_DEVICEID (RFC 8881 section 20.12).
+    pub struct CbNotifyDeviceidArgs<'a> {
+        /// What happened.
+        pub changes: Array<'a, Notify4<'a>, LOCATIONS_MAX>,
+    }
+}
+
+/// The result of CB_NOTIFY_DEVICEID.
+pub type CbNotifyDeviceidRes = Res4<()>;
+
+/// A copy that failed (RFC 7862 section 16.1, offload_info4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OffloadFail {
+    /// Why; never [`NfsStat4::Ok`].
+    pub status: NfsStat4,
+    /// How much was copied, in bytes.
+    pub bytes_copied: u64,
+}
+
+impl<'a> Failure<'a> for OffloadFail {
+    fn status(&self) -> NfsStat4 {
+        self.status
+    }
+
+    fn encode_body(&self, out: &mut Encoder<'_>) {
+        out.u64(self.bytes_copied);
+    }
+
+    fn decode_body(status: NfsStat4, input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        Ok(Self { status, bytes_copied: input.u64()? })
+    }
+}
+
+xdr_struct! {
+    /// The arguments of CB_OFFLOAD (RFC 7862 section 16.1).
+    pub struct CbOffloadArgs<'a> {
+        /// The destination.
+        pub fh: FileHandle4<'a>,
+        /// The copy.
+        pub stateid: Stateid4,
+        /// What became of it.
+        pub offload_info: Res4<WriteResponse4, OffloadFail>,
+    }
+}
+
+/// The result of CB_OFFLOAD.
+pub type CbOffloadRes = Res4<()>;
+
+/// The result of what is no callback operation: always NFS4ERR_OP_ILLEGAL.
+pub type CbIllegalRes = Res4<()>;
+
+operations! {
+    /// The callback operations (nfs_cb_opnum4).
+    enum CbOpNum4;
+    /// A callback operation with its arguments (nfs_cb_argop4).
+    enum CbArgOp4<'a>;
+    /// A callback operation with its result (nfs_cb_resop4).
+    enum CbResOp4;
+
+    3 "CB_GETATTR" 0 Getattr(args: CbGetattrArgs<'a>) -> CbGetattrRes<'a>;
+    4 "CB_RECALL" 0 Recall(args: CbRecallArgs<'a>) -> CbRecallRes;
+    5 "CB_LAYOUTRECALL" 1 Layoutrecall(args: CbLayoutrecallArgs<'a>) -> CbLayoutrecallRes;
+    6 "CB_NOTIFY" 1 Notify(args: CbNotifyArgs<'a>) -> CbNotifyRes;
+    7 "CB_PUSH_DELEG" 1 PushDeleg(args: CbPushDelegArgs<'a>) -> CbPushDelegRes;
+    8 "CB_RECALL_ANY" 1 RecallAny(args: CbRecallAnyArgs) -> CbRecallAnyRes;
+    9 "CB_RECALLABLE_OBJ_AVAIL" 1 RecallableObjAvail(args: CbRecallAnyArgs) -> CbRecallableObjAvailRes;
+    10 "CB_RECALL_SLOT" 1 RecallSlot(args: CbRecallSlotArgs) -> CbRecallSlotRes;
+    11 "CB_SEQUENCE" 1 Sequence(args: CbSequenceArgs<'a>) -> CbSequenceRes;
+    12 "CB_WANTS_CANCELLED" 1 WantsCancelled(args: CbWantsCancelledArgs) -> CbWantsCancelledRes;
+    13 "CB_NOTIFY_LOCK" 1 NotifyLock(args: CbNotifyLockArgs<'a>) -> CbNotifyLockRes;
+    14 "CB_NOTIFY_DEVICEID" 1 NotifyDeviceid(args: CbNotifyDeviceidArgs<'a>) -> CbNotifyDeviceidRes;
+    15 "CB_OFFLOAD" 2 Offload(args: CbOffloadArgs<'a>) -> CbOffloadRes;
+    10044 "CB_ILLEGAL" 0 Illegal -> CbIllegalRes;
+}
+
+/// Writes the arguments of a CB_COMPOUND, one operation after the other (CB_COMPOUND4args).
+#[derive(Debug)]
+#[must_use = "the arguments are not complete until they are finished"]
+pub struct CbCompoundArgsEncoder<'b> {
+    ops: OpArray<'b>,
+}
+
+impl<'b> CbCompoundArgsEncoder<'b> {
+    /// Writes what stands before the operations. `callback_ident` is what the client said in SETCLIENTID; since
+    /// NFSv4.1 it means nothing.
+    pub fn begin(
+        out: &'b mut Encoder<'_>,
+        tag: Utf8Str4<'_>,
+        minorversion: u32,
+        callback_ident: u32,
+    ) -> Self {
+        let mut out = out.reborrow();
+        tag.encode(&mut out);
+        out.u32(minorversion);
+        out.u32(callback_ident);
+        Self { ops: OpArray::begin(out) }
+    }
+
+    /// Appends an operation.
+    pub fn push(&mut self, op: &CbArgOp4<'_>) {
+        self.ops.push(op);
+    }
+
+    /// Fills in the number of operations.
+    pub fn finish(mut self) {
+        self.ops.finish();
+    }
+}
+
+/// The arguments of a CB_COMPOUND, read one operation after the other.
+#[derive(Clone, Debug)]
+pub struct CbCompoundReader<'a> {
+    tag: Utf8Str4<'a>,
+    minorversion: u32,
+    callback_ident: u32,
+    left: usize,
+    input: Decoder<'a>,
+}
+
+impl<'a> CbCompoundReader<'a> {
+    /// Reads what stands before the operations.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the bytes.
+    pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
+        let tag = Utf8Str4::decode(&mut input)?;
+        let minorversion = input.u32()?;
+        let callback_ident = input.u32()?;
+        let left = input.length(COMPOUND_OPS_MAX as usize)?;
+        Ok(Self { tag, minorversion, callback_ident, left, input })
+    }
+
+    /// The server's name for the COMPOUND; the answer has it, too.
+    #[must_use]
+    pub fn tag(&self) -> Utf8Str4<'a> {
+        self.tag
+    }
+
+    /// The minor version.
+    #[must_use]
+    pub fn minorversion(&self) -> u32 {
+        self.minorversion
+    }
+
+    /// What the client said in SETCLIENTID.
+    #[must_use]
+    pub fn callback_ident(&self) -> u32 {
+        self.callback_ident
+    }
+
+    /// Says that the operations are over.
+    ///
+    /// # Errors
+    /// [`DecodeError::Trailing`] if bytes are left.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        self.input.finish()
+    }
+}
+
+/// The operations in order. After an error nothing more can be read.
+impl<'a> Iterator for CbCompoundReader<'a> {
+    type Item = Result<CbArgOp4<'a>, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let op = CbArgOp4::decode(&mut self.input);
+        if op.is_err() {
+            self.left = 0;
+        }
+        Some(op)
+    }
+}
+
+/// Writes the result of a CB_COMPOUND, one operation's after the other (CB_COMPOUND4res). The status of the last one is
+/// that of the whole.
+#[derive(Debug)]
+#[must_use = "the result is not complete until it is finished"]
+pub struct CbCompoundEncoder<'b> {
+    results: ResArray<'b>,
+}
+
+impl<'b> CbCompoundEncoder<'b> {
+    /// Writes what stands before the results.
+    pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>) -> Self {
+        Self { results: ResArray::begin(out.reborrow(), tag) }
+    }
+
+    /// Appends a result.
+    pub fn push(&mut self, res: &CbResOp4<'_>) {
+        self.results.push_with(|out| {
+            res.encode(out);
+            res.status()
+        });
+    }
+
+    /// Fills in the number of results, and the status of the last one.
+    pub fn finish(self) {
+        let status = self.results.status;
+        self.results.finish(status);
+    }
+}
+
+#[cfg(test)]
+mod samples {
+    use super::{Layoutrecall4, NfsStat4, OffloadFail};
+    use crate::nfs4::outcome::SampleFailure;
+    use crate::sample::{Rng, Sample};
+
+    impl Sample for Layoutrecall4<'_> {
+        fn sample(rng: &mut Rng) -> Self {
+            match rng.below(3) {
+                0 => Self::File(Sample::sample(rng)),
+                1 => Self::Fsid(Sample::sample(rng)),
+                _ => Self::All,
+            }
+        }
+    }
+
+    impl SampleFailure for OffloadFail {
+        fn sample_failure(rng: &mut Rng) -> Self {
+            Self { status: NfsStat4::sample_failure(rng), bytes_copied: rng.next() }
+        }
+    }
+}

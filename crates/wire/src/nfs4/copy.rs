@@ -1,0 +1,205 @@
+//! Copying within and between servers (RFC 7862): CLONE, COPY, COPY_NOTIFY, OFFLOAD_CANCEL, OFFLOAD_STATUS.
+
+use super::{Netaddr4, NfsStat4, Nfstime4, Res4, StableHow4, Stateid4, Utf8Str4, Verifier4};
+use crate::array::Array;
+use crate::limits::LOCATIONS_MAX;
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
+
+xdr_struct! {
+    /// The arguments of CLONE (RFC 7862 section 15.13): from the saved file to the current one.
+    pub struct CloneArgs {
+        /// What allows to read.
+        pub src_stateid: Stateid4,
+        /// What allows to write.
+        pub dst_stateid: Stateid4,
+        /// Where to begin in the source, in bytes.
+        pub src_offset: u64,
+        /// Where to begin in the destination, in bytes.
+        pub dst_offset: u64,
+        /// How much, in bytes; 0 is to the end of the source.
+        pub count: u64,
+    }
+}
+
+/// The result of CLONE.
+pub type CloneRes = Res4<()>;
+
+/// Where something is (RFC 7862 section 15.2, netloc4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Netloc4<'a> {
+    /// A name.
+    Name(Utf8Str4<'a>),
+    /// A URL.
+    Url(Utf8Str4<'a>),
+    /// An address.
+    Netaddr(Netaddr4<'a>),
+}
+
+impl Encode for Netloc4<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match self {
+            Self::Name(name) => {
+                out.u32(1);
+                name.encode(out);
+            }
+            Self::Url(url) => {
+                out.u32(2);
+                url.encode(out);
+            }
+            Self::Netaddr(address) => {
+                out.u32(3);
+                address.encode(out);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for Netloc4<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        match input.u32()? {
+            1 => Utf8Str4::decode(input).map(Self::Name),
+            2 => Utf8Str4::decode(input).map(Self::Url),
+            3 => Netaddr4::decode(input).map(Self::Netaddr),
+            value => Err(DecodeError::BadEnum { name: "Netloc4", value }),
+        }
+    }
+}
+
+/// Places where a server is, any of which will do.
+pub type Netlocs4<'a> = Array<'a, Netloc4<'a>, LOCATIONS_MAX>;
+
+xdr_struct! {
+    /// The arguments of COPY (RFC 7862 section 15.2): from the saved file to the current one.
+    pub struct CopyArgs<'a> {
+        /// What allows to read.
+        pub src_stateid: Stateid4,
+        /// What allows to write.
+        pub dst_stateid: Stateid4,
+        /// Where to begin in the source, in bytes.
+        pub src_offset: u64,
+        /// Where to begin in the destination, in bytes.
+        pub dst_offset: u64,
+        /// How much, in bytes; 0 is to the end of the source.
+        pub count: u64,
+        /// Whether what was copied must be a beginning of the range.
+        pub consecutive: bool,
+        /// Whether the copy must be done before the reply.
+        pub synchronous: bool,
+        /// Where the source is; nothing if it is here.
+        pub source_server: Netlocs4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// How a copy is made (RFC 7862 section 15.2, copy_requirements4).
+    pub struct CopyRequirements4 {
+        /// Whether what was copied is a beginning of the range.
+        pub consecutive: bool,
+        /// Whether the copy is done before the reply.
+        pub synchronous: bool,
+    }
+}
+
+xdr_struct! {
+    /// What was written (RFC 7862 section 7.1, write_response4).
+    pub struct WriteResponse4 {
+        /// The copy, if it goes on.
+        pub callback_id: Option<Stateid4>,
+        /// How much was written, in bytes.
+        pub count: u64,
+        /// How stable it is.
+        pub committed: StableHow4,
+        /// The verifier that was in force when the data was accepted.
+        pub writeverf: Verifier4,
+    }
+}
+
+xdr_struct! {
+    /// COPY succeeded.
+    pub struct CopyOk {
+        /// What was written.
+        pub response: WriteResponse4,
+        /// How the copy is made.
+        pub requirements: CopyRequirements4,
+    }
+}
+
+xdr_failure! {
+    /// COPY failed.
+    pub enum CopyFail {
+        /// The copy could only be made so.
+        OffloadNoReqs(CopyRequirements4) = OffloadNoReqs
+    }
+}
+
+/// The result of COPY.
+pub type CopyRes = Res4<CopyOk, CopyFail>;
+
+xdr_struct! {
+    /// The arguments of COPY_NOTIFY (RFC 7862 section 15.3).
+    pub struct CopyNotifyArgs<'a> {
+        /// What allows to read.
+        pub src_stateid: Stateid4,
+        /// The server that will read.
+        pub destination_server: Netloc4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// COPY_NOTIFY succeeded.
+    pub struct CopyNotifyOk<'a> {
+        /// How long the other server may begin to read.
+        pub lease_time: Nfstime4,
+        /// What allows the other server to read.
+        pub stateid: Stateid4,
+        /// Where the other server finds the source.
+        pub source_server: Netlocs4<'a>,
+    }
+}
+
+/// The result of COPY_NOTIFY.
+pub type CopyNotifyRes<'a> = Res4<CopyNotifyOk<'a>>;
+
+xdr_struct! {
+    /// The arguments of OFFLOAD_CANCEL (RFC 7862 section 15.8).
+    pub struct OffloadCancelArgs {
+        /// The copy.
+        pub stateid: Stateid4,
+    }
+}
+
+/// The result of OFFLOAD_CANCEL.
+pub type OffloadCancelRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of OFFLOAD_STATUS (RFC 7862 section 15.9).
+    pub struct OffloadStatusArgs {
+        /// The copy.
+        pub stateid: Stateid4,
+    }
+}
+
+xdr_struct! {
+    /// OFFLOAD_STATUS succeeded.
+    pub struct OffloadStatusOk {
+        /// How much was copied, in bytes.
+        pub count: u64,
+        /// What became of the copy, if it is over.
+        pub complete: Option<NfsStat4>,
+    }
+}
+
+/// The result of OFFLOAD_STATUS.
+pub type OffloadStatusRes = Res4<OffloadStatusOk>;
+
+#[cfg(test)]
+impl crate::sample::Sample for Netloc4<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        use crate::sample::Sample;
+        match rng.below(3) {
+            0 => Self::Name(Sample::sample(rng)),
+            1 => Self::Url(Sample::sample(rng)),
+            _ => Self::Netaddr(Sample::sample(rng)),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A macro that declares the operations of a program with the unions of all arguments and of all results, so that no
+//! operation can be forgotten in one of them.
+
+/// Declares the operations of a program: number, name, first minor version, arguments if there are any, result.
+macro_rules! operations {
+    (
+        $(#[$num_meta:meta])* enum $num:ident;
+        $(#[$arg_meta:meta])* enum $arg:ident<$life:lifetime>;
+        $(#[$res_meta:meta])* enum $res:ident;
+        $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))? -> $res_type:ty;)*
+    ) => {
+        xdr_enum! {
+            $(#[$num_meta])*
+            pub enum $num {
+                $(#[doc = $name] $variant = $code,)*
+            }
+        }
+
+        impl $num {
+            /// The name in the RFC.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The minor version that introduced it.
+            #[must_use]
+            pub const fn since_minor(self) -> u32 {
+                match self {
+                    $(Self::$variant => $minor,)*
+                }
+            }
+        }
+
+        $(#[$arg_meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $arg<$life> {
+            $(#[doc = $name] $variant $(($args_type))?,)*
+        }
+
+        impl<$life> $arg<$life> {
+            /// Which operation it is.
+            #[must_use]
+            pub const fn num(&self) -> $num {
+                match self {
+                    $(Self::$variant { .. } => $num::$variant,)*
+                }
+            }
+
+            /// Reads the arguments of an operation, which stand behind its number.
+            ///
+            /// # Errors
+            /// Whatever is wrong with the bytes.
+            #[inline]
+            pub fn decode_args(num: $num, input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
+                Ok(match num {
+                    $($num::$variant => Self::$variant $(({ let $args: $args_type = Decode::decode(input)?; $args }))?,)*
+                })
+            }
+        }
+
+        impl Encode for $arg<'_> {
+            fn encode(&self, out: &mut Encoder<'_>) {
+                self.num().encode(out);
+                match self {
+                    $(Self::$variant $(($args))? => { $($args.encode(out);)? })*
+                }
+            }
+        }
+
+        impl<$life> Decode<$life> for $arg<$life> {
+            fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
+                let num = $num::decode(input)?;
+                Self::decode_args(num, input)
+            }
+        }
+
+        $(#[$res_meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $res<$life> {
+            $(#[doc = $name] $variant($res_type),)*
+        }
+
+        impl<$life> $res<$life> {
+            /// Which operation it is.
+            #[must_use]
+            pub const fn num(&self) -> $num {
+                match self {
+                    $(Self::$variant(_) => $num::$variant,)*
+                }
+            }
+        }
+
+        impl Outcome for $res<'_> {
+            fn status(&self) -> NfsStat4 {
+                match self {
+                    $(Self::$variant(res) => res.status(),)*
+                }
+            }
+        }
+
+        impl Encode for $res<'_> {
+            fn encode(&self, out: &mut Encoder<'_>) {
+                self.num().encode(out);
+                match self {
+                    $(Self::$variant(res) => res.encode(out),)*
+                }
+            }
+        }
+
+        impl<$life> Decode<$life> for $res<$life> {
+            fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
+                Ok(match $num::decode(input)? {
+                    $($num::$variant => Self::$variant(Decode::decode(input)?),)*
+                })
+            }
+        }
+
+        #[cfg(test)]
+        impl<$life> crate::sample::Sample for $arg<$life> {
+            fn sample(rng: &mut crate::sample::Rng) -> Self {
+                match $num::sample(rng) {
+                    $($num::$variant => Self::$variant $(({
+                        let $args: $args_type = crate::sample::Sample::sample(rng);
+                        $args
+                    }))?,)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl<$life> crate::sample::Sample for $res<$life> {
+            fn sample(rng: &mut crate::sample::Rng) -> Self {
+                match $num::sample(rng) {
+                    $($num::$variant => Self::$variant(crate::sample::Sample::sample(rng)),)*
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,296 @@
+//! Holes and hints (RFC 7862): ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, WRITE_SAME, IO_ADVISE.
+
+use super::{Bitmap4, Body4, NfsStat4, Res4, StableHow4, Stateid4, WriteResponse4};
+use crate::array::Array;
+use crate::limits::{DATA_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
+use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
+
+xdr_struct! {
+    /// The arguments of ALLOCATE (RFC 7862 section 15.1).
+    pub struct AllocateArgs {
+        /// What allows to write.
+        pub stateid: Stateid4,
+        /// Where to begin, in bytes.
+        pub offset: u64,
+        /// How much, in bytes.
+        pub length: u64,
+    }
+}
+
+/// The result of ALLOCATE.
+pub type AllocateRes = Res4<()>;
+
+xdr_struct! {
+    /// The arguments of DEALLOCATE (RFC 7862 section 15.4).
+    pub struct DeallocateArgs {
+        /// What allows to write.
+        pub stateid: Stateid4,
+        /// Where to begin, in bytes.
+        pub offset: u64,
+        /// How much, in bytes.
+        pub length: u64,
+    }
+}
+
+/// The result of DEALLOCATE.
+pub type DeallocateRes = Res4<()>;
+
+xdr_enum! {
+    /// What a part of a file is (RFC 7862 section 15.11, data_content4).
+    pub enum DataContent4 {
+        /// Data.
+        Data = 0,
+        /// A hole.
+        Hole = 1,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of SEEK (RFC 7862 section 15.11).
+    pub struct SeekArgs {
+        /// What allows to read.
+        pub stateid: Stateid4,
+        /// Where to begin, in bytes.
+        pub offset: u64,
+        /// What to look for: a number of [`DataContent4`]; the answer to others is NFS4ERR_UNION_NOTSUPP.
+        pub what: u32,
+    }
+}
+
+xdr_struct! {
+    /// SEEK succeeded.
+    pub struct SeekOk {
+        /// Whether the file ends before there is such a thing.
+        pub eof: bool,
+        /// Where it begins, in bytes.
+        pub offset: u64,
+    }
+}
+
+/// The result of SEEK.
+pub type SeekRes = Res4<SeekOk>;
+
+xdr_struct! {
+    /// The arguments of READ_PLUS (RFC 7862 section 15.10).
+    pub struct ReadPlusArgs {
+        /// What allows to read.
+        pub stateid: Stateid4,
+        /// Where to begin, in bytes.
+        pub offset: u64,
+        /// How much to read at most, in bytes.
+        pub count: u32,
+    }
+}
+
+/// A part of a file (RFC 7862 section 15.10, read_plus_content).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPlusContent<'a> {
+    /// Data (data4).
+    Data {
+        /// Where it begins, in bytes.
+        offset: u64,
+        /// The data, at most [`DATA_BYTES_MAX`] bytes.
+        data: &'a [u8],
+    },
+    /// A hole (data_info4).
+    Hole {
+        /// Where it begins, in bytes.
+        offset: u64,
+        /// How long it is, in bytes.
+        length: u64,
+    },
+}
+
+impl Encode for ReadPlusContent<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        match *self {
+            Self::Data { offset, data } => {
+                DataContent4::Data.encode(out);
+                out.u64(offset);
+                out.opaque(data);
+            }
+            Self::Hole { offset, length } => {
+                DataContent4::Hole.encode(out);
+                out.u64(offset);
+                out.u64(length);
+            }
+        }
+    }
+}
+
+impl<'a> Decode<'a> for ReadPlusContent<'a> {
+    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
+        Ok(match DataContent4::decode(input)? {
+            DataContent4::Data => Self::Data { offset: input.u64()?, data: input.opaque(DATA_BYTES_MAX)? },
+            DataContent4::Hole => Self::Hole { offset: input.u64()?, length: input.u64()? },
+        })
+    }
+}
+
+xdr_struct! {
+    /// READ_PLUS succeeded.
+    pub struct ReadPlusOk<'a> {
+        /// Whether the file ends where the contents do.
+        pub eof: bool,
+        /// The parts of the file, one behind the other.
+        pub contents: Array<'a, ReadPlusContent<'a>, READ_PLUS_SEGMENTS_MAX>,
+    }
+}
+
+/// The result of READ_PLUS.
+pub type ReadPlusRes<'a> = Res4<ReadPlusOk<'a>>;
+
+/// Builds a successful result of READ_PLUS in place: data is appended straight to the reply.
+#[derive(Debug)]
+#[must_use = "the result is not complete until it is finished"]
+pub struct ReadPlusEncoder<'b> {
+    out: Encoder<'b>,
+    start: usize,
+    segments: usize,
+}
+
+impl<'b> ReadPlusEncoder<'b> {
+    /// Status, eof, the number of segments.
+    const HEADER_BYTES: usize = 4 + 4 + 4;
+
+    /// Begins a result.
+    pub fn begin(out: &'b mut Encoder<'_>) -> Self {
+        let mut out = out.reborrow();
+        let start = out.position();
+        out.raw(&[0; Self::HEADER_BYTES]);
+        Self { out, start, segments: 0 }
+    }
+
+    /// Whether one more segment is allowed.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.segments < READ_PLUS_SEGMENTS_MAX
+    }
+
+    /// Appends a segment of the data that `write` appends to the reply. It must not touch what is in it.
+    pub fn push_data(&mut self, offset: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        DataContent4::Data.encode(&mut self.out);
+        self.out.u64(offset);
+        let length_at = self.out.position();
+        self.out.u32(0);
+        write(self.out.buffer());
+        let length = self.out.position() - length_at - 4;
+        self.out.pad(length);
+        self.out.patch(length_at, &length_u32(length).to_be_bytes());
+        self.segments += 1;
+    }
+
+    /// Appends a hole; its length is in bytes.
+    pub fn push_hole(&mut self, offset: u64, length: u64) {
+        ReadPlusContent::Hole { offset, length }.encode(&mut self.out);
+        self.segments += 1;
+    }
+
+    /// Fills in the rest.
+    pub fn finish(mut self, eof: bool) {
+        self.out.patch(self.start, &NfsStat4::Ok.code().to_be_bytes());
+        self.out.patch(self.start + 4, &u32::from(eof).to_be_bytes());
+        self.out.patch(self.start + 8, &length_u32(self.segments).to_be_bytes());
+    }
+
+    /// Takes everything back; the caller writes a failure instead.
+    pub fn abandon(mut self) {
+        self.out.rewind(self.start);
+    }
+}
+
+xdr_struct! {
+    /// Blocks that are the same but for a number in them (RFC 7862 section 8.1, app_data_block4).
+    pub struct AppDataBlock4<'a> {
+        /// Where the first one begins, in bytes.
+        pub offset: u64,
+        /// The size of a block, in bytes.
+        pub block_size: u64,
+        /// How many blocks.
+        pub block_count: u64,
+        /// Where in a block its number is, in bytes.
+        pub reloff_blocknum: u64,
+        /// The number of the first block.
+        pub block_num: u32,
+        /// Where in a block the pattern is, in bytes.
+        pub reloff_pattern: u64,
+        /// The pattern.
+        pub pattern: Body4<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of WRITE_SAME (RFC 7862 section 15.12).
+    pub struct WriteSameArgs<'a> {
+        /// What allows to write.
+        pub stateid: Stateid4,
+        /// How stable it must be before the reply.
+        pub stable: StableHow4,
+        /// What to write.
+        pub adb: AppDataBlock4<'a>,
+    }
+}
+
+/// The result of WRITE_SAME.
+pub type WriteSameRes = Res4<WriteResponse4>;
+
+/// The hints of IO_ADVISE, numbers in a [`Bitmap4`] (RFC 7862 section 15.5, IO_ADVISE_type4).
+pub mod io_advise {
+    /// Nothing special.
+    pub const NORMAL: u32 = 0;
+    /// From lower offsets to higher ones.
+    pub const SEQUENTIAL: u32 = 1;
+    /// From higher offsets to lower ones.
+    pub const SEQUENTIAL_BACKWARDS: u32 = 2;
+    /// In no order.
+    pub const RANDOM: u32 = 3;
+    /// Soon.
+    pub const WILLNEED: u32 = 4;
+    /// Perhaps soon.
+    pub const WILLNEED_OPPORTUNISTIC: u32 = 5;
+    /// Not soon.
+    pub const DONTNEED: u32 = 6;
+    /// Once.
+    pub const NOREUSE: u32 = 7;
+    /// To read.
+    pub const READ: u32 = 8;
+    /// To write.
+    pub const WRITE: u32 = 9;
+    /// The first access says where the others will be.
+    pub const INIT_PROXIMITY: u32 = 10;
+}
+
+xdr_struct! {
+    /// The arguments of IO_ADVISE (RFC 7862 section 15.5).
+    pub struct IoAdviseArgs {
+        /// The open.
+        pub stateid: Stateid4,
+        /// Where to begin, in bytes.
+        pub offset: u64,
+        /// How much, in bytes; 0 is to the end of the file.
+        pub count: u64,
+        /// Numbers of [`io_advise`].
+        pub hints: Bitmap4,
+    }
+}
+
+xdr_struct! {
+    /// IO_ADVISE succeeded.
+    pub struct IoAdviseOk {
+        /// The hints that the server follows.
+        pub hints: Bitmap4,
+    }
+}
+
+/// The result of IO_ADVISE.
+pub type IoAdviseRes = Res4<IoAdviseOk>;
+
+#[cfg(test)]
+impl crate::sample::Sample for ReadPlusContent<'_> {
+    fn sample(rng: &mut crate::sample::Rng) -> Self {
+        match rng.below(2) {
+            0 => Self::Data { offset: rng.next(), data: rng.bytes(100) },
+            _ => Self::Hole { offset: rng.next(), length: rng.next() },
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The Network Status Monitor, version 1 (X/Open XNFS version 3W chapter 11): who holds locks tells who restarted.
+//!
+//! A host's status monitor keeps a number, its state, that is odd while the host is up and grows with each restart. After
+//! one it calls SM_NOTIFY at the status monitors of all hosts that were monitored.
+
+use crate::limits::NLM_STRING_BYTES_MAX;
+
+#[cfg(test)]
+mod tests;
+
+/// The program number.
+pub const PROGRAM: u32 = 100_024;
+/// The version number.
+pub const VERSION: u32 = 1;
+
+xdr_enum! {
+    /// The procedures (XNFS section 11.3). All but NOTIFY are for programs of the same host.
+    ///
+    /// | procedure | arguments | result |
+    /// |---|---|---|
+    /// | NULL | – | – |
+    /// | STAT | [`SmName`] | [`SmStatRes`] |
+    /// | MON | [`Mon`] | [`SmStatRes`] |
+    /// | UNMON | [`MonId`] | [`SmStat`] |
+    /// | UNMON_ALL | [`MyId`] | [`SmStat`] |
+    /// | SIMU_CRASH | – | – |
+    /// | NOTIFY | [`StatChge`] | – |
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Can this host be monitored?
+        Stat = 1,
+        /// Monitor a host.
+        Mon = 2,
+        /// Do not monitor it any more.
+        Unmon = 3,
+        /// Do not monitor any host for this program.
+        UnmonAll = 4,
+        /// Behave as if the host had restarted.
+        SimuCrash = 5,
+        /// A host restarted.
+        Notify = 6,
+    }
+}
+
+xdr_bytes! {
+    /// The name of a host.
+    pub struct HostName max NLM_STRING_BYTES_MAX
+}
+
+xdr_struct! {
+    /// The arguments of STAT (sm_name).
+    pub struct SmName<'a> {
+        /// The host.
+        pub mon_name: HostName<'a>,
+    }
+}
+
+xdr_enum! {
+    /// Whether a host is monitored (XNFS section 11.2, res).
+    pub enum SmRes {
+        /// It is.
+        Succ = 0,
+        /// It cannot be.
+        Fail = 1,
+    }
+}
+
+xdr_struct! {
+    /// The result of STAT and MON (sm_stat_res).
+    pub struct SmStatRes {
+        /// Whether the host is monitored.
+        pub res_stat: SmRes,
+        /// The state of this status monitor.
+        pub state: i32,
+    }
+}
+
+xdr_struct! {
+    /// The result of UNMON and UNMON_ALL (sm_stat).
+    pub struct SmStat {
+        /// The state of this status monitor.
+        pub state: i32,
+    }
+}
+
+xdr_struct! {
+    /// Whom to call when a host restarted (my_id): with [`crate::nlm4::SmStatus`].
+    pub struct MyId<'a> {
+        /// This host.
+        pub my_name: HostName<'a>,
+        /// The program.
+        pub my_prog: u32,
+        /// Its version.
+        pub my_vers: u32,
+        /// The procedure.
+        pub my_proc: u32,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of UNMON (mon_id).
+    pub struct MonId<'a> {
+        /// The host.
+        pub mon_name: HostName<'a>,
+        /// Whom to call.
+        pub my_id: MyId<'a>,
+    }
+}
+
+xdr_struct! {
+    /// The arguments of MON (mon).
+    pub struct Mon<'a> {
+        /// Which host, and whom to call.
+        pub mon_id: MonId<'a>,
+        /// To be sent with the call.
+        pub private: [u8; 16],
+    }
+}
+
+xdr_struct! {
+    /// The arguments of NOTIFY (stat_chge).
+    pub struct StatChge<'a> {
+        /// The host that restarted, as it calls itself.
+        pub mon_name: HostName<'a>,
+        /// The new state of its status monitor.
+        pub state: i32,
+    }
+}
