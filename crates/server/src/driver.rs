@@ -110,6 +110,7 @@ fn write_back(volume: &Volume, stop: &Stop) {
 fn checkpoint(volume: &Volume, stop: &Stop) {
     while !stop.is_set() {
         volume.wait_checkpoint(WAIT);
+        while volume.step_orphans(now()) == Progress::Worked && !stop.is_set() {}
         while volume.step_checkpoint(now(), false) == Progress::Worked && !stop.is_set() {}
         volume.wake_commit();
     }

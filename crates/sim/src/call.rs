@@ -122,25 +122,72 @@ pub enum Call {
 #[expect(missing_docs, reason = "the fields are the arguments of the engine's operations")]
 pub enum Straight {
     /// Puts a record of protocol state, or deletes it.
-    ChangeState { key: u8, length: Option<u16> },
+    ChangeState {
+        key: u8,
+        length: Option<u16>,
+    },
+    /// Keeps a file from going with its last name; and lets go of it.
+    Hold {
+        object: Obj,
+    },
+    Release {
+        object: Obj,
+    },
+    /// Removes one file without a name that nobody holds.
+    ReapOrphan,
+    LookupParent {
+        directory: Obj,
+    },
+    CreateExclusive {
+        directory: Obj,
+        name: Name,
+        verifier: [u8; 8],
+        set: SetAttributes,
+    },
+}
+
+impl Straight {
+    /// Whether a retransmission must not be executed again.
+    #[must_use]
+    pub fn is_remembered(&self) -> bool {
+        matches!(self, Straight::CreateExclusive { .. })
+    }
+
+    /// The objects that it names, the root if it names none.
+    #[must_use]
+    pub fn objects(&self) -> (Obj, Obj) {
+        let object = match *self {
+            Straight::Hold { object } | Straight::Release { object } => object,
+            Straight::LookupParent { directory } | Straight::CreateExclusive { directory, .. } => directory,
+            Straight::ChangeState { .. } | Straight::ReapOrphan => Obj(0),
+        };
+        (object, object)
+    }
+
+    /// Whether it is a change that shows in the times of something.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        !matches!(self, Straight::ChangeState { .. } | Straight::ReapOrphan)
+    }
 }
 
 impl Call {
     /// Whether a retransmission must not be executed again.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        matches!(
-            self,
-            Call::SetAttributes { .. }
-                | Call::Create { .. }
-                | Call::MakeDirectory { .. }
-                | Call::MakeSymlink { .. }
-                | Call::MakeNode { .. }
-                | Call::Remove { .. }
-                | Call::RemoveDirectory { .. }
-                | Call::Rename { .. }
-                | Call::Link { .. }
-        )
+        matches!(self, Call::Straight(straight) if straight.is_remembered())
+            || matches!(
+                self,
+                Call::SetAttributes { .. }
+                    | Call::Create { .. }
+                    | Call::MakeDirectory { .. }
+                    | Call::MakeSymlink { .. }
+                    | Call::MakeNode { .. }
+                    | Call::Remove { .. }
+                    | Call::RemoveDirectory { .. }
+                    | Call::Rename { .. }
+                    | Call::Link { .. }
+            )
     }
 }
 
@@ -225,7 +272,7 @@ pub struct Wcc {
 
 impl std::convert::From<&volume::attributes::Wcc> for Wcc {
     fn from(wcc: &volume::attributes::Wcc) -> Wcc {
-        let Before { size, mtime, ctime } = wcc.before;
+        let Before { size, mtime, ctime, .. } = wcc.before;
         Wcc { before: Some((size, mtime.nanos(), ctime.nanos())), after: Some(Seen::from(&wcc.after)) }
     }
 }
@@ -245,21 +292,73 @@ pub struct Listed {
 #[expect(missing_docs, reason = "the fields are the results of RFC 1813")]
 pub enum Success {
     Attributes(Seen),
-    Set { object: Wcc },
-    Found { object: Seen, directory: Option<Seen> },
-    Accessible { granted: u32, object: Option<Seen> },
-    Target { target: Vec<u8>, object: Option<Seen> },
-    Data { bytes: Vec<u8>, eof: bool, object: Option<Seen> },
-    Written { count: u32, committed: Stability, verifier: [u8; 8], object: Wcc },
-    Committed { verifier: [u8; 8], object: Wcc },
-    Created { object: Seen, directory: Wcc },
-    Removed { directory: Wcc },
-    Renamed { from: Wcc, to: Wcc },
-    Linked { object: Option<Seen>, directory: Wcc },
-    Listing { entries: Vec<Listed>, end: bool, directory: Option<Seen> },
-    Status { bytes_used: Option<u64>, inodes_used: u64 },
-    Limits { object: Seen, transfer: [u32; 2], file_bytes: u64, properties: u32 },
-    Configuration { object: Seen, name_bytes: u32, posix: [bool; 4] },
+    Set {
+        object: Wcc,
+    },
+    Found {
+        object: Seen,
+        directory: Option<Seen>,
+    },
+    Accessible {
+        granted: u32,
+        object: Option<Seen>,
+    },
+    Target {
+        target: Vec<u8>,
+        object: Option<Seen>,
+    },
+    Data {
+        bytes: Vec<u8>,
+        eof: bool,
+        object: Option<Seen>,
+    },
+    Written {
+        count: u32,
+        committed: Stability,
+        verifier: [u8; 8],
+        object: Wcc,
+    },
+    Committed {
+        verifier: [u8; 8],
+        object: Wcc,
+    },
+    Created {
+        object: Seen,
+        directory: Wcc,
+    },
+    Removed {
+        directory: Wcc,
+    },
+    Renamed {
+        from: Wcc,
+        to: Wcc,
+    },
+    Linked {
+        object: Option<Seen>,
+        directory: Wcc,
+    },
+    Listing {
+        entries: Vec<Listed>,
+        end: bool,
+        directory: Option<Seen>,
+    },
+    Status {
+        bytes_used: Option<u64>,
+        inodes_used: u64,
+    },
+    /// So many files without a name went.
+    Reaped(usize),
+    Limits {
+        object: Seen,
+        transfer: [u32; 2],
+        file_bytes: u64,
+        properties: u32,
+    },
+    Configuration {
+        object: Seen,
+        name_bytes: u32,
+        posix: [bool; 4],
+    },
     Nothing,
 }
 

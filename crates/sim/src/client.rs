@@ -264,7 +264,13 @@ impl Bytes {
 impl Target for Bytes {
     fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
         if let Call::Straight(_) = call.operation.call {
-            return self.straight.attempt(volume, call, now, access);
+            let attempt = self.straight.attempt(volume, call, now, access);
+            if let Attempt::Done(reply) = &attempt
+                && let Ok(Success::Created { object, .. }) = &reply.outcome
+            {
+                self.handles.insert(object.ino, volume.handle(Ino(object.ino)).to_bytes().to_vec());
+            }
+            return attempt;
         }
         self.call(volume, call, now, access, None).unwrap_or_else(Attempt::Wrong)
     }

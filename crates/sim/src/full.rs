@@ -5,7 +5,7 @@ use volume::media::Media;
 use volume::request::{Access, Credentials, Error, Journaled, Request};
 use volume::time::Time;
 
-use crate::call::Call;
+use crate::call::{Call, Straight};
 use crate::crash::judge;
 use crate::media::Fault;
 use crate::random::Random;
@@ -99,6 +99,22 @@ fn remove_one(run: &mut Run, workload: &mut Workload) -> Result<bool, String> {
     }
 }
 
+/// Lets go of all files that are held, so that those without a name go.
+fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
+    while let Some(object) = run.model.held_objects().first().copied() {
+        let call = Call::Straight(Straight::Release { object });
+        run.step(Event::Call(workload.operation(call)))?;
+    }
+    for _ in 0..1000 {
+        if run.volume().orphans().is_empty() {
+            return Ok(());
+        }
+        run.step(Event::Call(workload.operation(Call::Straight(Straight::ReapOrphan))))?;
+        run.step(Event::Step(Step::Checkpoint(true)))?;
+    }
+    Err("files that nobody holds stay on a full device".to_owned())
+}
+
 /// Removes a file of a volume that was opened on a full device.
 fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String> {
     let credentials = Credentials::root();
@@ -181,6 +197,7 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
     run.step(Event::Reopen)?;
     run.media.record();
     while remove_one(&mut run, &mut workload)? {}
+    release_all(&mut run, &mut workload)?;
     points += crash(&run, most, &mut random)?;
     forget(&mut run);
     rest(&mut run)?;

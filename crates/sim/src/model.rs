@@ -16,6 +16,7 @@ mod inode;
 mod listing;
 mod names;
 pub mod recovery;
+mod straight;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -24,7 +25,7 @@ use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
 use volume::state::StateChange;
 
-use crate::call::{Call, Name, Obj, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc};
+use crate::call::{Call, Name, Obj, Operation, OperationId, Outcome, Seen, Success, Wcc};
 use inode::{Inode, What, When};
 
 /// What the model makes of a reply.
@@ -243,11 +244,7 @@ impl Model {
             }
             Call::Status => self.status(outcome),
             Call::Limits { object } | Call::Configuration { object } => self.limits(object, outcome),
-            Call::Straight(Straight::ChangeState { .. }) => {
-                self.decide(&Verdict::default(), true, outcome)?;
-                self.mutations += u64::from(outcome.is_ok());
-                Ok(Told { mutation: self.mutations, ..Told::default() })
-            }
+            Call::Straight(straight) => self.judge_straight(id, who, now, straight, outcome),
             Call::Nothing => Ok(Told::default()),
         }
     }

@@ -9,7 +9,7 @@ use volume::request::{Access, Credentials, Durability, Durable, Journaled, Reque
 use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 
-use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc};
+use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Success, Wcc};
 use crate::client::Bytes;
 use crate::media::SimMedia;
 use crate::model::recovery::{Safe, Tree};
@@ -292,12 +292,21 @@ impl Run {
         self.target.let_go();
         (self.media, self.volume, self.model) = (media, Some(volume), state.clone());
         self.model.adopt(tree);
+        self.hold_again();
         self.history.clear();
         self.acks.clear();
         self.asked = vec![self.model.mutations];
         self.parked.clear();
         let again = self.calls.iter().filter(|(_, call)| call.operation.call.is_remembered());
         again.map(|(id, _)| *id).collect()
+    }
+
+    /// Says anew what is held, as a protocol does that kept records of it.
+    fn hold_again(&self) {
+        for (ino, times) in self.model.held() {
+            (0..times).for_each(|_| self.volume().hold(Ino(ino)));
+        }
+        self.volume().reap_orphans();
     }
 
     /// The mark of the event that is going on.
@@ -378,6 +387,7 @@ impl Run {
         self.target.let_go();
         self.volume = None;
         self.volume = Some(open(&self.media, &self.sizes, self.now)?);
+        self.hold_again();
         self.answered.retain(|_, answer| answer.changed);
         self.verifier = None;
         self.model.settle();
@@ -424,9 +434,8 @@ impl Run {
             | Call::ReadDirectory { directory, .. } => (directory, directory),
             Call::Rename { from, to, .. } => (from, to),
             Call::Link { object, directory, .. } => (object, directory),
-            Call::Straight(Straight::ChangeState { .. }) | Call::Status | Call::Nothing => {
-                (crate::call::Obj(0), crate::call::Obj(0))
-            }
+            Call::Straight(straight) => straight.objects(),
+            Call::Status | Call::Nothing => (crate::call::Obj(0), crate::call::Obj(0)),
         };
         Some((self.model.ino(object)?, self.model.ino(other)?))
     }
@@ -529,7 +538,7 @@ impl Run {
         }
         self.model.change_state(&state);
         let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
-        let timed = !matches!(operation.call, Call::Straight(Straight::ChangeState { .. }));
+        let timed = !matches!(operation.call, Call::Straight(straight) if !straight.is_timed());
         self.floor_known |= written || timed && self.model.mutations > before.mutations;
         if self.model.mutations > before.mutations {
             (before.mutations..self.model.mutations).for_each(|mutation| {
@@ -738,6 +747,6 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
         Success::Listing { entries, directory, .. } => {
             entries.iter().filter_map(|entry| entry.attributes).chain(*directory).collect()
         }
-        Success::Status { .. } | Success::Nothing => Vec::new(),
+        Success::Status { .. } | Success::Reaped(_) | Success::Nothing => Vec::new(),
     }
 }

@@ -14,7 +14,7 @@ use volume::state::StateChange;
 use volume::time::Time;
 
 use crate::call::{
-    Call, Listed, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc, payload, target,
+    Call, How, Listed, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc, payload, target,
 };
 
 /// An operation with the numbers that its names stand for.
@@ -75,10 +75,51 @@ fn done(outcome: Outcome, state: Vec<StateChange>, after: Durability, recalled: 
     Attempt::Done(Box::new(Reply { outcome, beside: Vec::new(), state, after, recalled }))
 }
 
-/// The record of protocol state that a call changes by itself.
-fn state_change(id: OperationId, key: u8, length: Option<u16>) -> StateChange {
+/// The record of protocol state that a call changes by itself, if it does.
+fn state_changes(id: OperationId, straight: Straight) -> Vec<StateChange> {
+    let Straight::ChangeState { key, length } = straight else { return Vec::new() };
     let value = length.map(|length| payload(id, length.into()).into());
-    StateChange { key: [b's', key].into(), value }
+    vec![StateChange { key: [b's', key].into(), value }]
+}
+
+/// Calls that NFSv3 does not have, and that may be repeated at will.
+fn plain_straight(
+    volume: &Volume,
+    request: &Request<'_>,
+    call: &Resolved,
+    straight: Straight,
+    changes: &[StateChange],
+) -> Named<Success> {
+    let ino = Ino(call.object);
+    match straight {
+        Straight::ChangeState { .. } => {
+            volume.change_state(changes).map(|after| (Success::Nothing, after)).map_err(Failure::from)
+        }
+        Straight::Hold { .. } => {
+            // Held first, then looked at.
+            volume.hold(ino);
+            let found = volume.attributes(request, ino);
+            if found.is_err() {
+                volume.release(ino);
+            }
+            split(found, |seen| Success::Attributes((&seen).into()))
+        }
+        Straight::Release { .. } => {
+            volume.release(ino);
+            Ok((Success::Nothing, Durability::NOW))
+        }
+        Straight::ReapOrphan => {
+            let before = volume.orphans().len();
+            volume.step_orphans(request.now);
+            let gone = before - volume.orphans().len();
+            Ok((Success::Reaped(gone), Durability::NOW))
+        }
+        Straight::LookupParent { .. } => split(volume.lookup_parent(request, ino), |found| Success::Found {
+            object: (&found.attributes).into(),
+            directory: Some((&found.directory).into()),
+        }),
+        Straight::CreateExclusive { .. } => Err(Error::Invalid.into()),
+    }
 }
 
 /// The one that each call which changes something leaves: which was the last of its client.
@@ -157,9 +198,11 @@ impl Target for Direct {
             | Call::Limits { .. }
             | Call::Configuration { .. }
             | Call::Nothing => plain(volume, &request, call),
-            Call::Straight(Straight::ChangeState { key, length }) => {
-                state.push(state_change(call.operation.id, key, length));
-                volume.change_state(&state).map(|after| (Success::Nothing, after)).map_err(Failure::from)
+            Call::Straight(straight) if !remembered => {
+                let changes = state_changes(call.operation.id, straight);
+                let answer = plain_straight(volume, &request, call, straight, &changes);
+                state.extend(changes);
+                answer
             }
             _ => self.change(volume, &request, call, &mut state),
         };
@@ -325,6 +368,11 @@ impl Direct {
         let mut note_created = |value: &Created| note(created(value));
         match call.operation.call {
             Call::Create { name, how, .. } => {
+                let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
+                split(answer, |value| created(&value))
+            }
+            Call::Straight(Straight::CreateExclusive { name, verifier, set, .. }) => {
+                let how = How::ExclusiveWith(verifier, set);
                 let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
                 split(answer, |value| created(&value))
             }

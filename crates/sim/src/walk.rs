@@ -56,6 +56,7 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
         .scan_state(&mut |key, value| drop(tree.state.insert(key.to_vec(), value.to_vec())))
         .map_err(|error| format!("the protocol's state: {error:?}"))?;
     let mut left = vec![1];
+    left.extend(volume.orphans().iter().map(|ino| ino.0));
     while let Some(ino) = left.pop() {
         if tree.objects.contains_key(&ino) {
             continue;

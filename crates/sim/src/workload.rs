@@ -92,9 +92,14 @@ enum Kind {
     Configuration,
     Nothing,
     ChangeState,
+    Hold,
+    Release,
+    ReapOrphan,
+    LookupParent,
+    CreateExclusive,
 }
 
-const MIX: [(u64, Kind); 22] = [
+const MIX: [(u64, Kind); 27] = [
     (6, Kind::GetAttributes),
     (10, Kind::SetAttributes),
     (6, Kind::Lookup),
@@ -117,6 +122,11 @@ const MIX: [(u64, Kind); 22] = [
     (1, Kind::Configuration),
     (1, Kind::Nothing),
     (3, Kind::ChangeState),
+    (4, Kind::Hold),
+    (3, Kind::Release),
+    (2, Kind::ReapOrphan),
+    (1, Kind::LookupParent),
+    (2, Kind::CreateExclusive),
 ];
 
 impl Workload {
@@ -406,11 +416,32 @@ impl Workload {
             Kind::Limits => Call::Limits { object: self.any(model) },
             Kind::Configuration => Call::Configuration { object: self.any(model) },
             Kind::Nothing => Call::Nothing,
+            _ => Call::Straight(self.straight(kind, model)),
+        }
+    }
+
+    /// A call that NFSv3 does not have.
+    fn straight(&mut self, kind: Kind, model: &Model) -> Straight {
+        match kind {
             Kind::ChangeState => {
                 let key = self.random.below(6).to_le_bytes()[0];
                 let value = self.random.weighted(&[(4, Some(60)), (1, Some(2048)), (1, Some(0)), (2, None)]);
-                Call::Straight(Straight::ChangeState { key, length: value })
+                Straight::ChangeState { key, length: value }
             }
+            Kind::Hold => Straight::Hold { object: self.file(model) },
+            Kind::Release => {
+                let held = model.held_objects();
+                let object = if held.is_empty() { self.file(model) } else { *self.random.pick(&held) };
+                Straight::Release { object }
+            }
+            Kind::LookupParent => Straight::LookupParent { directory: self.directory(model) },
+            Kind::CreateExclusive => Straight::CreateExclusive {
+                directory: self.directory(model),
+                name: self.name(),
+                verifier: [self.random.below(3).to_le_bytes()[0]; 8],
+                set: self.set_new(),
+            },
+            _ => Straight::ReapOrphan,
         }
     }
 }

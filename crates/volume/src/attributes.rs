@@ -71,6 +71,8 @@ pub struct Before {
     pub mtime: Time,
     /// Last change of content or attributes.
     pub ctime: Time,
+    /// Version: the first half of NFSv4's `change_info4`.
+    pub change: u64,
 }
 
 /// Both sides of a change, as `wcc_data` shows them.
@@ -85,7 +87,7 @@ pub struct Wcc {
 impl Attributes {
     /// The part of these attributes that `wcc_attr` shows.
     pub fn before(&self) -> Before {
-        Before { size: self.size, mtime: self.mtime, ctime: self.ctime }
+        Before { size: self.size, mtime: self.mtime, ctime: self.ctime, change: self.change }
     }
 
     /// Both sides of an operation that changed nothing.

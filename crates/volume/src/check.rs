@@ -232,6 +232,7 @@ impl Walk<'_> {
     ) -> Result<(), crate::index::IndexError> {
         records::check_numbers(self.view, self.findings)?;
         tree.load(self.view)?;
+        tree.load_orphans(self.view, self.findings)?;
         names::check_names(self.view, tree, self.findings, self.summary)?;
         names::check_cookies(self.view, tree, self.findings)?;
         tree.check_connected(self.findings);

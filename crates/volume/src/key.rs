@@ -38,6 +38,8 @@ pub enum Table {
     Symlink = 0x07,
     /// `bytes of a protocol` → a record that a protocol keeps here.
     State = 0x09,
+    /// `ino` → a file without a name that somebody holds.
+    Orphan = 0x0a,
     /// `extent` → place, checksums and reference count.
     Extent = 0x10,
     /// `segment` → size and live bytes.
@@ -50,7 +52,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -59,6 +61,7 @@ impl Table {
         Table::Usage,
         Table::Symlink,
         Table::State,
+        Table::Orphan,
         Table::Extent,
         Table::Segment,
         Table::Reply,
@@ -118,6 +121,11 @@ pub fn symlink(ino: Ino) -> Key {
 /// Key of a record of protocol state.
 pub fn state(state: &[u8]) -> Key {
     build(FIRST, Table::State, &[state])
+}
+
+/// Key of a file without a name.
+pub fn orphan(ino: Ino) -> Key {
+    build(FIRST, Table::Orphan, &[&ino.0.to_be_bytes()])
 }
 
 /// Key of an extent.

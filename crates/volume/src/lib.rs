@@ -36,6 +36,7 @@ mod memtable;
 mod names;
 mod open;
 mod ops;
+mod orphans;
 pub mod record;
 mod replies;
 pub mod request;

@@ -1,6 +1,6 @@
 //! The life of a volume: created, opened, closed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::memtable::Memtable;
 use crate::names::KnownNames;
+use crate::orphans::Orphans;
 use crate::record::{
     ExtentRecord, InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
     UsageRecord,
@@ -110,6 +111,8 @@ pub(crate) struct Loaded {
     pub usage: Usage,
     pub replies: Replies,
     pub segments: HashMap<SegmentId, SegmentInfo>,
+    /// Files without a name.
+    orphans: BTreeSet<Ino>,
     next_ino: u64,
     next_extent: u64,
     next_segment: u64,
@@ -323,6 +326,7 @@ fn assemble(
         space,
         usage: loaded.usage,
         replies: loaded.replies,
+        orphans: Orphans::new(loaded.orphans),
         write_back: WriteBack::default(),
         checkpoints: Checkpoints::new(loaded.more_to_reap),
         cleaner: Cleaner::default(),
@@ -368,6 +372,7 @@ impl Loaded {
             usage: Usage::default(),
             replies: Replies::default(),
             segments: HashMap::new(),
+            orphans: BTreeSet::new(),
             next_ino: meta.next_ino.0,
             next_extent: meta.next_extent.0,
             next_segment: meta.next_segment.0,
@@ -378,6 +383,10 @@ impl Loaded {
         index.scan(&from, &to, &mut |_, _| {
             loaded.more_to_reap = true;
             ControlFlow::Break(())
+        })?;
+        each(index, FIRST, Table::Orphan, &mut |fields, _| {
+            loaded.orphans.insert(Ino(key::number(fields).ok_or(Malformed("orphan key"))?));
+            Ok(())
         })?;
         each(index, FIRST, Table::Usage, &mut |fields, value| {
             let kind =
@@ -438,6 +447,8 @@ impl Loaded {
         let number = key::number(fields).unwrap_or(0);
         match (table, slot) {
             (Table::Inode, _) => self.next_ino = self.next_ino.max(number.saturating_add(1)),
+            (Table::Orphan, Some(_)) => drop(self.orphans.insert(Ino(number))),
+            (Table::Orphan, None) => drop(self.orphans.remove(&Ino(number))),
             (Table::Extent, None) => self.next_extent = self.next_extent.max(number.saturating_add(1)),
             (Table::Segment, Some(value)) => {
                 self.add_segment(SegmentId(number), SegmentRecord::decode(value)?, self.memtable.layer);

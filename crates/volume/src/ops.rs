@@ -81,7 +81,8 @@ impl Volume {
     }
 
     /// Takes one name from an object: its new record, or `None` if that was the last and the object goes. A directory
-    /// goes at once; the caller made sure that it is empty.
+    /// goes at once; the caller made sure that it is empty. A file that is held stays, as an orphan. The caller commits
+    /// the change.
     fn unlink(&self, change: &mut Change<'_>, state: &mut InodeState, stamp: Time) -> Option<InodeRecord> {
         let mut record = state.record().clone();
         let ino = state.ino;
@@ -91,6 +92,21 @@ impl Volume {
             change.put_inode(ino, &record);
             return Some(record);
         }
+        if record.file_type == FileType::Regular && self.orphans.is_held(ino) {
+            record.links = 0;
+            self.touch(&mut record, stamp, false);
+            change.put_inode(ino, &record);
+            change.put_new(key::orphan(ino), Vec::new());
+            self.orphans.add(ino);
+            return Some(record);
+        }
+        self.remove_object(change, state);
+        None
+    }
+
+    /// Journals that an object is gone.
+    pub(crate) fn remove_object(&self, change: &mut Change<'_>, state: &InodeState) {
+        let (ino, record) = (state.ino, state.record());
         if record.mapped_end > 0 || !record.cuts.is_empty() {
             // The checkpoint has to see that pieces of its map in the memtable are nobody's any more.
             change.delete(key::inode(ino));
@@ -101,13 +117,12 @@ impl Volume {
         if record.file_type == FileType::Symlink {
             change.forget(key::symlink(ino));
         }
-        change.add_usage(&record, -signed(record.used), -1);
+        change.add_usage(record, -signed(record.used), -1);
         self.space.removed();
-        None
     }
 
     /// Brings an object's state up to date with what [`Volume::unlink`] journaled.
-    fn set_unlinked(&self, state: &mut InodeState, record: Option<InodeRecord>) {
+    pub(crate) fn set_unlinked(&self, state: &mut InodeState, record: Option<InodeRecord>) {
         match record {
             Some(record) => *state.record_mut() = record,
             None => {

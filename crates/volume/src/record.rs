@@ -1,7 +1,7 @@
 //! Values of records. Each belongs to a table of [`crate::key::Table`]; `docs/format.md` gives every byte.
 //!
 //! Values of a volume's tables begin with the epoch in which they were born, as snapshots will need it; but those of the
-//! reap table are empty, and those of the state table are whatever a protocol says.
+//! reap and orphan tables are empty, and those of the state table are whatever a protocol says.
 
 mod directory;
 mod extent;
@@ -32,7 +32,7 @@ pub fn check(table: crate::key::Table, bytes: &[u8]) -> Result<(), Malformed> {
         Table::Name => NameRecord::decode(bytes).map(|_| ()),
         Table::Cookie => CookieRecord::decode(bytes).map(|_| ()),
         Table::Map => MapRecord::decode(bytes).map(|_| ()),
-        Table::Reap => Ok(()),
+        Table::Reap | Table::Orphan => Ok(()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
         Table::Symlink => decode_symlink(bytes).map(|_| ()),
         Table::State if bytes.len() > STATE_VALUE_BYTES => Err(Malformed("state record")),
@@ -53,6 +53,7 @@ pub fn describe(table: crate::key::Table, bytes: &[u8]) -> Result<String, Malfor
         Table::Cookie => format!("{:?}", CookieRecord::decode(bytes)?),
         Table::Map => format!("{:?}", MapRecord::decode(bytes)?),
         Table::Reap => "removed".to_owned(),
+        Table::Orphan => "without a name".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(decode_symlink(bytes)?)),
         Table::State => format!("{} bytes", bytes.len()),

@@ -22,6 +22,8 @@ pub struct Created {
     pub attributes: Attributes,
     /// Its directory, before and after.
     pub directory: Wcc,
+    /// Whether it was made just now, and not there already.
+    pub is_new: bool,
 }
 
 /// Result of REMOVE and RMDIR.
@@ -147,7 +149,7 @@ pub struct Committed {
     pub file: Wcc,
 }
 
-/// How CREATE creates (RFC 1813 section 3.3.8 `createhow3`).
+/// How CREATE creates (RFC 1813 section 3.3.8 `createhow3`), and OPEN (RFC 8881 section 18.16 `createhow4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateHow {
     /// Takes an existing file too, and sets only its size if one is given.
@@ -156,6 +158,9 @@ pub enum CreateHow {
     Guarded(SetAttributes),
     /// Fails if the name exists, unless it was created with the same verifier.
     Exclusive([u8; 8]),
+    /// The same, with attributes (EXCLUSIVE4_1 of RFC 8881 section 18.16). Those are set if it is made just now; a
+    /// repetition finds them set.
+    ExclusiveWith([u8; 8], SetAttributes),
 }
 
 /// What MKNOD makes.

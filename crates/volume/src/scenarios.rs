@@ -6,6 +6,7 @@ mod limits;
 mod locks;
 mod memory;
 mod names;
+mod orphans;
 mod reaping;
 mod recovery;
 mod regressions;

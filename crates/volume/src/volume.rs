@@ -22,6 +22,7 @@ use crate::layers::Layers;
 use crate::limits::{self, MAP_WINDOW_PIECES};
 use crate::media::Media;
 use crate::names::KnownNames;
+use crate::orphans::Orphans;
 use crate::record::{ExtentRecord, MapRecord, Source, UsageKind};
 use crate::replies::Replies;
 use crate::request::{Durability, Durable, Error, RequestKey};
@@ -159,6 +160,7 @@ pub struct Volume {
     pub(crate) space: Ledger,
     pub(crate) usage: Usage,
     pub(crate) replies: Replies,
+    pub(crate) orphans: Orphans,
     pub(crate) write_back: WriteBack,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) cleaner: crate::cleaner::Cleaner,
@@ -278,6 +280,7 @@ impl Volume {
             ("record_cache_bytes", self.records.weight()),
             ("names_known", self.names.len() as u64),
             ("replies_remembered", self.replies.len() as u64),
+            ("orphans", self.orphans.len() as u64),
             ("segments", self.segments.infos().len() as u64),
             ("segments_spare", self.segments.spares() as u64),
             ("segments_cleaned", self.cleaner.cleaned()),

@@ -86,6 +86,8 @@ pub(crate) struct Inode {
     /// Possible modes.
     pub(crate) mode: Vec<u32>,
     pub(crate) links: u32,
+    /// How often it is held.
+    pub(crate) held: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) device: Device,
@@ -128,6 +130,7 @@ impl Inode {
             kind,
             mode: Vec::new(),
             links: if kind == FileType::Directory { 2 } else { 1 },
+            held: 0,
             uid: who.uid,
             gid: who.gid,
             device: Device::default(),

@@ -219,7 +219,9 @@ impl Model {
                 // The name `.` of a file is the file, but CREATE takes none by it.
                 How::Unchecked(_) => inode.kind == FileType::Regular && existing != dir,
                 How::Guarded(_) => false,
-                How::Exclusive(verifier) => inode.verifier == Some(*verifier),
+                How::Exclusive(verifier) | How::ExclusiveWith(verifier, _) => {
+                    inode.verifier == Some(*verifier)
+                }
             };
             if taken {
                 return self.take(id, who, now, (dir, &bytes, existing, how), outcome);
@@ -233,6 +235,10 @@ impl Model {
             How::Exclusive(verifier) => {
                 new.verifier = Some(*verifier);
                 SetAttributes::default()
+            }
+            How::ExclusiveWith(verifier, set) => {
+                new.verifier = Some(*verifier);
+                *set
             }
         };
         judge_owner(who, &set, &mut verdict);
@@ -267,7 +273,7 @@ impl Model {
         };
         verdict.must(!self.inodes[&dir].grants(who, 1), Error::AccessDenied);
         verdict.may(!self.inodes[&dir].grants(who, 2), Error::AccessDenied);
-        let exclusive = matches!(how, How::Exclusive(_));
+        let exclusive = matches!(how, How::Exclusive(_) | How::ExclusiveWith(..));
         verdict.may(exclusive && !inode.untouched, Error::Exists);
         verdict.must(size.is_some() && !inode.grants(who, 2) && !inode.owned_by(who), Error::AccessDenied);
         verdict.may(size.is_some() && !inode.grants(who, 2), Error::AccessDenied);
@@ -352,7 +358,7 @@ impl Model {
         victim.touch(now);
         if victim.is_directory() {
             self.edit(dir).links -= 1;
-        } else if self.inodes[&entry.ino].links > 0 {
+        } else if self.inodes[&entry.ino].links > 0 || self.inodes[&entry.ino].held > 0 {
             return;
         }
         self.inodes.remove(&entry.ino);
@@ -374,6 +380,7 @@ impl Model {
         };
         let mut verdict = Verdict::default();
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
+        verdict.must(self.inodes[&ino].links == 0, Error::NoEntry);
         let is_directory = self.inodes[&ino].is_directory();
         for error in [Error::NotPermitted, Error::IsDirectory, Error::Invalid] {
             verdict.must(is_directory, error);

@@ -91,7 +91,10 @@ fn count(totals: &mut Totals, record: &InodeRecord) {
 fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     let ino = faults.ino;
     let is_directory = record.file_type == FileType::Directory;
-    if ino != Ino::ROOT && node.names == 0 {
+    faults.unless(!node.orphan || record.links == 0, FaultKind::Tree, || {
+        format!("it is to be kept although it has no name, but it has {} links", record.links)
+    });
+    if ino != Ino::ROOT && node.names == 0 && !(node.orphan && record.links == 0) {
         let (file_type, bytes) = (record.file_type, record.size);
         let what = format!("inode {ino} ({file_type:?}, {bytes} bytes) has no name: nobody can reach it");
         return faults.add(FaultKind::Tree, what);

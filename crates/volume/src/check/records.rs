@@ -26,7 +26,8 @@ pub(crate) fn member_of(table: Table) -> Member {
         | Table::Reap
         | Table::Usage
         | Table::Symlink
-        | Table::State => FIRST,
+        | Table::State
+        | Table::Orphan => FIRST,
         Table::Extent | Table::Segment | Table::Reply | Table::Meta => FAMILY,
     }
 }
@@ -135,7 +136,9 @@ fn check_record(table: Table, key: &[u8], value: &[u8]) -> Result<(), Malformed>
 /// Whether the fields of a key have the length that their table wants.
 fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
     let fits = match table {
-        Table::Inode | Table::Reap | Table::Symlink | Table::Extent | Table::Segment => fields.len() == 8,
+        Table::Inode | Table::Reap | Table::Symlink | Table::Orphan | Table::Extent | Table::Segment => {
+            fields.len() == 8
+        }
         Table::Name => fields.len() > 8,
         Table::Cookie | Table::Map => fields.len() == 16,
         Table::Usage => fields.len() == 9 && UsageKind::from_byte(fields[0]).is_some(),

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub first: Option<(Ino, Cookie)>,
     /// Bytes that its map covers.
     pub mapped: u64,
+    /// Whether it is said to be without a name.
+    pub orphan: bool,
     /// Whether the root was found above it, if it is a directory.
     connected: Connected,
 }
@@ -57,6 +59,21 @@ impl Tree {
             let Some(ino) = key::number(fields).map(Ino) else { return };
             let file_type = InodeRecord::decode(value).ok().map(|record| record.file_type);
             self.nodes.insert(ino, Node { file_type, ..Node::default() });
+        })
+    }
+
+    /// Finds the files that are held without a name.
+    pub(super) fn load_orphans(&mut self, view: &View, findings: &mut Findings) -> Result<(), IndexError> {
+        view.each(FIRST, Table::Orphan, &mut |fields, _| {
+            let Some(ino) = key::number(fields).map(Ino) else { return };
+            match self.nodes.get_mut(&ino) {
+                Some(node) if matches!(node.file_type, None | Some(FileType::Regular)) => node.orphan = true,
+                other => {
+                    let what = if other.is_none() { "does not exist" } else { "is no regular file" };
+                    let what = format!("inode {ino} is to be kept although it has no name, but it {what}");
+                    findings.add(FaultKind::Tree, None, what);
+                }
+            }
         })
     }
 

@@ -128,7 +128,13 @@ impl Merge<'_> {
                 key::parse(key),
                 Some((
                     _,
-                    Table::Inode | Table::Name | Table::Cookie | Table::Symlink | Table::State | Table::Reap,
+                    Table::Inode
+                        | Table::Name
+                        | Table::Cookie
+                        | Table::Symlink
+                        | Table::State
+                        | Table::Orphan
+                        | Table::Reap,
                     _
                 ))
             );

@@ -24,7 +24,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
     let Some((member, table, fields)) = key::parse(key) else { return line.text("key", bytes(key)) };
     let mut line = line.text("table", format!("{table:?}")).number("member", member.0.into());
     let names: &[&'static str] = match table {
-        Table::Inode | Table::Reap | Table::Symlink => &["inode"],
+        Table::Inode | Table::Reap | Table::Symlink | Table::Orphan => &["inode"],
         Table::Name => &["directory"],
         Table::Cookie => &["directory", "cookie"],
         Table::Map => &["inode", "end"],

@@ -53,6 +53,14 @@ impl<'a> New<'a> {
     }
 }
 
+fn exclusive(verifier: [u8; 8], set: SetAttributes) -> New<'static> {
+    New {
+        verifier: Some(verifier),
+        existing: Existing::TakeOwn(verifier),
+        ..New::plain(FileType::Regular, set)
+    }
+}
+
 impl Volume {
     /// Makes a regular file.
     pub fn create_file(
@@ -68,11 +76,8 @@ impl Volume {
                 New { existing: Existing::Take, ..New::plain(FileType::Regular, *set) }
             }
             CreateHow::Guarded(set) => New::plain(FileType::Regular, *set),
-            CreateHow::Exclusive(verifier) => New {
-                verifier: Some(*verifier),
-                existing: Existing::TakeOwn(*verifier),
-                ..New::plain(FileType::Regular, SetAttributes::default())
-            },
+            CreateHow::Exclusive(verifier) => exclusive(*verifier, SetAttributes::default()),
+            CreateHow::ExclusiveWith(verifier, set) => exclusive(*verifier, *set),
         };
         self.make(request, directory, name, &new, encode)
     }
@@ -190,7 +195,10 @@ impl Volume {
         }
         let attributes = file.attributes();
         let wcc = held.get(directory).attributes().unchanged();
-        Ok(Promised { value: Created { attributes, directory: wcc }, after: held.durability() })
+        Ok(Promised {
+            value: Created { attributes, directory: wcc, is_new: false },
+            after: held.durability(),
+        })
     }
 
     fn truncate_existing(
@@ -213,7 +221,7 @@ impl Volume {
         let mut change = self.resize(request, attempt, state, size)?;
         let attributes = state.attributes();
         let directory = held.get(directory).attributes().unchanged();
-        let created = Created { attributes, directory };
+        let created = Created { attributes, directory, is_new: false };
         change.put_inode(ino, held.get(ino).record());
         let seq = change.commit_answered(request, held.durability(), &created, encode);
         let state = held.get(ino);
@@ -252,6 +260,7 @@ impl Volume {
         let created = Created {
             attributes: record.attributes(ino),
             directory: Wcc { before, after: parent_record.attributes(directory) },
+            is_new: true,
         };
         let seq = change.commit_answered(request, held.durability(), &created, encode);
         if record.file_type == FileType::Directory {

@@ -39,6 +39,9 @@ impl Volume {
                         return Err(Error::NotPermitted);
                     }
                     access::check_change_names(who, &old)?;
+                    if object.links == 0 {
+                        return Err(Error::NoEntry);
+                    }
                     if object.links >= LINKS {
                         return Err(Error::TooManyLinks);
                     }

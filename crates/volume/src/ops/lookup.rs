@@ -9,6 +9,14 @@ use crate::results::Found;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
+    /// The directory that a directory is in (LOOKUPP, RFC 7530 section 16.14); the root is in none.
+    pub fn lookup_parent(&self, request: &Request<'_>, directory: Ino) -> Answer<Found> {
+        if directory == Ino::ROOT {
+            return Err(Error::NoEntry.into());
+        }
+        self.lookup(request, directory, b"..")
+    }
+
     /// What a name in a directory names; `.` and `..` are the directory and its parent.
     pub fn lookup(&self, request: &Request<'_>, directory: Ino, name: &[u8]) -> Answer<Found> {
         self.run(request.access, |attempt| {

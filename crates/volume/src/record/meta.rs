@@ -43,7 +43,7 @@ impl MetaRecord {
     /// open the index, pass over them, and let them go out of step with what it changes.
     pub fn format_of(table: crate::key::Table) -> u32 {
         match table {
-            crate::key::Table::State => MetaRecord::FORMAT,
+            crate::key::Table::State | crate::key::Table::Orphan => MetaRecord::FORMAT,
             _ => MetaRecord::FORMAT_FIRST,
         }
     }

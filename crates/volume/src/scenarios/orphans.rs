@@ -1,0 +1,163 @@
+//! Files that are held, and creation as NFSv4 does it.
+
+use super::world::{World, nothing};
+use crate::attributes::SetAttributes;
+use crate::check::{CheckOptions, FaultKind, check};
+use crate::ids::Ino;
+use crate::media::Media;
+use crate::request::{Durable, Error};
+use crate::results::CreateHow;
+use crate::volume::Progress;
+
+fn step(world: &mut World) -> Progress {
+    let now = world.now();
+    world.volume.step_orphans(now)
+}
+
+#[test]
+fn a_held_file_outlives_its_last_name_and_goes_when_it_is_released() {
+    let mut world = World::new();
+    let file = world.file("file");
+    world.write(file, 0, &[7; 5000]).unwrap();
+    world.volume.hold(file);
+    world.volume.hold(file);
+    world.remove(Ino::ROOT, "file").unwrap();
+    assert_eq!(world.lookup(Ino::ROOT, "file"), Err(Error::NoEntry));
+    assert_eq!(world.attributes(file).unwrap().links, 0);
+    world.write(file, 5000, &[8; 100]).unwrap();
+    assert_eq!(world.link(file, Ino::ROOT, "again"), Err(Error::NoEntry));
+    world.background();
+    world.check();
+    world.volume.release(file);
+    assert_eq!(step(&mut world), Progress::Idle, "it is still held");
+    assert_eq!(world.read(file).unwrap(), [vec![7; 5000], vec![8; 100]].concat());
+    world.volume.release(file);
+    assert_eq!((step(&mut world), step(&mut world)), (Progress::Worked, Progress::Idle));
+    assert_eq!(world.attributes(file), Err(Error::Stale));
+    assert_eq!(world.volume.orphans(), []);
+    world.background();
+    let status = world.run(|v, r| v.status(r)).unwrap();
+    assert_eq!((status.inodes_used, status.bytes_used), (1, 0));
+    world.reopen();
+}
+
+#[test]
+fn a_file_that_was_held_is_found_after_a_crash_and_stays_until_its_holders_have_spoken() {
+    let mut world = World::new();
+    let files = ["kept", "left"].map(|name| {
+        let file = world.file(name);
+        world.write(file, 0, name.as_bytes()).unwrap();
+        world.volume.hold(file);
+        world.remove(Ino::ROOT, name).unwrap();
+        file
+    });
+    world.commit();
+    for seed in 0..3 {
+        world.crash(seed);
+        assert_eq!(world.volume.orphans(), files);
+        assert_eq!(step(&mut world), Progress::Idle);
+        assert_eq!(world.read(files[1]).unwrap(), b"left");
+        world.checkpoint();
+        world.check();
+    }
+    world.volume.hold(files[0]);
+    world.volume.reap_orphans();
+    assert_eq!((step(&mut world), step(&mut world)), (Progress::Worked, Progress::Idle));
+    assert_eq!(world.volume.orphans(), [files[0]]);
+    world.commit();
+    world.crash(9);
+    assert_eq!(world.volume.orphans(), [files[0]]);
+    world.volume.reap_orphans();
+    assert_eq!(step(&mut world), Progress::Worked);
+    world.reopen();
+    assert_eq!(world.volume.orphans(), []);
+}
+
+#[test]
+fn a_rename_over_a_held_file_leaves_it_to_its_holder() {
+    let mut world = World::new();
+    let (old, new) = (world.file("old"), world.file("new"));
+    world.volume.hold(old);
+    world.rename((Ino::ROOT, "new"), (Ino::ROOT, "old")).unwrap();
+    assert_eq!(world.lookup(Ino::ROOT, "old"), Ok(new));
+    assert_eq!(world.attributes(old).unwrap().links, 0);
+    world.volume.release(old);
+    assert_eq!(step(&mut world), Progress::Worked);
+    assert_eq!(world.attributes(old), Err(Error::Stale));
+    world.check();
+}
+
+#[test]
+fn who_holds_again_in_time_keeps_the_file_and_what_is_not_held_goes_at_once() {
+    let mut world = World::new();
+    let (file, other) = (world.file("file"), world.file("other"));
+    world.volume.hold(file);
+    world.remove(Ino::ROOT, "file").unwrap();
+    world.volume.release(file);
+    world.volume.hold(file);
+    assert_eq!(step(&mut world), Progress::Idle);
+    world.volume.reap_orphans();
+    assert_eq!(step(&mut world), Progress::Idle);
+    world.volume.release(other);
+    world.remove(Ino::ROOT, "other").unwrap();
+    assert_eq!(world.attributes(other), Err(Error::Stale));
+    assert_eq!(world.volume.orphans(), [file]);
+}
+
+#[test]
+fn a_file_without_a_name_that_nobody_holds_is_a_fault() {
+    let mut world = World::new();
+    let file = world.file("file");
+    world.volume.hold(file);
+    world.remove(Ino::ROOT, "file").unwrap();
+    // As a program would leave it that knows nothing of orphans.
+    let mut change = world.volume.begin().unwrap();
+    change.delete(crate::key::orphan(file));
+    change.put(crate::key::orphan(Ino(77)), Vec::new());
+    change.commit();
+    world.commit();
+    let disk = std::sync::Arc::clone(&world.disk) as std::sync::Arc<dyn Media>;
+    let report = check(&disk, &CheckOptions::default()).unwrap();
+    let kinds: Vec<FaultKind> = report.faults.iter().map(|fault| fault.kind).collect();
+    assert_eq!(kinds, [FaultKind::Tree, FaultKind::Tree], "{:#?}", report.faults);
+}
+
+#[test]
+fn an_exclusive_create_with_attributes_sets_them_once_and_takes_its_own_again() {
+    let mut world = World::new();
+    let set =
+        |mode| SetAttributes { mode: Some(mode), uid: Some(5), size: Some(10), ..SetAttributes::default() };
+    let how = CreateHow::ExclusiveWith([1; 8], set(0o640));
+    let made = world.create_how(Ino::ROOT, "file", &how).unwrap();
+    let attributes = made.value.attributes;
+    assert!(made.value.is_new);
+    assert_eq!((attributes.mode, attributes.uid, attributes.size), (0o640, 5, 10));
+    world.commit();
+    world.crash(1);
+    let again = world.create_how(Ino::ROOT, "file", &how).unwrap().value;
+    assert!(!again.is_new);
+    assert_eq!(again.attributes, attributes);
+    assert_eq!(again.directory.before.change, again.directory.after.change);
+    let other = CreateHow::ExclusiveWith([2; 8], set(0o600));
+    assert_eq!(world.create_how(Ino::ROOT, "file", &other).unwrap_err().error, Error::Exists);
+    world.chmod(attributes.ino, 0o600);
+    assert_eq!(world.create_how(Ino::ROOT, "file", &how).unwrap_err().error, Error::Exists);
+}
+
+#[test]
+fn a_directory_tells_its_parent_and_a_change_its_versions() {
+    let mut world = World::new();
+    let (outer, inner) = (world.mkdir(Ino::ROOT, "outer").unwrap(), world.file("file"));
+    let parent = |world: &mut World, ino| world.run(|v, r| v.lookup_parent(r, ino));
+    assert_eq!(parent(&mut world, outer).unwrap().attributes.ino, Ino::ROOT);
+    assert_eq!(parent(&mut world, Ino::ROOT).unwrap_err(), Error::NoEntry);
+    assert_eq!(parent(&mut world, inner).unwrap_err(), Error::NotDirectory);
+    let before = world.attributes(outer).unwrap().change;
+    let set = SetAttributes::default();
+    let made = world.answer(|v, r| v.make_directory(r, outer, b"d", &set, &mut nothing)).unwrap();
+    assert_eq!(made.value.directory.before.change, before);
+    assert_eq!(made.value.directory.after.change, world.attributes(outer).unwrap().change);
+    assert!(made.value.directory.after.change > before);
+    world.commit();
+    assert_eq!(world.durable(made.after), Durable::Yes);
+}
