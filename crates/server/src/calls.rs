@@ -92,8 +92,9 @@ pub(crate) trait Calls: Send + Sync {
     fn connection_closed(&self, connection: ConnectionId);
     /// The callback of this number could not be sent.
     fn callback_failed(&self, callback: u64);
-    /// Calls were executed, and more do not follow at once: what they changed should become durable.
-    fn commit(&self);
+    /// Calls were executed, and more do not follow at once: what they changed should become durable. A loop that is `idle`,
+    /// with nothing else to do, may do that itself. Answers whether it did.
+    fn commit(&self, idle: bool) -> bool;
     /// Whether a reply may leave.
     fn durable(&self, wait: Wait) -> Durable;
     /// Appends the reply, with its record mark, to a call whose effect was lost.

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use volume::{Progress, Volume};
 
 use crate::clock::now;
+use crate::commits::Commits;
 use crate::volumes::Served;
 
 /// The longest that a thread sleeps without looking whether it is to end.
@@ -58,13 +59,14 @@ impl Stop {
 
 impl Drivers {
     /// Starts driving a volume.
-    pub(crate) fn start(served: &Served) -> io::Result<Drivers> {
+    pub(crate) fn start(served: &Served, commits: &Arc<Commits>) -> io::Result<Drivers> {
         let spawn = |role: &str, run: Box<dyn FnOnce() + Send>| {
             thread::Builder::new().name(format!("{role} {}", served.name)).spawn(run)
         };
         let committer_stop = Arc::new(AtomicBool::new(false));
-        let (volume, stop) = (Arc::clone(&served.volume), Arc::clone(&committer_stop));
-        let committer = spawn("commit", Box::new(move || commit(&volume, &stop)))?;
+        let (volume, commits) = (Arc::clone(&served.volume), Arc::clone(commits));
+        let stop = Arc::clone(&committer_stop);
+        let committer = spawn("commit", Box::new(move || commit(&volume, &commits, &stop)))?;
         let others_stop = Arc::new(Stop::default());
         let steps: [(&str, fn(&Volume, &Stop)); 3] =
             [("write", write_back), ("checkpt", checkpoint), ("clean", clean)];
@@ -92,10 +94,10 @@ pub(crate) fn join(thread: JoinHandle<()>) {
     let _ = thread.join();
 }
 
-fn commit(volume: &Volume, stop: &AtomicBool) {
+fn commit(volume: &Volume, commits: &Commits, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         volume.wait_commit(WAIT);
-        while volume.step_commit(now()) == Progress::Worked {}
+        while commits.step() == Progress::Worked {}
     }
 }
 

@@ -166,10 +166,13 @@ impl EventLoop {
             self.accept();
             self.release_parked();
             self.retry_busy(progress);
-            for _ in 0..self.ready.len() {
+            let served = self.ready.len();
+            for _ in 0..served {
                 self.serve_next();
             }
-            self.shared.calls.commit();
+            if self.shared.calls.commit(served <= 1 && self.ready.is_empty()) {
+                self.release_parked();
+            }
             self.send_touched();
             self.feed();
             self.tick();

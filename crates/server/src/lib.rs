@@ -9,6 +9,7 @@
 //! | `parked`, `workers`, `mailbox` | replies that wait, calls that wait for the disk, and how loops hear of both |
 //! | `callbacks`, `outbound` | calls that the server makes to clients |
 //! | `driver` | the threads that drive a volume's background work |
+//! | `commits` | whether the commit step is the driver's or the event loop's |
 //! | [`config`], [`size`], [`memory`], `exports` | what an operator says |
 //! | [`admin`], `status`, `counters` | what an operator sees |
 //! | `rpcbind` | registration with the system's rpcbind |
@@ -23,6 +24,7 @@ mod buffers;
 mod callbacks;
 mod calls;
 pub mod clock;
+mod commits;
 pub mod config;
 mod connection;
 mod counters;

@@ -59,6 +59,12 @@ pub const BUSY_RETRY: Duration = Duration::from_millis(2);
 /// and asks again.
 pub const STALL_MAX: Duration = Duration::from_secs(30);
 
+/// A commit that takes longer is none for an event loop: two switches of threads take about as long.
+pub const SHORT_COMMIT: Duration = Duration::from_micros(40);
+
+/// So many commits in a row have to be short before event loops trust that the next one is.
+pub const SHORT_COMMITS_MIN: u32 = 32;
+
 /// How often a loop looks after connections that do nothing.
 pub const TICK: Duration = Duration::from_secs(1);
 

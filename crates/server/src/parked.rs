@@ -142,7 +142,9 @@ mod tests {
         }
         fn connection_closed(&self, _: ConnectionId) {}
         fn callback_failed(&self, _: u64) {}
-        fn commit(&self) {}
+        fn commit(&self, _: bool) -> bool {
+            false
+        }
         fn durable(&self, wait: Wait) -> Durable {
             let reached = wait.after.seq <= self.0.seq && wait.after.round <= self.0.round;
             match (wait.volume, reached) {

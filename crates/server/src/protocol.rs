@@ -16,11 +16,14 @@ use wire::xdr::Decode as _;
 use crate::callbacks::Caller;
 use crate::calls::{Calls, HEAD_BYTES, Handled, Head, Wait};
 use crate::clock::now;
+use crate::commits::Commits;
 
 /// The NFS service and its volumes, by number.
 pub(crate) struct Protocol {
     pub(crate) service: Service,
     pub(crate) volumes: Vec<Arc<Volume>>,
+    /// Who commits what they journaled, by the same numbers.
+    pub(crate) commits: Vec<Arc<Commits>>,
 }
 
 impl Calls for Protocol {
@@ -73,10 +76,14 @@ impl Calls for Protocol {
         self.service.callback_failed(callback, now());
     }
 
-    fn commit(&self) {
+    fn commit(&self, idle: bool) -> bool {
+        if idle {
+            return self.commits.iter().fold(false, |sum, commits| sum | commits.commit_here());
+        }
         for volume in &self.volumes {
             volume.wake_commit();
         }
+        false
     }
 
     fn durable(&self, wait: Wait) -> Durable {
@@ -95,7 +102,7 @@ impl Caller for Protocol {
     fn tick(&self) -> Duration {
         let next = self.service.tick(now());
         // What ended by time was journaled.
-        self.commit();
+        self.commit(false);
         next
     }
 
@@ -109,7 +116,7 @@ impl Caller for Protocol {
 
     fn answered(&self, record: &[u8]) {
         self.service.callback_answered(record, now());
-        self.commit();
+        self.commit(false);
     }
 
     fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>) {

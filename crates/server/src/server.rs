@@ -14,6 +14,7 @@ use crate::admin::Admin;
 use crate::callbacks::{Callbacks, Caller};
 use crate::calls::Calls;
 use crate::clock::now;
+use crate::commits::Commits;
 use crate::config::Export;
 use crate::driver::Drivers;
 use crate::error::{Error, ErrorKind};
@@ -83,7 +84,8 @@ impl Server {
         let paths = exports.iter().map(|export| export.path.clone()).collect();
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
-        let protocol = Arc::new(Protocol { service, volumes: open });
+        let commits = open.iter().map(Commits::of).collect();
+        let protocol = Arc::new(Protocol { service, volumes: open, commits });
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
         let size = loops::Size {
             threads: memory::loops(settings.memory, settings.threads),
@@ -118,14 +120,14 @@ impl Server {
 
     /// What needs the server to be whole: volumes are driven, and the world is told.
     fn start_rest(&mut self, settings: &Settings) -> Result<(), Error> {
-        for served in &self.volumes {
+        for (served, commits) in self.volumes.iter().zip(&self.protocol.commits) {
             let mailboxes = self.loops.mailboxes.clone();
             served.volume.on_progress(Box::new(move || {
                 for mailbox in &mailboxes {
                     mailbox.announce_progress();
                 }
             }));
-            self.drivers.push(Drivers::start(served).map_err(|error| no_thread(&error))?);
+            self.drivers.push(Drivers::start(served, commits).map_err(|error| no_thread(&error))?);
         }
         let caller: Arc<dyn Caller> = Arc::<Protocol>::clone(&self.protocol);
         let callbacks = Callbacks::start(caller, self.loops.mailboxes.clone());

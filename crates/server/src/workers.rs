@@ -124,7 +124,7 @@ impl Workers {
         while let Some(Job { mut held, answer_to }) = self.next() {
             let mut reply = Body::default();
             let handled = held.try_again(calls, &mut reply);
-            calls.commit();
+            calls.commit(false);
             answer_to.send(Message::Finished(Finished { held, handled, reply }));
         }
     }

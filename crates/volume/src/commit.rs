@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::ids::{Generation, Seq};
 use crate::journal::{Anchor, AppendError, Batch, Ring};
@@ -26,6 +26,9 @@ const BUSY_PERCENT: u64 = 80;
 
 /// Most bytes of one batch: bounds how long one sync takes.
 const BATCH_BYTES: usize = 8 << 20;
+
+/// With more than this queued, nobody but the committer writes a batch, as that takes longer than waking it.
+const SMALL_BATCH_BYTES: u64 = 64 << 10;
 
 /// The journal of an open volume, its queue and what is durable.
 pub struct Committer {
@@ -189,6 +192,19 @@ impl Committer {
 
     /// Writes and syncs one batch; true if it did.
     pub fn step(&self) -> bool {
+        self.may_write() && self.write_batch(self.ring.lock())
+    }
+
+    /// Like [`Committer::step`], but only if that is little work and nobody is at it: never waits for another batch.
+    pub fn try_step(&self) -> bool {
+        if self.queued_bytes() > SMALL_BATCH_BYTES || !self.may_write() {
+            return false;
+        }
+        self.ring.try_lock().is_some_and(|writer| self.write_batch(writer))
+    }
+
+    /// Whether the journal may be written. The lease is looked at before each batch.
+    fn may_write(&self) -> bool {
         if self.has_failed() {
             return false;
         }
@@ -196,7 +212,10 @@ impl Committer {
             self.fail("the lease on the volume is lost: another server may have it".to_owned());
             return false;
         }
-        let mut writer = self.ring.lock();
+        true
+    }
+
+    fn write_batch(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
         let Some((first, entries)) = writer.waiting.take().or_else(|| self.take_batch(&writer.ring)) else {
             return false;
         };

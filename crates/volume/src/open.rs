@@ -227,6 +227,16 @@ impl Volume {
         if self.committer.step() { Progress::Worked } else { Progress::Idle }
     }
 
+    /// Like [`Volume::step_commit`], but idle too if another thread is at it, or more is queued than is written in a moment.
+    pub fn try_step_commit(&self, _now: Time) -> Progress {
+        if self.committer.try_step() { Progress::Worked } else { Progress::Idle }
+    }
+
+    /// Whether anything is queued for a commit.
+    pub fn awaits_commit(&self) -> bool {
+        self.committer.queued_bytes() > 0
+    }
+
     /// Wakes who waits in [`Volume::wait_commit`], if anything is queued. Whoever ran operations or steps that change
     /// something calls it, once for many of them.
     pub fn wake_commit(&self) {

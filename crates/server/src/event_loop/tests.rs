@@ -161,7 +161,9 @@ impl Calls for Fake {
         self.unsent.lock().push(callback);
     }
 
-    fn commit(&self) {}
+    fn commit(&self, _: bool) -> bool {
+        false
+    }
 
     fn durable(&self, wait: Wait) -> Durable {
         if wait.after.seq.0 <= self.durable.load(Ordering::SeqCst) {

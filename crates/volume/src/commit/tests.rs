@@ -31,6 +31,26 @@ fn what_queued_during_a_sync_leaves_in_one_batch() {
 }
 
 #[test]
+fn who_only_tries_neither_waits_nor_does_much() {
+    let (disk, _, committer) = committer(1 << 20);
+    assert!(!committer.try_step(), "nothing to do");
+    committer.push(vec![1; 40]);
+    let writing = committer.ring.lock();
+    assert!(!committer.try_step(), "somebody is at it");
+    drop(writing);
+    assert!(committer.try_step());
+    assert_eq!(committer.durable(), Seq(1));
+    for _ in 0..=SMALL_BATCH_BYTES / 1024 {
+        committer.push(vec![2; 1024]);
+    }
+    assert!(!committer.try_step(), "that is for the committer");
+    assert!(committer.step());
+    committer.push(vec![3; 40]);
+    disk.lose_lease();
+    assert!(!committer.try_step() && committer.has_failed());
+}
+
+#[test]
 fn a_batch_ends_at_each_fence() {
     let (_, _, committer) = committer(1 << 20);
     committer.push(vec![1]);
