@@ -18,12 +18,14 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::cache::{GROUP_BYTES, WHOLE};
 use crate::entry::Slot;
-use crate::ids::{Ino, Layer, SegmentId, Seq};
+use crate::ids::{ExtentId, Ino, Layer, SegmentId, Seq};
 use crate::index::IndexError;
 use crate::inodes::Load;
 use crate::key::Key;
 use crate::layers::Layers;
+use crate::limits::EXTENT_BYTES;
 use crate::memtable::Memtable;
 use crate::record::UsageRecord;
 use crate::replies::ReplyChanges;
@@ -49,6 +51,8 @@ pub struct Checkpoints {
     state: Mutex<State>,
     due: Condvar,
     done: AtomicU64,
+    /// Bytes of files whose places in segments were replaced since the last freeze.
+    replaced: AtomicU64,
     pub(crate) stream: Mutex<Stream>,
     /// Held by the one that makes a checkpoint: the thread for it, or a write-back that finds the ring full.
     running: Mutex<()>,
@@ -130,6 +134,8 @@ pub struct Outcome {
     pub maps: std::collections::HashSet<Ino>,
     /// Files whose cuts, up to that truncation count, are cleared out of the index.
     pub cleared: Vec<(Ino, u32)>,
+    /// Extents that no map names any more.
+    pub freed: Vec<ExtentId>,
     /// Segments that hold nothing any more.
     pub dead: Vec<SegmentId>,
     /// Whether maps of removed or cut files are left over.
@@ -155,6 +161,14 @@ impl Checkpoints {
     pub fn kick(&self) {
         self.state.lock().kicked = true;
         self.due.notify_all();
+    }
+
+    /// Counts bytes in segments that newer ones replaced, and asks for a checkpoint when they are `enough` since the last one.
+    pub(crate) fn note_replaced(&self, bytes: u64, enough: u64) {
+        let before = self.replaced.fetch_add(bytes, Ordering::Relaxed);
+        if before < enough && before + bytes >= enough {
+            self.kick();
+        }
     }
 
     /// Whether a checkpoint could still give room: it could not if one was made since the last look, or if the last
@@ -311,6 +325,7 @@ impl Volume {
         drop(index);
         destaged.settle(&self.segments, frozen.memtable.layer);
         self.switch(&records, snapshot, &outcome);
+        self.forget_blocks(&outcome.freed);
         self.committer.trim(&anchor);
         self.space.release(frozen.memtable.inline_bytes());
         self.checkpoints.spend_room(self.limits.pages_bytes(frozen.memtable.bytes()));
@@ -335,6 +350,7 @@ impl Volume {
         }
         let mut layers = self.layers.write();
         let old = Arc::clone(&layers.active);
+        self.checkpoints.replaced.store(0, Ordering::Relaxed);
         let frozen = Arc::new(Frozen {
             memtable: Arc::clone(&old),
             seq: self.committer.fence(),
@@ -364,6 +380,15 @@ impl Volume {
             let mut state = cell.lock();
             if let Load::Present(record) = &mut state.load {
                 record.cuts.retain(|cut| cut.count > *count);
+            }
+        }
+    }
+
+    /// Lets go of the cached blocks of extents that are gone: their memory serves for new ones.
+    fn forget_blocks(&self, freed: &[ExtentId]) {
+        for id in freed {
+            for group in (0..).take(EXTENT_BYTES / GROUP_BYTES).chain([WHOLE]) {
+                self.blocks.remove(&(*id, group));
             }
         }
     }

@@ -25,6 +25,9 @@ const STEP_BYTES: u64 = 4 << 20;
 /// A segment is cleaned when less than this share of it is alive, in percent.
 const LIVE_PERCENT: u64 = 50;
 
+/// The same while more than half of the device is free: what is written over and over dies by itself.
+const LIVE_PERCENT_PLENTY: u64 = 15;
+
 /// The same when space is short.
 const LIVE_PERCENT_SHORT: u64 = 90;
 
@@ -132,7 +135,12 @@ impl Volume {
     /// The segment that gives most for least, if one is worth it. All rows that name its extents are in the index.
     fn segment_to_clean(&self, now: Time) -> Option<(SegmentId, u64)> {
         let oldest_in_memory = self.layers().oldest_in_memory();
-        let percent = if self.space.is_short() { LIVE_PERCENT_SHORT } else { LIVE_PERCENT };
+        let device = self.space.device();
+        let percent = match self.space.is_short() {
+            true => LIVE_PERCENT_SHORT,
+            false if device.available > device.total / 2 => LIVE_PERCENT_PLENTY,
+            false => LIVE_PERCENT,
+        };
         let mut state = self.cleaner.state.lock();
         state.failed.retain(|_, failure| now.since(*failure) < TRY_AGAIN);
         self.segments

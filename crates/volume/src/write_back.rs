@@ -46,12 +46,15 @@ pub struct WriteBack {
 struct State {
     /// Files with unstable data or unsaved times, and since when.
     files: BTreeMap<Ino, (Cell, Time)>,
-    /// The last round that began.
+    /// The last round that began. Their numbers are even: who waits for the odd one before waits for the same round, and
+    /// not for its success.
     started: u64,
     /// Files that somebody waits for.
     requested: BTreeSet<Ino>,
     /// Whether the device or memory is short: write all back.
     pressed: bool,
+    /// Whether somebody waits for a round, whatever it finds to do.
+    paced: bool,
     failed: BTreeSet<u64>,
 }
 
@@ -113,6 +116,14 @@ impl WriteBack {
         let mut state = self.state.lock();
         state.requested.insert(ino);
         self.wanted.notify_one();
+        state.started + 2
+    }
+
+    /// Asks for everything to be written back soon, and says what to wait for that is reached when that was tried.
+    pub fn pace(&self) -> u64 {
+        let mut state = self.state.lock();
+        (state.pressed, state.paced) = (true, true);
+        self.wanted.notify_one();
         state.started + 1
     }
 
@@ -142,10 +153,11 @@ impl WriteBack {
             .filter(|(ino, (_, since))| due(ino, since))
             .map(|(ino, (cell, _))| (*ino, Cell::clone(cell)))
             .collect();
-        if files.is_empty() && requested.is_empty() {
+        let paced = std::mem::take(&mut state.paced);
+        if files.is_empty() && requested.is_empty() && !paced {
             return None;
         }
-        state.started += 1;
+        state.started += 2;
         for (ino, _) in &files {
             state.files.remove(ino);
         }

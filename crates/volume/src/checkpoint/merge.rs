@@ -354,8 +354,12 @@ impl Merge<'_> {
                 None if references > 0 => {
                     return Err(corrupt(id, "named by a map, but not in the extent table").into());
                 }
-                _ if old.is_some() => self.update.delete(&key::extent(id))?,
-                _ => {}
+                _ => {
+                    if old.is_some() {
+                        self.update.delete(&key::extent(id))?;
+                    }
+                    self.outcome.freed.push(id);
+                }
             }
         }
         live.retain(|_, delta| *delta != 0);

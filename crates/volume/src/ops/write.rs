@@ -120,6 +120,8 @@ impl Volume {
         Ok(state.durability())
     }
 
+    /// Accepts data that the next write-back puts into segments. Large writes begin it early, while their bytes are in the
+    /// processor's cache: unlike small ones they are rarely written again soon.
     fn write_unstable(
         &self,
         request: &Request<'_>,
@@ -130,7 +132,9 @@ impl Volume {
     ) -> Result<Durability, Stop> {
         let limit = self.limits.dirty_bytes;
         let held = self.write_back.dirty_bytes();
-        if held + data.len() as u64 > PORTION_BYTES.min(limit / 2) {
+        let is_large = data.len() >= EXTENT_BYTES;
+        let portion = if is_large { PORTION_BYTES / 4 } else { PORTION_BYTES };
+        if held + data.len() as u64 > portion.min(limit / 2) {
             self.write_back.press();
         }
         if held > 0 && held + data.len() as u64 > limit {
@@ -166,7 +170,11 @@ impl Volume {
         if is_stable {
             state.round = self.write_back.request(state.ino);
         }
-        Ok(state.durability().and(Durability { seq: ceiling, round: 0 }))
+        // A reply that waits slows its client smoothly, long before memory is used up and calls have to be tried again.
+        let waits = is_large && held + data.len() as u64 > (2 * PORTION_BYTES).min(limit / 2);
+        let shown = state.durability();
+        let round = if waits && shown.round <= self.rounds_done() { self.write_back.pace() } else { 0 };
+        Ok(shown.and(Durability { seq: ceiling, round }))
     }
 
     /// Journals a file's record by itself: a change of its mode is not unstable, even if unstable data caused it.

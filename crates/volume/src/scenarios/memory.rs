@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::world::World;
 use crate::ids::Ino;
-use crate::limits::{READ_RUNS, REMEMBERED_SWITCHES_INODES};
-use crate::request::Error;
+use crate::limits::{EXTENT_BYTES, READ_RUNS, REMEMBERED_SWITCHES_INODES};
+use crate::request::{Durable, Error};
 use crate::results::Stability;
 use crate::volume::Progress;
 
@@ -103,4 +103,47 @@ fn what_is_remembered_of_checkpoints_is_bounded() {
     }
     let version = layers.version;
     assert!(layers.is_map_current(Ino(5), version - 1) && !layers.is_map_current(Ino(5), version - 10));
+}
+
+#[test]
+fn replies_to_large_writes_wait_before_memory_is_short() {
+    let mut world = World::new();
+    let file = world.file("f");
+    let data = vec![1; EXTENT_BYTES];
+    let most = world.volume.limits.dirty_bytes / 2 / data.len() as u64;
+    let mut after = Vec::new();
+    for number in 0..=most {
+        let offset = number * data.len() as u64;
+        after.push(world.write_how(file, offset, &data, Stability::Unstable).unwrap().after);
+    }
+    world.commit();
+    let last = after.pop().unwrap();
+    assert!(after.iter().all(|after| world.durable(*after) == Durable::Yes));
+    assert_eq!(world.durable(last), Durable::NotYet);
+    world.attributes(file).unwrap();
+    assert_eq!(world.write_back(), Progress::Worked);
+    assert_eq!(world.durable(last), Durable::Yes);
+}
+
+#[test]
+fn what_is_written_over_and_over_takes_little_more_than_its_length() {
+    let mut world = World::new();
+    let file = world.file("f");
+    for round in 0..40 {
+        for piece in 0..8 {
+            let data = vec![round; EXTENT_BYTES];
+            let offset = piece * data.len() as u64;
+            world.write_how(file, offset, &data, Stability::Unstable).unwrap();
+            world.write_back();
+        }
+        let now = world.now();
+        while world.volume.step_checkpoint(now, false) == Progress::Worked {}
+        let segments = world.volume.segments.infos().len();
+        assert!(segments < 16, "{segments} segments after {round} rounds");
+    }
+    world.checkpoint();
+    let cached = world.volume.blocks.weight();
+    assert!(cached < (1 << 20) + (64 << 10), "{cached} bytes of blocks, one MiB of which is alive");
+    assert!(world.read(file).unwrap().iter().all(|byte| *byte == 39));
+    world.check();
 }

@@ -18,6 +18,10 @@ use crate::time::Time;
 use crate::volume::{Progress, Volume};
 use crate::write_back::Round;
 
+/// A checkpoint is worth it when data of so many segments was replaced: it frees them, and they are written again while
+/// others fill up. So a file that is written over and over takes little more of the device and of memory than its length.
+const RECLAIM_SEGMENTS: u64 = 8;
+
 /// An extent that was written, and which unstable data it holds.
 struct Planned {
     id: ExtentId,
@@ -228,13 +232,14 @@ impl Volume {
     ) -> Result<bool, Stop> {
         let layers = self.layers();
         let (mut pieces, mut used) = (Vec::new(), vec![false; planned.len()]);
-        let (mut new_bytes, mut left) = (0, MAP_BYTES_PER_ENTRY);
+        let (mut bytes, mut new_bytes, mut left) = (0, 0, MAP_BYTES_PER_ENTRY);
         'portion: for (index, plan) in planned.iter().enumerate() {
             for (start, end) in plan.current(state) {
                 if left == 0 {
                     break 'portion;
                 }
                 let (reached, taken) = replaceable(&layers.active, state.ino, (start, end), left);
+                bytes += reached - start;
                 new_bytes += reached - start - attempt.mapped_bytes(state, start, reached)?;
                 pieces.push((reached, plan.piece(state.record(), start)));
                 used[index] = true;
@@ -258,6 +263,7 @@ impl Volume {
         self.settle_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
+        self.checkpoints.note_replaced(bytes - new_bytes, RECLAIM_SEGMENTS * self.segments.capacity_bytes());
         Ok(left > 0)
     }
 
