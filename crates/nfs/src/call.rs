@@ -8,7 +8,7 @@ use volume::attributes::{Attributes, Wcc};
 use volume::bytes::Slice;
 use volume::handle::{HANDLE_BYTES, Handle};
 use volume::ids::Ino;
-use volume::request::{Access, Credentials, Durability, Failure, Request, RequestKey};
+use volume::request::{Access, Credentials, Durability, Error, Failure, Request, RequestKey};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::{Failed, Fattr3, FileHandle3, NfsStat3, WccData};
@@ -86,6 +86,10 @@ pub(crate) struct Call<'a> {
     pub(crate) tail: Cell<Vec<Slice>>,
     /// How far the call came when it was run before; what an operation leaves here it finds again.
     pub(crate) progress: Cell<Option<Progress>>,
+    /// Bytes of the whole record.
+    pub(crate) bytes: usize,
+    /// Whether the call turned out to change a volume, beside procedures that always do.
+    pub(crate) changed: Cell<bool>,
 }
 
 impl<'a> Call<'a> {
@@ -101,23 +105,50 @@ impl<'a> Call<'a> {
 
     /// Finds what a handle names, and under which rules this caller may use it.
     pub(crate) fn object(&self, handle: FileHandle3<'_>) -> Result<Object<'a>, Stop> {
-        let handle = Handle::parse(handle.as_bytes()).ok_or(Stop::Status(NfsStat3::BadHandle))?;
-        // The checksum of a volume that is not served any more cannot be verified; such a handle is as good as gone.
-        let volume = self.service.volume(handle.volume).ok_or(Stop::Status(NfsStat3::Stale))?;
-        let export = self
-            .service
-            .exports
-            .admitting(handle.volume, self.connection.peer)
-            .ok_or(Stop::Status(NfsStat3::Acces))?;
-        if export.auth_sys_required && !matches!(self.header.credential, Credential::Sys(_)) {
+        let found = self.service.locate(handle.as_bytes(), self.connection.peer);
+        let Located { volume, export, ino } = match found {
+            Ok(located) => located,
+            Err(Refused::BadHandle) => return Err(Stop::Status(NfsStat3::BadHandle)),
+            Err(Refused::Stale) => return Err(Stop::Status(NfsStat3::Stale)),
+            Err(Refused::NotAdmitted) => return Err(Stop::Status(NfsStat3::Acces)),
+        };
+        if !export.is_content_with(&self.header.credential) {
             return Err(Stop::Auth(AuthStat::TooWeak));
         }
-        let ino = match volume.resolve(&handle) {
-            Ok(ino) => ino,
-            Err(error) => return Err(Stop::Status(status::nfs3(error)?)),
-        };
-        let credentials = credentials::credentials(&self.header.credential, export);
-        Ok(Object { volume, ino, export, credentials, now: self.now, access: self.access })
+        Ok(Object::new(volume, ino, export, &self.header.credential, self.now, self.access))
+    }
+}
+
+/// What a handle names, and by which export the client may use it.
+pub(crate) struct Located<'a> {
+    pub(crate) volume: &'a Arc<Volume>,
+    pub(crate) export: &'a Export,
+    pub(crate) ino: Ino,
+}
+
+/// Why a handle cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// No server of ours made it.
+    BadHandle,
+    /// What it names is not here any more.
+    Stale,
+    /// No export admits the client.
+    NotAdmitted,
+}
+
+impl Service {
+    /// Finds what the bytes of a handle name, for a client at `peer`.
+    pub(crate) fn locate(&self, handle: &[u8], peer: SocketAddr) -> Result<Located<'_>, Refused> {
+        let handle = Handle::parse(handle).ok_or(Refused::BadHandle)?;
+        // The checksum of a volume that is not served any more cannot be verified; such a handle is as good as gone.
+        let volume = self.volume(handle.volume).ok_or(Refused::Stale)?;
+        let export = self.exports.admitting(handle.volume, peer).ok_or(Refused::NotAdmitted)?;
+        match volume.resolve(&handle) {
+            Ok(ino) => Ok(Located { volume, export, ino }),
+            Err(Error::Stale) => Err(Refused::Stale),
+            Err(_) => Err(Refused::BadHandle),
+        }
     }
 }
 
@@ -132,6 +163,25 @@ pub(crate) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
+    /// An object, in the name of whom the credential says.
+    pub(crate) fn new(
+        volume: &'a Arc<Volume>,
+        ino: Ino,
+        export: &'a Export,
+        credential: &Credential<'_>,
+        now: Time,
+        access: Access,
+    ) -> Object<'a> {
+        let credentials = credentials::credentials(credential, export);
+        Object { volume, ino, export, credentials, now, access }
+    }
+
+    /// Another object of the same volume, in the same name.
+    pub(crate) fn beside(&self, ino: Ino) -> Object<'a> {
+        let Object { volume, export, now, access, .. } = *self;
+        Object { volume, ino, export, credentials: self.credentials.clone(), now, access }
+    }
+
     /// What the engine is told about the caller of an idempotent operation.
     pub(crate) fn request(&self) -> Request<'_> {
         Request { credentials: &self.credentials, now: self.now, access: self.access, key: None }

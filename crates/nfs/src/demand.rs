@@ -9,10 +9,12 @@ use wire::mount3;
 use wire::nfs3::{
     self, FileHandle3, Procedure, ReadArgs, ReaddirArgs, ReaddirplusArgs, StableHow, WriteArgs,
 };
+use wire::nfs4::compound::CompoundReader;
+use wire::nfs4::{self, ArgOp4, StableHow4};
 use wire::rpc::decode_call;
 use wire::xdr::{Decode, Decoder};
 
-use crate::limits::{DIRECTORY_BYTES, SMALL_REPLY_BYTES};
+use crate::limits::{DIRECTORY_BYTES, SMALL_REPLY_BYTES, SMALL_RESULT_BYTES};
 
 /// What of a volume a change may have to wait for. Those that wait for the same are served in the order in which they
 /// came; those that wait for something else need not wait for them.
@@ -57,10 +59,25 @@ pub fn reply_bytes_max(record: &[u8]) -> usize {
             _ => SMALL_REPLY_BYTES,
         },
         (mount3::PROGRAM, _) if procedure == mount3::Procedure::Dump as u32 => RECORD_BYTES_MAX,
-        // A version whose calls are not looked into.
-        (nfs3::PROGRAM, _) => RECORD_BYTES_MAX,
+        (nfs4::PROGRAM, nfs4::VERSION) => compound_bytes(record),
         _ => SMALL_REPLY_BYTES,
     }
+}
+
+/// The most bytes of the reply to a COMPOUND.
+fn compound_bytes(record: &[u8]) -> usize {
+    let Ok((_, arguments)) = decode_call(record) else { return SMALL_REPLY_BYTES };
+    let Ok(operations) = CompoundReader::new(arguments) else { return SMALL_REPLY_BYTES };
+    let mut bytes = SMALL_REPLY_BYTES;
+    for operation in operations.map_while(Result::ok) {
+        let wanted = match operation {
+            ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES),
+            ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES),
+            _ => 0,
+        };
+        bytes += SMALL_RESULT_BYTES + usize::try_from(wanted).unwrap_or(RECORD_BYTES_MAX);
+    }
+    bytes.min(RECORD_BYTES_MAX)
 }
 
 /// How much of a file or directory a call asks for, within our own limits.
@@ -78,8 +95,10 @@ fn wanted_bytes(record: &[u8], procedure: Procedure) -> Option<usize> {
 #[must_use]
 pub fn awaited(record: &[u8]) -> Option<(VolumeId, Resource)> {
     let (header, mut arguments) = decode_call(record).ok()?;
-    if (header.program, header.version) != (nfs3::PROGRAM, nfs3::VERSION) {
-        return None;
+    match (header.program, header.version) {
+        (nfs3::PROGRAM, nfs3::VERSION) => {}
+        (nfs4::PROGRAM, nfs4::VERSION) => return awaited_by_compound(arguments),
+        _ => return None,
     }
     let resource = match Procedure::from_code(header.procedure)? {
         Procedure::Write => {
@@ -101,6 +120,31 @@ pub fn awaited(record: &[u8]) -> Option<(VolumeId, Resource)> {
     // The arguments of each of them begin with the handle of a file or directory of the volume.
     let handle = FileHandle3::decode(&mut arguments).ok()?;
     Some((Handle::parse(handle.as_bytes())?.volume, resource))
+}
+
+/// What the first operation of a COMPOUND that changes something may have to wait for.
+fn awaited_by_compound(arguments: Decoder<'_>) -> Option<(VolumeId, Resource)> {
+    let mut current = None;
+    for operation in CompoundReader::new(arguments).ok()?.map_while(Result::ok) {
+        let resource = match operation {
+            ArgOp4::Putfh(args) => {
+                current = Handle::parse(args.object.as_bytes()).map(|handle| handle.volume);
+                continue;
+            }
+            ArgOp4::Write(args) if args.stable == StableHow4::Unstable => Resource::Data,
+            ArgOp4::Write(args) if args.data.len() > INLINE_WRITE_BYTES => Resource::Data,
+            ArgOp4::Setattr(_) => Resource::Truncation,
+            ArgOp4::Write(_)
+            | ArgOp4::Create(_)
+            | ArgOp4::Open(_)
+            | ArgOp4::Remove(_)
+            | ArgOp4::Rename(_)
+            | ArgOp4::Link(_) => Resource::Journal,
+            _ => continue,
+        };
+        return Some((current?, resource));
+    }
+    None
 }
 
 // The largest READ and READDIR, with all that surrounds the data, is a record.

@@ -3,7 +3,7 @@
 use wire::nfs3::{self, NfsStat3};
 use wire::rpc::AcceptStat;
 use wire::xdr::Encoder;
-use wire::{mount3, portmap};
+use wire::{mount3, nfs4, portmap};
 
 use crate::call::{Call, Handled};
 
@@ -28,7 +28,7 @@ struct Version {
 /// What is served, the busiest first.
 static VERSIONS: [Version; 6] = [
     Version { program: nfs3::PROGRAM, version: nfs3::VERSION, procedures: &crate::v3::OPERATIONS },
-    Version { program: nfs3::PROGRAM, version: 4, procedures: &crate::v4::OPERATIONS },
+    Version { program: nfs4::PROGRAM, version: nfs4::VERSION, procedures: &crate::v4::OPERATIONS },
     Version { program: mount3::PROGRAM, version: mount3::VERSION, procedures: &crate::mount::OPERATIONS },
     Version {
         program: portmap::PROGRAM,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use volume::ids::VolumeId;
+use wire::rpc::Credential;
 
 use crate::limits::UNPRIVILEGED_PORT;
 
@@ -64,6 +65,11 @@ impl Export {
             privileged_port_required: false,
             auth_sys_required: false,
         }
+    }
+
+    /// Whether the way in which a caller says who he is will do.
+    pub(crate) fn is_content_with(&self, credential: &Credential<'_>) -> bool {
+        !self.auth_sys_required || matches!(credential, Credential::Sys(_))
     }
 
     /// Whether a client at `address` may use it. IPv4 addresses that are mapped into IPv6 count as IPv4.

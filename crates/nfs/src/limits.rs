@@ -25,6 +25,13 @@ pub const TRANSFER_MULTIPLE: u32 = 4096;
 /// Most bytes of a reply beside the file data or names in it, with its record mark; the longest is that of READLINK.
 pub const SMALL_REPLY_BYTES: usize = 8 << 10;
 
+/// What is reserved for the result of one operation of a COMPOUND, beside file data and names. All of them together may
+/// have [`SMALL_REPLY_BYTES`] besides.
+pub const SMALL_RESULT_BYTES: usize = 512;
+
+/// Most bytes of the result of a COMPOUND: one READ with all that surrounds it.
+pub const COMPOUND_REPLY_BYTES: usize = volume::limits::TRANSFER_BYTES as usize + SMALL_REPLY_BYTES;
+
 /// The first port that any user of a client may use.
 pub const UNPRIVILEGED_PORT: u16 = 1024;
 
@@ -35,5 +42,7 @@ const _: () = assert!(volume::handle::HANDLE_BYTES <= wire::limits::HANDLE_BYTES
 // Names and targets that the engine would refuse as too long can be decoded, so that it does refuse them.
 const _: () = assert!(wire::limits::NAME_BYTES_MAX > volume::limits::NAME_BYTES);
 const _: () = assert!(wire::limits::PATH_BYTES_MAX > volume::limits::SYMLINK_BYTES);
+const _: () = assert!(volume::handle::HANDLE_BYTES <= wire::limits::HANDLE4_BYTES_MAX);
+const _: () = assert!(COMPOUND_REPLY_BYTES + 64 <= wire::limits::RECORD_BYTES_MAX);
 // READLINK's text, attributes and header fit a small reply.
 const _: () = assert!(SMALL_REPLY_BYTES > volume::limits::SYMLINK_BYTES + 1024);

@@ -30,13 +30,8 @@ const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES);
 
 /// Identifies a call. The address comes first, because the engine bounds answers per client by it.
 fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> RequestKey {
-    // The two ways to write an IPv4 address become the same sixteen bytes.
-    let address = match client {
-        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-        IpAddr::V6(v6) => v6.octets(),
-    };
     let mut key = Vec::with_capacity(KEY_BYTES);
-    key.extend_from_slice(&address);
+    key.extend_from_slice(&mapped(client));
     for word in [header.xid, header.program, header.version, header.procedure] {
         key.extend_from_slice(&word.to_be_bytes());
     }
@@ -44,9 +39,17 @@ fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> Req
     RequestKey(key.into())
 }
 
+/// The sixteen bytes of an address, the same for both ways to write one of IPv4.
+pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
+    match client {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
 /// Tells calls apart that reuse an xid. Stored in journals, so it never changes; its key is no secret, as a client that
 /// makes collisions fools only itself.
-fn checksum(arguments: &[u8]) -> u64 {
+pub(crate) fn checksum(arguments: &[u8]) -> u64 {
     SipHasher24::new().hash(arguments)
 }
 
@@ -58,7 +61,7 @@ pub(crate) struct InProgress {
 
 impl InProgress {
     /// Enters a call; none if it is being executed already, or too many are.
-    fn enter(&self, key: &RequestKey) -> Option<Entered<'_>> {
+    pub(crate) fn enter(&self, key: &RequestKey) -> Option<Entered<'_>> {
         // The checksum ends the key; its last byte is as good as any.
         let shard = usize::from(key.0.last().copied().unwrap_or(0)) % IN_PROGRESS_SHARDS;
         let shard = self.shards.get(shard)?;
@@ -74,7 +77,7 @@ impl InProgress {
 
 /// A call that is in progress until this is dropped.
 #[derive(Debug)]
-struct Entered<'a> {
+pub(crate) struct Entered<'a> {
     shard: &'a Mutex<Vec<RequestKey>>,
     key: RequestKey,
 }
@@ -152,7 +155,7 @@ pub(crate) fn once<'a, T, B: Encode>(
 }
 
 /// The bytes of a result, to be kept.
-fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Arc<[u8]> {
+pub(crate) fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Arc<[u8]> {
     let mut bytes = Vec::with_capacity(256);
     write(&mut Encoder::new(&mut bytes));
     bytes.into()

@@ -25,6 +25,7 @@ use crate::mount::Mounts;
 use crate::replies::InProgress;
 pub use crate::v4::callback::{Callback, Destination};
 pub use crate::v4::compound::Progress;
+use crate::v4::pseudo::Pseudo;
 use crate::v4::state::State;
 
 /// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
@@ -75,6 +76,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub struct Service {
     pub(crate) exports: Exports,
+    pub(crate) pseudo: Pseudo,
     volumes: HashMap<VolumeId, Arc<Volume>>,
     pub(crate) shared: Arc<Shared>,
 }
@@ -111,7 +113,8 @@ impl Service {
         if let Some(export) = exports.iter().find(|export| !volumes.contains_key(&export.volume)) {
             return Err(ExportsError::NoVolume(export.path.clone()));
         }
-        Ok(Service { exports, volumes, shared })
+        let pseudo = Pseudo::new(&exports);
+        Ok(Service { exports, pseudo, volumes, shared })
     }
 
     /// The volumes, in no particular order.
@@ -182,6 +185,8 @@ impl Service {
             access,
             tail: Cell::default(),
             progress: Cell::new(progress.take()),
+            bytes: record.len(),
+            changed: Cell::new(false),
         };
         let reply = OpenRecord::begin(out);
         let body = out.len();
@@ -190,8 +195,9 @@ impl Service {
         let result = (operation.run)(&call, &mut encoder);
         let mut data = call.tail.take();
         *progress = call.progress.take();
+        let changes = operation.changes || call.changed.get();
         let outcome = match result {
-            Ok(after) => settle(operation, after, xid, out, body, &mut data),
+            Ok(after) => settle(operation, changes, after, xid, out, body, &mut data),
             Err(stop) => {
                 data.clear();
                 stopped(operation, stop, xid, out, body)
@@ -287,6 +293,7 @@ fn rpc_reply(header: ReplyHeader<'_>, out: &mut Vec<u8>) -> Outcome {
 /// Finds out whether the result that an operation wrote may be shown yet.
 fn settle(
     operation: &Operation,
+    changes: bool,
     after: After<'_>,
     xid: u32,
     out: &mut Vec<u8>,
@@ -296,7 +303,7 @@ fn settle(
     let Some((volume, durability)) = after.0 else {
         return Outcome::Reply { after: None, hold: Duration::ZERO };
     };
-    let hold = if operation.changes { volume.throttle() } else { Duration::ZERO };
+    let hold = if changes { volume.throttle() } else { Duration::ZERO };
     let state = if durability == Durability::NOW { Durable::Yes } else { volume.durability(durability) };
     let after = match state {
         Durable::Yes => None,

@@ -3,6 +3,7 @@
 use volume::request::Error;
 use wire::mount3::MountStat3;
 use wire::nfs3::NfsStat3;
+use wire::nfs4::NfsStat4;
 
 use crate::call::Stop;
 
@@ -35,6 +36,33 @@ pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Stop> {
         Error::WouldBlock => return Err(Stop::WouldBlock),
         Error::Busy => return Err(Stop::Busy),
     })
+}
+
+/// The same in the words of NFSv4 (RFC 8881 section 15.1).
+pub(crate) fn nfs4(error: Error) -> NfsStat4 {
+    match error {
+        Error::NotPermitted => NfsStat4::Perm,
+        Error::NoEntry => NfsStat4::NoEnt,
+        Error::Io => NfsStat4::Io,
+        Error::AccessDenied => NfsStat4::Access,
+        Error::Exists => NfsStat4::Exist,
+        Error::NotDirectory => NfsStat4::NotDir,
+        Error::IsDirectory => NfsStat4::IsDir,
+        // No operation of NFSv4 has a guard that is a time.
+        Error::Invalid | Error::NotSync => NfsStat4::Inval,
+        Error::FileTooLarge => NfsStat4::Fbig,
+        Error::NoSpace => NfsStat4::NoSpc,
+        Error::ReadOnly => NfsStat4::Rofs,
+        Error::TooManyLinks => NfsStat4::Mlink,
+        Error::NameTooLong => NfsStat4::NameTooLong,
+        Error::NotEmpty => NfsStat4::NotEmpty,
+        Error::Stale => NfsStat4::Stale,
+        Error::BadHandle => NfsStat4::BadHandle,
+        Error::BadCookie => NfsStat4::BadCookie,
+        Error::BadType => NfsStat4::BadType,
+        Error::CrossDevice => NfsStat4::Xdev,
+        Error::WouldBlock | Error::Busy => NfsStat4::Delay,
+    }
 }
 
 /// The status of MNT that says the same (RFC 1813 section 5.1.5): its numbers are those of NFS, but there are fewer.

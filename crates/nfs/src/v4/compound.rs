@@ -1,38 +1,219 @@
-//! COMPOUND (RFC 8881 section 16.2): operations in order, until one fails.
+//! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2, RFC 7862 section 13): operations in order, until one fails.
+//!
+//! The evaluator runs where it may not wait. If an operation needs media, or meets a limit, all that the operations before
+//! it did stands: their results, the current and the saved filehandle, the slot. That is left in a [`Progress`], with
+//! which the same call is run again, and goes on with that operation.
+//!
+//! A reply waits for the durability of one volume. Should two volumes have something that is not durable yet, the COMPOUND
+//! is run again when all its operations are done, until one volume remains.
 
-use wire::nfs3::NfsStat3;
-use wire::xdr::{Decode, DecodeError, Decoder, Encode as _, Encoder};
+use volume::request::Durable;
+use wire::limits::COMPOUND_OPS_MAX;
+use wire::nfs3;
+use wire::nfs4::compound::{CompoundReader, OpError};
+use wire::nfs4::{ArgOp4, NfsStat4, Utf8Str4};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::call::{After, Call, Handled};
+use crate::call::{self, After, Call, Handled};
+use crate::v4::context::{Compound, Done, Replay, Stop};
+use crate::v4::operations::{self, Kind};
 
-/// NFS4ERR_MINOR_VERS_MISMATCH (RFC 7530 section 13.1.3.6).
-const MINOR_VERS_MISMATCH: u32 = 10_021;
+mod progress;
 
-/// A COMPOUND that stopped on its way, to be gone on with.
-#[derive(Debug)]
-pub struct Progress(());
+pub use progress::Progress;
+pub(super) use progress::Suspended;
 
-/// The tag of a COMPOUND.
-struct Tag<'a>(&'a [u8]);
+/// Minor versions that are served.
+const MINOR_VERSIONS: u32 = 3;
 
-impl<'a> Decode<'a> for Tag<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        Ok(Tag(input.opaque(1024)?))
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let reader = CompoundReader::new(Decoder::new(call.arguments))?;
+    let reply = Reply::begin(reader.tag(), out);
+    if reader.minorversion() >= MINOR_VERSIONS {
+        reply.finish(NfsStat4::MinorVersMismatch, 0, out);
+        return Ok(After::NOW);
+    }
+    let mut compound = Compound::new(call, reader, reply.start);
+    if let Some(suspended) = call.progress.take().and_then(Progress::into_inner) {
+        compound.resume(*suspended, out);
+    }
+    match evaluate(&mut compound, out) {
+        Ok(()) => {
+            reply.finish(compound.status, compound.index, out);
+            reply.settle(compound, call, out)
+        }
+        Err(Unfinished::Replay(replay)) => {
+            out.rewind(reply.start);
+            out.raw(&replay.reply);
+            Ok(After(replay.wait.and_then(|(id, durability)| Some((call.service.volume(id)?, durability)))))
+        }
+        Err(Unfinished::Again(again)) => {
+            reply.suspend(compound, call, out);
+            Err(again)
+        }
     }
 }
 
-pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
-    let tag: Tag<'_> = call.arguments()?;
-    out.u32(MINOR_VERS_MISMATCH);
-    out.opaque(tag.0);
-    out.u32(0);
-    Ok(After::NOW)
-}
-
 /// What is shown was lost: no operation has a result.
-pub(super) fn failed(status: NfsStat3, out: &mut Encoder<'_>) {
-    // The numbers of both versions are the same.
+pub(super) fn failed(status: nfs3::NfsStat3, out: &mut Encoder<'_>) {
+    // NFS4ERR_IO, like all statuses that both versions have, has the number of NFSv3.
     status.encode(out);
     out.opaque(b"");
     out.u32(0);
+}
+
+/// Why a COMPOUND was not evaluated to its end.
+enum Unfinished {
+    /// It was before, and this is what it was answered.
+    Replay(Replay),
+    /// It has to be run again.
+    Again(call::Stop),
+}
+
+/// A reply that is being written: where its parts lie.
+struct Reply<'a> {
+    tag: Utf8Str4<'a>,
+    start: usize,
+    count_at: usize,
+}
+
+impl<'t> Reply<'t> {
+    fn begin(tag: Utf8Str4<'t>, out: &mut Encoder<'_>) -> Reply<'t> {
+        let start = out.position();
+        NfsStat4::Ok.encode(out);
+        tag.encode(out);
+        let count_at = out.position();
+        out.u32(0);
+        Reply { tag, start, count_at }
+    }
+
+    /// Fills in what is known at the end.
+    fn finish(&self, status: NfsStat4, results: u32, out: &mut Encoder<'_>) {
+        out.patch(self.start, &status.code().to_be_bytes());
+        out.patch(self.count_at, &results.to_be_bytes());
+    }
+
+    /// The reply is complete: gives it to the slot, and finds out what it waits for.
+    fn settle<'a>(self, mut compound: Compound<'a>, call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+        compound.waits.retain(|(volume, durability)| volume.durability(*durability) != Durable::Yes);
+        let wait = match compound.waits.as_slice() {
+            [] => None,
+            [one] => Some(*one),
+            _ => {
+                self.suspend(compound, call, out);
+                return Err(call::Stop::Busy);
+            }
+        };
+        if let Some(slot) = compound.slot.take() {
+            let kept = slot.cache_this().then(|| out.buffer().get(self.start..)).flatten();
+            slot.finish(kept, wait.map(|(volume, durability)| (volume.id(), durability)));
+        }
+        call.tail.set(std::mem::take(&mut compound.tail));
+        call.changed.set(compound.changed);
+        Ok(After(wait))
+    }
+
+    /// Leaves what was done to be gone on with.
+    fn suspend(&self, compound: Compound<'_>, call: &Call<'_>, out: &mut Encoder<'_>) {
+        if compound.index > 0 {
+            let results = out.buffer().get(self.count_at + 4..).unwrap_or_default().to_vec();
+            call.progress.set(Some(Progress::new(Suspended::of(compound, self.tag.0, results))));
+        }
+    }
+}
+
+/// Evaluates the operations that are left.
+fn evaluate(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Result<(), Unfinished> {
+    while compound.status == NfsStat4::Ok {
+        let Some(operation) = compound.next_operation() else { return Ok(()) };
+        compound.status = step(compound, operation, out)?;
+        compound.index += 1;
+    }
+    Ok(())
+}
+
+/// Evaluates one operation and writes its result; its status.
+fn step<'c>(
+    compound: &mut Compound<'c>,
+    operation: Result<ArgOp4<'c>, OpError>,
+    out: &mut Encoder<'_>,
+) -> Result<NfsStat4, Unfinished> {
+    let at = out.position();
+    let number = operation.as_ref().map_or_else(OpError::num, ArgOp4::num);
+    number.encode(out);
+    let body = out.position();
+    let done = match &operation {
+        Ok(operation) => perform(compound, operation, at, out),
+        Err(error) => Err(error.status(compound.minor).into()),
+    };
+    match done {
+        Ok(()) => {
+            let written = out.buffer().get(body..).unwrap_or_default();
+            Ok(NfsStat4::decode(&mut Decoder::new(written)).expect("an operation writes its status first"))
+        }
+        Err(Stop::Status(status)) => {
+            out.rewind(body);
+            compound.tail.clear();
+            status.encode(out);
+            operations::failure_body(number, out);
+            Ok(status)
+        }
+        Err(stop) => {
+            out.rewind(at);
+            Err(match stop {
+                Stop::Replay(replay) => Unfinished::Replay(replay),
+                Stop::WouldBlock => Unfinished::Again(call::Stop::WouldBlock),
+                _ => Unfinished::Again(call::Stop::Busy),
+            })
+        }
+    }
+}
+
+/// Executes an operation if its place and the room that is left allow it.
+fn perform<'c>(
+    compound: &mut Compound<'c>,
+    operation: &ArgOp4<'c>,
+    at: usize,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let kind = Kind::of(operation.num());
+    check_count(compound)?;
+    check_order(compound, kind)?;
+    if compound.minor > 0 && operation.num().is_obsolete() {
+        return Err(NfsStat4::NotSupp.into());
+    }
+    // What cannot be taken back is not begun if there may be no room to tell of it.
+    if kind == Kind::Change {
+        compound.check_room(at + operations::CHANGE_RESULT_BYTES)?;
+        return operations::execute(compound, operation, out);
+    }
+    operations::execute(compound, operation, out)?;
+    let tail: usize = compound.tail.iter().map(|slice| slice.len()).sum();
+    compound.check_room(out.position() + tail)
+}
+
+/// More operations than anybody needs are not begun with. A session may allow fewer, which SEQUENCE looks after.
+fn check_count(compound: &Compound<'_>) -> Result<(), Stop> {
+    match compound.operations > COMPOUND_OPS_MAX {
+        true if compound.minor == 0 => Err(NfsStat4::Resource.into()),
+        true => Err(NfsStat4::TooManyOps.into()),
+        false => Ok(()),
+    }
+}
+
+/// With sessions, a COMPOUND begins with SEQUENCE; or it is one of a few operations, alone (RFC 8881 section 2.10.2.1 and
+/// the sections of those operations).
+fn check_order(compound: &Compound<'_>, kind: Kind) -> Result<(), Stop> {
+    if compound.minor == 0 {
+        return Ok(());
+    }
+    match (compound.index, kind) {
+        (0, Kind::Sequence) => Ok(()),
+        (_, Kind::Sequence) => Err(NfsStat4::SequencePos.into()),
+        (0, Kind::Alone | Kind::Sessionless) if compound.operations == 1 => Ok(()),
+        (_, Kind::Alone) => Err(NfsStat4::NotOnlyOp.into()),
+        (0, Kind::Sessionless) => Err(NfsStat4::NotOnlyOp.into()),
+        (0, _) => Err(NfsStat4::OpNotInSession.into()),
+        _ => Ok(()),
+    }
 }

@@ -61,6 +61,7 @@ pub(crate) mod stateids;
 pub(crate) mod turns;
 
 use crate::call::ConnectionId;
+pub(crate) use crate::v4::held::{Io, check_io};
 
 use callbacks::Callbacks;
 use client::Client;
@@ -68,6 +69,7 @@ use clients::Clients;
 use config::{Config, Counters};
 use files::Files;
 use ids::{FileId, Other, SessionId};
+pub(crate) use sessions::InSlot;
 use sessions::Sessions;
 use shards::Shards;
 

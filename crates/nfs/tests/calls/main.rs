@@ -14,3 +14,4 @@ mod mounts;
 mod names;
 mod retransmission;
 mod support;
+mod v4;

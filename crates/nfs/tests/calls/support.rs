@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::exports::{Export, Squash};
-use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service};
+use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service, Wait};
 use volume::ids::VolumeId;
 use volume::request::{Access, Durable};
 use volume::time::Time;
@@ -123,7 +123,8 @@ impl Server {
         self.offer_again(who, record, access, &mut None)
     }
 
-    fn offer_again(
+    /// The same of a call that may have been offered before.
+    pub(crate) fn offer_again(
         &self,
         who: Client,
         record: &[u8],
@@ -148,9 +149,7 @@ impl Server {
             match outcome {
                 Outcome::Reply { after: None, .. } => return out,
                 Outcome::Reply { after: Some(wait), .. } => {
-                    while wait.volume.durability(wait.durability) == Durable::NotYet {
-                        self.work(&wait.volume);
-                    }
+                    self.wait_for(&wait);
                     if wait.volume.durability(wait.durability) == Durable::Failed {
                         out.clear();
                         self.service.failure_reply(record, &mut out);
@@ -161,6 +160,13 @@ impl Server {
                 Outcome::Busy => self.work(&self.volume),
                 other => panic!("no reply: {other:?}"),
             }
+        }
+    }
+
+    /// Waits until it is known whether a reply may leave.
+    pub(crate) fn wait_for(&self, wait: &Wait) {
+        while wait.volume.durability(wait.durability) == Durable::NotYet {
+            self.work(&wait.volume);
         }
     }
 

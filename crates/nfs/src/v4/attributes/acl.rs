@@ -1,0 +1,193 @@
+//! Access control lists, as far as modes can express them (RFC 8881 section 6).
+//!
+//! The engine stores a mode and nothing else. So a list that is shown says what the mode does; one that is to be set is
+//! taken if a mode says exactly the same, and refused otherwise, never weakened nor strengthened.
+
+use volume::attributes::FileType;
+use wire::nfs4::{Ace4, NfsStat4, Nfsace4, Utf8Str4, ace_flag, ace_mask};
+
+use crate::v4::context::Stop;
+
+const OWNER: &[u8] = b"OWNER@";
+const GROUP: &[u8] = b"GROUP@";
+const EVERYONE: &[u8] = b"EVERYONE@";
+
+/// What a mode makes of it: two entries that deny, three that allow.
+const ENTRIES_MAX: usize = 5;
+
+/// What everybody may do whatever the mode says.
+const ALWAYS: u32 = ace_mask::READ_ATTRIBUTES | ace_mask::READ_ACL | ace_mask::SYNCHRONIZE;
+
+/// What the owner may do besides.
+const OWNERS: u32 = ace_mask::WRITE_ATTRIBUTES | ace_mask::WRITE_ACL | ace_mask::WRITE_OWNER;
+
+/// A list of a few entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Aces {
+    entries: [Nfsace4<'static>; ENTRIES_MAX],
+    count: usize,
+}
+
+/// What the three bits of a mode are in a list.
+fn mask(bits: u32, file_type: FileType) -> u32 {
+    let mut mask = 0;
+    if bits & 4 != 0 {
+        mask |= ace_mask::READ_DATA;
+    }
+    if bits & 2 != 0 {
+        mask |= writing(file_type);
+    }
+    if bits & 1 != 0 {
+        mask |= ace_mask::EXECUTE;
+    }
+    mask
+}
+
+fn writing(file_type: FileType) -> u32 {
+    let both = ace_mask::WRITE_DATA | ace_mask::APPEND_DATA;
+    if file_type == FileType::Directory { both | ace_mask::DELETE_CHILD } else { both }
+}
+
+impl Aces {
+    /// The list that says what a mode does.
+    pub(crate) fn of_mode(mode: u32, file_type: FileType) -> Aces {
+        let (owner, group, other) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);
+        let ace = |ace_type: Ace4, group: bool, access_mask, who| Nfsace4 {
+            ace_type: ace_type.code(),
+            flag: if group { ace_flag::IDENTIFIER_GROUP } else { 0 },
+            access_mask,
+            who: Utf8Str4(who),
+        };
+        let mut aces =
+            Aces { entries: [ace(Ace4::AccessAllowed, false, 0, EVERYONE); ENTRIES_MAX], count: 0 };
+        // The first class that somebody is in decides, so what later ones allow is denied before.
+        let denied = (group | other) & !owner;
+        if denied != 0 {
+            aces.push(ace(Ace4::AccessDenied, false, mask(denied, file_type), OWNER));
+        }
+        aces.push(ace(Ace4::AccessAllowed, false, mask(owner, file_type) | ALWAYS | OWNERS, OWNER));
+        let denied = other & !group;
+        if denied != 0 {
+            aces.push(ace(Ace4::AccessDenied, true, mask(denied, file_type), GROUP));
+        }
+        aces.push(ace(Ace4::AccessAllowed, true, mask(group, file_type) | ALWAYS, GROUP));
+        aces.push(ace(Ace4::AccessAllowed, false, mask(other, file_type) | ALWAYS, EVERYONE));
+        aces
+    }
+
+    fn push(&mut self, ace: Nfsace4<'static>) {
+        *self.entries.get_mut(self.count).expect("a mode makes at most that many entries") = ace;
+        self.count += 1;
+    }
+
+    /// The entries.
+    pub(crate) fn as_slice(&self) -> &[Nfsace4<'static>] {
+        self.entries.get(..self.count).unwrap_or_default()
+    }
+}
+
+/// One of the classes of a mode, as a list sees it.
+#[derive(Clone, Copy)]
+struct Class {
+    owner: bool,
+    group: bool,
+}
+
+/// The nine bits of the mode that says the same as a list.
+///
+/// # Errors
+/// NFS4ERR_ATTRNOTSUPP if none does.
+pub(crate) fn permissions<'a>(
+    aces: impl Iterator<Item = Nfsace4<'a>> + Clone,
+    file_type: FileType,
+) -> Result<u32, Stop> {
+    let refused = Stop::Status(NfsStat4::AttrNotSupp);
+    for ace in aces.clone() {
+        let known =
+            ace.ace_type <= Ace4::AccessDenied.code() && [OWNER, GROUP, EVERYONE].contains(&ace.who.0);
+        // What a mode cannot take away.
+        let kept = if ace.who.0 == OWNER { ALWAYS | OWNERS } else { ALWAYS };
+        let denies = ace.ace_type == Ace4::AccessDenied.code() && ace.access_mask & kept != 0;
+        if !known || ace.flag & !ace_flag::IDENTIFIER_GROUP != 0 || denies {
+            return Err(refused);
+        }
+    }
+    let bits = |class| bits(allowed(aces.clone(), class), file_type);
+    let owner = bits(Class { owner: true, group: false });
+    let owner_in_group = bits(Class { owner: true, group: true });
+    let (group, other) =
+        (bits(Class { owner: false, group: true }), bits(Class { owner: false, group: false }));
+    match (owner, group, other) {
+        // Under a mode it does not matter whether the owner is in the group.
+        (Some(owner), Some(group), Some(other)) if owner_in_group == Some(owner) => {
+            Ok(owner << 6 | group << 3 | other)
+        }
+        _ => Err(refused),
+    }
+}
+
+/// What a list allows to somebody in this class: the first entry that names a permission decides.
+fn allowed<'a>(aces: impl Iterator<Item = Nfsace4<'a>>, class: Class) -> u32 {
+    let (mut allowed, mut decided) = (0, 0);
+    for ace in aces {
+        let concerns = match ace.who.0 {
+            OWNER => class.owner,
+            GROUP => class.group,
+            _ => true,
+        };
+        if concerns {
+            if ace.ace_type == Ace4::AccessAllowed.code() {
+                allowed |= ace.access_mask & !decided;
+            }
+            decided |= ace.access_mask;
+        }
+    }
+    allowed
+}
+
+/// The three bits of a mode; none if they would say more or less.
+fn bits(allowed: u32, file_type: FileType) -> Option<u32> {
+    let writing = writing(file_type);
+    let write = match allowed & writing {
+        0 => 0,
+        all if all == writing => 2,
+        // Deleting children, which lists for files mention too, is what writing a directory allows.
+        _ => return None,
+    };
+    let read = if allowed & ace_mask::READ_DATA == 0 { 0 } else { 4 };
+    let execute = if allowed & ace_mask::EXECUTE == 0 { 0 } else { 1 };
+    Some(read | write | execute)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_comes_back_from_its_list() {
+        for file_type in [FileType::Regular, FileType::Directory] {
+            for mode in 0..0o1000 {
+                let aces = Aces::of_mode(mode, file_type);
+                let found = permissions(aces.as_slice().iter().copied(), file_type);
+                assert!(matches!(found, Ok(found) if found == mode), "{mode:o}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_no_mode_expresses_is_refused() {
+        let allow = |who, access_mask| Nfsace4 { ace_type: 0, flag: 0, access_mask, who: Utf8Str4(who) };
+        let refused = |aces: &[Nfsace4<'_>]| permissions(aces.iter().copied(), FileType::Regular).is_err();
+        assert!(refused(&[allow(b"1000", ace_mask::READ_DATA)]), "somebody by name");
+        assert!(refused(&[allow(OWNER, ace_mask::APPEND_DATA)]), "appending without writing");
+        assert!(refused(&[allow(GROUP, ace_mask::READ_DATA)]), "the owner only if in the group");
+        let inherited = Nfsace4 { flag: ace_flag::FILE_INHERIT, ..allow(OWNER, ace_mask::READ_DATA) };
+        assert!(refused(&[inherited]));
+        let deny = Nfsace4 { ace_type: 1, ..allow(EVERYONE, ace_mask::READ_ACL) };
+        assert!(refused(&[deny]));
+        let alarm = Nfsace4 { ace_type: 3, ..allow(EVERYONE, ace_mask::READ_DATA) };
+        assert!(refused(&[alarm]));
+        assert!(!refused(&[allow(EVERYONE, ace_mask::READ_DATA)]));
+        assert!(!refused(&[]));
+    }
+}

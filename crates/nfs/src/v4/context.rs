@@ -1,0 +1,418 @@
+//! What an operation of a COMPOUND is told, and what it leaves for those after it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use volume::bytes::Slice;
+use volume::ids::{Ino, VolumeId};
+use volume::request::{Access, Answer, Durability, Error, Failure};
+use volume::time::Time;
+use volume::volume::Volume;
+use wire::nfs4::compound::{CompoundReader, OpError};
+use wire::nfs4::{ArgOp4, FattrError, FileHandle4, NfsStat4, OpNum4, Stateid4};
+use wire::rpc::CallHeader;
+use wire::xdr::{DecodeError, Encoder};
+
+use crate::call::{Call, Connection, Located, Object, Refused};
+use crate::exports::Export;
+use crate::limits::COMPOUND_REPLY_BYTES;
+use crate::service::Service;
+use crate::status;
+use crate::v4::compound::Suspended;
+use crate::v4::operations;
+use crate::v4::pseudo::Node;
+use crate::v4::state::InSlot;
+
+/// Why an operation wrote no result.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It failed, and this says all.
+    Status(NfsStat4),
+    /// It needs media. Nothing was changed.
+    WouldBlock,
+    /// A limit is reached, or somebody else is in its way. Nothing was changed; it is to be tried again soon.
+    Busy,
+    /// The whole COMPOUND was answered before.
+    #[allow(dead_code, reason = "SEQUENCE finds such")]
+    Replay(Replay),
+}
+
+/// What a COMPOUND was answered before.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    /// The whole result.
+    pub(crate) reply: Arc<[u8]>,
+    /// What it waits for.
+    pub(crate) wait: Option<(VolumeId, Durability)>,
+}
+
+impl From<NfsStat4> for Stop {
+    fn from(status: NfsStat4) -> Stop {
+        Stop::Status(status)
+    }
+}
+
+impl From<DecodeError> for Stop {
+    fn from(_: DecodeError) -> Stop {
+        Stop::Status(NfsStat4::BadXdr)
+    }
+}
+
+impl From<FattrError> for Stop {
+    fn from(error: FattrError) -> Stop {
+        Stop::Status(error.status())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        match error {
+            Error::WouldBlock => Stop::WouldBlock,
+            Error::Busy => Stop::Busy,
+            _ => Stop::Status(status::nfs4(error)),
+        }
+    }
+}
+
+/// What became of an operation: it wrote its whole result, the status first, or it did not.
+pub(crate) type Done = Result<(), Stop>;
+
+/// What a filehandle names.
+#[derive(Clone)]
+pub(crate) enum Target<'c> {
+    /// A directory of the pseudo file system.
+    Pseudo(&'c Node),
+    /// An object of a volume.
+    Stored(Rc<Object<'c>>),
+}
+
+impl Target<'_> {
+    /// The bytes of its filehandle.
+    pub(crate) fn handle(&self) -> HandleBytes {
+        match self {
+            Target::Pseudo(node) => HandleBytes::new(&node.handle()),
+            Target::Stored(object) => HandleBytes::new(&object.handle_bytes(object.ino)),
+        }
+    }
+}
+
+/// The bytes of a filehandle of either kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HandleBytes {
+    bytes: [u8; volume::handle::HANDLE_BYTES],
+    length: usize,
+}
+
+impl HandleBytes {
+    pub(crate) fn new(bytes: &[u8]) -> HandleBytes {
+        let mut handle = HandleBytes { bytes: [0; volume::handle::HANDLE_BYTES], length: bytes.len() };
+        let (front, _) = handle.bytes.split_at_mut(bytes.len());
+        front.copy_from_slice(bytes);
+        handle
+    }
+
+    /// The bytes.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..self.length).expect("no handle is longer than those of volumes")
+    }
+
+    /// As NFSv4 writes it.
+    pub(crate) fn as_handle(&self) -> FileHandle4<'_> {
+        FileHandle4::new(self.as_slice()).expect("handles are within the limit of NFSv4, see limits.rs")
+    }
+}
+
+/// A COMPOUND that is being evaluated.
+pub(crate) struct Compound<'c> {
+    pub(crate) service: &'c Service,
+    pub(crate) header: CallHeader<'c>,
+    pub(crate) connection: Connection,
+    pub(crate) now: Time,
+    pub(crate) access: Access,
+    /// The minor version: 0, 1 or 2.
+    pub(crate) minor: u32,
+    /// How many operations there are.
+    pub(crate) operations: u32,
+    /// Which of them is being executed.
+    pub(crate) index: u32,
+    /// Bytes of the whole call, its header included.
+    #[allow(dead_code, reason = "SEQUENCE looks whether the session allows as much")]
+    pub(crate) call_bytes: usize,
+    pub(crate) current: Option<Target<'c>>,
+    pub(crate) saved: Option<Target<'c>>,
+    pub(crate) current_stateid: Option<Stateid4>,
+    pub(crate) saved_stateid: Option<Stateid4>,
+    /// The slot of a session that the COMPOUND takes, once SEQUENCE is done.
+    pub(crate) slot: Option<InSlot>,
+    /// The status of the last operation.
+    pub(super) status: NfsStat4,
+    /// What the reply waits for, in each volume that it shows something of.
+    pub(super) waits: Vec<(&'c Arc<Volume>, Durability)>,
+    /// Whether anything was changed.
+    pub(super) changed: bool,
+    /// The end of the reply, if it is not in its buffer. Only the last operation may put anything here.
+    pub(super) tail: Vec<Slice>,
+    /// The operations that follow this one.
+    reader: CompoundReader<'c>,
+    /// The bytes of this one.
+    taken: &'c [u8],
+    /// Where the result of the whole COMPOUND begins in the reply's buffer.
+    reply_start: usize,
+}
+
+impl<'c> Compound<'c> {
+    pub(super) fn new(call: &Call<'c>, reader: CompoundReader<'c>, reply_start: usize) -> Compound<'c> {
+        Compound {
+            service: call.service,
+            header: call.header,
+            connection: call.connection,
+            now: call.now,
+            access: call.access,
+            minor: reader.minorversion(),
+            operations: reader.announced(),
+            index: 0,
+            call_bytes: call.bytes,
+            current: None,
+            saved: None,
+            current_stateid: None,
+            saved_stateid: None,
+            slot: None,
+            status: NfsStat4::Ok,
+            waits: Vec::new(),
+            changed: false,
+            tail: Vec::new(),
+            reader,
+            taken: &[],
+            reply_start,
+        }
+    }
+
+    /// Goes on where an earlier run stopped.
+    pub(super) fn resume(&mut self, suspended: Suspended, out: &mut Encoder<'_>) {
+        while self.index < suspended.index && self.reader.next().is_some() {
+            self.index += 1;
+        }
+        self.status = suspended.status;
+        // The configuration may be another one by now; a handle that is good no more is as if there were none.
+        let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());
+        (self.current, self.saved) = (again(&suspended.current), again(&suspended.saved));
+        self.current_stateid = suspended.current_stateid;
+        self.saved_stateid = suspended.saved_stateid;
+        self.slot = suspended.slot;
+        let known = |(id, durability)| Some((self.service.volume(id)?, durability));
+        self.waits = suspended.waits.into_iter().filter_map(known).collect();
+        self.changed = suspended.changed;
+        self.tail = suspended.tail;
+        out.raw(&suspended.results);
+    }
+
+    /// Reads the next operation.
+    pub(super) fn next_operation(&mut self) -> Option<Result<ArgOp4<'c>, OpError>> {
+        let before = self.reader.rest();
+        let operation = self.reader.next();
+        let taken = before.len() - self.reader.rest().len();
+        self.taken = before.get(..taken).unwrap_or_default();
+        operation
+    }
+
+    /// The operation that was read and is not done, if there is one.
+    pub(super) fn unfinished(&self) -> Option<OpNum4> {
+        let number = self.taken.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+        if self.index < self.reader.index() { number.and_then(OpNum4::from_code) } else { None }
+    }
+
+    /// The bytes of this operation, its number first.
+    pub(crate) fn operation_bytes(&self) -> &'c [u8] {
+        self.taken
+    }
+
+    /// The operation that follows this one; none if this is the last.
+    pub(crate) fn following(&self) -> Option<OpNum4> {
+        self.reader.peek()
+    }
+
+    /// Whether this operation is the last.
+    pub(crate) fn is_last(&self) -> bool {
+        self.index + 1 == self.operations
+    }
+
+    /// Whether data may leave behind the reply instead of in it: nothing follows, and the slot need not keep it.
+    pub(crate) fn may_have_tail(&self) -> bool {
+        self.is_last() && !self.slot.as_ref().is_some_and(InSlot::cache_this)
+    }
+
+    /// The data that leaves behind the reply.
+    pub(crate) fn set_tail(&mut self, tail: Vec<Slice>) {
+        self.tail = tail;
+    }
+
+    /// The current filehandle.
+    ///
+    /// # Errors
+    /// NFS4ERR_NOFILEHANDLE.
+    pub(crate) fn target(&self) -> Result<Target<'c>, Stop> {
+        self.current.clone().ok_or(Stop::Status(NfsStat4::NoFileHandle))
+    }
+
+    /// The object of the current filehandle, for operations that directories of the pseudo file system refuse with
+    /// `otherwise`.
+    pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, Stop> {
+        match &self.current {
+            None => Err(NfsStat4::NoFileHandle.into()),
+            Some(Target::Pseudo(_)) => Err(otherwise.into()),
+            Some(Target::Stored(object)) => Ok(Rc::clone(object)),
+        }
+    }
+
+    /// The object of the current filehandle, for operations that are not for directories.
+    pub(crate) fn file(&self) -> Result<Rc<Object<'c>>, Stop> {
+        self.object_or(NfsStat4::IsDir)
+    }
+
+    /// The object of the current filehandle, for operations that change something.
+    pub(crate) fn changeable(&self) -> Result<Rc<Object<'c>>, Stop> {
+        let object = self.object_or(NfsStat4::Rofs)?;
+        if object.export.read_only { Err(NfsStat4::Rofs.into()) } else { Ok(object) }
+    }
+
+    /// The same of the saved filehandle.
+    pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, Stop> {
+        match &self.saved {
+            None => Err(NfsStat4::NoFileHandle.into()),
+            Some(Target::Pseudo(_)) => Err(otherwise.into()),
+            Some(Target::Stored(object)) => Ok(Rc::clone(object)),
+        }
+    }
+
+    /// Makes something else current; the current stateid goes with the filehandle that it belonged to
+    /// (RFC 8881 section 16.2.3.1.2).
+    ///
+    /// # Errors
+    /// NFS4ERR_WRONGSEC, if the caller's way to authenticate will not do there and the next operation would use it
+    /// (RFC 8881 section 2.6.3.1).
+    pub(crate) fn set_current(&mut self, target: Target<'c>) -> Result<(), Stop> {
+        if let Target::Stored(object) = &target
+            && !object.export.is_content_with(&self.header.credential)
+            && !self.following().is_some_and(operations::needs_no_security)
+        {
+            return Err(NfsStat4::WrongSec.into());
+        }
+        self.current = Some(target);
+        self.current_stateid = None;
+        Ok(())
+    }
+
+    /// What a filehandle names.
+    pub(crate) fn resolve(&self, handle: &[u8]) -> Result<Target<'c>, Stop> {
+        match self.service.pseudo.resolve(handle) {
+            Some(None) => Err(NfsStat4::Stale.into()),
+            Some(Some(node)) => self.entered(node),
+            None => match self.service.locate(handle, self.connection.peer) {
+                Ok(Located { volume, export, ino }) => Ok(self.stored(volume, export, ino)),
+                Err(Refused::BadHandle) => Err(NfsStat4::BadHandle.into()),
+                Err(Refused::Stale) => Err(NfsStat4::Stale.into()),
+                Err(Refused::NotAdmitted) => Err(NfsStat4::Access.into()),
+            },
+        }
+    }
+
+    /// What is at a place of the pseudo file system: the root of a volume, or the place itself.
+    ///
+    /// # Errors
+    /// NFS4ERR_NOENT if nothing is there for this client. The root is there for everybody.
+    pub(crate) fn entered(&self, node: &'c Node) -> Result<Target<'c>, Stop> {
+        let exports = &self.service.exports;
+        if let Some(volume) = node.volume.and_then(|id| self.service.volume(id))
+            && let Some(export) = exports.admitting(volume.id(), self.connection.peer)
+        {
+            return Ok(self.stored(volume, export, Ino::ROOT));
+        }
+        let root = self.service.pseudo.root();
+        if node.fileid != root.fileid && !node.is_visible(exports, self.connection.peer) {
+            return Err(NfsStat4::NoEnt.into());
+        }
+        Ok(Target::Pseudo(node))
+    }
+
+    /// The directory of the pseudo file system that the root of a volume covers; none for another object.
+    pub(crate) fn covered(&self, volume: VolumeId, ino: Ino) -> Option<&'c Node> {
+        if ino != Ino::ROOT {
+            return None;
+        }
+        let service = self.service;
+        service.pseudo.place_of(volume, &service.exports, self.connection.peer)
+    }
+
+    /// An object of a volume, in the name of the caller.
+    fn stored(&self, volume: &'c Arc<Volume>, export: &'c Export, ino: Ino) -> Target<'c> {
+        let (credential, now, access) = (&self.header.credential, self.now, self.access);
+        Target::Stored(Rc::new(Object::new(volume, ino, export, credential, now, access)))
+    }
+
+    /// Takes the answer of the engine: the reply waits for what it waits for.
+    pub(crate) fn answered<T>(&mut self, volume: &'c Arc<Volume>, answer: Answer<T>) -> Result<T, Stop> {
+        match answer {
+            Ok(promised) => {
+                self.wait_for(volume, promised.after);
+                Ok(promised.value)
+            }
+            Err(Failure { error, after }) => {
+                self.wait_for(volume, after);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The reply leaves when this is durable.
+    pub(crate) fn wait_for(&mut self, volume: &'c Arc<Volume>, after: Durability) {
+        if after == Durability::NOW {
+            return;
+        }
+        match self.waits.iter_mut().find(|(other, _)| Arc::ptr_eq(other, volume)) {
+            Some((_, all)) => *all = all.and(after),
+            None => self.waits.push((volume, after)),
+        }
+    }
+
+    /// Something was changed, so that back-pressure applies to the call.
+    pub(crate) fn note_change(&mut self) {
+        self.changed = true;
+    }
+
+    /// The stateid that is meant: the current one where the arguments say so (RFC 8881 section 16.2.3.1.2).
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID if there is none.
+    pub(crate) fn stateid(&self, stateid: Stateid4) -> Result<Stateid4, Stop> {
+        if self.minor == 0 || stateid != Stateid4::CURRENT {
+            return Ok(stateid);
+        }
+        self.current_stateid.ok_or(Stop::Status(NfsStat4::BadStateId))
+    }
+
+    /// Most bytes of the result of the whole COMPOUND.
+    fn reply_bytes_max(&self) -> usize {
+        self.slot
+            .as_ref()
+            .map_or(COMPOUND_REPLY_BYTES, |slot| slot.reply_bytes_max().min(COMPOUND_REPLY_BYTES))
+    }
+
+    /// Bytes that are left for the body of the result of this operation, which begins at `position` of the buffer.
+    pub(crate) fn room(&self, position: usize) -> usize {
+        self.reply_bytes_max().saturating_sub(position.saturating_sub(self.reply_start))
+    }
+
+    /// Whether the reply may reach `position` of its buffer.
+    pub(super) fn check_room(&self, position: usize) -> Result<(), Stop> {
+        let bytes = position.saturating_sub(self.reply_start);
+        if bytes > self.reply_bytes_max() {
+            return Err(if self.minor == 0 { NfsStat4::Resource } else { NfsStat4::RepTooBig }.into());
+        }
+        match &self.slot {
+            Some(slot) if slot.cache_this() && bytes > slot.reply_bytes_cached_max() => {
+                Err(NfsStat4::RepTooBigToCache.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! GETATTR (RFC 8881 section 18.7): the attributes of the current object.
+
+use wire::nfs4::{GetattrArgs, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::attributes::{self, Shown};
+use crate::v4::context::{Compound, Done};
+
+pub(super) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Encoder<'_>) -> Done {
+    let target = compound.target()?;
+    attributes::check_request(args.attr_request)?;
+    let shown = Shown::of(compound, &target, args.attr_request)?;
+    NfsStat4::Ok.encode(out);
+    shown.attributes().encode_requested(args.attr_request, out);
+    Ok(())
+}

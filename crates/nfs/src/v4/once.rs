@@ -1,0 +1,138 @@
+//! Operations that must be executed once, see [`crate::replies`].
+//!
+//! Within a session, the slot keeps the reply of the whole COMPOUND, and what the journal remembers of each operation
+//! matters after a restart only. In NFSv4.0, which has no slots, what was answered to each operation is what a
+//! retransmission finds, and failures are remembered as they are for NFSv3.
+//!
+//! What is remembered is the object that the operation makes current (its number, zero for none), and its result.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use volume::attributes::Wcc;
+use volume::ids::Ino;
+use volume::request::{Answer, Failure, Request, RequestKey};
+use volume::results::Recall;
+use wire::nfs4::{ChangeInfo4, NfsStat4};
+use wire::xdr::{Decoder, Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::replies::{ToJournal, checksum, encoded, mapped};
+use crate::v4::context::{Compound, Done, Stop, Target};
+
+/// An operation that is executed at most once.
+pub(crate) struct Once4<R, S, C> {
+    /// Asks the engine.
+    pub(crate) run: R,
+    /// Writes the whole result of a success.
+    pub(crate) succeed: S,
+    /// The object that is current afterwards, if it is another one.
+    pub(crate) current: C,
+}
+
+/// Executes an operation that changes the volume of `object`, or repeats what was answered to it before.
+pub(crate) fn once<'c, T>(
+    compound: &mut Compound<'c>,
+    object: &Object<'c>,
+    out: &mut Encoder<'_>,
+    operation: Once4<
+        impl FnOnce(&Request<'_>, ToJournal<'_, T>) -> Answer<T>,
+        impl Fn(&T, &mut Encoder<'_>),
+        impl Fn(&T) -> Option<Ino>,
+    >,
+) -> Done {
+    let Once4 { run, succeed, current } = operation;
+    let key = compound.request_key();
+    let service = compound.service;
+    let _entered = service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
+    compound.note_change();
+    if let Recall::Answered(answer, after) = object.volume.recall(&key) {
+        compound.wait_for(object.volume, after);
+        return repeat(compound, object, &answer, out);
+    }
+    let mut journaled: Option<Arc<[u8]>> = None;
+    let write = |value: &T| {
+        encoded(|out| {
+            out.u64(current(value).map_or(0, |ino| ino.0));
+            succeed(value, out);
+        })
+    };
+    let answer = run(&object.request_once(&key), &mut |value| {
+        let answer = write(value);
+        journaled = Some(Arc::clone(&answer));
+        answer.into()
+    });
+    match answer {
+        Ok(promised) => {
+            compound.wait_for(object.volume, promised.after);
+            let answer = journaled.unwrap_or_else(|| {
+                // It succeeded without a change, so without a journal entry.
+                let answer = write(&promised.value);
+                object.volume.remember_unchanged(&key, Arc::clone(&answer), promised.after, compound.now);
+                answer
+            });
+            repeat(compound, object, &answer, out)
+        }
+        Err(Failure { error, after }) => {
+            compound.wait_for(object.volume, after);
+            let stop = Stop::from(error);
+            if let Stop::Status(status) = stop
+                && compound.minor == 0
+            {
+                let answer = encoded(|out| {
+                    out.u64(0);
+                    status.encode(out);
+                });
+                object.volume.remember_unchanged(&key, answer, after, compound.now);
+            }
+            Err(stop)
+        }
+    }
+}
+
+/// Writes a remembered result, and makes current what it made current.
+fn repeat<'c>(
+    compound: &mut Compound<'c>,
+    object: &Object<'c>,
+    answer: &[u8],
+    out: &mut Encoder<'_>,
+) -> Done {
+    let mut input = Decoder::new(answer);
+    let ino = input.u64()?;
+    let result = input.rest();
+    let status = NfsStat4::from_code(input.u32()?).unwrap_or(NfsStat4::ServerFault);
+    if status != NfsStat4::Ok {
+        return Err(status.into());
+    }
+    if ino != 0 {
+        compound.set_current(Target::Stored(Rc::new(object.beside(Ino(ino)))))?;
+    }
+    out.raw(result);
+    Ok(())
+}
+
+/// A directory before and after a change.
+pub(crate) fn change_info(wcc: &Wcc) -> ChangeInfo4 {
+    ChangeInfo4 { atomic: true, before: wcc.before.change, after: wcc.after.change }
+}
+
+impl Compound<'_> {
+    /// Identifies this operation among all that clients ever ask for, see [`RequestKey`]. The front, by which answers are
+    /// bounded, is the session, or the client's address.
+    pub(crate) fn request_key(&self) -> RequestKey {
+        let mut key = Vec::with_capacity(volume::limits::REQUEST_KEY_BYTES);
+        match &self.slot {
+            Some(slot) => key.extend_from_slice(&slot.request_key()),
+            None => {
+                key.extend_from_slice(&mapped(self.connection.peer.ip().to_canonical()));
+                for word in [self.header.xid, self.header.program, self.header.version, self.header.procedure]
+                {
+                    key.extend_from_slice(&word.to_be_bytes());
+                }
+            }
+        }
+        key.extend_from_slice(&self.index.to_be_bytes());
+        key.extend_from_slice(&checksum(self.operation_bytes()).to_be_bytes());
+        RequestKey(key.into())
+    }
+}

@@ -1,0 +1,106 @@
+//! What executes which operation, and where in a COMPOUND it may stand.
+
+use wire::nfs4::{ArgOp4, NfsStat4, OpNum4};
+use wire::xdr::Encoder;
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::{
+    access, commit, create, getattr, getfh, link, lookup, lookupp, nverify, putfh, putrootfh, read, readdir,
+    readlink, remove, rename, restorefh, savefh, secinfo, secinfo_no_name, setattr, verify, write,
+};
+
+/// Most bytes of the result of an operation that changes something, without its number.
+pub(super) const CHANGE_RESULT_BYTES: usize = 256;
+
+/// Where an operation may stand, and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// SEQUENCE: at the front, and nowhere else.
+    Sequence,
+    /// Alone in its COMPOUND.
+    Alone,
+    /// Behind SEQUENCE; or without, but then alone.
+    Sessionless,
+    /// It changes something, so that it must not be begun if there is no room for its result.
+    Change,
+    /// It changes nothing.
+    Look,
+}
+
+impl Kind {
+    /// That of an operation.
+    pub(super) fn of(operation: OpNum4) -> Kind {
+        match operation {
+            OpNum4::Sequence => Kind::Sequence,
+            OpNum4::BindConnToSession => Kind::Alone,
+            OpNum4::ExchangeId | OpNum4::CreateSession | OpNum4::DestroySession | OpNum4::DestroyClientId => {
+                Kind::Sessionless
+            }
+            OpNum4::Create
+            | OpNum4::Link
+            | OpNum4::Remove
+            | OpNum4::Rename
+            | OpNum4::Setattr
+            | OpNum4::Write => Kind::Change,
+            _ => Kind::Look,
+        }
+    }
+}
+
+/// Executes an operation and writes its whole result, behind its number.
+pub(super) fn execute<'c>(
+    compound: &mut Compound<'c>,
+    operation: &ArgOp4<'c>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    match operation {
+        ArgOp4::Access(args) => access::run(compound, args, out),
+        ArgOp4::Commit(args) => commit::run(compound, args, out),
+        ArgOp4::Create(args) => create::run(compound, args, out),
+        ArgOp4::Getattr(args) => getattr::run(compound, args, out),
+        ArgOp4::Getfh => getfh::run(compound, out),
+        ArgOp4::Link(args) => link::run(compound, args, out),
+        ArgOp4::Lookup(args) => lookup::run(compound, args, out),
+        ArgOp4::Lookupp => lookupp::run(compound, out),
+        ArgOp4::Nverify(args) => nverify::run(compound, args, out),
+        ArgOp4::Putfh(args) => putfh::run(compound, args, out),
+        // The public filehandle is that of the root.
+        ArgOp4::Putpubfh | ArgOp4::Putrootfh => putrootfh::run(compound, out),
+        ArgOp4::Read(args) => read::run(compound, args, out),
+        ArgOp4::Readdir(args) => readdir::run(compound, args, out),
+        ArgOp4::Readlink => readlink::run(compound, out),
+        ArgOp4::Remove(args) => remove::run(compound, args, out),
+        ArgOp4::Rename(args) => rename::run(compound, args, out),
+        ArgOp4::Restorefh => restorefh::run(compound, out),
+        ArgOp4::Savefh => savefh::run(compound, out),
+        ArgOp4::Secinfo(args) => secinfo::run(compound, args, out),
+        ArgOp4::SecinfoNoName(style) => secinfo_no_name::run(compound, *style, out),
+        ArgOp4::Setattr(args) => setattr::run(compound, args, out),
+        ArgOp4::Verify(args) => verify::run(compound, args, out),
+        ArgOp4::Write(args) => write::run(compound, args, out),
+        _ => Err(NfsStat4::NotSupp.into()),
+    }
+}
+
+/// Whether it does not matter for an operation how its caller authenticates, as it does not use the current filehandle
+/// (RFC 8881 section 2.6.3.1).
+pub(super) fn needs_no_security(operation: OpNum4) -> bool {
+    matches!(
+        operation,
+        OpNum4::Secinfo
+            | OpNum4::SecinfoNoName
+            | OpNum4::Putfh
+            | OpNum4::Putpubfh
+            | OpNum4::Putrootfh
+            | OpNum4::Restorefh
+            | OpNum4::Savefh
+    )
+}
+
+/// Writes what follows the status of a failure.
+pub(super) fn failure_body(operation: OpNum4, out: &mut Encoder<'_>) {
+    // SETATTR names the attributes that it set, none of them, even then.
+    if operation == OpNum4::Setattr {
+        out.u32(0);
+    }
+}

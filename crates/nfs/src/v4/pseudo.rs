@@ -1,0 +1,235 @@
+//! The pseudo file system (RFC 8881 section 7.3): one root, and under it all exports at their paths.
+//!
+//! A directory of it is there because the path of an export leads through it. Where an export is, the root directory of
+//! its volume takes the directory's place; only the number of the directory that it covers still shows, as
+//! `mounted_on_fileid`. A client sees what leads to an export that admits it, and nothing else.
+//!
+//! Numbers and handles are made from paths and nothing else, so that they survive a restart, and a change of the
+//! configuration as long as the path remains.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use siphasher::sip::SipHasher24;
+use volume::attributes::{Attributes, Device, FileType};
+use volume::ids::{Ino, VolumeId};
+use volume::limits::LINKS;
+use volume::time::Time;
+
+use crate::exports::{Export, Exports};
+
+/// Format number of the handles of directories of the pseudo file system; that of volumes' handles is 1.
+const FORMAT: u32 = 2;
+
+/// Length of such a handle: format and number.
+pub(crate) const PSEUDO_HANDLE_BYTES: usize = 12;
+
+/// A directory of the pseudo file system.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Its number, and what its handle is made from.
+    pub(crate) fileid: u64,
+    /// The number of its parent; its own for the root.
+    pub(crate) parent: u64,
+    /// What is in it by name, by number.
+    pub(crate) children: BTreeMap<Box<[u8]>, u64>,
+    /// The volume whose root takes its place.
+    pub(crate) volume: Option<VolumeId>,
+    /// Exports at this very path or beneath it, by their places in the list.
+    beneath: Vec<usize>,
+}
+
+/// The whole of it.
+#[derive(Debug)]
+pub(crate) struct Pseudo {
+    nodes: BTreeMap<u64, Node>,
+    root: u64,
+    /// Differs whenever the tree does.
+    pub(crate) change: u64,
+}
+
+/// The number of a path, of which the root's is empty. Never changes, as handles are made from it; never the number of the
+/// root of a volume.
+fn fileid(path: &str) -> u64 {
+    SipHasher24::new_with_key(b"pseudo filesystm").hash(path.as_bytes()) | 1 << 63
+}
+
+impl Pseudo {
+    /// The tree of these exports.
+    pub(crate) fn new(exports: &Exports) -> Pseudo {
+        let root = fileid("");
+        let mut tree = Pseudo { nodes: BTreeMap::new(), root, change: 0 };
+        tree.nodes.insert(root, Node::new(root, root));
+        let mut all = String::new();
+        for (number, export) in exports.iter().enumerate() {
+            tree.add(number, export);
+            all.push_str(&format!("{}\0{}\0", export.path, export.volume));
+        }
+        tree.change = SipHasher24::new().hash(all.as_bytes());
+        tree
+    }
+
+    fn add(&mut self, number: usize, export: &Export) {
+        let mut at = self.root;
+        let mut path = String::new();
+        self.node_mut(at).beneath.push(number);
+        for name in export.path.split('/').filter(|name| !name.is_empty()) {
+            path.push('/');
+            path.push_str(name);
+            let (parent, child) = (at, fileid(&path));
+            self.node_mut(parent).children.insert(name.as_bytes().into(), child);
+            at = child;
+            self.nodes.entry(child).or_insert_with(|| Node::new(child, parent)).beneath.push(number);
+        }
+        self.node_mut(at).volume = Some(export.volume);
+    }
+
+    fn node_mut(&mut self, fileid: u64) -> &mut Node {
+        self.nodes.get_mut(&fileid).expect("it was put there before its children")
+    }
+
+    /// The root.
+    pub(crate) fn root(&self) -> &Node {
+        self.nodes.get(&self.root).expect("there always is one")
+    }
+
+    /// The directory with this number.
+    pub(crate) fn node(&self, fileid: u64) -> Option<&Node> {
+        self.nodes.get(&fileid)
+    }
+
+    /// The directory of this handle; none if the bytes are no such handle, the inner none if it is not there any more.
+    pub(crate) fn resolve(&self, handle: &[u8]) -> Option<Option<&Node>> {
+        let (format, fileid) = handle.split_first_chunk::<4>()?;
+        let fileid: &[u8; 8] = fileid.try_into().ok()?;
+        (*format == FORMAT.to_be_bytes()).then(|| self.node(u64::from_be_bytes(*fileid)))
+    }
+
+    /// What is called `name` in `node`, as far as a client at `peer` may see it.
+    pub(crate) fn child(
+        &self,
+        node: &Node,
+        name: &[u8],
+        exports: &Exports,
+        peer: SocketAddr,
+    ) -> Option<&Node> {
+        let child = self.node(*node.children.get(name)?)?;
+        child.is_visible(exports, peer).then_some(child)
+    }
+
+    /// The first place at which a client at `peer` finds the root of a volume.
+    pub(crate) fn place_of(&self, volume: VolumeId, exports: &Exports, peer: SocketAddr) -> Option<&Node> {
+        let export = exports.admitting(volume, peer)?;
+        let mut path = String::new();
+        for name in export.path.split('/').filter(|name| !name.is_empty()) {
+            path.push('/');
+            path.push_str(name);
+        }
+        self.node(fileid(&path))
+    }
+}
+
+impl Pseudo {
+    /// What a directory shows of itself.
+    pub(crate) fn attributes(&self, node: &Node) -> Attributes {
+        Attributes {
+            ino: Ino(node.fileid),
+            file_type: FileType::Directory,
+            mode: 0o555,
+            links: u32::try_from(node.children.len()).unwrap_or(LINKS).saturating_add(2),
+            uid: 0,
+            gid: 0,
+            size: u64::try_from(node.children.len()).unwrap_or(u64::MAX),
+            used: 0,
+            device: Device::default(),
+            atime: Time::EPOCH,
+            mtime: Time::EPOCH,
+            ctime: Time::EPOCH,
+            change: self.change,
+        }
+    }
+}
+
+impl Node {
+    fn new(fileid: u64, parent: u64) -> Node {
+        Node { fileid, parent, children: BTreeMap::new(), volume: None, beneath: Vec::new() }
+    }
+
+    /// The bytes that clients hold.
+    pub(crate) fn handle(&self) -> [u8; PSEUDO_HANDLE_BYTES] {
+        let mut bytes = [0; PSEUDO_HANDLE_BYTES];
+        let (format, fileid) = bytes.split_at_mut(4);
+        format.copy_from_slice(&FORMAT.to_be_bytes());
+        fileid.copy_from_slice(&self.fileid.to_be_bytes());
+        bytes
+    }
+
+    /// Whether it leads a client at `peer` anywhere.
+    pub(crate) fn is_visible(&self, exports: &Exports, peer: SocketAddr) -> bool {
+        exports
+            .iter()
+            .enumerate()
+            .any(|(number, export)| self.beneath.binary_search(&number).is_ok() && export.admits(peer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exports(paths: &[(&str, u64)]) -> Exports {
+        let list = paths.iter().map(|(path, volume)| Export::new(*path, VolumeId(*volume))).collect();
+        Exports::new(list).unwrap()
+    }
+
+    fn anybody() -> SocketAddr {
+        "192.0.2.1:900".parse().unwrap()
+    }
+
+    #[test]
+    fn paths_lead_to_volumes() {
+        let exports = exports(&[("/data/main", 1), ("/data/other", 2)]);
+        let tree = Pseudo::new(&exports);
+        let data = tree.child(tree.root(), b"data", &exports, anybody()).unwrap();
+        assert_eq!(data.volume, None);
+        assert_eq!(data.parent, tree.root().fileid);
+        let main = tree.child(data, b"main", &exports, anybody()).unwrap();
+        assert_eq!(main.volume, Some(VolumeId(1)));
+        assert_eq!(tree.place_of(VolumeId(2), &exports, anybody()).unwrap().parent, data.fileid);
+        assert!(tree.child(data, b"none", &exports, anybody()).is_none());
+    }
+
+    #[test]
+    fn an_export_of_the_root_is_the_root() {
+        let tree = Pseudo::new(&exports(&[("/", 1), ("/other", 2)]));
+        assert_eq!(tree.root().volume, Some(VolumeId(1)));
+        assert_eq!(tree.root().children.len(), 1);
+    }
+
+    #[test]
+    fn who_is_not_admitted_sees_nothing() {
+        let closed =
+            Export { clients: vec!["198.51.100.0/24".parse().unwrap()], ..Export::new("/a/b", VolumeId(1)) };
+        let exports = Exports::new(vec![closed, Export::new("/c", VolumeId(2))]).unwrap();
+        let tree = Pseudo::new(&exports);
+        assert!(tree.child(tree.root(), b"a", &exports, anybody()).is_none());
+        assert!(tree.child(tree.root(), b"a", &exports, "198.51.100.9:900".parse().unwrap()).is_some());
+        assert!(tree.child(tree.root(), b"c", &exports, anybody()).is_some());
+    }
+
+    #[test]
+    fn handles_come_from_paths_alone() {
+        let (before, after) = (exports(&[("/data/main", 1)]), exports(&[("/x", 3), ("/data/main", 2)]));
+        let (before, after) = (Pseudo::new(&before), Pseudo::new(&after));
+        let handle = before.root().handle();
+        assert_eq!(handle.get(..4), Some(&[0, 0, 0, 2][..]));
+        assert_eq!(after.resolve(&handle).unwrap().unwrap().fileid, before.root().fileid);
+        let data = before.node(fileid("/data")).unwrap().handle();
+        assert!(after.resolve(&data).unwrap().is_some());
+        let gone = after.node(fileid("/x")).unwrap().handle();
+        assert!(before.resolve(&gone).unwrap().is_none());
+        assert!(before.resolve(&[0; 36]).is_none());
+        assert_ne!(before.change, after.change);
+        assert_eq!(fileid(""), fileid(""), "numbers never change");
+    }
+}

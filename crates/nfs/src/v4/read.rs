@@ -1,0 +1,54 @@
+//! READ (RFC 8881 section 18.22): data of a file. Little is copied into the reply; much leaves from the engine's buffers,
+//! if nothing has to follow it.
+
+use volume::limits::TRANSFER_BYTES;
+use volume::results::{Piece, ReadData};
+use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder};
+use wire::xdr::Encoder;
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::regular;
+use crate::v4::state::{self, Io};
+
+/// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
+const IN_PARTS_BYTES_MIN: usize = 16 << 10;
+
+pub(super) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    let stateid = compound.stateid(args.stateid)?;
+    // A READ may return less than was asked for, so the limits of the reply shorten it.
+    let to_the_end = u32::try_from(u64::MAX - args.offset).unwrap_or(u32::MAX);
+    let count = args.count.min(TRANSFER_BYTES).min(to_the_end);
+    let io = Io::Read { offset: args.offset, length: u64::from(count) };
+    let readable =
+        regular::check(compound, &file).and_then(|_| state::check_io(compound, stateid, &file, io));
+    readable?;
+    let room = compound.room(out.position()).saturating_sub(ReadEncoder::HEADER_BYTES) & !3;
+    if room == 0 && count > 0 {
+        return Err(NfsStat4::RepTooBig.into());
+    }
+    let count = u32::try_from(room).map_or(count, |room| count.min(room));
+    let read = file.volume.read(&file.request(), file.ino, args.offset, count);
+    let read = compound.answered(file.volume, read)?;
+    let in_parts = read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read);
+    if in_parts && compound.may_have_tail() {
+        ReadEncoder::begin(out, 0).finish_without_data(read.eof, read.count);
+        compound.set_tail(read.pieces.into_iter().filter_map(Piece::into_slice).collect());
+        return Ok(());
+    }
+    let mut result = ReadEncoder::begin(out, read.count);
+    for piece in &read.pieces {
+        match piece {
+            Piece::Data { bytes, start, end } => {
+                result.push(bytes.get(*start..*end).expect("a piece lies within its buffer"));
+            }
+            Piece::Zeros(length) => result.push_zeros(*length),
+        }
+    }
+    result.finish(read.eof);
+    Ok(())
+}
+
+fn has_no_hole(read: &ReadData) -> bool {
+    read.pieces.iter().all(|piece| matches!(piece, Piece::Data { .. }))
+}

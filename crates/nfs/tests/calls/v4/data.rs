@@ -1,0 +1,83 @@
+//! Data of files: READ, WRITE, COMMIT.
+
+use wire::nfs4::*;
+
+use super::support::*;
+use crate::support::Server;
+
+fn write(offset: u64, stable: StableHow4, data: &[u8]) -> ArgOp4<'_> {
+    ArgOp4::Write(WriteArgs { stateid: Stateid4::ANONYMOUS, offset, stable, data })
+}
+
+fn read(offset: u64, count: u32) -> ArgOp4<'static> {
+    ArgOp4::Read(ReadArgs { stateid: Stateid4::ANONYMOUS, offset, count })
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let server = Server::new();
+    let file = file(&server, "file");
+    for stable in [StableHow4::Unstable, StableHow4::DataSync, StableHow4::FileSync] {
+        let results = compound(&server, &[putfh(file), write(5, stable, b"some bytes")]);
+        let ResOp4::Write(Ok(written)) = results.last() else { panic!("{results:?}") };
+        assert_eq!(written.count, 10);
+        assert!(written.committed >= stable);
+        let commit = ArgOp4::Commit(CommitArgs { offset: 0, count: 0 });
+        let results = compound(&server, &[putfh(file), commit]);
+        let ResOp4::Commit(Ok(committed)) = results.last() else { panic!("{results:?}") };
+        assert_eq!(committed.writeverf, written.writeverf);
+    }
+    let results = compound(&server, &[putfh(file), read(0, 8), read(0, 100), read(100, 5), read(15, 0)]);
+    let [
+        _,
+        ResOp4::Read(Ok(first)),
+        ResOp4::Read(Ok(all)),
+        ResOp4::Read(Ok(behind)),
+        ResOp4::Read(Ok(empty)),
+    ] = results.all.as_slice()
+    else {
+        panic!("{results:?}")
+    };
+    assert_eq!((first.data, first.eof), (&b"\0\0\0\0\0som"[..], false));
+    assert_eq!((all.data, all.eof), (&b"\0\0\0\0\0some bytes"[..], true));
+    assert_eq!((behind.data, behind.eof), (&b""[..], true));
+    assert_eq!((empty.data, empty.eof), (&b""[..], true));
+}
+
+#[test]
+fn much_data_is_read_whatever_follows() {
+    let server = Server::new();
+    let file = file(&server, "file");
+    let data: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    assert_eq!(status_of(&server, &[putfh(file), write(0, StableHow4::FileSync, &data)]), NfsStat4::Ok);
+    let alone = compound(&server, &[putfh(file), read(0, 200_000)]);
+    let followed = compound(&server, &[putfh(file), read(0, 200_000), getattr(&[Attr4::Size])]);
+    for results in [alone, followed] {
+        assert!(matches!(results.all[1], ResOp4::Read(Ok(found)) if found.data == data));
+    }
+}
+
+#[test]
+fn data_is_of_regular_files() {
+    let server = Server::new();
+    let cases = [
+        ("dir", Createtype4::Dir, NfsStat4::IsDir),
+        ("fifo", Createtype4::Fifo, NfsStat4::Inval),
+        ("link", Createtype4::Lnk(Linktext4(b"x")), NfsStat4::Inval),
+    ];
+    for (name, what, expected) in cases {
+        let object = handle_at(&server, &[create(name, what)]);
+        let commit = ArgOp4::Commit(CommitArgs { offset: 0, count: 0 });
+        for operation in [read(0, 1), write(0, StableHow4::FileSync, b"x"), commit] {
+            assert_eq!(status_of(&server, &[putfh(object), operation]), expected, "{name} {operation:?}");
+        }
+    }
+    assert_eq!(status_of(&server, &[ArgOp4::Putrootfh, read(0, 1)]), NfsStat4::IsDir);
+    assert_eq!(
+        status_of(&server, &[ArgOp4::Putrootfh, write(0, StableHow4::FileSync, b"x")]),
+        NfsStat4::IsDir
+    );
+    let file = file(&server, "file");
+    let far = write(u64::MAX - 1, StableHow4::FileSync, b"xyz");
+    assert_eq!(status_of(&server, &[putfh(file), far]), NfsStat4::Fbig);
+}

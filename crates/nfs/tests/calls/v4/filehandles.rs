@@ -1,0 +1,136 @@
+//! Filehandles and the pseudo file system: PUTFH, PUTROOTFH, PUTPUBFH, GETFH, SAVEFH, RESTOREFH, LOOKUP, LOOKUPP, SECINFO.
+
+use nfs::exports::{Export, Squash};
+use volume::ids::VolumeId;
+use wire::nfs4::*;
+
+use super::support::*;
+use crate::support::{Client, Server, client, open_export, root};
+
+fn fileids(server: &Server, operations: &[ArgOp4<'_>]) -> Attributes4<'static> {
+    let wanted = getattr(&[Attr4::Fsid, Attr4::Fileid, Attr4::MountedOnFileid, Attr4::Type, Attr4::Mode]);
+    let results = compound(server, &[operations, &[wanted]].concat());
+    match results.last() {
+        ResOp4::Getattr(Ok(found)) => found.obj_attributes.decode_values().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_root_leads_to_all_exports() {
+    let server = Server::of_two();
+    let top = fileids(&server, &[ArgOp4::Putrootfh]);
+    let main = fileids(&server, &[ArgOp4::Putrootfh, lookup("main")]);
+    let other = fileids(&server, &[ArgOp4::Putpubfh, lookup("other")]);
+    assert_eq!((main.fileid, other.fileid), (Some(1), Some(1)));
+    assert_eq!(main.fsid, Some(Fsid4 { major: 1, minor: 0 }));
+    assert_eq!(other.fsid, Some(Fsid4 { major: 2, minor: 0 }));
+    assert_eq!(top.fsid, Some(Fsid4 { major: 0, minor: 0 }));
+    assert_ne!(main.mounted_on_fileid, main.fileid);
+    assert_ne!(main.mounted_on_fileid, other.mounted_on_fileid);
+    assert_eq!(top.mounted_on_fileid, top.fileid);
+    assert_eq!((top.file_type, top.mode), (Some(NfsFtype4::Dir), Some(0o555)));
+    assert_eq!(status_of(&server, &[ArgOp4::Putrootfh, lookup("none")]), NfsStat4::NoEnt);
+}
+
+#[test]
+fn the_way_back_leads_to_the_root() {
+    let server = Server::with(vec![Export { squash: Squash::None, ..Export::new("/a/b", VolumeId(1)) }]);
+    let up = |operations: &[ArgOp4<'_>]| fileids(&server, operations).fileid;
+    let root = up(&[ArgOp4::Putrootfh]);
+    let a = up(&[ArgOp4::Putrootfh, lookup("a")]);
+    assert_eq!(up(&[ArgOp4::Putrootfh, lookup("a"), lookup("b"), ArgOp4::Lookupp]), a);
+    assert_eq!(up(&[ArgOp4::Putrootfh, lookup("a"), lookup("b"), ArgOp4::Lookupp, ArgOp4::Lookupp]), root);
+    assert_eq!(status_of(&server, &[ArgOp4::Putrootfh, ArgOp4::Lookupp]), NfsStat4::NoEnt);
+    let dir = create("dir", Createtype4::Dir);
+    let back = [ArgOp4::Putrootfh, lookup("a"), lookup("b"), dir, ArgOp4::Lookupp];
+    assert_eq!(up(&back), Some(1));
+}
+
+#[test]
+fn the_root_is_listed_as_far_as_it_is_seen() {
+    let hidden =
+        Export { clients: vec!["198.51.100.0/24".parse().unwrap()], ..Export::new("/z", VolumeId(1)) };
+    let server = Server::with(vec![hidden, open_export(), Export::new("/b/c", VolumeId(1))]);
+    let list = |cookie, maxcount| {
+        let args = ReaddirArgs {
+            cookie,
+            cookieverf: if cookie == 0 { [0; 8] } else { *b"forever\0" },
+            dircount: 0,
+            maxcount,
+            attr_request: AttrMask::of(&[Attr4::Fileid, Attr4::MountedOnFileid, Attr4::Fsid]),
+        };
+        let results = compound(&server, &[ArgOp4::Putrootfh, ArgOp4::Readdir(args)]);
+        match results.last() {
+            ResOp4::Readdir(Ok(listed)) => {
+                let entries: Vec<_> =
+                    listed.entries.iter().map(|entry| (entry.cookie, entry.name.0.to_vec())).collect();
+                (entries, listed.eof)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let (all, eof) = list(0, 4096);
+    assert_eq!(all.iter().map(|(_, name)| name.as_slice()).collect::<Vec<_>>(), [&b"b"[..], b"main"]);
+    assert!(eof);
+    let (first, eof) = list(0, 100);
+    assert_eq!((first.len(), eof), (1, false));
+    let (second, eof) = list(first[0].0, 100);
+    assert_eq!((&second[0].1[..], eof), (&b"main"[..], true));
+}
+
+#[test]
+fn handles_survive_a_restart_and_another_configuration() {
+    let mut server = Server::new();
+    let handle = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let top = compound(&server, &[ArgOp4::Putrootfh, ArgOp4::Getfh]);
+    let ResOp4::Getfh(Ok(top)) = top.last() else { panic!("{top:?}") };
+    server.export(vec![open_export(), Export::new("/another", VolumeId(1))]);
+    assert_eq!(status_of(&server, &[putfh(handle), ArgOp4::Getfh]), NfsStat4::Ok);
+    let server = server.restarted();
+    assert_eq!(handle_at(&server, &[lookup("dir")]), handle);
+    assert_eq!(status_of(&server, &[putfh(top.object.as_bytes()), lookup("main")]), NfsStat4::Ok);
+}
+
+#[test]
+fn handles_of_nobody_are_bad() {
+    let server = Server::new();
+    for bad in [&b""[..], b"x", &[1; 36], &[0; 128]] {
+        assert_eq!(status_of(&server, &[putfh(bad)]), NfsStat4::BadHandle, "{bad:?}");
+    }
+    // A directory of the pseudo file system that is there no more.
+    assert_eq!(status_of(&server, &[putfh(&[0, 0, 0, 2, 9, 9, 9, 9, 9, 9, 9, 9])]), NfsStat4::Stale);
+}
+
+#[test]
+fn who_is_not_admitted_is_refused_with_a_good_handle_too() {
+    let mut server = Server::new();
+    let handle = handle_at(&server, &[]);
+    let near = Export { clients: vec!["198.51.100.0/24".parse().unwrap()], ..open_export() };
+    server.export(vec![near]);
+    assert_eq!(status_of(&server, &[putfh(handle)]), NfsStat4::Access);
+    assert_eq!(status_of(&server, &[ArgOp4::Putrootfh, lookup("main")]), NfsStat4::NoEnt);
+}
+
+#[test]
+fn what_was_saved_comes_back() {
+    let server = Server::new();
+    let dir = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let moves = [lookup("dir"), ArgOp4::Savefh, ArgOp4::Lookupp, ArgOp4::Restorefh, ArgOp4::Getfh];
+    let results = at_root(&server, &moves);
+    assert!(matches!(results.last(), ResOp4::Getfh(Ok(found)) if found.object.as_bytes() == dir));
+}
+
+#[test]
+fn a_caller_who_does_not_say_who_he_is_is_told_how_to() {
+    let server = Server::with(vec![Export { auth_sys_required: true, ..open_export() }]);
+    let nobody = Client { credential: wire::rpc::Credential::None, ..root() };
+    let ask = |operations: &[ArgOp4<'_>]| compound_as(&server, nobody, 0, operations);
+    assert_eq!(ask(&[ArgOp4::Putrootfh, lookup("main")]).status, NfsStat4::WrongSec);
+    let secinfo = ArgOp4::Secinfo(SecinfoArgs { name: Component4(b"main") });
+    let told = ask(&[ArgOp4::Putrootfh, secinfo]);
+    let ResOp4::Secinfo(Ok(flavors)) = told.last() else { panic!("{told:?}") };
+    assert_eq!(flavors.iter().collect::<Vec<_>>(), [Secinfo4::Flavor(1)]);
+    let told = compound_as(&server, client(7, 7), 0, &[ArgOp4::Putrootfh, lookup("main"), ArgOp4::Getfh]);
+    assert_eq!(told.status, NfsStat4::Ok);
+}
