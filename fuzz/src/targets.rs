@@ -24,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "xdr", seeds: xdr::seeds, run: xdr::run },
     Target { name: "mount", seeds: mount::seeds, run: mount::run },
     Target { name: "nfs3", seeds: nfs3::seeds, run: nfs3::run },
+    Target { name: "nfs4", seeds: nfs4::seeds, run: nfs4::run },
     Target { name: "journal", seeds: journal::seeds, run: journal::run },
     Target { name: "segment", seeds: segment::seeds, run: segment::run },
     Target { name: "record", seeds: record::seeds, run: record::run },
@@ -67,6 +68,7 @@ macro_rules! there_and_back {
 mod journal;
 mod mount;
 mod nfs3;
+mod nfs4;
 mod record;
 mod rpc;
 mod segment;
