@@ -5,7 +5,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
-//! | [`further`], [`growth`] | what is measured besides |
+//! | [`further`], [`growth`], [`tails`] | what is measured besides |
 //! | [`server`] | the servers that are measured |
 //! | [`bench`] | one measurement by `holdfast bench` |
 //! | [`cpu`], [`counter`] | what processes use |
@@ -32,6 +32,7 @@ mod growth;
 mod instructions;
 mod rows;
 mod server;
+mod tails;
 
 use bench::{Bench, Sample, Time};
 use facts::{Fact, Measured};
@@ -45,7 +46,8 @@ cargo xtask perf [OPTION...]: what operations cost, as docs/performance.md has i
 
   --quick            a moment of each, to see that it works; figures mean nothing
   --row NAME...      only these rows: null getattr lookup read create-remove write-file-sync write-commit
-                     sequential-read sequential-write; limits latency group-commit connections restart listing growth
+                     sequential-read sequential-write; limits latency group-commit connections restart listing
+                     fairness tails growth
   --rounds N         how often each is measured, in turn, 5 by default; tables have medians
   --seconds N        how long each measurement takes, 3 by default
   --data DIR         where the servers store; /dev/shm by default if it has room, else the target directory

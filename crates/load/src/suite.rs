@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::client::Server;
 use crate::error::LoadError;
+use crate::hosts::Coordinator;
 use crate::limits;
 use crate::published;
 use crate::result::{Measurement, Report};
@@ -83,14 +84,15 @@ impl Scale {
     }
 }
 
-/// Measures limits and all tests; what is found is put into the report as it comes. A test that fails is noted, and the
-/// next one is run.
+/// Measures limits and all tests, on these hosts or on this one; what is found is put into the report as it comes. A test
+/// that fails is noted, and the next one is run.
 ///
 /// # Errors
 /// If the server cannot be reached, or several tests in a row fail.
 pub fn published(
     server: &Server,
     suite: &Suite,
+    mut hosts: Option<&mut Coordinator>,
     report: &mut Report,
     observer: &mut dyn Observer,
 ) -> Result<(), LoadError> {
@@ -101,8 +103,11 @@ pub fn published(
     }
     report.caches = caches(&report.caches, &steps, &machine, server);
     observer.begin("limits");
-    report.limits =
-        limits::measure(server, suite.directory.as_deref(), suite.scale.length().min(LIMITS_MAX), observer)?;
+    let length = suite.scale.length().min(LIMITS_MAX);
+    report.limits = match &mut hosts {
+        None => limits::measure(server, suite.directory.as_deref(), length, observer)?,
+        Some(hosts) => limits::measure_hosts(hosts, server, length, observer)?,
+    };
     let mut failures = 0;
     for (number, step) in steps.iter().enumerate() {
         if observer.is_interrupted() {
@@ -110,8 +115,10 @@ pub fn published(
             break;
         }
         observer.begin(&title(number + 1, steps.len(), step));
-        match measure_well(server, suite, step, observer) {
-            Ok(mut measurement) => {
+        match measure_well(server, suite, step, hosts.as_deref_mut(), observer) {
+            Ok((mut measurement, notes)) => {
+                notes.iter().for_each(|note| observer.note(note));
+                report.notes.extend(notes);
                 measurement.limit = report.limits.fraction(&measurement);
                 measurement.published = step.published.iter().map(|id| (*id).to_owned()).collect();
                 observer.measured(&measurement);
@@ -137,19 +144,26 @@ fn measure_well(
     server: &Server,
     suite: &Suite,
     step: &Step,
+    mut hosts: Option<&mut Coordinator>,
     observer: &mut dyn Observer,
-) -> Result<Measurement, LoadError> {
+) -> Result<(Measurement, Vec<String>), LoadError> {
     let least = u64::from(step.threads) * u64::from(step.depth);
+    let mut once = |length| {
+        let options = Options { length: Length::Time(length), ..options(suite, step) };
+        match &mut hosts {
+            None => measure(server, &step.workload, &options, observer).map(|it| (it, Vec::new())),
+            Some(hosts) => hosts.measure(server, &step.workload, &options, observer),
+        }
+        .map(|measured| (measured, observer.is_interrupted()))
+    };
     let length = suite.scale.length();
     for length in [length, length * 5] {
-        let options = Options { length: Length::Time(length), ..options(suite, step) };
-        let measurement = measure(server, &step.workload, &options, observer)?;
-        if measurement.operations >= least || observer.is_interrupted() {
-            return Ok(measurement);
+        let (measured, is_interrupted) = once(length)?;
+        if measured.0.operations >= least || is_interrupted {
+            return Ok(measured);
         }
     }
-    let options = Options { length: Length::Time(length * 20), ..options(suite, step) };
-    measure(server, &step.workload, &options, observer)
+    once(length * 20).map(|(measured, _)| measured)
 }
 
 /// Each limit takes no longer.

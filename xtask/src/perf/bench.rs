@@ -35,6 +35,8 @@ pub(super) struct Sample {
     pub(super) bytes_per_s: f64,
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
+    pub(super) p999_us: f64,
+    pub(super) max_us: f64,
     /// The server's processor time, in microseconds.
     pub(super) server_us: f64,
     /// The client's, warm-up and preparation included in both time and operations as well as they are known.
@@ -158,6 +160,8 @@ fn sample(result: &Value, client_seconds: f64, instructions: Option<f64>) -> Res
         bytes_per_s: number(result, "/bytes_per_s")?,
         p50_us: number(result, "/latency/p50_ns")? / 1e3,
         p99_us: number(result, "/latency/p99_ns")? / 1e3,
+        p999_us: number(result, "/latency/p999_ns")? / 1e3,
+        max_us: number(result, "/latency/max_ns")? / 1e3,
         server_us: number(result, "/server/cpu_ns_per_operation")? / 1e3,
         client_us: client_seconds * 1e6 / all_operations,
         gib_per_operation: number(result, "/bytes")? / operations.max(1.0) / f64::from(1u32 << 30),

@@ -91,6 +91,7 @@ fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "%" => format!("{:.0} %", value * 100.0),
         "×" => format!("{value:.2} ×"),
+        " µs" => time(value),
         _ if value >= 1e6 => format!("{}M{unit}", digits(value / 1e6)),
         _ if value >= 1e4 => format!("{}k{unit}", digits(value / 1e3)),
         _ => format!("{}{unit}", digits(value)),
@@ -279,6 +280,7 @@ mod tests {
     #[test]
     fn numbers_have_three_digits() {
         assert_eq!(quantity(1.5, " µs"), "1.50 µs");
+        assert_eq!(quantity(53_500.0, " µs"), "53.5 ms");
         assert_eq!(quantity(0.1234, " s/GiB"), "0.123 s/GiB");
         assert_eq!(quantity(416_000.0, "/s"), "416k/s");
         assert_eq!(quantity(0.654, "%"), "65 %");

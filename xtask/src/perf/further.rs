@@ -1,5 +1,5 @@
 //! What is measured besides the main table: latency with one client, fractions of limits, group commit, connections,
-//! restart after a crash, listings. What grows with the volume is in `growth`.
+//! restart after a crash, listings. What grows with the volume is in `growth`, what clients feel of each other in `tails`.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,7 @@ use super::bench::{Sample, Time};
 use super::facts::{Fact, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
 use super::server::NO_DELAY;
-use super::{Run, cpu, growth};
+use super::{Run, cpu, growth, tails};
 use crate::process;
 
 /// A part: its name, what it is, and how it is measured.
@@ -29,6 +29,8 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "connections", run: connections },
     Part { name: "restart", run: restart },
     Part { name: "listing", run: listing },
+    Part { name: "fairness", run: tails::fairness },
+    Part { name: "tails", run: tails::tails },
     Part { name: "growth", run: growth::run },
 ];
 

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use load::client::{Identity, Server};
 use load::error::LoadError;
+use load::hosts::{Coordinator, Token};
 use load::result::{Host, Report, Target};
 use server::error::Error;
 
@@ -131,6 +132,13 @@ pub(crate) struct LimitOptions {
     /// Measure this directory's file system and device too; best the one that the server stores in
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
+}
+
+/// The hosts that measure instead of this one, connected, if there are any.
+fn coordinator(agents: &[String], token_file: Option<&PathBuf>) -> Result<Option<Coordinator>, Error> {
+    let Some(path) = token_file else { return Ok(None) };
+    let token = Token::read(path).map_err(failed)?;
+    Coordinator::connect(agents, &token).map(Some).map_err(failed)
 }
 
 /// What ended a measurement, as a command answers it.

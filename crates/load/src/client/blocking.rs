@@ -324,7 +324,13 @@ impl Blocking {
 
     fn fill(&mut self) -> Result<(), LoadError> {
         let mut buffer = [0; 64 << 10];
-        let bytes = self.stream.read(&mut buffer).map_err(|error| lost(&error))?;
+        let bytes = loop {
+            match self.stream.read(&mut buffer) {
+                // A signal, such as the user's Ctrl-C: whoever looks for it stops between calls.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.map_err(|error| lost(&error))?,
+            }
+        };
         if bytes == 0 {
             return Err(LoadError::new("the server closed the connection"));
         }

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use load::hosts::{Coordinator, Token};
+use load::hosts::Coordinator;
 use load::result::{Measurement, Report};
 use load::run::{Options, measure};
 use server::error::Error;
 
 use super::watch::{Watch, bytes, count, time};
 use super::work::{How, Work};
-use super::{LimitOptions, Measured, failed, json, limits};
+use super::{LimitOptions, Measured, coordinator, failed, json, limits};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -61,15 +61,6 @@ pub(crate) struct Run {
     json: bool,
 }
 
-impl Run {
-    /// The other hosts, connected, if there are any.
-    fn coordinator(&self) -> Result<Option<Coordinator>, Error> {
-        let Some(path) = &self.token_file else { return Ok(None) };
-        let token = Token::read(path).map_err(failed)?;
-        Coordinator::connect(&self.agents, &token).map(Some).map_err(failed)
-    }
-}
-
 pub(crate) fn run(run: &Run) -> Outcome {
     let server = run.measured.server()?;
     let workloads = run.work.workloads();
@@ -77,7 +68,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
         workload.check(run.how.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
     let mut report = run.measured.report(&server);
-    let mut hosts = run.coordinator()?;
+    let mut hosts = coordinator(&run.agents, run.token_file.as_ref())?;
     report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     if run.limits {

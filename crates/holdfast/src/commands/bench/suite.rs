@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use load::hosts::Coordinator;
 use load::report::table;
 use load::suite::{Scale, Suite, published};
 use server::error::Error;
 
 use super::watch::Watch;
-use super::{LimitOptions, Who, failed, json, report};
+use super::{LimitOptions, Who, coordinator, failed, json, report};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -47,6 +48,12 @@ pub(crate) struct SuiteCommand {
     /// A local process of the server, for its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
+    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["server_pid", "directory"])]
+    agents: Vec<String>,
+    /// With --agents: a file with the secret that they know
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    token_file: Option<PathBuf>,
     /// Where random numbers begin [default: fresh]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -99,9 +106,11 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
         only: command.only.clone(),
     };
     let mut result = command.who.report(&server);
+    let mut hosts = coordinator(&command.agents, command.token_file.as_ref())?;
+    result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     watch.tells = true;
-    let ran = published(&server, &suite, &mut result, &mut watch);
+    let ran = published(&server, &suite, hosts.as_mut(), &mut result, &mut watch);
     watch.clear();
     // What was measured until then is kept, whatever ended the run.
     print(&format!("\n{}", table::render(&result)));
