@@ -5,7 +5,7 @@
 
 use volume::attributes::{Attributes, Before, Device, FileType, SetAttributes};
 use volume::request::{Credentials, Error};
-use volume::results::Stability;
+use volume::results::{Sought, SoughtContent, Stability};
 
 /// Number of an operation in its run; the first is 1.
 pub type OperationId = u32;
@@ -144,6 +144,21 @@ pub enum Straight {
         verifier: [u8; 8],
         set: SetAttributes,
     },
+    Seek {
+        object: Obj,
+        offset: u64,
+        content: SoughtContent,
+    },
+    Allocate {
+        object: Obj,
+        offset: u64,
+        length: u64,
+    },
+    Deallocate {
+        object: Obj,
+        offset: u64,
+        length: u64,
+    },
 }
 
 impl Straight {
@@ -157,7 +172,11 @@ impl Straight {
     #[must_use]
     pub fn objects(&self) -> (Obj, Obj) {
         let object = match *self {
-            Straight::Hold { object } | Straight::Release { object } => object,
+            Straight::Hold { object }
+            | Straight::Release { object }
+            | Straight::Seek { object, .. }
+            | Straight::Allocate { object, .. }
+            | Straight::Deallocate { object, .. } => object,
             Straight::LookupParent { directory } | Straight::CreateExclusive { directory, .. } => directory,
             Straight::ChangeState { .. } | Straight::ReapOrphan => Obj(0),
         };
@@ -348,6 +367,7 @@ pub enum Success {
     },
     /// So many files without a name went.
     Reaped(usize),
+    Sought(Sought),
     Limits {
         object: Seen,
         transfer: [u32; 2],

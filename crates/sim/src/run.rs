@@ -747,6 +747,6 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
         Success::Listing { entries, directory, .. } => {
             entries.iter().filter_map(|entry| entry.attributes).chain(*directory).collect()
         }
-        Success::Status { .. } | Success::Reaped(_) | Success::Nothing => Vec::new(),
+        Success::Status { .. } | Success::Reaped(_) | Success::Sought(_) | Success::Nothing => Vec::new(),
     }
 }

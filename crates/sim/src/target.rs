@@ -118,6 +118,17 @@ fn plain_straight(
             object: (&found.attributes).into(),
             directory: Some((&found.directory).into()),
         }),
+        Straight::Seek { offset, content, .. } => {
+            split(volume.seek(request, ino, offset, content), Success::Sought)
+        }
+        Straight::Allocate { offset, length, .. } => {
+            split(volume.allocate(request, ino, offset, length), |wcc| Success::Set { object: (&wcc).into() })
+        }
+        Straight::Deallocate { offset, length, .. } => {
+            split(volume.deallocate(request, ino, offset, length), |wcc| Success::Set {
+                object: (&wcc).into(),
+            })
+        }
         Straight::CreateExclusive { .. } => Err(Error::Invalid.into()),
     }
 }

@@ -1,7 +1,7 @@
 //! Random operations: many clients and users, few names, small and large files, everything that conflicts.
 
 use volume::attributes::{Device, FileType, SetAttributes, SetTime};
-use volume::results::Stability;
+use volume::results::{SoughtContent, Stability};
 use volume::time::Time;
 
 use crate::call::{Call, From, Guard, How, Name, Node, Obj, Operation, OperationId, Straight, User};
@@ -97,9 +97,12 @@ enum Kind {
     ReapOrphan,
     LookupParent,
     CreateExclusive,
+    Seek,
+    Allocate,
+    Deallocate,
 }
 
-const MIX: [(u64, Kind); 27] = [
+const MIX: [(u64, Kind); 30] = [
     (6, Kind::GetAttributes),
     (10, Kind::SetAttributes),
     (6, Kind::Lookup),
@@ -127,6 +130,9 @@ const MIX: [(u64, Kind); 27] = [
     (2, Kind::ReapOrphan),
     (1, Kind::LookupParent),
     (2, Kind::CreateExclusive),
+    (3, Kind::Seek),
+    (2, Kind::Allocate),
+    (6, Kind::Deallocate),
 ];
 
 impl Workload {
@@ -420,6 +426,17 @@ impl Workload {
         }
     }
 
+    /// A range of a file; rarely an odd one.
+    fn range(&mut self) -> (u64, u64) {
+        let length = match self.random.below(20) {
+            0 => 0,
+            1 => 1 << 63,
+            2 => 2 << 30,
+            _ => u64::from(self.length()),
+        };
+        (self.offset(), length)
+    }
+
     /// A call that NFSv3 does not have.
     fn straight(&mut self, kind: Kind, model: &Model) -> Straight {
         match kind {
@@ -441,6 +458,18 @@ impl Workload {
                 verifier: [self.random.below(3).to_le_bytes()[0]; 8],
                 set: self.set_new(),
             },
+            Kind::Seek => {
+                let content = *self.random.pick(&[SoughtContent::Data, SoughtContent::Hole]);
+                Straight::Seek { object: self.file(model), offset: self.read_offset(), content }
+            }
+            Kind::Allocate => {
+                let (offset, length) = self.range();
+                Straight::Allocate { object: self.file(model), offset, length }
+            }
+            Kind::Deallocate => {
+                let (offset, length) = self.range();
+                Straight::Deallocate { object: self.file(model), offset, length }
+            }
             _ => Straight::ReapOrphan,
         }
     }

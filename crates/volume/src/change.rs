@@ -220,6 +220,7 @@ pub fn cut_piece(piece: &MapRecord, start: u64, end: u64) -> MapRecord {
             let length = usize::try_from(end - start).expect("inline data is far below 4 GiB");
             Source::Inline(bytes[from..from + length].into())
         }
+        Source::Hole => Source::Hole,
         Source::Extent { id, offset } => Source::Extent {
             id: *id,
             offset: offset + u32::try_from(skip).expect("an extent is far below 4 GiB"),

@@ -21,6 +21,8 @@ pub enum Place {
     Inline(Arc<[u8]>, usize),
     /// In an extent, from that many bytes into it.
     Extent(ExtentId, u32),
+    /// Nowhere: a hole that hides what older layers say. Not among the runs that are returned.
+    Hole,
 }
 
 /// A run of a file's bytes; what lies between runs is a hole.
@@ -43,6 +45,7 @@ impl Run {
         let place = match &self.place {
             Place::Dirty(piece) => Place::Dirty(piece.clipped(start, end)),
             Place::Inline(bytes, from) => Place::Inline(Arc::clone(bytes), from + skip_bytes),
+            Place::Hole => Place::Hole,
             Place::Extent(id, offset) => {
                 Place::Extent(*id, offset + u32::try_from(skip).expect("an extent is far below 4 GiB"))
             }
@@ -147,7 +150,8 @@ pub fn resolve_some(
             offset = bound;
         }
     }
-    let mut runs: Vec<Run> = cover.runs.into_iter().filter(|run| run.start < to).collect();
+    let is_data = |run: &Run| run.start < to && !matches!(run.place, Place::Hole);
+    let mut runs: Vec<Run> = cover.runs.into_iter().filter(is_data).collect();
     runs.sort_unstable_by_key(|run| run.start);
     if let Some(last) = runs.last_mut() {
         *last = last.clipped(from, last.end.min(to));
@@ -170,6 +174,7 @@ fn memtable_runs(
             let place = match piece.source {
                 Source::Inline(bytes) => Place::Inline(bytes, 0),
                 Source::Extent { id, offset } => Place::Extent(id, offset),
+                Source::Hole => Place::Hole,
             };
             runs.push(Run { start: piece.start, end, place });
         }

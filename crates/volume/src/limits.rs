@@ -50,6 +50,11 @@ pub const REMEMBERED_SWITCHES_INODES: usize = 65_536;
 pub const DIRTY_PIECE_BYTES: u64 = 192;
 /// See [`DIRTY_PIECE_BYTES`].
 pub const DIRTY_FILE_BYTES: u64 = 4096;
+/// Runs of a file in one layer that one part of a SEEK goes through.
+pub const SEEK_RUNS: usize = 1024;
+/// Bytes of data that holes made by DEALLOCATE may hide in one memtable, so that the checkpoint that frees them is bounded: in
+/// the largest extents 131,072 pieces.
+pub const HOLE_BYTES: u64 = 16 << 30;
 /// Pieces of removed files' maps that one checkpoint frees, so that removing a huge file stops nobody.
 pub const REAP_PIECES: usize = 65_536;
 /// Extents in one journal entry of a write-back or of the cleaner; each row takes up to 200 bytes.

@@ -18,7 +18,7 @@ const COUNT_LOCKED_BYTES: u64 = 8 << 20;
 const COUNT_STEP_BYTES: u64 = 256 << 20;
 
 /// Whether all of a file up to the end of its map is mapped.
-fn is_dense(record: &InodeRecord) -> bool {
+pub fn is_dense(record: &InodeRecord) -> bool {
     record.used == record.mapped_end
 }
 

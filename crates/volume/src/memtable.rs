@@ -70,6 +70,7 @@ pub struct Memtable {
     shards: [RwLock<Shard>; SHARDS],
     bytes: AtomicU64,
     inline_bytes: AtomicU64,
+    hole_bytes: AtomicU64,
 }
 
 impl Memtable {
@@ -80,6 +81,7 @@ impl Memtable {
             shards: Default::default(),
             bytes: AtomicU64::new(0),
             inline_bytes: AtomicU64::new(0),
+            hole_bytes: AtomicU64::new(0),
         }
     }
 
@@ -96,6 +98,16 @@ impl Memtable {
     /// Notes segment space reserved for file data that was put here.
     pub fn add_inline(&self, bytes: u64) {
         self.inline_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of data that holes in it hide; not those of holes that were replayed.
+    pub fn hole_bytes(&self) -> u64 {
+        self.hole_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes a hole that was put here.
+    pub fn add_hole(&self, bytes: u64) {
+        self.hole_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What it says of a key: nothing, deleted (`Some(None)`), or a value.

@@ -6,6 +6,7 @@
 mod access;
 mod commit;
 mod create;
+mod deallocate;
 mod getattr;
 mod link;
 mod lookup;
@@ -14,6 +15,7 @@ mod readdir;
 mod readlink;
 mod remove;
 mod rename;
+mod seek;
 mod setattr;
 mod status;
 mod write;

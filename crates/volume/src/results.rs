@@ -140,6 +140,26 @@ pub struct Written {
     pub file: Wcc,
 }
 
+/// What SEEK looks for (RFC 7862 section 11.11 `data_content4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SoughtContent {
+    /// Bytes that were written.
+    Data,
+    /// Bytes that were not.
+    Hole,
+}
+
+/// Result of SEEK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// It begins there. A hole that begins at the end of the file is told so too.
+    At(u64),
+    /// There is none up to the end of the file.
+    End,
+    /// The search began at the end of the file or behind it (NFS4ERR_NXIO).
+    Beyond,
+}
+
 /// Result of COMMIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {

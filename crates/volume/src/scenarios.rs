@@ -2,6 +2,7 @@
 
 mod disk;
 mod files;
+mod holes;
 mod limits;
 mod locks;
 mod memory;

@@ -79,6 +79,39 @@ impl Content {
         self.size = size;
     }
 
+    /// Makes a hole of a range; the size stays.
+    pub(crate) fn punch(&mut self, start: u64, end: u64) {
+        for (number, chunk) in self.chunks.range_mut(start / CHUNK..=end / CHUNK) {
+            let (from, to) = (start.max(number * CHUNK), end.min((number + 1) * CHUNK));
+            if from < to {
+                let from = within(from);
+                let length = usize::try_from(to - start.max(number * CHUNK)).expect("within a chunk");
+                Rc::make_mut(chunk)[from..from + length].fill(0);
+            }
+        }
+        let touched: Vec<(u64, u64)> =
+            self.written.range(..end).filter(|(_, to)| **to > start).map(|(from, to)| (*from, *to)).collect();
+        for (from, to) in touched {
+            self.written.remove(&from);
+            for (from, to) in [(from, to.min(start)), (from.max(end), to)] {
+                if from < to {
+                    self.written.insert(from, to);
+                }
+            }
+        }
+    }
+
+    /// Where data, or a hole, begins at or behind `at`, which is before the end: the end of the file begins a hole.
+    pub(crate) fn next(&self, at: u64, data: bool) -> Option<u64> {
+        let around = self.written.range(..=at).next_back().filter(|(_, end)| **end > at);
+        match (around, data) {
+            (Some(_), true) => Some(at),
+            (None, true) => self.written.range(at..).next().map(|(start, _)| *start),
+            (Some((_, end)), false) => Some((*end).min(self.size)),
+            (None, false) => Some(at),
+        }
+    }
+
     /// Bytes that are not holes.
     pub(crate) fn used(&self) -> u64 {
         self.written.iter().map(|(start, end)| end - start).sum()

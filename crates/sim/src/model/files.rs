@@ -17,7 +17,7 @@ pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
 /// The modes that may be left after data was written, the size or the owner changed: setuid goes, and setgid where it
 /// means execution as the group. For the superuser, and where setgid means locking, both are allowed.
-fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
+pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
     let mode = inode.mode_now();
     let cleared = mode & !0o4000 & if mode & 0o010 != 0 { !0o2000 } else { !0 };
     let mut modes = vec![cleared];

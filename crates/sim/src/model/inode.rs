@@ -68,6 +68,8 @@ pub(crate) enum What {
         stable: bool,
     },
     Size(u64),
+    /// A hole was made, from start to end.
+    Punch(u64, u64),
     /// Attributes only.
     Touch,
 }

@@ -115,6 +115,7 @@ fn value(event: &Event, at: u64) -> Option<u8> {
             bytes.get(within).copied()
         }
         What::Size(size) if at >= *size => Some(0),
+        What::Punch(start, end) if (*start..*end).contains(&at) => Some(0),
         _ => None,
     }
 }
@@ -268,6 +269,7 @@ impl Inode {
         for event in &self.events {
             match &event.what {
                 What::Size(size) => content.set_size(*size),
+                What::Punch(start, end) => content.punch(*start, *end),
                 What::Touch => {}
                 What::Write { offset, bytes, .. } => {
                     let within = |at: u64| usize::try_from(at - offset).expect("within a WRITE");
@@ -282,9 +284,8 @@ impl Inode {
 
     /// Times, change and mode: those of the last event that is safe, or of a later one.
     fn compare_stamps(&self, ino: u64, seen: &Seen, safe: &Safe) -> Judgement<()> {
-        let touched = |event: &Event| {
-            matches!(event.what, What::Touch | What::Size(_)) || safe.touches(ino, event, false)
-        };
+        let touched =
+            |event: &Event| !matches!(event.what, What::Write { .. }) || safe.touches(ino, event, false);
         let last = self.events.iter().rposition(touched);
         let first = last.map_or(&self.base_stamp, |at| &self.events[at].stamp);
         let later = &self.events[last.map_or(0, |at| at + 1)..];

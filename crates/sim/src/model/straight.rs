@@ -4,7 +4,10 @@ use std::rc::Rc;
 
 use volume::attributes::FileType;
 use volume::request::{Credentials, Error};
+use volume::results::{Sought, SoughtContent};
 
+use super::files::{FILE_BYTES_MAX, without_privileges};
+use super::inode::What;
 use super::{Judgement, Model, Told, Verdict};
 use crate::call::{How, Name, Obj, OperationId, Outcome, Straight, Success};
 
@@ -47,12 +50,105 @@ impl Model {
                 verdict.must(true, Error::NoEntry);
                 self.decide(&verdict, false, outcome).map(|_| Told::default())
             }
+            Straight::Seek { object, offset, content } => self.seek(who, (object, offset, content), outcome),
+            Straight::Allocate { object, offset, length } => {
+                self.change_range(id, who, now, (object, offset, length, true), outcome)
+            }
+            Straight::Deallocate { object, offset, length } => {
+                self.change_range(id, who, now, (object, offset, length, false), outcome)
+            }
             Straight::LookupParent { directory } => self.lookup(who, directory, PARENT, outcome),
             Straight::CreateExclusive { directory, name, verifier, set } => {
                 let how = How::ExclusiveWith(verifier, set);
                 self.create(id, who, now, (directory, name, &how), outcome)
             }
         }
+    }
+
+    fn seek(
+        &mut self,
+        who: &Credentials,
+        (object, offset, content): (Obj, u64, SoughtContent),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let inode = &self.inodes[&ino];
+        let mut verdict = Verdict::default();
+        let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
+        verdict.must(!allowed, Error::AccessDenied);
+        verdict.must(inode.is_directory(), Error::IsDirectory);
+        verdict.must(inode.kind != FileType::Regular, Error::Invalid);
+        if !self.decide(&verdict, false, outcome)? {
+            return Ok(Told::default());
+        }
+        let Ok(Success::Sought(sought)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let size = inode.content.size;
+        let expected = if offset >= size {
+            Sought::Beyond
+        } else {
+            let next = inode.content.next(offset, content == SoughtContent::Data);
+            next.map_or(Sought::End, Sought::At)
+        };
+        // Where a crash left open what is a hole, only the end can be told.
+        let free = inode.used_free && *sought != Sought::Beyond && expected != Sought::Beyond;
+        if *sought != expected && !free {
+            return Err(format!(
+                "SEEK {content:?} of inode {ino} at {offset} of {size}: {sought:?}, expected {expected:?}"
+            ));
+        }
+        let end = if let Sought::At(at) = sought { *at } else { size };
+        Ok(Told { bytes: Some((ino, offset, end.max(offset))), ..Told::default() })
+    }
+
+    /// ALLOCATE and DEALLOCATE.
+    fn change_range(
+        &mut self,
+        id: OperationId,
+        who: &Credentials,
+        now: i64,
+        (object, offset, length, allocates): (Obj, u64, u64, bool),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let before = Rc::clone(&self.inodes[&ino]);
+        let end = offset.saturating_add(length);
+        let mut verdict = Verdict::default();
+        verdict.must(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
+        verdict.must(before.is_directory(), Error::IsDirectory);
+        verdict.must(before.kind != FileType::Regular || length == 0, Error::Invalid);
+        verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
+        // More than the device has.
+        verdict.must(allocates && length > 1 << 30, Error::NoSpace);
+        if !self.decide(&verdict, allocates, outcome)? {
+            let told = if matches!(outcome, Err(Error::AccessDenied)) { before.allowed_by } else { 0 };
+            return Ok(Told { mutation: told, ..Told::default() });
+        }
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        self.mutations += 1;
+        let mutation = self.mutations;
+        let inode = self.edit(ino);
+        inode.touch_content(now);
+        inode.mode = without_privileges(inode, who);
+        inode.changed_by = mutation;
+        let what = if !allocates {
+            inode.content.punch(offset, end);
+            What::Punch(offset, end)
+        } else if end > inode.content.size {
+            inode.content.set_size(end);
+            What::Size(end)
+        } else {
+            What::Touch
+        };
+        inode.note(id, what);
+        self.usage_by = mutation;
+        let told = self.meet_wcc(&before, ino, wcc, "ALLOCATE or DEALLOCATE")?.max(mutation);
+        Ok(Told { mutation: told, ..Told::default() })
     }
 
     /// Files that are held, with how often.

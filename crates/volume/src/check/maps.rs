@@ -132,8 +132,8 @@ pub(super) fn check_index_maps(
             }
         }
         let Some(file) = &mut file else { return };
-        if matches!(piece.record.source, Source::Inline(_)) {
-            let what = format!("its map in the index holds {} bytes of data inline", value.len());
+        if !matches!(piece.record.source, Source::Extent { .. }) {
+            let what = format!("its map in the index holds {} bytes of data inline, or a hole", value.len());
             findings.add(FaultKind::Map, Some(ino), what);
         }
         refer(uses, ino, &piece, 1);
@@ -190,7 +190,9 @@ pub(super) fn check_recent_maps(
             refer(uses, ino, piece, 0);
         }
         if let Some(node) = tree.nodes.get_mut(&ino) {
-            let shown: u64 = recent_cover(&pieces, &inode).iter().map(|(start, end)| end - start).sum();
+            let data: Vec<Piece> =
+                pieces.into_iter().filter(|piece| piece.record.source != Source::Hole).collect();
+            let shown: u64 = recent_cover(&data, &inode).iter().map(|(start, end)| end - start).sum();
             node.mapped = node.mapped.saturating_add(shown);
         }
     }

@@ -14,7 +14,7 @@ use crate::volume::Volume;
 /// What became of the maps in a frozen memtable.
 #[derive(Default)]
 pub struct Destaged {
-    /// Pieces of each file that still exists: visible ones only, in file order, none inline.
+    /// Pieces of each file that still exists: visible ones only, in file order, none inline; holes among them.
     pub maps: BTreeMap<Ino, Vec<(u64, MapRecord)>>,
     /// Extents written for inline data.
     pub extents: BTreeMap<ExtentId, ExtentRecord>,
@@ -76,7 +76,7 @@ impl Volume {
                             usize::try_from(end - piece.start).expect("inline data is far below 4 GiB");
                         run.bytes.extend_from_slice(&bytes[..visible]);
                     }
-                    Source::Extent { .. } => out.push((end, piece)),
+                    Source::Extent { .. } | Source::Hole => out.push((end, piece)),
                 }
             }
             run.write(self, stream, &mut out, &mut destaged.extents)?;

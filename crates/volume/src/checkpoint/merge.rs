@@ -153,7 +153,9 @@ impl Merge<'_> {
             self.outcome.maps.insert(*ino);
             for (end, piece) in pieces {
                 self.punch(*ino, piece.start, *end)?;
-                self.put_piece(*ino, *end, piece)?;
+                if piece.source != Source::Hole {
+                    self.put_piece(*ino, *end, piece)?;
+                }
             }
         }
         self.outcome.maps.extend(&destaged.removed);

@@ -128,6 +128,7 @@ impl File {
                     Place::Dirty(piece) => piece.data()[index],
                     Place::Inline(bytes, from) => bytes[from + index],
                     Place::Extent(id, _) => u8::try_from(id.0).unwrap(),
+                    Place::Hole => panic!("holes are not among the runs"),
                 });
             }
         }

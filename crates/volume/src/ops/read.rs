@@ -114,6 +114,7 @@ impl Output<'_> {
                 let bytes = Arc::clone(bytes).into();
                 self.pieces.push(Piece::Data { bytes, start: *from, end: from + length });
             }
+            Place::Hole => self.zeros(run.end - run.start),
             Place::Extent(id, offset) => self.extent(*id, *offset as usize, length),
         }
     }

@@ -55,7 +55,7 @@ impl Volume {
         })
     }
 
-    fn check_write(
+    pub(super) fn check_write(
         &self,
         request: &Request<'_>,
         state: &Guard,
@@ -78,7 +78,12 @@ impl Volume {
     }
 
     /// The record of a file whose content changes.
-    fn written_record(&self, request: &Request<'_>, record: &InodeRecord, stamp: Time) -> InodeRecord {
+    pub(super) fn written_record(
+        &self,
+        request: &Request<'_>,
+        record: &InodeRecord,
+        stamp: Time,
+    ) -> InodeRecord {
         let mut record = record.clone();
         self.touch(&mut record, stamp, true);
         if request.credentials.uid != 0 {

@@ -18,6 +18,8 @@ pub enum Source {
         /// Bytes of it before this piece.
         offset: u32,
     },
+    /// Nowhere: it hides what older layers have there, until a checkpoint takes both out of the index.
+    Hole,
 }
 
 /// A piece of a file's map.
@@ -50,6 +52,7 @@ impl MapRecord {
                 out.u64(id.0);
                 out.u32(*offset);
             }
+            Source::Hole => out.u8(2),
         }
         out
     }
@@ -66,6 +69,7 @@ impl MapRecord {
         let source = match r.u8()? {
             0 => Source::Inline(r.rest().into()),
             1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
+            2 => Source::Hole,
             _ => return Err(r.malformed()),
         };
         r.finish()?;

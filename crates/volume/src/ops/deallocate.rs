@@ -1,0 +1,138 @@
+//! ALLOCATE and DEALLOCATE (RFC 7862 sections 15.1 and 15.4).
+
+use super::signed;
+use crate::attempt::{Attempt, Stop};
+use crate::attributes::Wcc;
+use crate::change::Change;
+use crate::file_map::replaceable;
+use crate::ids::Ino;
+use crate::inodes::Guard;
+use crate::limits::{CUTS, FILE_BYTES, HOLE_BYTES, MAP_BYTES_PER_ENTRY};
+use crate::record::{MapRecord, Source};
+use crate::request::{Answer, Error, Failure, Promised, Request};
+use crate::volume::Volume;
+
+impl Volume {
+    /// Makes a range of a file usable: the file grows to its end, and there is room on the device for what of it is a hole
+    /// now. That room is not set aside: a log has no place for data before it is written. The range reads as before,
+    /// zeros where there was nothing.
+    pub fn allocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            let fail = |error| Stop::Failed(Failure { error, after });
+            let end = self.check_range(request, &state, offset, length).map_err(fail)?;
+            let holes = length - attempt.mapped_bytes(&mut state, offset, end)?;
+            if holes > self.status(request)?.value.bytes_free {
+                return Err(fail(Error::NoSpace));
+            }
+            let before = state.attributes().before();
+            let mut change = self.begin()?;
+            let (stamp, _) = self.committer.stamp(request.now);
+            let mut record = self.written_record(request, state.record(), stamp);
+            record.size = record.size.max(end);
+            *state.record_mut() = record;
+            change.put_inode(ino, state.record());
+            state.journaled(change.commit());
+            Ok(Promised { value: Wcc { before, after: state.attributes() }, after: state.durability() })
+        })
+    }
+
+    /// Makes a hole of a range of a file, which then reads as zeros and takes no room. The size stays. A very large range
+    /// is done in parts, each of which is stable or not after a crash.
+    pub fn deallocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
+        let (mut at, mut first) = (offset, None);
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            let end = self
+                .check_range(request, &state, offset, length)
+                .map_err(|error| Stop::Failed(Failure { error, after }))?;
+            let before = *first.get_or_insert(state.attributes().before());
+            at = self.punch(request, attempt, &mut state, (at, end))?;
+            if at < end {
+                return Err(Stop::Again);
+            }
+            Ok(Promised { value: Wcc { before, after: state.attributes() }, after: state.durability() })
+        })
+    }
+
+    /// Where a range of a file ends that the caller may change.
+    fn check_range(
+        &self,
+        request: &Request<'_>,
+        state: &Guard,
+        offset: u64,
+        length: u64,
+    ) -> Result<u64, Error> {
+        self.check_write(request, state, offset, 0)?;
+        if length == 0 {
+            return Err(Error::Invalid);
+        }
+        offset.checked_add(length).filter(|end| *end <= FILE_BYTES).ok_or(Error::FileTooLarge)
+    }
+
+    /// Makes a hole at the beginning of a range of a locked file, as far as one entry takes it; returns where that ends.
+    fn punch(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt<'_>,
+        state: &mut Guard,
+        (from, to): (u64, u64),
+    ) -> Result<u64, Stop> {
+        let mapped_end = state.record().mapped_end;
+        let is_tail = to >= mapped_end;
+        let (end, mapped_to) = if is_tail {
+            (to, mapped_end)
+        } else {
+            let end = to.min(from.saturating_add(HOLE_BYTES));
+            let (end, _) = replaceable(&self.layers().active, state.ino, (from, end), MAP_BYTES_PER_ENTRY);
+            (end, end)
+        };
+        let freed = attempt.mapped_bytes(state, from, mapped_to)?;
+        let cuts_are_full = is_tail && from < mapped_end && state.record().cuts.len() >= CUTS;
+        let change = self.begin_freeing()?;
+        let holes = change.layers().active.hole_bytes();
+        if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES) {
+            drop(change);
+            self.checkpoints.kick();
+            return Err(Error::Busy.into());
+        }
+        self.put_hole(request, change, state, (from, end), is_tail, freed);
+        Ok(end)
+    }
+
+    fn put_hole(
+        &self,
+        request: &Request<'_>,
+        mut change: Change<'_>,
+        state: &mut Guard,
+        (from, end): (u64, u64),
+        is_tail: bool,
+        freed: u64,
+    ) {
+        let (stamp, _) = self.committer.stamp(request.now);
+        let mut record = self.written_record(request, state.record(), stamp);
+        record.used -= freed;
+        if is_tail {
+            // What a truncation does, but for the size.
+            if from < record.mapped_end {
+                record.cut(from);
+                record.mapped_end = from;
+            }
+        } else {
+            let (epoch, birth) = (record.epoch, record.truncations);
+            let hole = MapRecord { epoch, start: from, birth, source: Source::Hole };
+            change.map(state.ino, &[(end, hole)]);
+            change.layers().active.add_hole(freed);
+        }
+        state.map_changes += 1;
+        *state.record_mut() = record;
+        change.add_usage(state.record(), -signed(freed), 0);
+        state.dirty.remove(from, end);
+        self.settle_dirty(state);
+        change.put_inode(state.ino, state.record());
+        state.journaled(change.commit());
+        self.space.removed();
+    }
+}

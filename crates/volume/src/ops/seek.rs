@@ -1,0 +1,102 @@
+//! SEEK (RFC 7862 section 15.11).
+
+use crate::access::check_read;
+use crate::attempt::{Attempt, Stop};
+use crate::attributes::FileType;
+use crate::file_map::resolve_some;
+use crate::ids::Ino;
+use crate::inodes::Guard;
+use crate::limits::SEEK_RUNS;
+use crate::mapping::is_dense;
+use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::results::{Sought, SoughtContent};
+use crate::volume::Volume;
+
+/// What a bounded part of the search gave.
+enum Step {
+    Found(Sought),
+    /// Nothing up to there.
+    On(u64),
+}
+
+impl Volume {
+    /// Where data, or a hole, begins at or behind `offset`; the end of the file begins a hole. Unstable data is data.
+    ///
+    /// A long search goes through the file in parts. It sees what others change meanwhile, or does not.
+    pub fn seek(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        offset: u64,
+        content: SoughtContent,
+    ) -> Answer<Sought> {
+        let mut at = offset;
+        let mut after = Durability::NOW;
+        loop {
+            let step = self.run(request.access, |attempt| {
+                let mut state = attempt.lock(ino)?;
+                let after = state.durability();
+                let fail = |error| Stop::Failed(Failure { error, after });
+                match state.record().file_type {
+                    FileType::Regular => {}
+                    FileType::Directory => return Err(fail(Error::IsDirectory)),
+                    _ => return Err(fail(Error::Invalid)),
+                }
+                check_read(request.credentials, state.record()).map_err(fail)?;
+                let size = state.size();
+                let value = match content {
+                    _ if at >= size && at == offset => Step::Found(Sought::Beyond),
+                    SoughtContent::Data => self.seek_data(attempt, &mut state, (at, size))?,
+                    SoughtContent::Hole => self.seek_hole(attempt, &mut state, (at, size))?,
+                };
+                Ok(Promised { value, after })
+            })?;
+            after = after.and(step.after);
+            match step.value {
+                Step::Found(value) => return Ok(Promised { value, after }),
+                Step::On(next) => at = next,
+            }
+        }
+    }
+
+    fn seek_data(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut Guard,
+        (at, size): (u64, u64),
+    ) -> Result<Step, Stop> {
+        let layers = self.layers();
+        let mut windows =
+            |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
+        let (runs, to) = resolve_some(&layers, state, (at, size), true, SEEK_RUNS, &mut windows)?;
+        Ok(match runs.first() {
+            Some(run) => Step::Found(Sought::At(run.start)),
+            None if to >= size => Step::Found(Sought::End),
+            None => Step::On(to),
+        })
+    }
+
+    fn seek_hole(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut Guard,
+        (at, size): (u64, u64),
+    ) -> Result<Step, Stop> {
+        let record = state.record();
+        if state.dirty.is_empty() && is_dense(record) && at < record.mapped_end {
+            return Ok(Step::Found(Sought::At(record.mapped_end)));
+        }
+        let layers = self.layers();
+        let mut windows =
+            |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
+        let (runs, to) = resolve_some(&layers, state, (at, size), true, SEEK_RUNS, &mut windows)?;
+        let mut cursor = at;
+        for run in &runs {
+            if run.start > cursor {
+                break;
+            }
+            cursor = run.end;
+        }
+        Ok(if cursor < to || to >= size { Step::Found(Sought::At(cursor.min(size))) } else { Step::On(to) })
+    }
+}
