@@ -5,7 +5,7 @@
 
 use volume::attributes::{Attributes, Before, Device, FileType, SetAttributes};
 use volume::request::{Credentials, Error};
-use volume::results::{Sought, SoughtContent, Stability};
+use volume::results::{SetXattr, Sought, SoughtContent, Stability};
 
 /// Number of an operation in its run; the first is 1.
 pub type OperationId = u32;
@@ -159,13 +159,33 @@ pub enum Straight {
         offset: u64,
         length: u64,
     },
+    GetXattr {
+        object: Obj,
+        key: u8,
+    },
+    SetXattr {
+        object: Obj,
+        key: u8,
+        length: u16,
+        how: SetXattr,
+    },
+    RemoveXattr {
+        object: Obj,
+        key: u8,
+    },
+    ListXattrs {
+        object: Obj,
+    },
 }
 
 impl Straight {
     /// Whether a retransmission must not be executed again.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        matches!(self, Straight::CreateExclusive { .. })
+        matches!(
+            self,
+            Straight::CreateExclusive { .. } | Straight::SetXattr { .. } | Straight::RemoveXattr { .. }
+        )
     }
 
     /// The objects that it names, the root if it names none.
@@ -175,6 +195,10 @@ impl Straight {
             Straight::Hold { object }
             | Straight::Release { object }
             | Straight::Seek { object, .. }
+            | Straight::GetXattr { object, .. }
+            | Straight::SetXattr { object, .. }
+            | Straight::RemoveXattr { object, .. }
+            | Straight::ListXattrs { object }
             | Straight::Allocate { object, .. }
             | Straight::Deallocate { object, .. } => object,
             Straight::LookupParent { directory } | Straight::CreateExclusive { directory, .. } => directory,
@@ -238,6 +262,12 @@ pub fn payload(id: OperationId, length: u32) -> Vec<u8> {
 #[must_use]
 pub fn target(id: OperationId, length: u16) -> Vec<u8> {
     (0..length).map(|at| b'a' + (u32::from(at) + id).to_le_bytes()[0] % 26).collect()
+}
+
+/// The name of an extended attribute.
+#[must_use]
+pub fn xattr_name(key: u8) -> Vec<u8> {
+    if key == 0 { vec![b'x'; 255] } else { vec![b'x', key] }
 }
 
 /// Attributes as a client sees them; times in nanoseconds since 1970.
@@ -368,6 +398,8 @@ pub enum Success {
     /// So many files without a name went.
     Reaped(usize),
     Sought(Sought),
+    Xattr(Vec<u8>),
+    Xattrs(Vec<Vec<u8>>),
     Limits {
         object: Seen,
         transfer: [u32; 2],

@@ -747,6 +747,11 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
         Success::Listing { entries, directory, .. } => {
             entries.iter().filter_map(|entry| entry.attributes).chain(*directory).collect()
         }
-        Success::Status { .. } | Success::Reaped(_) | Success::Sought(_) | Success::Nothing => Vec::new(),
+        Success::Status { .. }
+        | Success::Reaped(_)
+        | Success::Sought(_)
+        | Success::Xattr(_)
+        | Success::Xattrs(_)
+        | Success::Nothing => Vec::new(),
     }
 }

@@ -15,6 +15,7 @@ use volume::time::Time;
 
 use crate::call::{
     Call, How, Listed, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc, payload, target,
+    xattr_name,
 };
 
 /// An operation with the numbers that its names stand for.
@@ -129,7 +130,16 @@ fn plain_straight(
                 object: (&wcc).into(),
             })
         }
-        Straight::CreateExclusive { .. } => Err(Error::Invalid.into()),
+        Straight::GetXattr { key, .. } => {
+            let name = xattr_name(key);
+            split(volume.get_xattr(request, ino, &name), |value| Success::Xattr(value.to_vec()))
+        }
+        Straight::ListXattrs { .. } => split(volume.list_xattrs(request, ino, 0, 100), |told| {
+            Success::Xattrs(told.names.iter().map(|name| name.to_vec()).collect())
+        }),
+        Straight::CreateExclusive { .. } | Straight::SetXattr { .. } | Straight::RemoveXattr { .. } => {
+            Err(Error::Invalid.into())
+        }
     }
 }
 
@@ -299,6 +309,38 @@ fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Succe
     }
 }
 
+/// Calls that NFSv3 does not have, whose answers are remembered.
+fn change_straight(
+    volume: &Volume,
+    request: &Request<'_>,
+    call: &Resolved,
+    straight: Straight,
+    note: &mut dyn FnMut(Success) -> Journaled,
+) -> Named<Success> {
+    let ino = Ino(call.object);
+    let set = |value: &volume::attributes::Wcc| Success::Set { object: value.into() };
+    match straight {
+        Straight::CreateExclusive { name, verifier, set, .. } => {
+            let how = How::ExclusiveWith(verifier, set);
+            let mut encode = |value: &Created| note(created(value));
+            let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut encode);
+            split(answer, |value| created(&value))
+        }
+        Straight::SetXattr { key, length, how, .. } => {
+            let (name, value) = (xattr_name(key), payload(call.operation.id, length.into()));
+            let mut encode = |value: &volume::attributes::Wcc| note(set(value));
+            let answer = volume.set_xattr(request, ino, &name, &value, how, &mut encode);
+            split(answer, |value| set(&value))
+        }
+        Straight::RemoveXattr { key, .. } => {
+            let mut encode = |value: &volume::attributes::Wcc| note(set(value));
+            let answer = volume.remove_xattr(request, ino, &xattr_name(key), &mut encode);
+            split(answer, |value| set(&value))
+        }
+        _ => Err(Error::Invalid.into()),
+    }
+}
+
 /// The bytes of a READ.
 pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(data.count);
@@ -382,11 +424,7 @@ impl Direct {
                 let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
                 split(answer, |value| created(&value))
             }
-            Call::Straight(Straight::CreateExclusive { name, verifier, set, .. }) => {
-                let how = How::ExclusiveWith(verifier, set);
-                let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
-                split(answer, |value| created(&value))
-            }
+            Call::Straight(straight) => change_straight(volume, request, call, straight, &mut note),
             Call::MakeDirectory { name, set, .. } => {
                 let answer = volume.make_directory(request, ino, &name.bytes(), &set, &mut note_created);
                 split(answer, |value| created(&value))

@@ -1,5 +1,7 @@
 //! Reads everything that a volume holds, as the superuser, for comparison with the model.
 
+use std::collections::BTreeMap;
+
 use volume::Volume;
 use volume::attributes::FileType;
 use volume::ids::{Cookie, Ino};
@@ -62,8 +64,14 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
             continue;
         }
         let seen = attributes(volume, ino, now)?;
-        let mut found =
-            Found { seen, entries: Vec::new(), target: Vec::new(), windows: Vec::new(), seen_after: seen };
+        let mut found = Found {
+            seen,
+            entries: Vec::new(),
+            target: Vec::new(),
+            xattrs: BTreeMap::new(),
+            windows: Vec::new(),
+            seen_after: seen,
+        };
         match seen.kind {
             FileType::Directory => {
                 found.entries = list(volume, ino, now)?;
@@ -77,10 +85,26 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
             FileType::Regular => found.windows = read_windows(volume, ino, seen.size, now)?,
             _ => {}
         }
+        if matches!(seen.kind, FileType::Regular | FileType::Directory) {
+            found.xattrs = xattrs(volume, ino, now)?;
+        }
         found.seen_after = attributes(volume, ino, now)?;
         tree.objects.insert(ino, found);
     }
     Ok(tree)
+}
+
+fn xattrs(volume: &Volume, ino: u64, now: i64) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
+    let wrong = |error| format!("extended attributes of inode {ino}: {error:?}");
+    let listed =
+        as_root(volume, now, |request| volume.list_xattrs(request, Ino(ino), 0, 1000)).map_err(wrong)?;
+    let mut found = BTreeMap::new();
+    for name in &listed.names {
+        let value =
+            as_root(volume, now, |request| volume.get_xattr(request, Ino(ino), name)).map_err(wrong)?;
+        found.insert(name.to_vec(), value.to_vec());
+    }
+    Ok(found)
 }
 
 fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Option<Vec<u8>>>, String> {

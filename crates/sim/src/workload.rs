@@ -1,7 +1,7 @@
 //! Random operations: many clients and users, few names, small and large files, everything that conflicts.
 
 use volume::attributes::{Device, FileType, SetAttributes, SetTime};
-use volume::results::{SoughtContent, Stability};
+use volume::results::{SetXattr, SoughtContent, Stability};
 use volume::time::Time;
 
 use crate::call::{Call, From, Guard, How, Name, Node, Obj, Operation, OperationId, Straight, User};
@@ -100,9 +100,13 @@ enum Kind {
     Seek,
     Allocate,
     Deallocate,
+    GetXattr,
+    SetXattr,
+    RemoveXattr,
+    ListXattrs,
 }
 
-const MIX: [(u64, Kind); 30] = [
+const MIX: [(u64, Kind); 34] = [
     (6, Kind::GetAttributes),
     (10, Kind::SetAttributes),
     (6, Kind::Lookup),
@@ -133,6 +137,10 @@ const MIX: [(u64, Kind); 30] = [
     (3, Kind::Seek),
     (2, Kind::Allocate),
     (6, Kind::Deallocate),
+    (2, Kind::GetXattr),
+    (5, Kind::SetXattr),
+    (2, Kind::RemoveXattr),
+    (1, Kind::ListXattrs),
 ];
 
 impl Workload {
@@ -426,6 +434,11 @@ impl Workload {
         }
     }
 
+    /// One of few extended attributes.
+    fn key(&mut self) -> u8 {
+        self.random.below(4).to_le_bytes()[0]
+    }
+
     /// A range of a file; rarely an odd one.
     fn range(&mut self) -> (u64, u64) {
         let length = match self.random.below(20) {
@@ -470,6 +483,19 @@ impl Workload {
                 let (offset, length) = self.range();
                 Straight::Deallocate { object: self.file(model), offset, length }
             }
+            Kind::GetXattr => Straight::GetXattr { object: self.any(model), key: self.key() },
+            Kind::SetXattr => {
+                let length = self.random.weighted(&[(6, 50), (1, 0), (2, 5000), (1, 40_000), (1, u16::MAX)]);
+                let how = *self.random.pick(&[
+                    SetXattr::Either,
+                    SetXattr::Either,
+                    SetXattr::Create,
+                    SetXattr::Replace,
+                ]);
+                Straight::SetXattr { object: self.any(model), key: self.key(), length, how }
+            }
+            Kind::RemoveXattr => Straight::RemoveXattr { object: self.any(model), key: self.key() },
+            Kind::ListXattrs => Straight::ListXattrs { object: self.any(model) },
             _ => Straight::ReapOrphan,
         }
     }

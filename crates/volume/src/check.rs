@@ -239,6 +239,7 @@ impl Walk<'_> {
         let mut uses = Uses::default();
         maps::check_index_maps(self.view, tree, &mut uses, self.findings)?;
         maps::check_recent_maps(self.view, tree, &mut uses, self.findings)?;
+        inodes::count_xattrs(self.view, tree, self.findings)?;
         let totals = inodes::check_inodes(self.view, tree, self.findings, self.summary)?;
         inodes::check_symlinks(self.view, tree, self.findings)?;
         let segments = extents::check_extents(self.view, uses, blobs, self.findings, self.summary)?;

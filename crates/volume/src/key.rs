@@ -36,6 +36,8 @@ pub enum Table {
     Usage = 0x06,
     /// `ino` → target of a symbolic link.
     Symlink = 0x07,
+    /// `ino, name` → value of an extended attribute.
+    Xattr = 0x08,
     /// `bytes of a protocol` → a record that a protocol keeps here.
     State = 0x09,
     /// `ino` → a file without a name that somebody holds.
@@ -52,7 +54,7 @@ pub enum Table {
 
 impl Table {
     /// All tables, in key order.
-    pub const ALL: [Table; 13] = [
+    pub const ALL: [Table; 14] = [
         Table::Inode,
         Table::Name,
         Table::Cookie,
@@ -60,6 +62,7 @@ impl Table {
         Table::Reap,
         Table::Usage,
         Table::Symlink,
+        Table::Xattr,
         Table::State,
         Table::Orphan,
         Table::Extent,
@@ -116,6 +119,11 @@ pub fn usage(kind: u8, id: u64) -> Key {
 /// Key of a symlink's target.
 pub fn symlink(ino: Ino) -> Key {
     build(FIRST, Table::Symlink, &[&ino.0.to_be_bytes()])
+}
+
+/// Key of an extended attribute.
+pub fn xattr(ino: Ino, name: &[u8]) -> Key {
+    build(FIRST, Table::Xattr, &[&ino.0.to_be_bytes(), name])
 }
 
 /// Key of a record of protocol state.

@@ -8,6 +8,12 @@ pub const SYMLINK_BYTES: usize = 4095;
 pub const FILE_BYTES: u64 = i64::MAX as u64;
 /// Most names that one object can have (PATHCONF `linkmax`).
 pub const LINKS: u32 = 65_000;
+/// Longest value of an extended attribute, bytes (Linux `XATTR_SIZE_MAX`).
+pub const XATTR_VALUE_BYTES: usize = 64 << 10;
+/// Bytes of all extended attributes of one file: names, values and [`XATTR_OVERHEAD_BYTES`] for each.
+pub const XATTR_BYTES_PER_FILE: u32 = 128 << 10;
+/// See [`XATTR_BYTES_PER_FILE`].
+pub const XATTR_OVERHEAD_BYTES: usize = 32;
 /// Longest key of a remembered request, bytes: address 16, xid 4, program, version and procedure 12, checksum 8.
 pub const REQUEST_KEY_BYTES: usize = 64;
 /// Longest remembered answer, bytes; RENAME's two `wcc_data` and a handle take less than 400.

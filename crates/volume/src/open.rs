@@ -294,6 +294,8 @@ fn root_record(options: &CreateOptions) -> InodeRecord {
         create_verifier: None,
         truncations: 0,
         cuts: Vec::new(),
+        xattrs: 0,
+        xattr_bytes: 0,
     }
 }
 

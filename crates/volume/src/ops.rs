@@ -19,6 +19,7 @@ mod seek;
 mod setattr;
 mod status;
 mod write;
+mod xattr;
 
 use crate::attributes::{FileType, SetTime};
 use crate::change::Change;
@@ -109,7 +110,7 @@ impl Volume {
     /// Journals that an object is gone.
     pub(crate) fn remove_object(&self, change: &mut Change<'_>, state: &InodeState) {
         let (ino, record) = (state.ino, state.record());
-        if record.mapped_end > 0 || !record.cuts.is_empty() {
+        if record.mapped_end > 0 || !record.cuts.is_empty() || record.xattrs > 0 {
             // The checkpoint has to see that pieces of its map in the memtable are nobody's any more.
             change.delete(key::inode(ino));
             change.put(key::reap(ino), Vec::new());

@@ -19,7 +19,7 @@ pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
 
 use crate::codec::{Malformed, Reader, Write};
 use crate::ids::Epoch;
-use crate::limits::STATE_VALUE_BYTES;
+use crate::limits::{STATE_VALUE_BYTES, XATTR_VALUE_BYTES};
 
 /// Decodes any value of `table`, to find out whether it does.
 ///
@@ -35,6 +35,7 @@ pub fn check(table: crate::key::Table, bytes: &[u8]) -> Result<(), Malformed> {
         Table::Reap | Table::Orphan => Ok(()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
         Table::Symlink => decode_symlink(bytes).map(|_| ()),
+        Table::Xattr => decode_xattr(bytes).map(|_| ()),
         Table::State if bytes.len() > STATE_VALUE_BYTES => Err(Malformed("state record")),
         Table::State => Ok(()),
         Table::Extent => ExtentRecord::decode(bytes).map(|_| ()),
@@ -56,6 +57,7 @@ pub fn describe(table: crate::key::Table, bytes: &[u8]) -> Result<String, Malfor
         Table::Orphan => "without a name".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
         Table::Symlink => format!("{:?}", String::from_utf8_lossy(decode_symlink(bytes)?)),
+        Table::Xattr => format!("{:?}", String::from_utf8_lossy(decode_xattr(bytes)?)),
         Table::State => format!("{} bytes", bytes.len()),
         Table::Extent => format!("{:?}", ExtentRecord::decode(bytes)?),
         Table::Segment => format!("{:?}", SegmentRecord::decode(bytes)?),
@@ -70,6 +72,19 @@ pub fn encode_symlink(epoch: Epoch, target: &[u8]) -> Vec<u8> {
     out.u32(epoch.0);
     out.bytes(target);
     out
+}
+
+/// Encodes the value of an extended attribute.
+pub fn encode_xattr(epoch: Epoch, value: &[u8]) -> Vec<u8> {
+    encode_symlink(epoch, value)
+}
+
+/// Decodes the value of an extended attribute.
+pub fn decode_xattr(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    let mut reader = Reader::new(bytes, "extended attribute");
+    reader.u32()?;
+    let value = reader.rest();
+    if value.len() > XATTR_VALUE_BYTES { Err(Malformed("extended attribute")) } else { Ok(value) }
 }
 
 /// Decodes a symlink's target.

@@ -140,6 +140,26 @@ pub struct Written {
     pub file: Wcc,
 }
 
+/// Whether an extended attribute must be there to be set (RFC 8276 section 8.4.2 `setxattr_option4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Or not.
+    Either,
+    /// It must not.
+    Create,
+    /// It must.
+    Replace,
+}
+
+/// Result of LISTXATTRS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XattrNames {
+    /// Names, without the prefix `user.`.
+    pub names: Vec<Box<[u8]>>,
+    /// Whether the last of them is the last of the file.
+    pub end: bool,
+}
+
 /// What SEEK looks for (RFC 7862 section 11.11 `data_content4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoughtContent {

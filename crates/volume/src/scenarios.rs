@@ -13,5 +13,6 @@ mod recovery;
 mod regressions;
 mod state;
 mod world;
+mod xattrs;
 
 pub(crate) use disk::Disk;

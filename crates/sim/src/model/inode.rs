@@ -103,6 +103,7 @@ pub(crate) struct Inode {
     pub(crate) change_may: bool,
     pub(crate) content: Content,
     pub(crate) target: Vec<u8>,
+    pub(crate) xattrs: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
     pub(crate) entries: BTreeMap<Vec<u8>, Entry>,
     pub(crate) parent: u64,
     /// The verifier of an exclusive create, and whether nothing happened since.
@@ -120,6 +121,8 @@ pub(crate) struct Inode {
     /// The mutation that last changed an attribute; the one that last changed owner or mode.
     pub(crate) changed_by: u64,
     pub(crate) allowed_by: u64,
+    /// The mutation that last changed an extended attribute.
+    pub(crate) xattrs_by: u64,
     /// The mutations that last changed a name in this directory.
     pub(crate) named_by: BTreeMap<Vec<u8>, u64>,
 }
@@ -144,6 +147,7 @@ impl Inode {
             change_may: true,
             content: Content::default(),
             target: Vec::new(),
+            xattrs: Rc::default(),
             entries: BTreeMap::new(),
             parent: 0,
             verifier: None,
@@ -155,6 +159,7 @@ impl Inode {
             used_free: false,
             changed_by: mutation,
             allowed_by: mutation,
+            xattrs_by: mutation,
             named_by: BTreeMap::new(),
         }
     }

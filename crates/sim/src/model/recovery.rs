@@ -33,6 +33,8 @@ pub struct Found {
     pub entries: Vec<Listed>,
     /// Where it points, if it is a symlink.
     pub target: Vec<u8>,
+    /// Its extended attributes.
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Its bytes in each of [`WINDOWS`] that begins below its size; `None` where they could not be read.
     pub windows: Vec<Option<Vec<u8>>>,
     /// Its attributes after all of that was read.
@@ -215,6 +217,13 @@ impl Inode {
         self.compare_names(ino, &found.entries)?;
         if self.kind == FileType::Symlink && found.target != self.target {
             return Err("another target".to_owned());
+        }
+        if found.xattrs != *self.xattrs {
+            let names: Vec<_> = found.xattrs.keys().collect();
+            return Err(format!(
+                "extended attributes {names:?}, expected {:?}, or other values",
+                self.xattrs.keys()
+            ));
         }
         let settled = self.events.iter().all(|event| safe.touches(ino, event, true));
         if settled {

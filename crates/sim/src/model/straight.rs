@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use volume::attributes::FileType;
 use volume::request::{Credentials, Error};
-use volume::results::{Sought, SoughtContent};
+use volume::results::{SetXattr, Sought, SoughtContent};
 
 use super::files::{FILE_BYTES_MAX, without_privileges};
-use super::inode::What;
+use super::inode::{Inode, What};
 use super::{Judgement, Model, Told, Verdict};
-use crate::call::{How, Name, Obj, OperationId, Outcome, Straight, Success};
+use crate::call::{How, Name, Obj, OperationId, Outcome, Straight, Success, payload, xattr_name};
 
 /// The name `..`.
 const PARENT: Name = Name(11);
@@ -49,6 +49,15 @@ impl Model {
                 let mut verdict = Verdict::default();
                 verdict.must(true, Error::NoEntry);
                 self.decide(&verdict, false, outcome).map(|_| Told::default())
+            }
+            Straight::GetXattr { object, key } => self.get_xattr(who, (object, key), outcome),
+            Straight::ListXattrs { object } => self.list_xattrs(who, object, outcome),
+            Straight::SetXattr { object, key, length, how } => {
+                let value = payload(id, length.into());
+                self.change_xattr(id, who, now, (object, key, Some((value, how))), outcome)
+            }
+            Straight::RemoveXattr { object, key } => {
+                self.change_xattr(id, who, now, (object, key, None), outcome)
             }
             Straight::Seek { object, offset, content } => self.seek(who, (object, offset, content), outcome),
             Straight::Allocate { object, offset, length } => {
@@ -101,6 +110,97 @@ impl Model {
         }
         let end = if let Sought::At(at) = sought { *at } else { size };
         Ok(Told { bytes: Some((ino, offset, end.max(offset))), ..Told::default() })
+    }
+
+    fn get_xattr(
+        &mut self,
+        who: &Credentials,
+        (object, key): (Obj, u8),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let inode = &self.inodes[&ino];
+        let mut verdict = Verdict::default();
+        judge_xattr(inode, who, 4, &mut verdict);
+        let value = inode.xattrs.get(&xattr_name(key));
+        verdict.must(value.is_none(), Error::NoEntry);
+        let told = Told { mutation: inode.xattrs_by, ..Told::default() };
+        if self.decide(&verdict, false, outcome)? {
+            let Ok(Success::Xattr(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+            if value != Some(seen) {
+                return Err(format!("inode {ino}: another value of extended attribute {key}"));
+            }
+            return Ok(told);
+        }
+        Ok(if matches!(outcome, Err(Error::NoEntry)) { told } else { Told::default() })
+    }
+
+    fn list_xattrs(&mut self, who: &Credentials, object: Obj, outcome: &Outcome) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let inode = &self.inodes[&ino];
+        let mut verdict = Verdict::default();
+        judge_xattr(inode, who, 4, &mut verdict);
+        if !self.decide(&verdict, false, outcome)? {
+            return Ok(Told::default());
+        }
+        let Ok(Success::Xattrs(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        if !seen.iter().eq(inode.xattrs.keys()) {
+            return Err(format!(
+                "inode {ino}: extended attributes {seen:?}, expected {:?}",
+                inode.xattrs.keys()
+            ));
+        }
+        Ok(Told { mutation: inode.xattrs_by, ..Told::default() })
+    }
+
+    /// SETXATTR and REMOVEXATTR.
+    fn change_xattr(
+        &mut self,
+        id: OperationId,
+        who: &Credentials,
+        now: i64,
+        (object, key, new): (Obj, u8, Option<(Vec<u8>, SetXattr)>),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let ino = match self.present(object, outcome)? {
+            Ok(ino) => ino,
+            Err(told) => return Ok(told),
+        };
+        let before = Rc::clone(&self.inodes[&ino]);
+        let name = xattr_name(key);
+        let is_there = before.xattrs.contains_key(&name);
+        let mut verdict = Verdict::default();
+        judge_xattr(&before, who, 2, &mut verdict);
+        let how = new.as_ref().map(|(_, how)| *how);
+        verdict.must(is_there && how == Some(SetXattr::Create), Error::Exists);
+        verdict.must(!is_there && matches!(how, None | Some(SetXattr::Replace)), Error::NoEntry);
+        let mut after = Rc::clone(&before.xattrs);
+        match &new {
+            Some((value, _)) => drop(Rc::make_mut(&mut after).insert(name, value.clone())),
+            None => drop(Rc::make_mut(&mut after).remove(&name)),
+        }
+        let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        verdict.must(bytes > 128 << 10, Error::NoSpace);
+        if !self.decide(&verdict, new.is_some(), outcome)? {
+            let told = matches!(outcome, Err(Error::NoEntry | Error::Exists));
+            let mutation = if told { before.xattrs_by } else { 0 };
+            return Ok(Told { mutation, ..Told::default() });
+        }
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        self.mutations += 1;
+        let mutation = self.mutations;
+        let inode = self.edit(ino);
+        inode.touch(now);
+        (inode.xattrs, inode.xattrs_by, inode.changed_by) = (after, mutation, mutation);
+        inode.note(id, What::Touch);
+        let told = self.meet_wcc(&before, ino, wcc, "an extended attribute")?.max(mutation);
+        Ok(Told { mutation: told, ..Told::default() })
     }
 
     /// ALLOCATE and DEALLOCATE.
@@ -180,4 +280,10 @@ impl Model {
         }
         Ok(Told::default())
     }
+}
+
+/// Extended attributes are for files and directories, and guarded as data is: by a bit of the mode, 4 or 2.
+fn judge_xattr(inode: &Inode, who: &Credentials, wanted: u32, verdict: &mut Verdict) {
+    verdict.must(!matches!(inode.kind, FileType::Regular | FileType::Directory), Error::NotPermitted);
+    verdict.must(!inode.owned_by(who) && !inode.grants(who, wanted), Error::AccessDenied);
 }

@@ -10,8 +10,8 @@ use crate::attributes::FileType;
 use crate::ids::Ino;
 use crate::index::IndexError;
 use crate::key::{self, FIRST, Table};
-use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES};
-use crate::record::{InodeRecord, UsageKind, UsageRecord, decode_symlink};
+use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES, XATTR_OVERHEAD_BYTES};
+use crate::record::{InodeRecord, UsageKind, UsageRecord, decode_symlink, decode_xattr};
 
 /// What all inodes together use, by whose they are.
 pub(super) type Totals = BTreeMap<(UsageKind, u64), UsageRecord>;
@@ -145,6 +145,13 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
         let empty = used == 0 && mapped_end == 0 && record.cuts.is_empty();
         faults.unless(empty, FaultKind::Inode, || "it is no regular file, but holds data".to_owned());
     }
+    let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
+    faults.unless((number, bytes) == node.xattrs, FaultKind::Inode, || {
+        format!(
+            "it says that it has {number} extended attributes, {bytes} bytes, but there are {:?}",
+            node.xattrs
+        )
+    });
     let has_size = matches!(record.file_type, FileType::Regular | FileType::Symlink);
     faults.unless(has_size || size == 0, FaultKind::Inode, || {
         format!("it is neither file nor symbolic link, but has a size of {size} bytes")
@@ -168,6 +175,28 @@ fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> R
     faults.unless(target.len() as u64 == record.size, FaultKind::Symlink, || {
         format!("the symbolic link's target has {} bytes, but it says {}", target.len(), record.size)
     });
+    Ok(())
+}
+
+/// Counts extended attributes; those of an object that does not exist must wait to be freed.
+pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings) -> Result<(), IndexError> {
+    let mut strays: BTreeMap<Ino, u32> = BTreeMap::new();
+    view.each(FIRST, Table::Xattr, &mut |fields, value| {
+        let (Some(ino), Ok(value)) = (key::number(fields).map(Ino), decode_xattr(value)) else { return };
+        match tree.nodes.get_mut(&ino) {
+            Some(node) => {
+                node.xattrs.0 += 1;
+                node.xattrs.1 += (fields.len() - 8 + value.len() + XATTR_OVERHEAD_BYTES) as u64;
+            }
+            None => *strays.entry(ino).or_default() += 1,
+        }
+    })?;
+    for (ino, number) in strays {
+        if view.get(&key::reap(ino))?.is_none() {
+            let what = format!("there are {number} extended attributes of inode {ino}, which does not exist");
+            findings.add(FaultKind::Inode, None, what);
+        }
+    }
     Ok(())
 }
 

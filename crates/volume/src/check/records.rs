@@ -26,6 +26,7 @@ pub(crate) fn member_of(table: Table) -> Member {
         | Table::Reap
         | Table::Usage
         | Table::Symlink
+        | Table::Xattr
         | Table::State
         | Table::Orphan => FIRST,
         Table::Extent | Table::Segment | Table::Reply | Table::Meta => FAMILY,
@@ -140,6 +141,7 @@ fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
             fields.len() == 8
         }
         Table::Name => fields.len() > 8,
+        Table::Xattr => (9..=8 + NAME_BYTES).contains(&fields.len()),
         Table::Cookie | Table::Map => fields.len() == 16,
         Table::Usage => fields.len() == 9 && UsageKind::from_byte(fields[0]).is_some(),
         Table::Reply => fields.len() <= REQUEST_KEY_BYTES,

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub first: Option<(Ino, Cookie)>,
     /// Bytes that its map covers.
     pub mapped: u64,
+    /// Extended attributes that it has, and what they count towards their limit.
+    pub xattrs: (u32, u64),
     /// Whether it is said to be without a name.
     pub orphan: bool,
     /// Whether the root was found above it, if it is a directory.

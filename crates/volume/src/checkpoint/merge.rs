@@ -133,6 +133,7 @@ impl Merge<'_> {
                         | Table::Cookie
                         | Table::Symlink
                         | Table::State
+                        | Table::Xattr
                         | Table::Orphan
                         | Table::Reap,
                     _
@@ -299,6 +300,7 @@ impl Merge<'_> {
             }
             self.budget = self.budget.saturating_sub(page.len());
             if page.len() < PAGE {
+                self.reap_xattrs(ino)?;
                 self.update.delete(&key::reap(ino))?;
                 return Ok(());
             }
@@ -307,6 +309,18 @@ impl Merge<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes the extended attributes of a removed object away: few, as their bytes are bounded.
+    fn reap_xattrs(&mut self, ino: Ino) -> Result<(), IndexError> {
+        let mut keys: Vec<Key> = Vec::new();
+        let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0.saturating_add(1)), b""));
+        self.update.scan(&from, &to, &mut |key, _| {
+            keys.push(key.into());
+            ControlFlow::Continue(())
+        })?;
+        self.budget = self.budget.saturating_sub(keys.len());
+        keys.iter().try_for_each(|key| self.update.delete(key))
     }
 
     /// Files in the table of those to be reaped; as many as the budget could serve.

@@ -4,7 +4,9 @@ use super::{Line, Value};
 use crate::check::records::hex;
 use crate::codec::Malformed;
 use crate::key::{self, Table};
-use crate::record::{ExtentRecord, MapRecord, MetaRecord, ReplyRecord, Source, UsageKind, describe};
+use crate::record::{
+    ExtentRecord, MapRecord, MetaRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
+};
 
 /// Bytes that are shown of keys and answers.
 const MOST_BYTES_SHOWN: usize = 32;
@@ -26,6 +28,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
     let names: &[&'static str] = match table {
         Table::Inode | Table::Reap | Table::Symlink | Table::Orphan => &["inode"],
         Table::Name => &["directory"],
+        Table::Xattr => &["inode"],
         Table::Cookie => &["directory", "cookie"],
         Table::Map => &["inode", "end"],
         Table::Extent => &["extent"],
@@ -39,7 +42,9 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
         rest = behind;
     }
     match (table, rest) {
-        (Table::Name, name) => line.text("name", format!("{:?}", String::from_utf8_lossy(name))),
+        (Table::Xattr, name) | (Table::Name, name) => {
+            line.text("name", format!("{:?}", String::from_utf8_lossy(name)))
+        }
         (Table::Usage, [kind, id @ ..]) => {
             let of = UsageKind::from_byte(*kind).map_or_else(|| kind.to_string(), |kind| format!("{kind:?}"));
             line.text("of", of).number("id", key::number(id).unwrap_or_default())
@@ -75,6 +80,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
             format!("seq {} time {} answer {}", reply.seq, reply.time.nanos(), bytes(&reply.answer))
         }
         Table::State => bytes(value),
+        Table::Xattr => format!("{} bytes: {}", decode_xattr(value)?.len(), bytes(decode_xattr(value)?)),
         Table::Meta => {
             let meta = MetaRecord { handle_secret: [0; 16], ..MetaRecord::decode(value)? };
             format!("{meta:?}").replace(&format!("{:?}", [0_u8; 16]), "(not shown)")

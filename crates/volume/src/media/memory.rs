@@ -224,5 +224,7 @@ pub(crate) fn record_of(file_type: crate::attributes::FileType) -> crate::record
         create_verifier: None,
         truncations: 0,
         cuts: Vec::new(),
+        xattrs: 0,
+        xattr_bytes: 0,
     }
 }

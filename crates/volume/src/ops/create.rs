@@ -330,6 +330,8 @@ impl Volume {
             create_verifier: new.verifier,
             truncations: 0,
             cuts: Vec::new(),
+            xattrs: 0,
+            xattr_bytes: 0,
         }
     }
 }

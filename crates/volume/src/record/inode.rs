@@ -60,6 +60,10 @@ pub struct InodeRecord {
     pub truncations: u32,
     /// Truncations not yet cleared out of the map, oldest first; `from` and `count` both grow.
     pub cuts: Vec<Cut>,
+    /// How many extended attributes it has.
+    pub xattrs: u32,
+    /// What they count towards their limit, bytes: see [`crate::limits::XATTR_BYTES_PER_FILE`].
+    pub xattr_bytes: u32,
 }
 
 /// Bytes that a name adds to the size that a directory shows.
@@ -129,6 +133,10 @@ impl InodeRecord {
             out.u64(cut.from);
             out.u32(cut.count);
         }
+        if self.xattrs > 0 {
+            out.u32(self.xattrs);
+            out.u32(self.xattr_bytes);
+        }
         out
     }
 
@@ -143,7 +151,7 @@ impl InodeRecord {
         let device = Device { major: r.u32()?, minor: r.u32()? };
         let truncations = r.u32()?;
         let times = [r.i64()?, r.i64()?, r.i64()?].map(Time::from_nanos);
-        let record = InodeRecord {
+        let mut record = InodeRecord {
             epoch,
             file_type,
             mode,
@@ -165,7 +173,15 @@ impl InodeRecord {
             tree: r.u64()?,
             create_verifier: decode_verifier(r)?,
             cuts: decode_cuts(r)?,
+            xattrs: 0,
+            xattr_bytes: 0,
         };
+        if !r.is_at_end() {
+            (record.xattrs, record.xattr_bytes) = (r.u32()?, r.u32()?);
+            if record.xattrs == 0 {
+                return Err(r.malformed());
+            }
+        }
         reader.finish()?;
         Ok(record)
     }

@@ -43,7 +43,9 @@ impl MetaRecord {
     /// open the index, pass over them, and let them go out of step with what it changes.
     pub fn format_of(table: crate::key::Table) -> u32 {
         match table {
-            crate::key::Table::State | crate::key::Table::Orphan => MetaRecord::FORMAT,
+            crate::key::Table::Xattr | crate::key::Table::State | crate::key::Table::Orphan => {
+                MetaRecord::FORMAT
+            }
             _ => MetaRecord::FORMAT_FIRST,
         }
     }

@@ -27,6 +27,8 @@ fn inode() -> InodeRecord {
         create_verifier: Some(*b"verifier"),
         truncations: 5,
         cuts: vec![Cut { from: 10, count: 4 }, Cut { from: 20, count: 5 }],
+        xattrs: 0,
+        xattr_bytes: 0,
     }
 }
 

@@ -1,0 +1,197 @@
+//! GETXATTR, SETXATTR, LISTXATTRS and REMOVEXATTR (RFC 8276 section 8.4).
+
+use std::sync::Arc;
+
+use crate::access::{self, READ, WRITE};
+use crate::attempt::{Attempt, Stop};
+use crate::attributes::{FileType, Wcc};
+use crate::change::Change;
+use crate::ids::Ino;
+use crate::inodes::Guard;
+use crate::key;
+use crate::limits::{NAME_BYTES, XATTR_BYTES_PER_FILE, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES};
+use crate::record::{InodeRecord, decode_xattr, encode_xattr};
+use crate::request::{Access, Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::results::{SetXattr, XattrNames};
+use crate::volume::Volume;
+
+/// What an attribute counts towards the limit of its file, bytes.
+fn charge(name: &[u8], value: &[u8]) -> u32 {
+    u32::try_from(name.len() + value.len() + XATTR_OVERHEAD_BYTES).expect("both are bounded")
+}
+
+impl Volume {
+    /// The value of an extended attribute. `name` is without the prefix `user.`.
+    ///
+    /// # Errors
+    /// `NoEntry` if there is none of that name.
+    pub fn get_xattr(&self, request: &Request<'_>, ino: Ino, name: &[u8]) -> Answer<Arc<[u8]>> {
+        check_name(name)?;
+        self.run(request.access, |attempt| {
+            let state = attempt.lock(ino)?;
+            let after = state.durability();
+            let fail = |error| Stop::Failed(Failure { error, after });
+            check(request.credentials, state.record(), READ).map_err(fail)?;
+            let value = self.xattr(attempt, &state, name)?.ok_or_else(|| fail(Error::NoEntry))?;
+            Ok(Promised { value, after })
+        })
+    }
+
+    /// Sets an extended attribute: a value of at most [`XATTR_VALUE_BYTES`].
+    ///
+    /// # Errors
+    /// `Exists` and `NoEntry` as `how` wants; `FileTooLarge` if the value is too long, `NoSpace` if those of the file
+    /// together are.
+    pub fn set_xattr(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+        encode: Encode<'_, Wcc>,
+    ) -> Answer<Wcc> {
+        check_name(name)?;
+        if value.len() > XATTR_VALUE_BYTES {
+            return Err(Error::FileTooLarge.into());
+        }
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            let fail = |error| Stop::Failed(Failure { error, after });
+            check(request.credentials, state.record(), WRITE).map_err(fail)?;
+            let old = self.xattr(attempt, &state, name)?;
+            match (&old, how) {
+                (Some(_), SetXattr::Create) => return Err(fail(Error::Exists)),
+                (None, SetXattr::Replace) => return Err(fail(Error::NoEntry)),
+                _ => {}
+            }
+            let mut record = state.record().clone();
+            record.xattrs += u32::from(old.is_none());
+            record.xattr_bytes -= old.as_ref().map_or(0, |old| charge(name, old));
+            record.xattr_bytes += charge(name, value);
+            if record.xattr_bytes > XATTR_BYTES_PER_FILE {
+                return Err(fail(Error::NoSpace));
+            }
+            let mut change = self.begin()?;
+            change.put(key::xattr(ino, name), encode_xattr(record.epoch, value));
+            self.change_xattrs(request, change, &mut state, record, encode)
+        })
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// `NoEntry` if there is none of that name.
+    pub fn remove_xattr(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        name: &[u8],
+        encode: Encode<'_, Wcc>,
+    ) -> Answer<Wcc> {
+        check_name(name)?;
+        self.run(request.access, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let after = state.durability();
+            let fail = |error| Stop::Failed(Failure { error, after });
+            check(request.credentials, state.record(), WRITE).map_err(fail)?;
+            let old = self.xattr(attempt, &state, name)?.ok_or_else(|| fail(Error::NoEntry))?;
+            let mut record = state.record().clone();
+            record.xattrs = record.xattrs.saturating_sub(1);
+            record.xattr_bytes = record.xattr_bytes.saturating_sub(charge(name, &old));
+            let mut change = self.begin_freeing()?;
+            change.delete(key::xattr(ino, name));
+            self.change_xattrs(request, change, &mut state, record, encode)
+        })
+    }
+
+    /// Names of extended attributes, in the order of their bytes, at most `most`, behind the first `cookie` of them. What
+    /// is set and removed between two calls moves those behind it.
+    ///
+    /// # Errors
+    /// With [`Access::Cached`] it is `WouldBlock` for a file that has any.
+    pub fn list_xattrs(
+        &self,
+        request: &Request<'_>,
+        ino: Ino,
+        cookie: u64,
+        most: usize,
+    ) -> Answer<XattrNames> {
+        let look = || {
+            self.run(request.access, |attempt| {
+                let state = attempt.lock(ino)?;
+                let after = state.durability();
+                let fail = |error| Stop::Failed(Failure { error, after });
+                check(request.credentials, state.record(), READ).map_err(fail)?;
+                Ok(Promised { value: state.record().xattrs, after })
+            })
+        };
+        let before = look()?;
+        if before.value == 0 {
+            let none = XattrNames { names: Vec::new(), end: true };
+            return Ok(Promised { value: none, after: before.after });
+        }
+        if request.access == Access::Cached {
+            return Err(Error::WouldBlock.into());
+        }
+        let skip = usize::try_from(cookie).unwrap_or(usize::MAX).min(XATTR_BYTES_PER_FILE as usize);
+        let most = most.min(XATTR_BYTES_PER_FILE as usize);
+        let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0 + 1), b""));
+        let found =
+            self.layers().scan(&from, &to, skip + most + 1).map_err(|error| self.index_failed(&error))?;
+        let names = found
+            .iter()
+            .skip(skip)
+            .take(most)
+            .map(|(key, _)| key.get(from.len()..).unwrap_or_default().into());
+        let names = XattrNames { names: names.collect(), end: found.len() <= skip + most };
+        // Only now, as each change that was seen was entered under the file's lock, with its entry noted there.
+        Ok(Promised { value: names, after: before.after.and(look()?.after) })
+    }
+
+    /// The value of an attribute of a locked file.
+    fn xattr(&self, attempt: &Attempt<'_>, state: &Guard, name: &[u8]) -> Result<Option<Arc<[u8]>>, Stop> {
+        if state.record().xattrs == 0 {
+            return Ok(None);
+        }
+        let slot = attempt.record(&self.layers(), &key::xattr(state.ino, name))?;
+        slot.map(|bytes| Ok(self.decode(decode_xattr(&bytes))?.into())).transpose()
+    }
+
+    /// Journals a change of an attribute with the file's record.
+    fn change_xattrs(
+        &self,
+        request: &Request<'_>,
+        mut change: Change<'_>,
+        state: &mut Guard,
+        mut record: InodeRecord,
+        encode: Encode<'_, Wcc>,
+    ) -> Result<Promised<Wcc>, Stop> {
+        let (before, shown) = (state.attributes().before(), state.durability());
+        let (stamp, _) = self.committer.stamp(request.now);
+        self.touch(&mut record, stamp, false);
+        change.put_inode(state.ino, &record);
+        *state.record_mut() = record;
+        let wcc = Wcc { before, after: state.attributes() };
+        state.journaled(change.commit_answered(request, shown, &wcc, encode));
+        Ok(Promised { value: wcc, after: state.durability() })
+    }
+}
+
+/// Any bytes but NUL, as other systems end names with it.
+fn check_name(name: &[u8]) -> Result<(), Error> {
+    if name.len() > NAME_BYTES {
+        return Err(Error::NameTooLong);
+    }
+    if name.is_empty() || name.contains(&0) { Err(Error::Invalid) } else { Ok(()) }
+}
+
+/// Who may read a file may read its attributes, who may write it may set them; they are for files and directories, as
+/// the modes of other objects say nothing of that.
+fn check(who: &Credentials, record: &InodeRecord, wanted: u16) -> Result<(), Error> {
+    if !matches!(record.file_type, FileType::Regular | FileType::Directory) {
+        return Err(Error::NotPermitted);
+    }
+    if access::owns(who, record) { Ok(()) } else { access::check(who, record, wanted) }
+}
