@@ -3,7 +3,7 @@
 use crate::change::cut_piece;
 use crate::codec::Malformed;
 use crate::entry::{Entry, Slot};
-use crate::file_map::memtable_pieces;
+use crate::file_map::{decode_held, memtable_pieces};
 use crate::ids::Ino;
 use crate::key::{self, Key, Table};
 use crate::limits::STATE_KEY_BYTES;
@@ -32,9 +32,9 @@ pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage
 pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
     for (key, slot) in records {
         if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
-            && let Ok(piece) = MapRecord::decode(value)
+            && let Some(start) = MapRecord::start_of(value)
         {
-            cut_back(memtable, ino, piece.start, end);
+            cut_back(memtable, ino, start, end);
         }
         memtable.apply([(key, slot)], &[]);
     }
@@ -42,7 +42,9 @@ pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
 
 fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
     let mut older: Vec<(u64, MapRecord)> = Vec::new();
-    memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| older.push((old_end, old)));
+    memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| {
+        older.push((old_end, decode_held(old)));
+    });
     for (old_end, old) in older {
         memtable.apply([(key::map(ino, old_end), None)], &[]);
         for (from, to) in [(old.start, start), (end, old_end)] {
@@ -79,7 +81,7 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let Some(value) = slot else { return Ok(()) };
     if table == Table::Map {
         let end = key::second_number(fields).ok_or(Malformed("map key"))?;
-        let piece = MapRecord::decode(value)?;
+        let piece = MapRecord::borrow(value)?;
         let length =
             end.checked_sub(piece.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
         return match piece.source {

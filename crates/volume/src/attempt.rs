@@ -100,6 +100,15 @@ impl Held {
             .expect("only inodes that were locked are asked for")
     }
 
+    fn holds(&self, ino: Ino) -> bool {
+        self.guards.iter().any(|guard| guard.ino == ino)
+    }
+
+    /// Whether all of them come before `ino` in the order of locks.
+    fn is_before(&self, ino: Ino) -> bool {
+        self.guards.last().is_none_or(|guard| guard.ino < ino)
+    }
+
     /// What a reply that shows all of them waits for.
     pub fn durability(&self) -> Durability {
         self.guards.iter().fold(Durability::NOW, |sum, guard| sum.and(guard.durability()))
@@ -222,11 +231,21 @@ impl Attempt<'_> {
 
     /// Locks several inodes, in order.
     pub fn lock_all(&self, inos: &[Ino]) -> Result<Held, Stop> {
-        let mut inos = inos.to_vec();
+        let mut held = Held { guards: Vec::with_capacity(inos.len() + 1) };
+        self.lock_more(&mut held, inos.to_vec())?;
+        Ok(held)
+    }
+
+    /// Locks further inodes, in order. Those that are not held already come behind all that are.
+    fn lock_more(&self, held: &mut Held, mut inos: Vec<Ino>) -> Result<(), Stop> {
         inos.sort_unstable();
         inos.dedup();
-        let guards = inos.into_iter().map(|ino| self.lock(ino)).collect::<Result<_, _>>()?;
-        Ok(Held { guards })
+        for ino in inos {
+            if !held.holds(ino) {
+                held.guards.push(self.lock(ino)?);
+            }
+        }
+        Ok(())
     }
 
     /// What a name names; the directory should be locked for a reliable answer.
@@ -247,10 +266,19 @@ impl Attempt<'_> {
         names: [(Ino, &[u8]); N],
         more: &[Ino],
     ) -> Result<(Held, [Option<NameRecord>; N]), Stop> {
-        let found = self.names(names)?;
-        let mut inos: Vec<Ino> = names.iter().map(|(directory, _)| *directory).collect();
-        inos.extend(found.iter().flatten().map(|record| record.ino));
+        let mut inos = Vec::with_capacity(2 * N + more.len());
+        inos.extend(names.iter().map(|(directory, _)| *directory));
         inos.extend(more);
+        let mut held = self.lock_all(&inos)?;
+        let found = self.names(names)?;
+        let named = || found.iter().flatten().map(|record| record.ino);
+        // What is in a directory was mostly made after it, so that it comes behind it in the order of locks too.
+        if named().all(|ino| held.holds(ino) || held.is_before(ino)) {
+            self.lock_more(&mut held, named().collect())?;
+            return Ok((held, found));
+        }
+        drop(held);
+        inos.extend(named());
         let held = match self.lock_all(&inos) {
             Ok(held) => held,
             // The object of a name may be removed before it is locked; a directory that is gone stays so.

@@ -7,7 +7,7 @@ use parking_lot::RwLockReadGuard;
 
 use crate::apply;
 use crate::entry::{Entry, Remembered};
-use crate::file_map::memtable_pieces;
+use crate::file_map::{decode_held, memtable_pieces};
 use crate::ids::{Ino, Seq};
 use crate::key::{self, Key};
 use crate::layers::Layers;
@@ -127,15 +127,15 @@ impl Change<'_> {
     /// Maps pieces of a file: `(end, piece)` in file order, not overlapping. Pieces of the active memtable that they cover
     /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
     /// come.
-    pub fn map(&mut self, ino: Ino, pieces: &[(u64, MapRecord)]) {
-        let mut older: Vec<(u64, MapRecord)> = Vec::new();
+    pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, pieces: &[(u64, MapRecord<B>)]) {
+        let mut older: Vec<(u64, Arc<[u8]>)> = Vec::new();
         // Run by run: what lies between two of them, which may be very much, stays as it is.
         for run in pieces.chunk_by(|(end, _), (_, next)| *end == next.start) {
             let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
             memtable_pieces(&self.layers.active, ino, (first.start, *last_end), &mut |end, old| {
                 // One that reaches over two runs is met twice.
                 if older.last().is_none_or(|(last, _)| *last < end) {
-                    older.push((end, old));
+                    older.push((end, Arc::clone(old)));
                 }
             });
         }
@@ -148,18 +148,20 @@ impl Change<'_> {
     }
 
     /// Replaces an older piece by what newer ones leave of it.
-    fn cut_back(&mut self, ino: Ino, (old_end, old): (u64, &MapRecord), newer: &[(u64, MapRecord)]) {
+    fn cut_back<B>(&mut self, ino: Ino, (old_end, old): (u64, &[u8]), newer: &[(u64, MapRecord<B>)]) {
         self.delete(key::map(ino, old_end));
-        let mut cursor = old.start;
-        let first = newer.partition_point(|(end, _)| *end <= old.start);
+        // Mostly nothing is left of it, and then its data need not be copied.
+        let cut = |start, end| cut_piece(&decode_held(old), start, end).encode();
+        let mut cursor = MapRecord::start_of(old).unwrap_or(old_end);
+        let first = newer.partition_point(|(end, _)| *end <= cursor);
         for (end, piece) in newer[first..].iter().take_while(|(_, piece)| piece.start < old_end) {
             if cursor < piece.start {
-                self.put(key::map(ino, piece.start), cut_piece(old, cursor, piece.start).encode());
+                self.put(key::map(ino, piece.start), cut(cursor, piece.start));
             }
             cursor = *end;
         }
         if cursor < old_end {
-            self.put(key::map(ino, old_end), cut_piece(old, cursor, old_end).encode());
+            self.put(key::map(ino, old_end), cut(cursor, old_end));
         }
     }
 

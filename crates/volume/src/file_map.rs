@@ -168,11 +168,11 @@ fn memtable_runs(
     most: usize,
 ) -> Vec<Run> {
     let mut runs = Vec::new();
-    pieces_while(memtable, ino, range, &mut |end, piece| {
+    pieces_while(memtable, ino, range, &mut |end, piece, value| {
         let end = end.min(record.visible_end(piece.birth));
         if piece.start < end {
             let place = match piece.source {
-                Source::Inline(bytes) => Place::Inline(bytes, 0),
+                Source::Inline(bytes) => Place::Inline(Arc::clone(value), value.len() - bytes.len()),
                 Source::Extent { id, offset } => Place::Extent(id, offset),
                 Source::Hole => Place::Hole,
             };
@@ -183,36 +183,41 @@ fn memtable_runs(
     runs
 }
 
-/// The pieces in a memtable that touch `range`, hidden ones too: `visit(end, piece)`.
+/// The pieces in a memtable that touch `range`, hidden ones too: `visit(end, value)`, with the encoded [`MapRecord`].
 pub fn memtable_pieces(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, MapRecord),
+    visit: &mut dyn FnMut(u64, &Arc<[u8]>),
 ) {
-    pieces_while(memtable, ino, range, &mut |end, piece| {
-        visit(end, piece);
+    pieces_while(memtable, ino, range, &mut |end, _, value| {
+        visit(end, value);
         ControlFlow::Continue(())
     });
+}
+
+/// A piece that a memtable holds.
+pub fn decode_held(value: &[u8]) -> MapRecord {
+    MapRecord::decode(value).expect("a memtable holds only what this process encoded, or replay verified")
 }
 
 fn pieces_while(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, MapRecord) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(u64, MapRecord<&[u8]>, &Arc<[u8]>) -> ControlFlow<()>,
 ) {
     let (from, to) = (key::map(ino, range.0.saturating_add(1)), key::map(ino, u64::MAX));
     memtable.scan(&from, &to, &mut |key, slot| {
         let Some(value) = slot else { return ControlFlow::Continue(()) };
         let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-        let (Some(end), Ok(piece)) = (end, MapRecord::decode(value)) else {
+        let (Some(end), Ok(piece)) = (end, MapRecord::borrow(value)) else {
             unreachable!("a memtable holds only what this process encoded, or replay verified")
         };
         if piece.start >= range.1 {
             return ControlFlow::Break(());
         }
-        visit(end, piece)
+        visit(end, piece, value)
     });
 }
 
@@ -259,7 +264,7 @@ pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
     let mut found = None;
     memtable.scan(&from, &to, &mut |_, slot| {
-        found = slot.as_ref().and_then(|value| MapRecord::decode(value).ok()).map(|piece| piece.start);
+        found = slot.as_ref().and_then(|value| MapRecord::start_of(value));
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     found

@@ -150,11 +150,11 @@ impl Volume {
     }
 
     /// Puts pieces into a locked file's map: the records, its size and its usage. `new_bytes` of them were holes.
-    pub(crate) fn put_pieces(
+    pub(crate) fn put_pieces<B: AsRef<[u8]>>(
         &self,
         change: &mut Change<'_>,
         state: &mut InodeState,
-        pieces: &[(u64, MapRecord)],
+        pieces: &[(u64, MapRecord<B>)],
         new_bytes: u64,
     ) {
         let Some((end, _)) = pieces.last() else { return };
@@ -170,14 +170,19 @@ impl Volume {
 }
 
 /// Inline pieces of `bytes` at `offset`, split at multiples of [`INLINE_PIECE_BYTES`]: `(end, piece)`.
-pub fn inline_pieces(record: &InodeRecord, offset: u64, bytes: &[u8], into: &mut Vec<(u64, MapRecord)>) {
+pub fn inline_pieces<'b>(
+    record: &InodeRecord,
+    offset: u64,
+    bytes: &'b [u8],
+    into: &mut Vec<(u64, MapRecord<&'b [u8]>)>,
+) {
     let mut start = offset;
     let mut rest = bytes;
     while !rest.is_empty() {
         let room = INLINE_PIECE_BYTES - start % INLINE_PIECE_BYTES;
         let (piece, after) = rest.split_at(rest.len().min(usize::try_from(room).expect("a piece is small")));
         let end = start + piece.len() as u64;
-        let source = Source::Inline(piece.into());
+        let source = Source::Inline(piece);
         into.push((end, MapRecord { epoch: record.epoch, start, birth: record.truncations, source }));
         start = end;
         rest = after;

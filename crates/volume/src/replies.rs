@@ -149,11 +149,14 @@ impl State {
     }
 
     fn insert(&mut self, key: RequestKey, answer: Answer) {
-        let client: Box<[u8]> = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0).into();
         self.order.push_back((key.clone(), answer.record.seq));
         if self.answers.insert(key.clone(), answer).is_none() {
-            let of_client = self.clients.entry(client).or_default();
-            of_client.push_back(key);
+            let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
+            if !self.clients.contains_key(client) {
+                self.clients.insert(client.into(), VecDeque::new());
+            }
+            let of_client = self.clients.get_mut(client).expect("it is there now");
+            of_client.push_back(key.clone());
             if of_client.len() > REPLIES_PER_CLIENT {
                 let oldest = of_client.pop_front().expect("it holds more than its limit");
                 self.answers.remove(&oldest);

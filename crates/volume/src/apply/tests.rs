@@ -16,7 +16,8 @@ fn put(start: u64, end: u64, source: Source) -> (Key, Slot) {
 /// What a memtable says of each byte: the byte itself, or extent and offset.
 fn contents(memtable: &Memtable) -> Vec<Option<(u64, u64)>> {
     let mut found = vec![None; usize::try_from(BYTES).unwrap()];
-    memtable_pieces(memtable, FILE, (0, BYTES), &mut |end, piece| {
+    memtable_pieces(memtable, FILE, (0, BYTES), &mut |end, value| {
+        let piece = decode_held(value);
         for at in piece.start..end {
             let skip = at - piece.start;
             let slot = &mut found[usize::try_from(at).unwrap()];

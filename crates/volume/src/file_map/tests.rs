@@ -19,7 +19,7 @@ fn range_of(start: u64, end: u64) -> std::ops::Range<usize> {
 /// Puts a piece into a memtable as an operation does: what it covers there is cut back.
 fn put(memtable: &Memtable, end: u64, piece: &MapRecord) {
     let mut older = Vec::new();
-    memtable_pieces(memtable, FILE, (piece.start, end), &mut |end, old| older.push((end, old)));
+    memtable_pieces(memtable, FILE, (piece.start, end), &mut |end, old| older.push((end, decode_held(old))));
     for (old_end, old) in older {
         memtable.apply([(key::map(FILE, old_end), None)], &[]);
         for (from, to) in [(old.start, piece.start), (end, old_end)] {

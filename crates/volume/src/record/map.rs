@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::codec::{Malformed, Reader, Write};
 use crate::ids::{Epoch, ExtentId};
 
-/// Where the bytes of a piece are.
+/// Where the bytes of a piece are. Those in the record are its own, or, as a `&[u8]`, somebody else's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum Source<B = Arc<[u8]>> {
     /// In this record, until a checkpoint moves them to a segment.
-    Inline(Arc<[u8]>),
+    Inline(B),
     /// In an extent, from `offset` bytes into it.
     Extent {
         /// Which extent.
@@ -24,7 +24,7 @@ pub enum Source {
 
 /// A piece of a file's map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapRecord {
+pub struct MapRecord<B = Arc<[u8]>> {
     /// Epoch of birth.
     pub epoch: Epoch,
     /// Offset in the file at which it begins.
@@ -32,20 +32,27 @@ pub struct MapRecord {
     /// The file's truncation count when it was written.
     pub birth: u32,
     /// Where its bytes are.
-    pub source: Source,
+    pub source: Source<B>,
 }
 
-impl MapRecord {
+/// Bytes of a record beside its inline data, at most.
+const HEAD_BYTES: usize = 29;
+
+impl<B: AsRef<[u8]>> MapRecord<B> {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(29);
+        let inline = match &self.source {
+            Source::Inline(bytes) => bytes.as_ref().len(),
+            Source::Extent { .. } => 0,
+        };
+        let mut out = Vec::with_capacity(HEAD_BYTES + inline);
         out.u32(self.epoch.0);
         out.u64(self.start);
         out.u32(self.birth);
         match &self.source {
             Source::Inline(bytes) => {
                 out.u8(0);
-                out.bytes(bytes);
+                out.bytes(bytes.as_ref());
             }
             Source::Extent { id, offset } => {
                 out.u8(1);
@@ -56,7 +63,9 @@ impl MapRecord {
         }
         out
     }
+}
 
+impl MapRecord {
     /// Where the piece of an encoded record begins, without taking the rest apart.
     pub fn start_of(bytes: &[u8]) -> Option<u64> {
         Some(u64::from_be_bytes(*bytes.get(4..)?.first_chunk::<8>()?))
@@ -64,10 +73,22 @@ impl MapRecord {
 
     /// Takes its bytes apart.
     pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
+        let MapRecord { epoch, start, birth, source } = MapRecord::borrow(bytes)?;
+        let source = match source {
+            Source::Inline(data) => Source::Inline(data.into()),
+            Source::Extent { id, offset } => Source::Extent { id, offset },
+        };
+        Ok(MapRecord { epoch, start, birth, source })
+    }
+}
+
+impl<'a> MapRecord<&'a [u8]> {
+    /// The same, with inline data left where they are: the end of `bytes`.
+    pub fn borrow(bytes: &'a [u8]) -> Result<MapRecord<&'a [u8]>, Malformed> {
         let mut r = Reader::new(bytes, "map record");
         let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);
         let source = match r.u8()? {
-            0 => Source::Inline(r.rest().into()),
+            0 => Source::Inline(r.rest()),
             1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
             2 => Source::Hole,
             _ => return Err(r.malformed()),
