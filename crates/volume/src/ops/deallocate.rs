@@ -122,7 +122,7 @@ impl Volume {
             }
         } else {
             let (epoch, birth) = (record.epoch, record.truncations);
-            let hole = MapRecord { epoch, start: from, birth, source: Source::Hole };
+            let hole: MapRecord = MapRecord { epoch, start: from, birth, source: Source::Hole };
             change.map(state.ino, &[(end, hole)]);
             change.layers().active.add_hole(freed);
         }

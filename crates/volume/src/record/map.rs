@@ -43,7 +43,7 @@ impl<B: AsRef<[u8]>> MapRecord<B> {
     pub fn encode(&self) -> Vec<u8> {
         let inline = match &self.source {
             Source::Inline(bytes) => bytes.as_ref().len(),
-            Source::Extent { .. } => 0,
+            Source::Extent { .. } | Source::Hole => 0,
         };
         let mut out = Vec::with_capacity(HEAD_BYTES + inline);
         out.u32(self.epoch.0);
@@ -77,6 +77,7 @@ impl MapRecord {
         let source = match source {
             Source::Inline(data) => Source::Inline(data.into()),
             Source::Extent { id, offset } => Source::Extent { id, offset },
+            Source::Hole => Source::Hole,
         };
         Ok(MapRecord { epoch, start, birth, source })
     }
