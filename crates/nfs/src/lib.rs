@@ -14,6 +14,7 @@
 //! | `attributes` | the engine's attributes and times in the words of NFSv3, and back |
 //! | `status` | the engine's errors in the words of NFSv3 and MOUNT |
 //! | `replies` | retransmitted calls get the first answer again |
+//! | `recall` | delegations of NFSv4 clients are recalled by operations of any version |
 //! | `v3` | the 22 procedures of NFSv3, one file each, named as the RFC names them |
 //! | `mount` | the procedures of MOUNT |
 //! | `portmap` | portmapper and rpcbind, which name this very port |
@@ -33,6 +34,7 @@ pub mod exports;
 pub mod limits;
 mod mount;
 mod portmap;
+mod recall;
 mod replies;
 pub mod service;
 mod status;

@@ -27,6 +27,7 @@ pub use crate::v4::callback::{Callback, Destination};
 pub use crate::v4::compound::Progress;
 use crate::v4::pseudo::Pseudo;
 use crate::v4::state::State;
+use crate::v4::state::config::Config;
 
 /// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
 pub const HEAD_BYTES: usize = 24;
@@ -115,6 +116,13 @@ impl Service {
         }
         let pseudo = Pseudo::new(&exports);
         Ok(Service { exports, pseudo, volumes, shared })
+    }
+
+    /// The same with leases of this length (RFC 8881 section 8.3); to be called before the first call is handled.
+    #[must_use]
+    pub fn with_lease(self, lease: Duration) -> Service {
+        let state = State::new(Config { lease, ..Config::default() });
+        Service { shared: Arc::new(Shared { state, ..Shared::default() }), ..self }
     }
 
     /// The volumes, in no particular order.

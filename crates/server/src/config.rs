@@ -19,6 +19,12 @@ pub const LISTEN_DEFAULT: &str = "127.0.0.1:2049";
 /// Bytes of a new volume's journal unless told otherwise.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 256 << 20;
 
+/// Seconds of a lease unless told otherwise.
+pub const LEASE_SECONDS_DEFAULT: u32 = 60;
+
+/// How many seconds a lease may have: clients renew it after two thirds, and an hour is too long to wait for a lock.
+pub const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 5..=3600;
+
 /// A configuration file's content.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +45,8 @@ pub struct Config {
     pub workers: Option<usize>,
     /// Whether to register with the system's rpcbind.
     pub rpcbind: Option<bool>,
+    /// Seconds that a client of NFSv4 may be silent.
+    pub lease: Option<u32>,
     /// What is logged.
     #[serde(default)]
     pub log: Log,

@@ -50,6 +50,8 @@ pub struct Settings {
     pub workers: usize,
     /// Whether to register with rpcbind.
     pub rpcbind: bool,
+    /// How long a client of NFSv4 may be silent before others can take what it holds.
+    pub lease: Duration,
     /// What to export; every volume if there is nothing.
     pub exports: Vec<Export>,
     /// How long a sync of the device takes at least, for measurements; zero otherwise.
@@ -84,6 +86,10 @@ impl Server {
         let paths = exports.iter().map(|export| export.path.clone()).collect();
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
+        let service = service.with_lease(settings.lease);
+        service.restore_state(now()).map_err(|error| {
+            Error::failed(format!("what clients held could not be read back ({error:?}); check the volumes"))
+        })?;
         let commits = open.iter().map(Commits::of).collect();
         let protocol = Arc::new(Protocol { service, volumes: open, commits });
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
@@ -148,6 +154,7 @@ impl Server {
             exports: self.paths.clone(),
             volumes: volumes.collect(),
             counters: self.loops.counters.clone(),
+            protocol: Arc::clone(&self.protocol),
             workers: Arc::clone(&self.loops.workers),
             memory: self.memory,
             started: Instant::now(),

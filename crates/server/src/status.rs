@@ -9,6 +9,7 @@ use volume::Volume;
 
 use crate::counters::{Counters, totals};
 use crate::memory;
+use crate::protocol::Protocol;
 use crate::workers::Workers;
 
 /// Where the status comes from.
@@ -17,6 +18,7 @@ pub(crate) struct Source {
     pub(crate) exports: Vec<String>,
     pub(crate) volumes: Vec<(String, Arc<Volume>)>,
     pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) protocol: Arc<Protocol>,
     pub(crate) workers: Arc<Workers>,
     /// The setting, bytes.
     pub(crate) memory: u64,
@@ -35,6 +37,8 @@ impl Source {
         let volumes: Map<String, Value> =
             self.volumes.iter().map(|(name, volume)| (name.clone(), volume_json(volume))).collect();
         let (resident, highest) = memory::resident();
+        let held = self.protocol.service.state_gauges();
+        server.extend(held.into_iter().map(|(name, value)| (name.to_owned(), json!(value))));
         server.insert("memory_bytes".to_owned(), json!(self.memory));
         server.insert("memory_bytes_resident".to_owned(), json!(resident));
         server.insert("memory_bytes_resident_highest".to_owned(), json!(highest));

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use server::config::{Config, JOURNAL_BYTES_DEFAULT, LISTEN_DEFAULT};
+use server::config::{Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT};
 use server::error::Error;
 use server::limits::{THREADS_MAX, WORKERS_DEFAULT};
 use server::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
@@ -92,9 +92,22 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
         threads: config.threads.unwrap_or(cores.min(THREADS_MAX)),
         workers: config.workers.unwrap_or(WORKERS_DEFAULT),
         rpcbind: serve.rpcbind || config.rpcbind.unwrap_or(false),
+        lease: lease(config.lease)?,
         exports: config.export,
         sync_delay: Duration::from_micros(serve.sync_delay),
     })
+}
+
+/// How long a lease lasts.
+fn lease(seconds: Option<u32>) -> Result<Duration, Error> {
+    match seconds.unwrap_or(LEASE_SECONDS_DEFAULT) {
+        seconds if LEASE_SECONDS.contains(&seconds) => Ok(Duration::from_secs(seconds.into())),
+        seconds => Err(Error::usage(format!(
+            "lease is {seconds} seconds: give at least {} and at most {}",
+            LEASE_SECONDS.start(),
+            LEASE_SECONDS.end()
+        ))),
+    }
 }
 
 /// A thread that panicked left something half done: better to start again from what is on media than to go on.

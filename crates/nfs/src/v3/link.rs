@@ -8,6 +8,7 @@ use wire::xdr::{Encode, Encoder};
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Stop};
 use crate::replies::{Once, ToJournal, once};
+use crate::v4::state::delegations::Touch;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: LinkArgs<'_> = call.arguments()?;
@@ -15,6 +16,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     if !file.is_beside(&directory) {
         return Err(Stop::Status(NfsStat3::Xdev));
     }
+    call.check_delegations(&file, Touch::Change)?;
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             file.volume.link(request, file.ino, directory.ino, args.link.name.0, encode)

@@ -226,6 +226,11 @@ impl<'c> Compound<'c> {
         self.taken
     }
 
+    /// The bytes of the operations that follow this one.
+    pub(crate) fn following_bytes(&self) -> &'c [u8] {
+        self.reader.rest()
+    }
+
     /// The operation that follows this one; none if this is the last.
     pub(crate) fn following(&self) -> Option<OpNum4> {
         self.reader.peek()

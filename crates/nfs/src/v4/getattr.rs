@@ -4,11 +4,16 @@ use wire::nfs4::{GetattrArgs, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::attributes::{self, Shown};
-use crate::v4::context::{Compound, Done};
+use crate::v4::context::{Compound, Done, Target};
+use crate::v4::state::delegations::Touch;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Encoder<'_>) -> Done {
     let target = compound.target()?;
     attributes::check_request(args.attr_request)?;
+    if let Target::Stored(object) = &target {
+        // Size and change are those that the holder of a delegation to write knows.
+        compound.check_delegations(object, Touch::Read)?;
+    }
     let shown = Shown::of(compound, &target, args.attr_request)?;
     NfsStat4::Ok.encode(out);
     shown.attributes().encode_requested(args.attr_request, out);

@@ -1,12 +1,21 @@
 //! What a COMPOUND tells the state machine, and what it takes from it.
 
-use wire::nfs4::Stateid4;
+use std::sync::Arc;
+
+use wire::nfs4::{ClientId4, NfsStat4, Stateid4};
+use wire::rpc::Credential;
+use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::v4::context::{Compound, Stop};
-use crate::v4::state::ids::{FileId, Other, StateId};
+use crate::recall;
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::state::client::Client;
+use crate::v4::state::delegations::Touch;
+use crate::v4::state::ids::{ClientId, FileId, Other, StateId};
+use crate::v4::state::record::Principal;
 use crate::v4::state::stateids::Use;
-use crate::v4::state::{Caller, Refusal};
+use crate::v4::state::turns::{Again, Begun, Turns};
+use crate::v4::state::{Caller, Context, Kept, Refusal, State};
 
 /// What an operation does with the data of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +28,32 @@ pub(crate) enum Io {
     SetSize,
 }
 
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Stop {
+        match refusal {
+            Refusal::Status(status) => Stop::Status(status),
+            Refusal::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<Stateid4> for StateId {
+    fn from(stateid: Stateid4) -> StateId {
+        StateId { seqid: stateid.seqid, other: Other(stateid.other) }
+    }
+}
+
+impl From<StateId> for Stateid4 {
+    fn from(stateid: StateId) -> Stateid4 {
+        Stateid4 { seqid: stateid.seqid, other: stateid.other.0 }
+    }
+}
+
+/// The file of an object.
+pub(crate) fn file_of(object: &Object<'_>) -> FileId {
+    FileId { volume: object.volume.id(), ino: object.ino }
+}
+
 /// Whether a stateid allows to do this with a file, and nothing that others hold forbids it.
 pub(crate) fn check_io(
     compound: &mut Compound<'_>,
@@ -27,14 +62,156 @@ pub(crate) fn check_io(
     io: Io,
 ) -> Result<(), Stop> {
     let wanted = if matches!(io, Io::Read { .. }) { Use::Read } else { Use::Write };
-    let stateid = StateId { seqid: stateid.seqid, other: Other(stateid.other) };
-    let id = FileId { volume: file.volume.id(), ino: file.ino };
-    let client = compound.slot.as_ref().map(|slot| &slot.session.client);
-    let caller = client.map_or(Caller::Zero, Caller::Session);
-    let (service, now) = (compound.service, compound.now);
-    match service.shared.state.check_io(&service.context(now), caller, stateid, id, wanted) {
-        Ok(_) => Ok(()),
-        Err(Refusal::Status(status)) => Err(status.into()),
-        Err(Refusal::Engine(error)) => Err(error.into()),
+    let client = compound.session_client();
+    let caller = caller(client.as_ref());
+    compound.state().check_io(&compound.ask(), caller, stateid.into(), file_of(file), wanted)?;
+    Ok(())
+}
+
+/// Who asks, by the client of the session.
+pub(super) fn caller(client: Option<&Arc<Client>>) -> Caller<'_> {
+    client.map_or(Caller::Zero, Caller::Session)
+}
+
+impl<'c> Compound<'c> {
+    /// The state machine.
+    pub(super) fn state(&self) -> &'c State {
+        &self.service.shared.state
     }
+
+    /// What a question to it comes with.
+    pub(super) fn ask(&self) -> Context<'c> {
+        self.service.context(self.now)
+    }
+
+    /// The client of the session that the COMPOUND came by.
+    pub(super) fn session_client(&self) -> Option<Arc<Client>> {
+        self.slot.as_ref().map(|slot| Arc::clone(&slot.session.client))
+    }
+
+    /// The client that an operation is about: that of the session, which is what counts if there is one
+    /// (RFC 8881 section 18.16.3), or the one that is named.
+    ///
+    /// # Errors
+    /// NFS4ERR_STALE_CLIENTID, NFS4ERR_EXPIRED.
+    pub(super) fn client(&self, named: ClientId4) -> Result<Arc<Client>, Stop> {
+        match self.session_client() {
+            Some(client) => Ok(client),
+            None => Ok(self.state().client(&self.ask(), ClientId(named.0))?),
+        }
+    }
+
+    /// In whose name the call was made.
+    pub(super) fn principal(&self) -> Principal {
+        match &self.header.credential {
+            Credential::Sys(user) => Principal::User(user.uid),
+            _ => Principal::None,
+        }
+    }
+
+    /// The reply waits for what was journaled.
+    pub(super) fn wait_for_kept(&mut self, kept: Kept) {
+        self.note_change();
+        if let Some(volume) = self.service.volume(kept.volume) {
+            self.wait_for(volume, kept.after);
+        }
+    }
+
+    /// Recalls the delegations of others that are in the way of an operation on `object`.
+    ///
+    /// # Errors
+    /// NFS4ERR_DELAY until they are gone.
+    pub(super) fn check_delegations(&self, object: &Object<'_>, touch: Touch) -> Result<(), Stop> {
+        if !self.state().has_delegations() {
+            return Ok(());
+        }
+        let client = self.session_client();
+        let caller = caller(client.as_ref());
+        Ok(self.state().check_delegations(&self.ask(), caller, file_of(object), touch)?)
+    }
+
+    /// The same for what a name stands for, which is about to lose that name.
+    ///
+    /// # Errors
+    /// NFS4ERR_DELAY until they are gone.
+    pub(super) fn check_delegations_of(&self, directory: &Object<'c>, name: &[u8]) -> Result<(), Stop> {
+        match recall::named(self.state(), directory, name) {
+            Some(Ok(found)) => {
+                self.check_delegations(&directory.beside(found.value.attributes.ino), Touch::Change)
+            }
+            // Without it there is nothing to recall; the operation itself says what is wrong.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
+    /// Executes request `seqid` of an owner in NFSv4.0, or repeats what was answered to it; since NFSv4.1 slots see to
+    /// that.
+    pub(super) fn in_turn(
+        &mut self,
+        turns: &Turns,
+        seqid: u32,
+        out: &mut Encoder<'_>,
+        run: impl FnOnce(&mut Compound<'c>, &mut Encoder<'_>) -> Done,
+    ) -> Done {
+        if self.minor > 0 {
+            return run(self, out);
+        }
+        let turn = match turns.begin(seqid, self.now) {
+            Begun::Go(turn) => turn,
+            Begun::Again(again) => return self.answer_again(&again, out),
+            Begun::Taken => return Err(Stop::Busy),
+            Begun::OutOfOrder => return Err(NfsStat4::BadSeqId.into()),
+        };
+        let at = out.position();
+        let done = run(self, out);
+        let mut reply = Vec::with_capacity(128);
+        match &done {
+            Ok(()) => reply.extend_from_slice(out.buffer().get(at..).unwrap_or_default()),
+            Err(Stop::Status(status)) if counts(*status) => status.encode(&mut Encoder::new(&mut reply)),
+            Err(_) => return done,
+        }
+        let current = match &self.current {
+            Some(Target::Stored(object)) => Some(file_of(object)),
+            _ => None,
+        };
+        let waits = self.waits.first().map(|(volume, after)| Kept { volume: volume.id(), after: *after });
+        turn.finish(Again { reply: reply.into(), current, waits });
+        done
+    }
+
+    /// Repeats a result, and makes current what was current after it.
+    fn answer_again(&mut self, again: &Again, out: &mut Encoder<'_>) -> Done {
+        if let Some(kept) = again.waits {
+            self.wait_for_kept(kept);
+        }
+        let status = Decoder::new(&again.reply).u32().ok().and_then(NfsStat4::from_code);
+        match status {
+            Some(NfsStat4::Ok | NfsStat4::Denied) => {}
+            Some(status) => return Err(status.into()),
+            None => return Err(NfsStat4::ServerFault.into()),
+        }
+        if let (Some(file), Some(Target::Stored(object))) = (again.current, self.current.clone())
+            && file.volume == object.volume.id()
+            && file.ino != object.ino
+        {
+            self.set_current(Target::Stored(std::rc::Rc::new(object.beside(file.ino))))?;
+        }
+        out.raw(&again.reply);
+        Ok(())
+    }
+}
+
+/// Whether a request that failed so counts in the sequence of its owner (RFC 7530 section 9.1.7).
+fn counts(status: NfsStat4) -> bool {
+    !matches!(
+        status,
+        NfsStat4::StaleClientId
+            | NfsStat4::StaleStateId
+            | NfsStat4::BadStateId
+            | NfsStat4::BadSeqId
+            | NfsStat4::BadXdr
+            | NfsStat4::Resource
+            | NfsStat4::NoFileHandle
+            | NfsStat4::Moved
+    )
 }

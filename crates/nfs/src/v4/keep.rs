@@ -7,7 +7,8 @@ use volume::time::Time;
 
 use crate::service::Service;
 use crate::v4::state::ids::FileId;
-use crate::v4::state::{Context, Keep};
+use crate::v4::state::restart::Records;
+use crate::v4::state::{Context, Keep, Refusal};
 
 impl Service {
     /// What a question to the state machine comes with.
@@ -26,12 +27,49 @@ impl Keep for Service {
         self.volume(volume).ok_or(Error::Stale)?.change_state(changes)
     }
 
-    fn hold(&self, _file: FileId) {}
+    fn hold(&self, file: FileId) {
+        if let Some(volume) = self.volume(file.volume) {
+            volume.hold(file.ino);
+        }
+    }
 
-    fn release(&self, _file: FileId) {}
+    fn release(&self, file: FileId) {
+        if let Some(volume) = self.volume(file.volume) {
+            volume.release(file.ino);
+        }
+    }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {
         self.volume(file.volume)
             .map_or_else(Box::default, |volume| volume.handle(file.ino).to_bytes()[..].into())
+    }
+}
+
+impl Service {
+    /// Brings back what clients of NFSv4 held when the volumes were last served: to be called once, before the first call
+    /// is handled. Reads media.
+    ///
+    /// # Errors
+    /// If the records of a volume cannot be read, or what nothing backs cannot be deleted.
+    pub fn restore_state(&self, now: Time) -> Result<(), Error> {
+        let mut records = Records::default();
+        for volume in self.volumes() {
+            let id = volume.id();
+            volume.scan_state(&mut |key, value| records.add(id, key, value))?;
+            volume.remembered_keys(&mut |key| records.remember_key(&key.0));
+        }
+        let restored = self.shared.state.restore(&self.context(now), records);
+        // Who holds files has said so by now.
+        self.volumes().for_each(|volume| volume.reap_orphans());
+        match restored {
+            Ok(()) => Ok(()),
+            Err(Refusal::Engine(error)) => Err(error),
+            Err(Refusal::Status(_)) => Err(Error::Invalid),
+        }
+    }
+
+    /// Gauges and counters of what clients of NFSv4 hold, name and value.
+    pub fn state_gauges(&self) -> Vec<(&'static str, u64)> {
+        self.shared.state.gauges()
     }
 }

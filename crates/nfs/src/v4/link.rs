@@ -10,6 +10,7 @@ use crate::replies::ToJournal;
 use crate::v4::context::{Compound, Done};
 use crate::v4::names;
 use crate::v4::once::{Once4, change_info, once};
+use crate::v4::state::delegations::Touch;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &LinkArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let directory = compound.changeable()?;
@@ -23,6 +24,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &LinkArgs<'_>, out: &mut En
     }
     compound.check_directory(&directory)?;
     let name = names::check(args.newname)?;
+    compound.check_delegations(&object, Touch::Change)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             directory.volume.link(request, object.ino, directory.ino, name, encode)

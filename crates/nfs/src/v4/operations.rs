@@ -5,8 +5,12 @@ use wire::xdr::Encoder;
 
 use crate::v4::context::{Compound, Done};
 use crate::v4::{
-    access, commit, create, getattr, getfh, link, lookup, lookupp, nverify, putfh, putrootfh, read, readdir,
-    readlink, remove, rename, restorefh, savefh, secinfo, secinfo_no_name, setattr, verify, write,
+    access, backchannel_ctl, bind_conn_to_session, close, commit, create, create_session, delegpurge,
+    delegreturn, destroy_clientid, destroy_session, exchange_id, free_stateid, getattr, getfh, link, lock,
+    lockt, locku, lookup, lookupp, nverify, open, open_confirm, open_downgrade, putfh, putrootfh, read,
+    readdir, readlink, reclaim_complete, release_lockowner, remove, rename, renew, restorefh, savefh,
+    secinfo, secinfo_no_name, sequence, setattr, setclientid, setclientid_confirm, test_stateid, verify,
+    write,
 };
 
 /// Most bytes of the result of an operation that changes something, without its number.
@@ -37,6 +41,13 @@ impl Kind {
                 Kind::Sessionless
             }
             OpNum4::Create
+            | OpNum4::Open
+            | OpNum4::OpenConfirm
+            | OpNum4::OpenDowngrade
+            | OpNum4::Close
+            | OpNum4::Lock
+            | OpNum4::Locku
+            | OpNum4::Delegreturn
             | OpNum4::Link
             | OpNum4::Remove
             | OpNum4::Rename
@@ -55,27 +66,50 @@ pub(super) fn execute<'c>(
 ) -> Done {
     match operation {
         ArgOp4::Access(args) => access::run(compound, args, out),
+        ArgOp4::BackchannelCtl(args) => backchannel_ctl::run(compound, args, out),
+        ArgOp4::BindConnToSession(args) => bind_conn_to_session::run(compound, args, out),
+        ArgOp4::Close(args) => close::run(compound, args, out),
         ArgOp4::Commit(args) => commit::run(compound, args, out),
         ArgOp4::Create(args) => create::run(compound, args, out),
+        ArgOp4::CreateSession(args) => create_session::run(compound, args, out),
+        ArgOp4::Delegpurge(args) => delegpurge::run(compound, args),
+        ArgOp4::Delegreturn(args) => delegreturn::run(compound, args, out),
+        ArgOp4::DestroyClientId(args) => destroy_clientid::run(compound, args, out),
+        ArgOp4::DestroySession(args) => destroy_session::run(compound, args, out),
+        ArgOp4::ExchangeId(args) => exchange_id::run(compound, args, out),
+        ArgOp4::FreeStateid(args) => free_stateid::run(compound, args, out),
         ArgOp4::Getattr(args) => getattr::run(compound, args, out),
         ArgOp4::Getfh => getfh::run(compound, out),
         ArgOp4::Link(args) => link::run(compound, args, out),
+        ArgOp4::Lock(args) => lock::run(compound, args, out),
+        ArgOp4::Lockt(args) => lockt::run(compound, args, out),
+        ArgOp4::Locku(args) => locku::run(compound, args, out),
         ArgOp4::Lookup(args) => lookup::run(compound, args, out),
         ArgOp4::Lookupp => lookupp::run(compound, out),
         ArgOp4::Nverify(args) => nverify::run(compound, args, out),
+        ArgOp4::Open(args) => open::run(compound, args, out),
+        ArgOp4::OpenConfirm(args) => open_confirm::run(compound, args, out),
+        ArgOp4::OpenDowngrade(args) => open_downgrade::run(compound, args, out),
         ArgOp4::Putfh(args) => putfh::run(compound, args, out),
         // The public filehandle is that of the root.
         ArgOp4::Putpubfh | ArgOp4::Putrootfh => putrootfh::run(compound, out),
         ArgOp4::Read(args) => read::run(compound, args, out),
         ArgOp4::Readdir(args) => readdir::run(compound, args, out),
         ArgOp4::Readlink => readlink::run(compound, out),
+        ArgOp4::ReclaimComplete(args) => reclaim_complete::run(compound, args, out),
+        ArgOp4::ReleaseLockowner(args) => release_lockowner::run(compound, args, out),
         ArgOp4::Remove(args) => remove::run(compound, args, out),
         ArgOp4::Rename(args) => rename::run(compound, args, out),
+        ArgOp4::Renew(args) => renew::run(compound, args, out),
         ArgOp4::Restorefh => restorefh::run(compound, out),
         ArgOp4::Savefh => savefh::run(compound, out),
         ArgOp4::Secinfo(args) => secinfo::run(compound, args, out),
         ArgOp4::SecinfoNoName(style) => secinfo_no_name::run(compound, *style, out),
+        ArgOp4::Sequence(args) => sequence::run(compound, args, out),
+        ArgOp4::SetClientId(args) => setclientid::run(compound, args, out),
+        ArgOp4::SetClientIdConfirm(args) => setclientid_confirm::run(compound, args, out),
         ArgOp4::Setattr(args) => setattr::run(compound, args, out),
+        ArgOp4::TestStateid(args) => test_stateid::run(compound, args, out),
         ArgOp4::Verify(args) => verify::run(compound, args, out),
         ArgOp4::Write(args) => write::run(compound, args, out),
         _ => Err(NfsStat4::NotSupp.into()),

@@ -8,6 +8,7 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::replies::ToJournal;
 use crate::v4::context::{Compound, Done};
 use crate::v4::once::{Once4, once};
+use crate::v4::state::delegations::Touch;
 use crate::v4::state::{self, Io};
 use crate::v4::{attributes, regular};
 
@@ -20,6 +21,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
         let stateid = compound.stateid(args.stateid)?;
         state::check_io(compound, stateid, &object, Io::SetSize)?;
     }
+    compound.check_delegations(&object, Touch::Change)?;
     let attrsset = args.obj_attributes.attrmask;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

@@ -61,7 +61,6 @@ pub(crate) mod stateids;
 pub(crate) mod turns;
 
 use crate::call::ConnectionId;
-pub(crate) use crate::v4::held::{Io, check_io};
 
 use callbacks::Callbacks;
 use client::Client;
@@ -71,6 +70,8 @@ use files::Files;
 use ids::{FileId, Other, SessionId};
 pub(crate) use sessions::InSlot;
 use sessions::Sessions;
+
+pub(crate) use crate::v4::held::{Io, check_io};
 use shards::Shards;
 
 /// Where records are kept: the volumes, as the state machine sees them.
@@ -148,12 +149,12 @@ impl From<Error> for Refusal {
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller<'a> {
-    /// NFSv4.0: the stateid tells who.
+    /// NFSv4.0, where the stateid tells who.
     Zero,
     /// NFSv4.1 and later: the session does.
     Session(&'a Arc<Client>),
-    /// Another protocol.
-    Other,
+    /// Nobody can tell: another protocol, or nothing that tells.
+    Unknown,
 }
 
 impl<'a> Caller<'a> {
@@ -161,7 +162,7 @@ impl<'a> Caller<'a> {
     pub(crate) fn client(self) -> Option<&'a Arc<Client>> {
         match self {
             Caller::Session(client) => Some(client),
-            Caller::Zero | Caller::Other => None,
+            Caller::Zero | Caller::Unknown => None,
         }
     }
 }

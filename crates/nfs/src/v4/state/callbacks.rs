@@ -13,7 +13,6 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, RwLock};
 use volume::time::Time;
-use wire::nfs4::create_session_flag;
 use wire::portmap::parse_universal_address;
 use wire::rpc::{ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder};
@@ -389,11 +388,6 @@ impl State {
                 None => drop(self.callbacks.inner.lock().waiting.remove(&id)),
             }
         }
-    }
-
-    /// Whether a session was asked for that can be called.
-    pub(crate) fn wants_backchannel(flags: u32) -> bool {
-        flags & create_session_flag::CONN_BACK_CHAN != 0
     }
 }
 

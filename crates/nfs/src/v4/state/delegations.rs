@@ -75,8 +75,13 @@ pub(crate) enum Delegated {
 }
 
 impl State {
-    /// Recalls what conflicts with an operation by whoever asks. To be called before every operation that looks at or
-    /// changes a file without an open that did so already.
+    /// Whether there is any.
+    pub(crate) fn has_delegations(&self) -> bool {
+        Counters::get(&self.counters.delegations) > 0
+    }
+
+    /// Recalls what conflicts with an operation by whoever asks. To be called before every operation that
+    /// looks at or changes a file without an open that did so already.
     ///
     /// # Errors
     /// NFS4ERR_DELAY until it is gone.
@@ -97,7 +102,7 @@ impl State {
         file: FileId,
         touch: Touch,
     ) -> Result<(), Refusal> {
-        if Counters::get(&self.counters.delegations) == 0 {
+        if !self.has_delegations() {
             return Ok(());
         }
         loop {

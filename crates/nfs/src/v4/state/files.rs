@@ -118,6 +118,11 @@ impl Prepared {
         self.stateid
     }
 
+    /// Whether the owner need not be confirmed.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.record.confirmed
+    }
+
     /// What to journal, now that the file has a number.
     pub(crate) fn change(&self, file: FileId) -> StateChange {
         Key::Open(file.ino, self.stateid.other).put(&self.record)

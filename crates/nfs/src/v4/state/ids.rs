@@ -91,17 +91,9 @@ impl StateId {
     pub(crate) const ANONYMOUS: StateId = StateId { seqid: 0, other: Other::ZEROS };
     /// The same, but reads need not heed locks. Here locks are advisory, so that it makes no difference.
     pub(crate) const BYPASS: StateId = StateId { seqid: u32::MAX, other: Other::ONES };
-    /// What an earlier operation of the same COMPOUND returned (RFC 8881 section 16.2.3.1.2).
-    pub(crate) const CURRENT: StateId = StateId { seqid: 1, other: Other::ZEROS };
-
     /// Whether it stands for no state at all.
     pub(crate) fn is_without_state(self) -> bool {
         self == StateId::ANONYMOUS || self == StateId::BYPASS
-    }
-
-    /// Whether it has a meaning of its own, or is reserved for one (RFC 8881 section 8.2.3).
-    pub(crate) fn is_special(self) -> bool {
-        self.other == Other::ZEROS || self.other == Other::ONES
     }
 }
 
@@ -124,7 +116,6 @@ mod tests {
         assert_eq!(client.instance(), 0x6543_2100);
         let other = Other::new(client, 9);
         assert_eq!((other.client(), other.number()), (client, 9));
-        assert!(!StateId { seqid: 1, other }.is_special());
-        assert!(StateId::CURRENT.is_special() && !StateId::CURRENT.is_without_state());
+        assert!(!StateId { seqid: 1, other }.is_without_state());
     }
 }

@@ -267,6 +267,20 @@ impl State {
         change.added.iter().for_each(|_| Counters::up(&self.counters.ranges));
     }
 
+    /// Whether an owner has a range locked already, in this kind or a stronger one.
+    pub(crate) fn has_lock(&self, locker: Locker<'_>, wanted: &Wanted) -> bool {
+        let (file, owner) = match locker {
+            Locker::New { open, owner } => (open.file, Some(owner)),
+            Locker::Known(holding) => (holding.file, holding.as_locks().map(|locks| &locks.owner)),
+        };
+        let files = self.files.read(&file);
+        let (Some(state), Some(owner)) = (files.get(&file), owner) else { return false };
+        state.locks.of(owner).any(|lock| {
+            let covers = lock.range.first <= wanted.range.first && wanted.range.last <= lock.range.last;
+            covers && (lock.kind == wanted.kind || lock.kind == LockKind::Write)
+        })
+    }
+
     /// LOCKT: what would be in the way of a lock (RFC 7530 section 16.11). `owner` is none if nobody knows it.
     ///
     /// # Errors

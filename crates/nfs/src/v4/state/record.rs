@@ -27,7 +27,7 @@ const VERSION: u32 = 1;
 /// Most bytes of a client's or an owner's name (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
 const NAME_BYTES: usize = 1024;
 /// Most bytes of a network id or of a universal address; the longest of `tcp6` has 47.
-const ADDRESS_BYTES: usize = 128;
+pub(crate) const ADDRESS_BYTES: usize = 128;
 
 const _: () = assert!(NAME_BYTES + 2 * ADDRESS_BYTES + 256 <= volume::limits::STATE_VALUE_BYTES);
 const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES);

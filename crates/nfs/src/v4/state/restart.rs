@@ -67,8 +67,20 @@ impl Records {
         }
     }
 
+    /// Takes note of a request whose answer is remembered, if it came by a session: see [`super::InSlot::request_key`],
+    /// which the index of the operation and a checksum follow.
+    pub(crate) fn remember_key(&mut self, key: &[u8]) {
+        let Some((session, rest)) = key.split_first_chunk::<16>() else { return };
+        let Some((slot, rest)) = rest.split_first_chunk::<4>() else { return };
+        // The keys of other protocols are longer.
+        if let (Some((sequence, _)), 16) = (rest.split_first_chunk::<4>(), rest.len()) {
+            let (slot, sequence) = (u32::from_be_bytes(*slot), u32::from_be_bytes(*sequence));
+            self.remember(SessionId(*session), slot, sequence);
+        }
+    }
+
     /// Takes note that an operation of request `sequence` is remembered.
-    pub(crate) fn remember(&mut self, session: SessionId, slot: u32, sequence: u32) {
+    fn remember(&mut self, session: SessionId, slot: u32, sequence: u32) {
         let highest = self.highest.entry((session, slot)).or_insert(sequence);
         // The order of numbers that wrap around.
         if sequence.wrapping_sub(*highest) < 1 << 31 {
@@ -226,13 +238,6 @@ impl State {
         let change = super::ranges::Change { removed: Vec::new(), added: vec![lock] };
         enter(&mut files, context, holding.file).locks.apply(&change);
         Counters::up(&self.counters.ranges);
-    }
-
-    /// All files of which something is held: those that the engine is to keep though they have no name.
-    pub(crate) fn held_files(&self) -> Vec<FileId> {
-        let mut files = Vec::new();
-        self.files.each(|file, _| files.push(*file));
-        files
     }
 }
 

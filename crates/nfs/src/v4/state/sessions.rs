@@ -62,7 +62,7 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     /// What requests may be like.
     pub(crate) fore: Channel,
-    pub(super) back: Channel,
+    pub(crate) back: Channel,
     /// What CREATE_SESSION granted.
     pub(crate) flags: u32,
     slots: Box<[Slot]>,

@@ -37,13 +37,6 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.part(key).write()
     }
 
-    /// Visits all, one part after the other.
-    pub(super) fn each(&self, mut visit: impl FnMut(&K, &V)) {
-        for part in &self.parts {
-            part.read().iter().for_each(|(key, value)| visit(key, value));
-        }
-    }
-
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.read().len()).sum()

@@ -107,14 +107,6 @@ impl Slot {
     pub(crate) fn abandon(&self) {
         self.0.lock().taken = false;
     }
-
-    /// Bytes of the reply that is kept.
-    pub(crate) fn kept_bytes(&self) -> usize {
-        match &self.0.lock().last {
-            Last::Answered { reply: Reply::Kept(reply, _), .. } => reply.len(),
-            _ => 0,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -88,6 +88,37 @@ impl State {
         Ok(holding)
     }
 
+    /// The open of `file` that a stateid stands for, whatever its seqid. In NFSv4.0 it may be closed, so that a CLOSE can
+    /// be repeated.
+    ///
+    /// # Errors
+    /// Those of [`State::holding`].
+    pub(crate) fn open_of(
+        &self,
+        caller: Caller<'_>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<Arc<Holding>, NfsStat4> {
+        let holding = self.holding(caller, stateid.other)?;
+        let fits = holding.file == file && holding.as_open().is_some();
+        if fits { Ok(holding) } else { Err(NfsStat4::BadStateId) }
+    }
+
+    /// The same for the locks of an owner.
+    ///
+    /// # Errors
+    /// Those of [`State::holding`].
+    pub(crate) fn locks_of(
+        &self,
+        caller: Caller<'_>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<Arc<Holding>, NfsStat4> {
+        let holding = self.holding(caller, stateid.other)?;
+        let fits = holding.file == file && holding.as_locks().is_some();
+        if fits { Ok(holding) } else { Err(NfsStat4::BadStateId) }
+    }
+
     /// Whether `stateid` allows its holder to read or write `file`. On the path of every READ and WRITE: takes the read
     /// lock of one shard of stateids; without state, that of the file's shard. Returns who the holder is, if that is
     /// known.

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use volume::time::Time;
 
-use super::ids::Other;
+use super::Kept;
+use super::ids::{FileId, Other};
 
 /// Which seqid comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +25,23 @@ enum Next {
     Is(u32),
 }
 
+/// What was answered to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Again {
+    /// Its result.
+    pub(crate) reply: Arc<[u8]>,
+    /// The file that was current after it.
+    pub(crate) current: Option<FileId>,
+    /// What it waits for.
+    pub(crate) waits: Option<Kept>,
+}
+
 #[derive(Debug)]
 struct Inner {
     next: Next,
     taken: bool,
     /// The last request that counted, and what was answered.
-    last: Option<(u32, Arc<[u8]>)>,
+    last: Option<(u32, Again)>,
     /// The stateid that the last request closed; known until the next one, so that this one can be repeated.
     closed: Option<Other>,
     /// Whether OPEN_CONFIRM came; means nothing for lock owners.
@@ -46,8 +58,8 @@ pub(crate) struct Turns(Mutex<Inner>);
 pub(crate) enum Begun<'a> {
     /// Yes.
     Go(Turn<'a>),
-    /// It is the last one again: its result.
-    Again(Arc<[u8]>),
+    /// It is the last one again.
+    Again(Again),
     /// The owner's last request is still being executed: NFS4ERR_DELAY, or wait.
     Taken,
     /// NFS4ERR_BAD_SEQID.
@@ -80,7 +92,7 @@ impl Turns {
         if let Some((last, reply)) = &inner.last
             && *last == seqid
         {
-            return Begun::Again(Arc::clone(reply));
+            return Begun::Again(reply.clone());
         }
         if inner.next != Next::Any && inner.next != Next::Is(seqid) {
             return Begun::OutOfOrder;
@@ -89,11 +101,18 @@ impl Turns {
         Begun::Go(Turn { turns: self, seqid })
     }
 
-    /// Lets any seqid come next: an owner that was never confirmed begins anew.
-    pub(crate) fn restart(&self) {
+    /// Lets any seqid come next, unless `seqid` is the last one again: an owner that was never confirmed begins anew.
+    pub(crate) fn restart_unless(&self, seqid: u32) {
         let mut inner = self.0.lock();
-        inner.next = Next::Any;
-        inner.last = None;
+        if inner.last.as_ref().is_none_or(|(last, _)| *last != seqid) {
+            inner.next = Next::Any;
+            inner.last = None;
+        }
+    }
+
+    /// The owner's first request was `seqid`, which came with one of another owner.
+    pub(crate) fn begin_with(&self, seqid: u32) {
+        self.0.lock().next = Next::Is(seqid.wrapping_add(1));
     }
 
     /// Whether the owner was confirmed.
@@ -131,7 +150,7 @@ pub(crate) struct Turn<'a> {
 
 impl Turn<'_> {
     /// It was answered with this.
-    pub(crate) fn finish(self, reply: Arc<[u8]>) {
+    pub(crate) fn finish(self, reply: Again) {
         let mut inner = self.turns.0.lock();
         inner.last = Some((self.seqid, reply));
         inner.next = Next::Is(self.seqid.wrapping_add(1));
@@ -150,7 +169,7 @@ mod tests {
 
     fn go(turns: &Turns, seqid: u32, reply: &[u8]) {
         match turns.begin(seqid, Time::EPOCH) {
-            Begun::Go(turn) => turn.finish(reply.into()),
+            Begun::Go(turn) => turn.finish(Again { reply: reply.into(), current: None, waits: None }),
             other => panic!("{seqid}: {other:?}"),
         }
     }
@@ -160,7 +179,7 @@ mod tests {
         let turns = Turns::new(Time::EPOCH);
         go(&turns, u32::MAX, b"a");
         go(&turns, 0, b"b");
-        assert!(matches!(turns.begin(0, Time::EPOCH), Begun::Again(reply) if *reply == *b"b"));
+        assert!(matches!(turns.begin(0, Time::EPOCH), Begun::Again(again) if *again.reply == *b"b"));
         assert!(matches!(turns.begin(2, Time::EPOCH), Begun::OutOfOrder));
         assert!(matches!(turns.begin(u32::MAX, Time::EPOCH), Begun::OutOfOrder));
     }

@@ -1,0 +1,51 @@
+//! What an operation of any version does before it touches a file of which an NFSv4 client may have a delegation: it
+//! recalls that, and asks its own client to come again.
+//!
+//! As long as there is no delegation at all, this costs one look at a counter.
+
+use volume::request::Answer;
+use volume::results::Found;
+use wire::nfs3::NfsStat3;
+
+use crate::call::{Call, Object, Stop};
+use crate::v4::held::file_of;
+use crate::v4::state::delegations::Touch;
+use crate::v4::state::{Caller, Refusal, State};
+
+/// What a name in a directory stands for, if anything may be delegated at all.
+pub(crate) fn named(state: &State, directory: &Object<'_>, name: &[u8]) -> Option<Answer<Found>> {
+    state.has_delegations().then(|| directory.volume.lookup(&directory.request(), directory.ino, name))
+}
+
+impl<'a> Call<'a> {
+    /// Recalls the delegations that are in the way of an operation of NFSv3.
+    ///
+    /// # Errors
+    /// NFS3ERR_JUKEBOX until they are gone.
+    pub(crate) fn check_delegations(&self, object: &Object<'a>, touch: Touch) -> Result<(), Stop> {
+        let state = &self.service.shared.state;
+        if !state.has_delegations() {
+            return Ok(());
+        }
+        let context = self.service.context(self.now);
+        match state.check_delegations(&context, Caller::Unknown, file_of(object), touch) {
+            Ok(()) => Ok(()),
+            Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
+            Err(Refusal::Engine(_)) => Err(Stop::Busy),
+        }
+    }
+
+    /// The same for what a name stands for, which is about to lose that name.
+    ///
+    /// # Errors
+    /// NFS3ERR_JUKEBOX until they are gone.
+    pub(crate) fn check_delegations_of(&self, directory: &Object<'a>, name: &[u8]) -> Result<(), Stop> {
+        match named(&self.service.shared.state, directory, name) {
+            Some(Ok(found)) => {
+                self.check_delegations(&directory.beside(found.value.attributes.ino), Touch::Change)
+            }
+            // Without it there is nothing to recall; the operation itself says what is wrong.
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! DELEGRETURN (RFC 8881 section 18.6): a client does not need a delegation any more.
+
+use wire::nfs4::{DelegreturnArgs, DelegreturnRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::{caller, file_of};
+
+pub(super) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    let stateid = compound.stateid(args.deleg_stateid)?.into();
+    let client = compound.session_client();
+    let ask = compound.ask();
+    let holding = compound.state().current(&ask, caller(client.as_ref()), stateid, file)?;
+    compound.state().return_delegation(&ask, &holding)?;
+    DelegreturnRes::Ok(()).encode(out);
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! LOCKU (RFC 8881 section 18.12): a range is free.
+
+use wire::nfs4::{LockuArgs, LockuOk, LockuRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::{caller, file_of};
+use crate::v4::state::ranges::Range;
+
+pub(super) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    let stateid = compound.stateid(args.lock_stateid)?.into();
+    let client = compound.session_client();
+    let holding = compound.state().locks_of(caller(client.as_ref()), stateid, file)?;
+    let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
+    compound.in_turn(turns, args.seqid, out, |compound, out| {
+        compound.state().verify(&holding, stateid)?;
+        let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
+        let (stateid, kept) = compound.state().unlock(&compound.ask(), &holding, range)?;
+        compound.wait_for_kept(kept);
+        compound.current_stateid = Some(stateid.into());
+        LockuRes::Ok(LockuOk { lock_stateid: stateid.into() }).encode(out);
+        Ok(())
+    })
+}

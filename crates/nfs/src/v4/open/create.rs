@@ -1,0 +1,147 @@
+//! OPEN that creates (RFC 8881 section 18.16.3). The record of the open is in the journal entry that creates the file.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use volume::attributes::SetAttributes;
+use volume::request::{Answer, Durability, Journaled};
+use volume::results::{CreateHow, Created};
+use wire::nfs4::{Createhow4, NfsStat4};
+use wire::xdr::Encoder;
+
+use crate::call::Object;
+use crate::replies::ToJournal;
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::held::file_of;
+use crate::v4::once::{Once4, change_info, once};
+use crate::v4::state::Kept;
+use crate::v4::state::delegations::{Delegated, WhyNone};
+use crate::v4::state::files::Prepared;
+use crate::v4::state::ids::FileId;
+
+use super::{Request, Shown, flags, new_attributes, open_file, result, unchanged, write};
+
+/// Creates a file, or opens one that is there if `how` allows it.
+pub(super) fn run(
+    compound: &mut Compound<'_>,
+    name: &[u8],
+    how: &Createhow4<'_>,
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    if compound.minor == 0 && matches!(how, Createhow4::Exclusive41(_)) {
+        return Err(NfsStat4::Inval.into());
+    }
+    let directory = compound.changeable()?;
+    compound.check_directory(&directory)?;
+    let new = new_attributes(how, compound.minor)?;
+    match compound.find(&directory, name) {
+        Ok(Target::Pseudo(_)) => Err(NfsStat4::IsDir.into()),
+        Ok(Target::Stored(file)) => match how {
+            Createhow4::Unchecked(_) => {
+                let cinfo = unchanged(compound, &directory)?;
+                // Of the attributes only a size of zero counts for a file that is there.
+                let size = new.0.size.filter(|size| *size == 0);
+                open_file(compound, &file, size, cinfo, request, out)
+            }
+            Createhow4::Guarded(_) => Err(NfsStat4::Exist.into()),
+            // It may be the one that this very request created.
+            Createhow4::Exclusive(_) | Createhow4::Exclusive41(_) => {
+                create(compound, &directory, name, how, new, request, out)
+            }
+        },
+        Err(Stop::Status(NfsStat4::NoEnt)) => create(compound, &directory, name, how, new, request, out),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// What the engine is to do. A file that came to be meanwhile is opened as it is.
+fn how_to(how: &Createhow4<'_>, set: &SetAttributes) -> CreateHow {
+    match how {
+        Createhow4::Unchecked(_) => CreateHow::Unchecked(SetAttributes { size: None, ..*set }),
+        Createhow4::Guarded(_) => CreateHow::Guarded(*set),
+        Createhow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
+        Createhow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
+    }
+}
+
+fn create<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    name: &[u8],
+    how: &Createhow4<'_>,
+    (set, attrset): (SetAttributes, wire::nfs4::AttrMask),
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let opening = request.opening();
+    let prepared = compound.state().prepare_open(&opening);
+    let (minor, volume) = (compound.minor, directory.volume.id());
+    let confirm = !prepared.is_confirmed();
+    let made: Cell<Option<Made>> = Cell::new(None);
+    let none = Delegated::None(WhyNone::NotWanted);
+    let at = out.position();
+    let once_only = Once4 {
+        run: |asked: &volume::request::Request<'_>, encode: ToJournal<'_, Created>| -> Answer<Created> {
+            let mut with_open = |created: &Created| -> Journaled {
+                let file = FileId { volume, ino: created.attributes.ino };
+                let mut journaled = encode(created);
+                journaled.state.push(prepared.change(file));
+                made.set(Some(Made { created: *created, journaled: true, after: Durability::NOW }));
+                journaled
+            };
+            let how = how_to(how, &set);
+            let answer = directory.volume.create_file(asked, directory.ino, name, &how, &mut with_open)?;
+            let journaled = made.get().is_some_and(|made| made.journaled);
+            made.set(Some(Made { created: answer.value, journaled, after: answer.after }));
+            Ok(answer)
+        },
+        succeed: |created: &Created, out: &mut Encoder<'_>| {
+            let shown = Shown { cinfo: change_info(&created.directory), attrset };
+            result(prepared.stateid().into(), flags(minor, confirm), shown, none, minor, out);
+        },
+        current: |created: &Created| Some(created.attributes.ino),
+    };
+    once(compound, directory, out, once_only)?;
+    compound.current_stateid = Some(prepared.stateid().into());
+    match made.get() {
+        // It was answered before; the open is there.
+        None => Ok(()),
+        Some(made) => {
+            out.rewind(at);
+            open_created(compound, directory, &made, &prepared, request, attrset, out)
+        }
+    }
+}
+
+/// What the engine did.
+#[derive(Clone, Copy)]
+struct Made {
+    created: Created,
+    /// Whether the file is new, so that its open is in the journal.
+    journaled: bool,
+    after: Durability,
+}
+
+fn open_created<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    made: &Made,
+    prepared: &Prepared,
+    request: &Request<'_>,
+    attrset: wire::nfs4::AttrMask,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let cinfo = change_info(&made.created.directory);
+    let file = Rc::new(directory.beside(made.created.attributes.ino));
+    if !made.journaled {
+        return open_file(compound, &file, None, cinfo, request, out);
+    }
+    let kept = Kept { volume: directory.volume.id(), after: made.after };
+    let ask = compound.ask();
+    let opened = compound.state().adopt_open(&ask, file_of(&file), &request.opening(), prepared, kept)?;
+    let delegated = compound.state().delegate(&ask, &opened.holding, request.ask, true);
+    compound.set_current(Target::Stored(file))?;
+    write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
+    Ok(())
+}

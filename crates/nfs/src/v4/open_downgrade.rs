@@ -1,0 +1,27 @@
+//! OPEN_DOWNGRADE (RFC 8881 section 18.18): an owner needs less of a file that it has open.
+
+use wire::nfs4::{NfsStat4, OpenDowngradeArgs, OpenDowngradeOk, OpenDowngradeRes, share_access};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::{caller, file_of};
+use crate::v4::state::share::Mode;
+
+pub(super) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    let stateid = compound.stateid(args.open_stateid)?.into();
+    let client = compound.session_client();
+    let holding = compound.state().open_of(caller(client.as_ref()), stateid, file)?;
+    let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
+    compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
+        compound.state().verify(&holding, stateid)?;
+        // Wishes for delegations mean nothing here.
+        let access = args.share_access & !share_access::WANT_DELEG_MASK;
+        let mode = Mode::new(access, args.share_deny).ok_or(NfsStat4::Inval)?;
+        let (stateid, kept) = compound.state().downgrade(&compound.ask(), &holding, mode)?;
+        compound.wait_for_kept(kept);
+        compound.current_stateid = Some(stateid.into());
+        OpenDowngradeRes::Ok(OpenDowngradeOk { open_stateid: stateid.into() }).encode(out);
+        Ok(())
+    })
+}

@@ -1,0 +1,20 @@
+//! RECLAIM_COMPLETE (RFC 8881 section 18.51): a client has reclaimed all it wants. As nothing is lost at a restart, there
+//! is nothing to reclaim, but every new client says so.
+
+use wire::nfs4::{NfsStat4, ReclaimCompleteArgs, ReclaimCompleteRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+
+pub(super) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
+    if args.one_fs {
+        // That of a file system which moved here; none ever does.
+        compound.target()?;
+    } else {
+        let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
+        let kept = compound.state().reclaim_complete(&compound.ask(), &client)?;
+        compound.wait_for_kept(kept);
+    }
+    ReclaimCompleteRes::Ok(()).encode(out);
+    Ok(())
+}
