@@ -140,7 +140,11 @@ impl Volume {
                 Ok(promised) => return Ok(promised),
                 Err(Stop::Failed(failure)) => return Err(failure),
                 Err(Stop::Again) => {}
-                Err(Stop::Missing(_)) if access == Access::Cached => return Err(Error::WouldBlock.into()),
+                Err(Stop::Missing(missing)) if access == Access::Cached => {
+                    if !attempt.load_in_place(&missing)? {
+                        return Err(Error::WouldBlock.into());
+                    }
+                }
                 Err(Stop::Missing(missing)) => attempt.load(&missing)?,
             }
         }
@@ -149,14 +153,51 @@ impl Volume {
 }
 
 impl Attempt<'_> {
-    /// Reads what was missing. No lock is held.
-    fn load(&mut self, missing: &Missing) -> Result<(), Error> {
+    /// Reads what was missing if the index has it in memory, as far as one can tell: what a worker would do costs ten times
+    /// as much. A name that is not there is left to a worker, which may read others around it.
+    fn load_in_place(&mut self, missing: &Missing) -> Result<bool, Error> {
         let layers = self.volume.layers();
+        if !layers.index.is_warm() {
+            return Ok(false);
+        }
+        match missing {
+            Missing::Record(key) => {
+                let found = layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?;
+                let Some(value) = found else { return Ok(false) };
+                self.follow(&layers);
+                let slot = Some(Arc::from(value));
+                self.volume.remember_record(&layers, key, &slot);
+                self.records.insert(key.clone(), slot);
+            }
+            Missing::Map(ino, offset) => {
+                self.follow(&layers);
+                self.load_window(&layers, *ino, *offset)?;
+            }
+            Missing::Blocks(_) | Missing::Coverage(..) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Forgets what was read of an index that was replaced.
+    fn follow(&mut self, layers: &Layers) {
         if layers.version != self.version {
             self.version = layers.version;
             self.records.clear();
             self.windows.clear();
         }
+    }
+
+    fn load_window(&mut self, layers: &Layers, ino: Ino, offset: u64) -> Result<(), Error> {
+        let window = self.volume.read_window(layers, ino, offset)?;
+        self.windows.retain(|(of, kept)| *of != ino || kept.from != window.from);
+        self.windows.push((ino, window));
+        Ok(())
+    }
+
+    /// Reads what was missing. No lock is held.
+    fn load(&mut self, missing: &Missing) -> Result<(), Error> {
+        let layers = self.volume.layers();
+        self.follow(&layers);
         match missing {
             Missing::Record(key) => {
                 let slot: Slot =
@@ -167,11 +208,7 @@ impl Attempt<'_> {
                 }
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset) => {
-                let window = self.volume.read_window(&layers, *ino, *offset)?;
-                self.windows.retain(|(of, kept)| of != ino || kept.from != window.from);
-                self.windows.push((*ino, window));
-            }
+            Missing::Map(ino, offset) => self.load_window(&layers, *ino, *offset)?,
             Missing::Blocks(wanted) => {
                 for (extent, group) in wanted {
                     if let Some(bytes) = self.volume.read_block(&layers, *extent, *group)? {

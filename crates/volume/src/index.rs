@@ -20,9 +20,11 @@ use crate::media::RandomFile;
 mod checked_file;
 mod error;
 mod slots;
+mod warmth;
 
 pub use checked_file::CheckedFile;
 pub use error::IndexError;
+use warmth::Warmth;
 
 const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("records");
 
@@ -36,6 +38,7 @@ pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 pub struct Index {
     file: CheckedFile,
     cache_bytes: usize,
+    warmth: Arc<Warmth>,
     /// `None` after reopening failed.
     database: Option<Database>,
 }
@@ -82,6 +85,7 @@ impl Index {
         drop(self.database.take());
         self.file = self.file.reopen()?;
         self.database = Some(open_database(self.file.clone(), self.cache_bytes)?);
+        self.warmth = Arc::default();
         Ok(())
     }
 
@@ -89,7 +93,7 @@ impl Index {
     /// when the next one is there.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
         let transaction = self.database()?.begin_read()?;
-        Ok(Snapshot { table: transaction.open_table(RECORDS)? })
+        Ok(Snapshot { table: transaction.open_table(RECORDS)?, warmth: Arc::clone(&self.warmth) })
     }
 
     /// Begins a change. There is one at a time: another call waits until this one is done.
@@ -122,7 +126,7 @@ impl Index {
 
     fn attach(file: CheckedFile, cache_bytes: usize) -> Result<Index, IndexError> {
         let database = Some(open_database(file.clone(), cache_bytes)?);
-        Ok(Index { file, cache_bytes, database })
+        Ok(Index { file, cache_bytes, warmth: Arc::default(), database })
     }
 
     fn database(&self) -> Result<&Database, IndexError> {
@@ -137,6 +141,7 @@ fn open_database(file: CheckedFile, cache_bytes: usize) -> Result<Database, Inde
 /// The records as of one commit; share it in an `Arc`.
 pub struct Snapshot {
     table: ReadOnlyTable<&'static [u8], &'static [u8]>,
+    warmth: Arc<Warmth>,
 }
 
 impl fmt::Debug for Snapshot {
@@ -146,14 +151,19 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
+    /// Whether reading a few records will hardly need media: reads of late did not.
+    pub fn is_warm(&self) -> bool {
+        self.warmth.is_warm()
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
-        Ok(self.table.get(key)?.map(|value| value.value().to_vec()))
+        self.warmth.watch(|| Ok(self.table.get(key)?.map(|value| value.value().to_vec())))
     }
 
     /// Visits records with `from <= key < to`, in order, until `visit` breaks.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
-        scan(&self.table, from, to, visit)
+        self.warmth.watch(|| scan(&self.table, from, to, visit))
     }
 
     /// The record with the greatest key of `from <= key < bound`.

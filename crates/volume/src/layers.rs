@@ -71,30 +71,34 @@ impl Layers {
 
     /// The first `most` records with `from <= key < to`, both within one inode of one table; may read media.
     pub fn scan(&self, from: &[u8], to: &[u8], most: usize) -> Result<Vec<(Key, Arc<[u8]>)>, IndexError> {
-        let mut merged: BTreeMap<Key, Slot> = BTreeMap::new();
         let mut from: Key = from.into();
         let mut found: Vec<(Key, Arc<[u8]>)> = Vec::new();
+        let mut page = most;
         while found.len() < most {
-            // Deleted records hide others, so one page of each layer may give fewer than were asked for.
-            merged.clear();
-            let page = most - found.len() + 64;
+            let mut merged: Vec<(Key, Slot)> = Vec::with_capacity(page);
             let bounds = [
                 self.page_of_index(&from, to, page, &mut merged)?,
                 self.frozen.as_ref().and_then(|frozen| page_of(frozen, &from, to, page, &mut merged)),
                 page_of(&self.active, &from, to, page, &mut merged),
             ];
+            // Of equal keys the last is of the newest layer. What each layer gave is in order, so this merges.
+            merged.sort_by(|(a, _), (b, _)| a.cmp(b));
             // Beyond the least of these some layer was not read yet.
             let complete_to: Option<Key> = bounds.into_iter().flatten().min();
-            for (key, slot) in std::mem::take(&mut merged) {
+            let mut merged = merged.into_iter().peekable();
+            while let Some((key, slot)) = merged.next() {
                 if complete_to.as_ref().is_some_and(|bound| key > *bound) || found.len() == most {
                     break;
                 }
-                if let Some(value) = slot {
+                let is_newest = merged.peek().is_none_or(|(next, _)| *next != key);
+                if let Some(value) = slot.filter(|_| is_newest) {
                     found.push((key, value));
                 }
             }
             let Some(bound) = complete_to else { break };
             from = [&bound[..], &[0]].concat().into_boxed_slice();
+            // Deleted records hide others, so one page of each layer may give fewer than were asked for.
+            page = most - found.len() + 64;
         }
         Ok(found)
     }
@@ -137,11 +141,11 @@ impl Layers {
         from: &[u8],
         to: &[u8],
         most: usize,
-        into: &mut BTreeMap<Key, Slot>,
+        into: &mut Vec<(Key, Slot)>,
     ) -> Result<Option<Key>, IndexError> {
         let (mut count, mut last) = (0, None);
         self.index.scan(from, to, &mut |key, value| {
-            into.insert(key.into(), Some(value.into()));
+            into.push((key.into(), Some(value.into())));
             count += 1;
             if count == most {
                 last = Some(Key::from(key));
@@ -158,11 +162,11 @@ fn page_of(
     from: &[u8],
     to: &[u8],
     most: usize,
-    into: &mut BTreeMap<Key, Slot>,
+    into: &mut Vec<(Key, Slot)>,
 ) -> Option<Key> {
     let (mut count, mut last) = (0, None);
     memtable.scan(from, to, &mut |key, slot| {
-        into.insert(key.into(), slot.clone());
+        into.push((key.into(), slot.clone()));
         count += 1;
         if count == most {
             last = Some(Key::from(key));

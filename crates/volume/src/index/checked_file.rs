@@ -171,6 +171,7 @@ impl CheckedFile {
     }
 
     fn read_blocks(&self, first: u64, out: &mut [u8]) -> io::Result<()> {
+        super::warmth::count_block_read();
         let mut seals = vec![0; out.len() / BLOCK * SEAL];
         for run in runs(first, out.len() / BLOCK) {
             let slot =

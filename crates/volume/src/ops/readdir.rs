@@ -1,5 +1,6 @@
 //! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::check_directory;
@@ -8,7 +9,7 @@ use crate::attempt::Stop;
 use crate::ids::{Cookie, Ino};
 use crate::key;
 use crate::open::FIRST_COOKIE;
-use crate::record::CookieRecord;
+use crate::record::{CookieRecord, InodeRecord};
 use crate::request::{Access, Answer, Durability, Error, Failure, Promised, Request};
 use crate::results::{Entry, Listing};
 use crate::volume::Volume;
@@ -87,8 +88,9 @@ impl Volume {
     }
 
     fn add_attributes(&self, request: &Request<'_>, entries: &mut [Entry]) -> Result<Durability, Failure> {
+        self.add_attributes_of_index(entries)?;
         let mut after = Durability::NOW;
-        for entry in entries {
+        for entry in entries.iter_mut().filter(|entry| entry.attributes.is_none()) {
             match self.attributes(request, entry.ino) {
                 Ok(promised) => {
                     entry.attributes = Some(promised.value);
@@ -100,5 +102,43 @@ impl Volume {
             }
         }
         Ok(after)
+    }
+
+    /// Adds the attributes of objects that only the index knows, in its order: one who lists a large directory would else
+    /// drive all other inodes out of memory. What the index says is durable. An object that is changed meanwhile may show
+    /// as it was after the names were read.
+    fn add_attributes_of_index(&self, entries: &mut [Entry]) -> Result<(), Error> {
+        /// Inodes so near to each other are read in one scan, with those between them.
+        const NEAR: u64 = 8;
+        let layers = self.layers();
+        let only_in_index =
+            |ino: Ino| self.inodes.peek(ino).is_none() && layers.recent(&key::inode(ino)).is_none();
+        let mut wanted: Vec<(Ino, usize)> = (entries.iter().enumerate())
+            .filter(|(_, entry)| only_in_index(entry.ino))
+            .map(|(place, entry)| (entry.ino, place))
+            .collect();
+        wanted.sort_unstable();
+        for near in wanted.chunk_by(|(a, _), (b, _)| b.0 - a.0 <= NEAR) {
+            let (Some((first, _)), Some((last, _))) = (near.first(), near.last()) else { continue };
+            let mut rest = near.iter().peekable();
+            let mut damaged = Ok(());
+            let scanned =
+                layers.index.scan(&key::inode(*first), &key::inode(Ino(last.0 + 1)), &mut |key, value| {
+                    let ino =
+                        key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map_or(*last, Ino);
+                    while rest.next_if(|(wanted, _)| *wanted < ino).is_some() {}
+                    // Several names may name one object.
+                    while let Some((_, place)) = rest.next_if(|(wanted, _)| *wanted == ino) {
+                        match self.decode(InodeRecord::decode(value)) {
+                            Ok(record) => entries[*place].attributes = Some(record.attributes(ino)),
+                            Err(error) => damaged = Err(error),
+                        }
+                    }
+                    ControlFlow::Continue(())
+                });
+            scanned.map_err(|error| self.index_failed(&error))?;
+            damaged?;
+        }
+        Ok(())
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::world::World;
-use crate::ids::Ino;
+use crate::ids::{Cookie, Ino};
+use crate::key;
 use crate::limits::{EXTENT_BYTES, READ_RUNS, REMEMBERED_SWITCHES_INODES};
-use crate::request::{Durable, Error};
+use crate::request::{Access, Durable, Error, Request};
 use crate::results::Stability;
 use crate::volume::Progress;
 
@@ -146,4 +147,53 @@ fn what_is_written_over_and_over_takes_little_more_than_its_length() {
     assert!(cached < (1 << 20) + (64 << 10), "{cached} bytes of blocks, one MiB of which is alive");
     assert!(world.read(file).unwrap().iter().all(|byte| *byte == 39));
     world.check();
+}
+
+#[test]
+fn an_index_that_is_in_memory_is_read_in_place() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.reopen();
+    let cached = |world: &mut World| {
+        let now = world.now();
+        let request = Request { credentials: &world.who, now, access: Access::Cached, key: None };
+        world.volume.lookup(&request, Ino::ROOT, b"f").map_err(|failure| failure.error)
+    };
+    assert_eq!(cached(&mut world).map(|found| found.value.attributes.ino), Err(Error::WouldBlock));
+    for _ in 0..2000 {
+        assert!(world.volume.layers().index.get(&key::inode(file)).unwrap().is_some());
+    }
+    assert_eq!(cached(&mut world).map(|found| found.value.attributes.ino), Ok(file));
+}
+
+#[test]
+fn a_listing_of_many_objects_shows_them_as_they_are_and_leaves_them_out_of_memory() {
+    let mut world = World::new();
+    let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+    for number in 0..100 {
+        let file = world.create(directory, &format!("f{number}")).unwrap();
+        // Far from its neighbours, and with names of its own.
+        if number % 10 == 0 {
+            world.link(file, directory, &format!("also {number}")).unwrap();
+            for other in 0..10 {
+                world.file(&format!("{number}-{other}"));
+            }
+        }
+        if number % 7 == 0 {
+            world.remove(directory, &format!("f{number}")).unwrap();
+        }
+    }
+    world.reopen();
+    let changed = world.lookup(directory, "f50").unwrap();
+    world.write_how(changed, 0, &[1; 100], Stability::FileSync).unwrap();
+    world.remove(directory, "f51").unwrap();
+    let before = world.volume.inodes.len();
+    let listing = world.run(|v, r| v.read_directory(r, directory, Cookie(0), 1000, true)).unwrap();
+    assert!(world.volume.inodes.len() <= before + 1, "the parent at most");
+    assert!(listing.end);
+    assert_eq!(listing.entries.len(), 2 + 100 + 10 - 15 - 1);
+    for entry in listing.entries {
+        let known = world.run(|v, r| v.attributes(r, entry.ino)).unwrap();
+        assert_eq!(entry.attributes, Some(known));
+    }
 }

@@ -1,0 +1,75 @@
+//! Whether the index can be read without waiting for media, judged by how the last reads went.
+//!
+//! The library does not tell what it holds in memory, and one that is told by its file that a read would have to wait takes
+//! that for a failure. So reads are watched: when many in a row needed no block of the file, the next one hardly will. A
+//! read that did need one makes the index cold again, so at most one in [`WARM_AFTER`] surprises who must not wait.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Reads in a row without a block of the file, after which the index is warm.
+const WARM_AFTER: u32 = 1024;
+
+thread_local! {
+    static BLOCK_READS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Notes that this thread reads blocks of an index file.
+pub(super) fn count_block_read() {
+    BLOCK_READS.with(|reads| reads.set(reads.get() + 1));
+}
+
+/// How the last reads went.
+#[derive(Debug)]
+pub(super) struct Warmth {
+    /// Reads to go until the index is warm.
+    left: AtomicU32,
+}
+
+impl Default for Warmth {
+    fn default() -> Warmth {
+        Warmth { left: AtomicU32::new(WARM_AFTER) }
+    }
+}
+
+impl Warmth {
+    /// Whether the next read will hardly need media.
+    pub(super) fn is_warm(&self) -> bool {
+        self.left.load(Ordering::Relaxed) == 0
+    }
+
+    /// Reads, and notes whether that needed blocks of the file.
+    pub(super) fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
+        let before = BLOCK_READS.with(Cell::get);
+        let result = read();
+        if BLOCK_READS.with(Cell::get) != before {
+            self.left.store(WARM_AFTER, Ordering::Relaxed);
+        } else {
+            // Two threads at once may count as one: a guess need not be exact.
+            let left = self.left.load(Ordering::Relaxed);
+            if left > 0 {
+                self.left.store(left - 1, Ordering::Relaxed);
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_reads_without_a_block_make_it_warm_and_one_with_a_block_cold() {
+        let warmth = Warmth::default();
+        for _ in 0..WARM_AFTER {
+            assert!(!warmth.is_warm());
+            warmth.watch(|| {});
+        }
+        assert!(warmth.is_warm());
+        warmth.watch(|| {});
+        assert!(warmth.is_warm());
+        warmth.watch(count_block_read);
+        assert!(!warmth.is_warm());
+    }
+}
