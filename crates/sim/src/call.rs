@@ -176,6 +176,15 @@ pub enum Straight {
     ListXattrs {
         object: Obj,
     },
+    /// Offset and target's offset are multiples of 4096 for CLONE; any for COPY.
+    Clone {
+        object: Obj,
+        offset: u64,
+        to: Obj,
+        at: u64,
+        count: u64,
+        copy: bool,
+    },
 }
 
 impl Straight {
@@ -192,6 +201,7 @@ impl Straight {
     #[must_use]
     pub fn objects(&self) -> (Obj, Obj) {
         let object = match *self {
+            Straight::Clone { object, to, .. } => return (object, to),
             Straight::Hold { object }
             | Straight::Release { object }
             | Straight::Seek { object, .. }
@@ -398,6 +408,10 @@ pub enum Success {
     /// So many files without a name went.
     Reaped(usize),
     Sought(Sought),
+    Cloned {
+        count: u64,
+        object: Wcc,
+    },
     Xattr(Vec<u8>),
     Xattrs(Vec<Vec<u8>>),
     Limits {

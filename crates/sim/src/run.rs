@@ -736,7 +736,8 @@ fn seen(outcome: &Outcome) -> Vec<Seen> {
         Success::Set { object: wcc }
         | Success::Removed { directory: wcc }
         | Success::Written { object: wcc, .. }
-        | Success::Committed { object: wcc, .. } => after(wcc).into_iter().collect(),
+        | Success::Committed { object: wcc, .. }
+        | Success::Cloned { object: wcc, .. } => after(wcc).into_iter().collect(),
         Success::Found { object, directory } => std::iter::once(*object).chain(*directory).collect(),
         Success::Accessible { object, .. }
         | Success::Target { object, .. }

@@ -130,6 +130,14 @@ fn plain_straight(
                 object: (&wcc).into(),
             })
         }
+        Straight::Clone { offset, at, count, copy, .. } => {
+            let (from, to) = ((ino, offset), (Ino(call.other), at));
+            let answer = match copy {
+                true => volume.copy_range(request, from, to, count),
+                false => volume.clone_range(request, from, to, count),
+            };
+            split(answer, |told| Success::Cloned { count: told.count, object: (&told.file).into() })
+        }
         Straight::GetXattr { key, .. } => {
             let name = xattr_name(key);
             split(volume.get_xattr(request, ino, &name), |value| Success::Xattr(value.to_vec()))

@@ -104,9 +104,10 @@ enum Kind {
     SetXattr,
     RemoveXattr,
     ListXattrs,
+    Clone,
 }
 
-const MIX: [(u64, Kind); 34] = [
+const MIX: [(u64, Kind); 35] = [
     (6, Kind::GetAttributes),
     (10, Kind::SetAttributes),
     (6, Kind::Lookup),
@@ -141,6 +142,7 @@ const MIX: [(u64, Kind); 34] = [
     (5, Kind::SetXattr),
     (2, Kind::RemoveXattr),
     (1, Kind::ListXattrs),
+    (9, Kind::Clone),
 ];
 
 impl Workload {
@@ -434,6 +436,22 @@ impl Workload {
         }
     }
 
+    /// CLONE, mostly of whole blocks or to the end, or COPY.
+    fn clone_call(&mut self, model: &Model) -> Straight {
+        let (object, to) = (self.file(model), self.file(model));
+        let copy = self.random.chance(1, 2);
+        let aligned = !copy && !self.random.chance(1, 12);
+        let (mut offset, mut at) = (self.offset(), self.offset());
+        let mut count = if self.random.chance(1, 4) { 0 } else { u64::from(self.length()) };
+        if self.random.chance(1, 3) {
+            (offset, at) = (0, 0);
+        }
+        if aligned {
+            (offset, at, count) = (offset / 4096 * 4096, at / 4096 * 4096, count.div_ceil(4096) * 4096);
+        }
+        Straight::Clone { object, offset, to, at, count, copy }
+    }
+
     /// One of few extended attributes.
     fn key(&mut self) -> u8 {
         self.random.below(4).to_le_bytes()[0]
@@ -483,6 +501,7 @@ impl Workload {
                 let (offset, length) = self.range();
                 Straight::Deallocate { object: self.file(model), offset, length }
             }
+            Kind::Clone => self.clone_call(model),
             Kind::GetXattr => Straight::GetXattr { object: self.any(model), key: self.key() },
             Kind::SetXattr => {
                 let length = self.random.weighted(&[(6, 50), (1, 0), (2, 5000), (1, 40_000), (1, u16::MAX)]);

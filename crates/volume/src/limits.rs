@@ -56,6 +56,10 @@ pub const REMEMBERED_SWITCHES_INODES: usize = 65_536;
 pub const DIRTY_PIECE_BYTES: u64 = 192;
 /// See [`DIRTY_PIECE_BYTES`].
 pub const DIRTY_FILE_BYTES: u64 = 4096;
+/// What offsets of CLONE are multiples of, bytes (`clone_blksize`, RFC 7862 section 12.2.1).
+pub const CLONE_BLOCK_BYTES: u64 = 4096;
+/// Runs of a file in one layer that one CLONE or COPY takes over.
+pub const CLONE_RUNS: usize = 1024;
 /// Runs of a file in one layer that one part of a SEEK goes through.
 pub const SEEK_RUNS: usize = 1024;
 /// Bytes of data that holes made by DEALLOCATE may hide in one memtable, so that the checkpoint that frees them is bounded: in

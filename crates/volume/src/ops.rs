@@ -4,6 +4,7 @@
 //! [`crate::attempt`] for what happens when something is not in memory.
 
 mod access;
+mod clone;
 mod commit;
 mod create;
 mod deallocate;

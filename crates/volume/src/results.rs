@@ -140,6 +140,15 @@ pub struct Written {
     pub file: Wcc,
 }
 
+/// Result of CLONE and COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cloned {
+    /// Bytes that were done, from the beginning of the range: perhaps not all.
+    pub count: u64,
+    /// The file that they are in now, before and after.
+    pub file: Wcc,
+}
+
 /// Whether an extended attribute must be there to be set (RFC 8276 section 8.4.2 `setxattr_option4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetXattr {

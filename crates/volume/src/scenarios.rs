@@ -1,5 +1,6 @@
 //! Tests of whole volumes in memory: what clients may rely on, and each fault that was found once.
 
+mod clones;
 mod disk;
 mod files;
 mod holes;

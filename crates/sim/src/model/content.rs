@@ -101,6 +101,16 @@ impl Content {
         }
     }
 
+    /// Makes a range the content of a range of `source`, holes included, that begins at `from`.
+    pub(crate) fn copy(&mut self, source: &Content, from: u64, at: u64, count: u64) {
+        self.punch(at, at + count);
+        for (start, end) in source.written.range(..from + count).filter(|(_, end)| **end > from) {
+            let (start, end) = (*start.max(&from), *end.min(&(from + count)));
+            self.write(at + (start - from), &source.read(start, end - start));
+        }
+        self.size = self.size.max(at + count);
+    }
+
     /// Where data, or a hole, begins at or behind `at`, which is before the end: the end of the file begins a hole.
     pub(crate) fn next(&self, at: u64, data: bool) -> Option<u64> {
         let around = self.written.range(..=at).next_back().filter(|(_, end)| **end > at);

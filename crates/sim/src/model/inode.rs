@@ -68,6 +68,8 @@ pub(crate) enum What {
         stable: bool,
     },
     Size(u64),
+    /// A range, from start to end, became what another content has from an offset on.
+    Copy(u64, u64, Rc<Content>, u64),
     /// A hole was made, from start to end.
     Punch(u64, u64),
     /// Attributes only.

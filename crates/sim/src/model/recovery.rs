@@ -118,6 +118,9 @@ fn value(event: &Event, at: u64) -> Option<u8> {
         }
         What::Size(size) if at >= *size => Some(0),
         What::Punch(start, end) if (*start..*end).contains(&at) => Some(0),
+        What::Copy(start, end, source, from) if (*start..*end).contains(&at) => {
+            Some(source.read(from + (at - start), 1).first().copied().unwrap_or(0))
+        }
         _ => None,
     }
 }
@@ -279,6 +282,7 @@ impl Inode {
             match &event.what {
                 What::Size(size) => content.set_size(*size),
                 What::Punch(start, end) => content.punch(*start, *end),
+                What::Copy(start, end, source, from) => content.copy(source, *from, *start, end - start),
                 What::Touch => {}
                 What::Write { offset, bytes, .. } => {
                     let within = |at: u64| usize::try_from(at - offset).expect("within a WRITE");

@@ -50,6 +50,10 @@ impl Model {
                 verdict.must(true, Error::NoEntry);
                 self.decide(&verdict, false, outcome).map(|_| Told::default())
             }
+            Straight::Clone { object, offset, to, at, count, copy } => {
+                let unit = if copy { 1 } else { 4096 };
+                self.clone_range(id, who, now, ((object, offset), (to, at), count, unit), outcome)
+            }
             Straight::GetXattr { object, key } => self.get_xattr(who, (object, key), outcome),
             Straight::ListXattrs { object } => self.list_xattrs(who, object, outcome),
             Straight::SetXattr { object, key, length, how } => {
@@ -110,6 +114,60 @@ impl Model {
         }
         let end = if let Sought::At(at) = sought { *at } else { size };
         Ok(Told { bytes: Some((ino, offset, end.max(offset))), ..Told::default() })
+    }
+
+    fn clone_range(
+        &mut self,
+        id: OperationId,
+        who: &Credentials,
+        now: i64,
+        ((object, offset), (to, at), count, unit): ((Obj, u64), (Obj, u64), u64, u64),
+        outcome: &Outcome,
+    ) -> Judgement<Told> {
+        let (from, to) = match (self.present(object, outcome), self.present(to, outcome)) {
+            (Ok(Ok(from)), Ok(Ok(to))) => (from, to),
+            (Ok(Err(told)), _) | (_, Ok(Err(told))) => return Ok(told),
+            (Err(wrong), _) | (_, Err(wrong)) => return Err(wrong),
+        };
+        let (source, before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
+        let rest = source.content.size.saturating_sub(offset);
+        let asked = if count == 0 { rest } else { count };
+        let mut verdict = Verdict::default();
+        let readable = source.owned_by(who) || source.grants(who, 4) || source.grants(who, 1);
+        verdict.must(!readable || !before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
+        verdict.must(source.is_directory() || before.is_directory(), Error::IsDirectory);
+        verdict.must([&source, &before].iter().any(|inode| inode.kind != FileType::Regular), Error::Invalid);
+        verdict.must(offset > source.content.size || asked > rest, Error::Invalid);
+        let aligned = offset % unit == 0 && at % unit == 0 && (asked % unit == 0 || asked == rest);
+        verdict.must(!aligned, Error::Invalid);
+        verdict.must(at.saturating_add(asked) > FILE_BYTES_MAX, Error::FileTooLarge);
+        let overlaps = from == to && at < offset.saturating_add(asked) && offset < at.saturating_add(asked);
+        verdict.must(overlaps, Error::Invalid);
+        if !self.decide(&verdict, true, outcome)? {
+            return Ok(Told::default());
+        }
+        let Ok(Success::Cloned { count, object: wcc }) = outcome else {
+            return Err(format!("odd answer {outcome:?}"));
+        };
+        if *count > asked || (*count == 0) != (asked == 0) {
+            return Err(format!("CLONE of {asked} bytes did {count}"));
+        }
+        if *count > 0 {
+            self.mutations += 1;
+            let mutation = self.mutations;
+            let content = Rc::new(source.content.clone());
+            let inode = self.edit(to);
+            inode.touch_content(now);
+            inode.mode = without_privileges(inode, who);
+            inode.changed_by = mutation;
+            inode.used_free |= source.used_free;
+            inode.content.copy(&content, offset, at, *count);
+            inode.note(id, What::Copy(at, at + count, content, offset));
+            self.usage_by = mutation;
+        }
+        let told = self.meet_wcc(&before, to, wcc, "CLONE")?;
+        let mutation = if *count > 0 { self.mutations } else { 0 };
+        Ok(Told { mutation: told.max(mutation), ..Told::default() })
     }
 
     fn get_xattr(

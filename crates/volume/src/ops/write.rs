@@ -6,7 +6,7 @@ use crate::access::{check_write, without_privilege_bits};
 use crate::attempt::{Attempt, Stop};
 use crate::attributes::{FileType, Wcc};
 use crate::ids::Ino;
-use crate::inodes::Guard;
+use crate::inodes::{Guard, InodeState};
 use crate::limits::{
     EXTENT_BYTES, FILE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, PORTION_BYTES, TRANSFER_BYTES,
 };
@@ -58,7 +58,7 @@ impl Volume {
     pub(super) fn check_write(
         &self,
         request: &Request<'_>,
-        state: &Guard,
+        state: &InodeState,
         offset: u64,
         length: usize,
     ) -> Result<(), Error> {
@@ -191,7 +191,7 @@ impl Volume {
     }
 
     /// Reserves segment space, and asks for more if there is none.
-    fn reserve(&self, bytes: u64) -> Result<(), Error> {
+    pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
         let spares = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE);
         let reserved = self.space.reserve(bytes, spares * self.segments.usable_bytes());
         if reserved.is_err() {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::attributes::{Device, FileType};
 use crate::ids::{Cookie, ExtentId, Ino, SegmentId};
-use crate::key::Table;
+use crate::key::{self, Table};
+use crate::limits::XATTR_VALUE_BYTES;
 use crate::time::Time;
 
 fn inode() -> InodeRecord {
@@ -41,6 +42,74 @@ fn an_inode_record_survives_its_bytes_and_no_part_of_them_passes_for_one() {
         assert!(InodeRecord::decode(&bytes[..length]).is_err(), "{length} bytes");
     }
     assert!(InodeRecord::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn an_inode_record_counts_extended_attributes_only_if_there_are_any() {
+    let bare = inode();
+    let record = InodeRecord { xattrs: 2, xattr_bytes: 77, ..bare.clone() };
+    let bytes = record.encode();
+    assert_eq!(bytes, [&bare.encode()[..], &[0, 0, 0, 2, 0, 0, 0, 77]].concat());
+    assert_eq!(InodeRecord::decode(&bytes), Ok(record));
+    for length in 1..8 {
+        assert!(InodeRecord::decode(&bytes[..bytes.len() - length]).is_err(), "{length} bytes fewer");
+    }
+    let none = [&bare.encode()[..], &[0; 8]].concat();
+    assert!(InodeRecord::decode(&none).is_err(), "zero is left out");
+}
+
+/// The bytes of what format 2 added, which later releases must read too.
+#[test]
+fn format_2_has_these_bytes() {
+    let prefix = |member: u8, table: u8| vec![0, 0, 0, member, table];
+    let ino = Ino(0x0102_0304_0506_0708);
+    let number = [1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(*key::xattr(ino, b"name"), [&prefix(1, 0x08)[..], &number, b"name"].concat());
+    assert_eq!(*key::state(b"any"), [&prefix(1, 0x09)[..], b"any"].concat());
+    assert_eq!(*key::orphan(ino), [&prefix(1, 0x0a)[..], &number].concat());
+    assert_eq!(encode_xattr(Epoch(3), b"value"), b"\0\0\0\x03value");
+    assert_eq!(decode_xattr(b"\0\0\0\x03value"), Ok(&b"value"[..]));
+    assert!(decode_xattr(&vec![0; 4 + XATTR_VALUE_BYTES + 1]).is_err());
+    let hole = MapRecord { epoch: Epoch(1), start: 0x1122, birth: 5, source: Source::Hole };
+    let bytes = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 2];
+    assert_eq!(hole.encode(), bytes);
+    assert_eq!(MapRecord::decode(&bytes), Ok(hole));
+    assert!(MapRecord::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn a_volume_of_either_format_is_known_and_no_other() {
+    let meta = |format| {
+        let anchor = crate::journal::Anchor {
+            journal: [9; 16],
+            seq: crate::ids::Seq(3),
+            start: 4096,
+            position: 8192,
+            checksum: 5,
+        };
+        MetaRecord {
+            format,
+            volume: crate::ids::VolumeId(7),
+            handle_secret: [1; 16],
+            epoch: Epoch(0),
+            generation: crate::ids::Generation(1),
+            next_ino: Ino(2),
+            next_extent: ExtentId(1),
+            next_segment: SegmentId(1),
+            time_ceiling: Time::from_nanos(5),
+            anchor,
+        }
+    };
+    for format in [1, 2] {
+        assert_eq!(MetaRecord::decode(&meta(format).encode()), Ok(meta(format)));
+    }
+    for format in [0, 3] {
+        assert!(MetaRecord::decode(&meta(format).encode()).is_err());
+    }
+    for table in Table::ALL {
+        let new = matches!(table, Table::Xattr | Table::State | Table::Orphan);
+        assert_eq!(MetaRecord::format_of(table), if new { 2 } else { 1 }, "{table:?}");
+    }
 }
 
 #[test]

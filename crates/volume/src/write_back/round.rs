@@ -7,7 +7,7 @@ use crate::cache::{GROUP_BYTES, WHOLE};
 use crate::dirty::DirtyPiece;
 use crate::file_map::{PIECE_ENTRY_BYTES, replaceable};
 use crate::ids::{ExtentId, Ino, Seq};
-use crate::inodes::{Cell, Guard, InodeState};
+use crate::inodes::{Cell, InodeState};
 use crate::key;
 use crate::limits::{EXTENT_BYTES, MAP_BYTES_PER_ENTRY, PIECES_PER_ENTRY, PORTION_BYTES};
 use crate::mapping::inline_pieces;
@@ -167,7 +167,7 @@ impl Volume {
     }
 
     /// Journals all unstable data of a locked file with its bytes in the entry, and its times.
-    pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut Guard) -> Result<Seq, Stop> {
+    pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut InodeState) -> Result<Seq, Stop> {
         if state.dirty.is_empty() && !state.unsaved {
             return Ok(state.seq);
         }

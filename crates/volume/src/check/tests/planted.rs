@@ -19,6 +19,7 @@ use crate::key::{self, Key, Table};
 use crate::media::Media;
 use crate::record::{
     Cut, ExtentRecord, InodeRecord, MapRecord, MetaRecord, NameRecord, SegmentRecord, Source, UsageRecord,
+    encode_xattr,
 };
 use crate::results::Stability;
 use crate::time::Time;
@@ -291,6 +292,19 @@ fn symbolic_links_without_target() {
         (FaultKind::Symlink, Some("/d/s"), "no client can use"),
         (FaultKind::Symlink, Some("/d/s"), "has 2 bytes, but it says 6"),
     ]);
+}
+
+#[test]
+fn extended_attributes_that_nobody_counts_or_has() {
+    let planter = Planter::new();
+    planter.put(&key::xattr(planter.file, b"name"), Some(&encode_xattr(Epoch(0), b"value")));
+    planter.expect(&[(FaultKind::Inode, Some("/d/f"), "it has 0 extended attributes")]);
+    let planter = Planter::new();
+    planter.put(&key::xattr(Ino(77), b"name"), Some(&encode_xattr(Epoch(0), b"value")));
+    planter.expect(&[(FaultKind::Inode, None, "1 extended attributes of inode 77, which does not exist")]);
+    // Unless they wait to be freed.
+    planter.put(&key::reap(Ino(77)), Some(&[]));
+    assert_clean(&planter.media);
 }
 
 #[test]

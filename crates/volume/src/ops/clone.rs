@@ -1,0 +1,250 @@
+//! CLONE and COPY (RFC 7862 sections 15.13 and 15.2): two files share extents.
+//!
+//! A piece of the target's map names an extent that the source's map shows. While that is journaled both files are
+//! locked, and the source shows the extent in a layer that no later checkpoint takes away without seeing the new piece
+//! too: so no checkpoint finds the extent without references in between.
+
+use super::signed;
+use crate::access::check_read;
+use crate::attempt::{Attempt, Held, Stop};
+use crate::attributes::{FileType, Wcc};
+use crate::file_map::{INLINE_ENTRY_BYTES, PIECE_ENTRY_BYTES, Place, Run, replaceable, resolve_some};
+use crate::ids::Ino;
+use crate::inodes::InodeState;
+use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS, FILE_BYTES, MAP_BYTES_PER_ENTRY};
+use crate::mapping::inline_pieces;
+use crate::record::{InodeRecord, MapRecord, Source};
+use crate::request::{Answer, Error, Promised, Request};
+use crate::results::Cloned;
+use crate::space::PIECE_OVERHEAD_BYTES;
+use crate::volume::Volume;
+
+/// What is to be shared: `count` bytes of one file, from an offset on, at an offset of another or the same.
+#[derive(Clone, Copy)]
+struct Share {
+    from: (Ino, u64),
+    to: (Ino, u64),
+    count: u64,
+}
+
+/// What a part of it becomes in the map of the target.
+struct Part<'r> {
+    /// Bytes of the range, holes counted.
+    length: u64,
+    pieces: Vec<(u64, MapRecord<&'r [u8]>)>,
+    /// Bytes of data in it.
+    data: u64,
+}
+
+impl Volume {
+    /// Makes a range of one file the content of a range of another or of the same, without copying what is in segments.
+    /// Offsets are multiples of [`CLONE_BLOCK_BYTES`], and so is `count`, unless it reaches to the end of the source; zero
+    /// means up to that end.
+    ///
+    /// What one call does is in one journal entry. Of much it may do less than was asked for; the caller goes on behind
+    /// that. Unstable data of the source is made stable first, which may take a round of write-back: then it is `Busy`.
+    ///
+    /// # Errors
+    /// `Invalid` beyond the end of the source, for other offsets, and for ranges of one file that overlap.
+    pub fn clone_range(
+        &self,
+        request: &Request<'_>,
+        from: (Ino, u64),
+        to: (Ino, u64),
+        count: u64,
+    ) -> Answer<Cloned> {
+        self.share(request, Share { from, to, count }, CLONE_BLOCK_BYTES)
+    }
+
+    /// The same at any offset: pieces of maps begin and end at any byte.
+    ///
+    /// # Errors
+    /// Those of [`Volume::clone_range`], for other offsets none.
+    pub fn copy_range(
+        &self,
+        request: &Request<'_>,
+        from: (Ino, u64),
+        to: (Ino, u64),
+        count: u64,
+    ) -> Answer<Cloned> {
+        self.share(request, Share { from, to, count }, 1)
+    }
+
+    fn share(&self, request: &Request<'_>, share: Share, unit: u64) -> Answer<Cloned> {
+        self.run(request.access, |attempt| {
+            let mut held = attempt.lock_all(&[share.from.0, share.to.0])?;
+            let count = match self.check_share(request, &mut held, share, unit) {
+                Ok(count) => count,
+                Err(error) => return Err(held.fail(error)),
+            };
+            let share = Share { count, ..share };
+            if count == 0 {
+                let file = held.get(share.to.0).attributes().unchanged();
+                return Ok(Promised { value: Cloned { count, file }, after: held.durability() });
+            }
+            self.make_stable(attempt, held.get(share.from.0), (share.from.1, share.from.1 + count))?;
+            let cloned = self.share_part(request, attempt, &mut held, share)?;
+            Ok(Promised { value: cloned, after: held.durability() })
+        })
+    }
+
+    /// Whether that may be done; returns how many bytes are meant.
+    fn check_share(
+        &self,
+        request: &Request<'_>,
+        held: &mut Held,
+        share: Share,
+        unit: u64,
+    ) -> Result<u64, Error> {
+        let (offset, at) = (share.from.1, share.to.1);
+        let source = held.get(share.from.0);
+        match source.record().file_type {
+            FileType::Regular => check_read(request.credentials, source.record())?,
+            FileType::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::Invalid),
+        }
+        let size = source.size();
+        self.check_write(request, held.get(share.to.0), at, 0)?;
+        let rest = size.checked_sub(offset).ok_or(Error::Invalid)?;
+        let count = if share.count == 0 { rest } else { share.count };
+        let is_whole = count.is_multiple_of(unit) || count == rest;
+        if count > rest || !is_whole || !offset.is_multiple_of(unit) || !at.is_multiple_of(unit) {
+            return Err(Error::Invalid);
+        }
+        let end = at.checked_add(count).filter(|end| *end <= FILE_BYTES).ok_or(Error::FileTooLarge)?;
+        if share.from.0 == share.to.0 && at < offset + count && offset < end {
+            return Err(Error::Invalid);
+        }
+        Ok(count)
+    }
+
+    /// Sees that a range of a locked file has no unstable data.
+    fn make_stable(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut InodeState,
+        (from, to): (u64, u64),
+    ) -> Result<(), Stop> {
+        if state.dirty.overlapping(from, to).next().is_none() {
+            return Ok(());
+        }
+        if self.fits_an_entry(state) {
+            return self.save_inline(attempt, state).map(drop);
+        }
+        self.write_back.request(state.ino);
+        Err(Error::Busy.into())
+    }
+
+    /// Shares as much as one entry takes.
+    fn share_part(
+        &self,
+        request: &Request<'_>,
+        attempt: &Attempt<'_>,
+        held: &mut Held,
+        share: Share,
+    ) -> Result<Cloned, Stop> {
+        let layers = self.layers();
+        let (start, end) = (share.from.1, share.from.1 + share.count);
+        let mut windows = |state: &mut InodeState, offset| attempt.window(&layers, state, offset);
+        let source = held.get(share.from.0);
+        let (runs, end) = resolve_some(&layers, source, (start, end), false, CLONE_RUNS, &mut windows)?;
+        let (ino, at) = share.to;
+        let target = held.get(ino);
+        let part = part(&runs, (start, end), at, target.record());
+        let limit = (at, at + part.length);
+        let (reached, _) = replaceable(&layers.active, ino, limit, MAP_BYTES_PER_ENTRY / 2);
+        let part = if reached < limit.1 {
+            self::part(&runs, (start, start + (reached - at)), at, target.record())
+        } else {
+            part
+        };
+        drop(layers);
+        let replaced = attempt.mapped_bytes(target, at, at + part.length)?;
+        self.put_part(request, target, at, &part, replaced)
+    }
+
+    fn put_part(
+        &self,
+        request: &Request<'_>,
+        target: &mut InodeState,
+        at: u64,
+        part: &Part<'_>,
+        replaced: u64,
+    ) -> Result<Cloned, Stop> {
+        let inline = part.pieces.iter().filter(|(_, piece)| matches!(piece.source, Source::Inline(_)));
+        let reserved = inline.map(|(end, piece)| end - piece.start + PIECE_OVERHEAD_BYTES).sum();
+        self.reserve(reserved)?;
+        let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
+        change.add_inline(reserved);
+        let before = target.attributes().before();
+        let (stamp, _) = self.committer.stamp(request.now);
+        let mut record = self.written_record(request, target.record(), stamp);
+        let end = at + part.length;
+        record.size = record.size.max(end);
+        record.used = record.used - replaced + part.data;
+        let data = part.pieces.iter().rev().find(|(_, piece)| piece.source != Source::Hole);
+        record.mapped_end = record.mapped_end.max(data.map_or(0, |(end, _)| *end));
+        change.map(target.ino, &part.pieces);
+        target.map_changes += 1;
+        change.add_usage(&record, signed(part.data) - signed(replaced), 0);
+        *target.record_mut() = record;
+        target.dirty.remove(at, end);
+        self.settle_dirty(target);
+        change.put_inode(target.ino, target.record());
+        target.journaled(change.commit());
+        Ok(Cloned { count: part.length, file: Wcc { before, after: target.attributes() } })
+    }
+}
+
+/// What a range of the source, which shows these runs, becomes at offset `at` of the target: as much of it as one entry
+/// takes.
+fn part<'r>(runs: &'r [Run], (start, end): (u64, u64), at: u64, target: &InodeRecord) -> Part<'r> {
+    let moved = |offset: u64| at + (offset - start);
+    let mut part = Part { length: 0, pieces: Vec::new(), data: 0 };
+    let mut left = MAP_BYTES_PER_ENTRY / 2;
+    let mut cursor = start;
+    for run in runs.iter().take_while(|run| run.start < end) {
+        let bytes = run.end.min(end) - run.start;
+        let taken = match &run.place {
+            Place::Inline(..) => bytes + 2 * INLINE_ENTRY_BYTES,
+            _ => PIECE_ENTRY_BYTES,
+        } + PIECE_ENTRY_BYTES;
+        if taken > left {
+            part.length = cursor - start;
+            return part;
+        }
+        left -= taken;
+        put_hole(&mut part, (moved(cursor), moved(run.start)), target);
+        put_run(&mut part, run, (moved(run.start), bytes), target);
+        cursor = run.start + bytes;
+    }
+    put_hole(&mut part, (moved(cursor), moved(end)), target);
+    part.length = end - start;
+    part
+}
+
+/// A hole, as far as there may be something beneath it.
+fn put_hole(part: &mut Part<'_>, (from, to): (u64, u64), target: &InodeRecord) {
+    let to = to.min(target.mapped_end);
+    if from < to {
+        let (epoch, birth) = (target.epoch, target.truncations);
+        part.pieces.push((to, MapRecord { epoch, start: from, birth, source: Source::Hole }));
+    }
+}
+
+/// The first bytes of a run.
+fn put_run<'r>(part: &mut Part<'r>, run: &'r Run, (at, bytes): (u64, u64), target: &InodeRecord) {
+    let (epoch, birth) = (target.epoch, target.truncations);
+    part.data += bytes;
+    match &run.place {
+        Place::Inline(data, from) => {
+            let length = usize::try_from(bytes).expect("inline data is far below 4 GiB");
+            inline_pieces(target, at, &data[*from..from + length], &mut part.pieces);
+        }
+        Place::Extent(id, offset) => {
+            let source = Source::Extent { id: *id, offset: *offset };
+            part.pieces.push((at + bytes, MapRecord { epoch, start: at, birth, source }));
+        }
+        Place::Dirty(_) | Place::Hole => unreachable!("only what is stable was asked for"),
+    }
+}
