@@ -68,6 +68,8 @@ pub(crate) enum What {
         stable: bool,
     },
     Size(u64),
+    /// The size became at least that.
+    Grow(u64),
     /// A range, from start to end, became what another content has from an offset on.
     Copy(u64, u64, Rc<Content>, u64),
     /// A hole was made, from start to end.
@@ -164,6 +166,11 @@ impl Inode {
             xattrs_by: mutation,
             named_by: BTreeMap::new(),
         }
+    }
+
+    /// Whether it stays without a name.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.held > 0 && self.kind == FileType::Regular
     }
 
     pub(crate) fn is_directory(&self) -> bool {

@@ -358,7 +358,7 @@ impl Model {
         victim.touch(now);
         if victim.is_directory() {
             self.edit(dir).links -= 1;
-        } else if self.inodes[&entry.ino].links > 0 || self.inodes[&entry.ino].held > 0 {
+        } else if self.inodes[&entry.ino].links > 0 || self.inodes[&entry.ino].is_kept() {
             return;
         }
         self.inodes.remove(&entry.ino);

@@ -281,6 +281,7 @@ impl Inode {
         for event in &self.events {
             match &event.what {
                 What::Size(size) => content.set_size(*size),
+                What::Grow(size) => content.set_size(content.size.max(*size)),
                 What::Punch(start, end) => content.punch(*start, *end),
                 What::Copy(start, end, source, from) => content.copy(source, *from, *start, end - start),
                 What::Touch => {}

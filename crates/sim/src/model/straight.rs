@@ -297,11 +297,9 @@ impl Model {
         let what = if !allocates {
             inode.content.punch(offset, end);
             What::Punch(offset, end)
-        } else if end > inode.content.size {
-            inode.content.set_size(end);
-            What::Size(end)
         } else {
-            What::Touch
+            inode.content.set_size(inode.content.size.max(end));
+            What::Grow(end)
         };
         inode.note(id, what);
         self.usage_by = mutation;
