@@ -64,6 +64,11 @@ pub fn reply_bytes_max(record: &[u8]) -> usize {
     }
 }
 
+/// The value of an extended attribute, as its client does not say how much it wants.
+const XATTR_BYTES: u32 = 64 << 10;
+
+const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES);
+
 /// The most bytes of the reply to a COMPOUND.
 fn compound_bytes(record: &[u8]) -> usize {
     let Ok((_, arguments)) = decode_call(record) else { return SMALL_REPLY_BYTES };
@@ -72,7 +77,10 @@ fn compound_bytes(record: &[u8]) -> usize {
     for operation in operations.map_while(Result::ok) {
         let wanted = match operation {
             ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES),
+            ArgOp4::ReadPlus(args) => args.count.min(TRANSFER_BYTES),
             ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES),
+            ArgOp4::Listxattrs(args) => args.maxcount.min(DIRECTORY_BYTES),
+            ArgOp4::Getxattr(_) => XATTR_BYTES,
             _ => 0,
         };
         bytes += SMALL_RESULT_BYTES + usize::try_from(wanted).unwrap_or(RECORD_BYTES_MAX);
@@ -135,6 +143,12 @@ fn awaited_by_compound(arguments: Decoder<'_>) -> Option<(VolumeId, Resource)> {
             ArgOp4::Write(args) if args.data.len() > INLINE_WRITE_BYTES => Resource::Data,
             ArgOp4::Setattr(_) => Resource::Truncation,
             ArgOp4::Write(_)
+            | ArgOp4::Allocate(_)
+            | ArgOp4::Deallocate(_)
+            | ArgOp4::Clone(_)
+            | ArgOp4::Copy(_)
+            | ArgOp4::Setxattr(_)
+            | ArgOp4::Removexattr(_)
             | ArgOp4::Create(_)
             | ArgOp4::Open(_)
             | ArgOp4::Remove(_)

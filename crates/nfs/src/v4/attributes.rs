@@ -2,7 +2,7 @@
 
 use volume::attributes::{Attributes, FileType, SetAttributes, SetTime};
 use volume::ids::Ino;
-use volume::limits::{FILE_BYTES, LINKS, NAME_BYTES, TRANSFER_BYTES};
+use volume::limits::{CLONE_BLOCK_BYTES, FILE_BYTES, LINKS, NAME_BYTES, TRANSFER_BYTES};
 use volume::results::VolumeStatus;
 use volume::time::Time;
 use wire::array::Array;
@@ -95,7 +95,8 @@ const CREATION_ONLY: AttrMask = AttrMask::of(&[Attr4::ModeUmask]);
 const SINCE_1: AttrMask = AttrMask::of(&[Attr4::SuppattrExclcreat]);
 
 /// What there is from NFSv4.2 on.
-const SINCE_2: AttrMask = AttrMask::of(&[Attr4::ChangeAttrType, Attr4::ModeUmask]);
+const SINCE_2: AttrMask =
+    AttrMask::of(&[Attr4::CloneBlksize, Attr4::ChangeAttrType, Attr4::ModeUmask, Attr4::XattrSupport]);
 
 /// What needs the state of the whole volume.
 const OF_VOLUME: AttrMask = AttrMask::of(&[
@@ -294,6 +295,8 @@ impl Shown {
         }
         if self.minor >= 2 {
             all.change_attr_type = Some(self.change_type);
+            all.clone_blksize = u32::try_from(CLONE_BLOCK_BYTES).ok();
+            all.xattr_support = Some(self.fsid != 0);
         }
         all
     }

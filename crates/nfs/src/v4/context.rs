@@ -395,6 +395,17 @@ impl<'c> Compound<'c> {
         self.current_stateid.ok_or(Stop::Status(NfsStat4::BadStateId))
     }
 
+    /// The same where the saved filehandle is meant, with the stateid that was saved with it.
+    ///
+    /// # Errors
+    /// Those of [`Compound::stateid`].
+    pub(crate) fn saved_stateid(&self, stateid: Stateid4) -> Result<Stateid4, Stop> {
+        if self.minor == 0 || stateid != Stateid4::CURRENT {
+            return Ok(stateid);
+        }
+        self.saved_stateid.ok_or(Stop::Status(NfsStat4::BadStateId))
+    }
+
     /// Most bytes of the result of the whole COMPOUND.
     fn reply_bytes_max(&self) -> usize {
         self.slot

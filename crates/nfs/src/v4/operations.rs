@@ -12,6 +12,10 @@ use crate::v4::{
     secinfo, secinfo_no_name, sequence, setattr, setclientid, setclientid_confirm, test_stateid, verify,
     write,
 };
+use crate::v4::{
+    allocate, clone, copy, deallocate, getxattr, io_advise, listxattrs, read_plus, removexattr, seek,
+    setxattr,
+};
 
 /// Most bytes of the result of an operation that changes something, without its number.
 pub(super) const CHANGE_RESULT_BYTES: usize = 256;
@@ -40,7 +44,13 @@ impl Kind {
             OpNum4::ExchangeId | OpNum4::CreateSession | OpNum4::DestroySession | OpNum4::DestroyClientId => {
                 Kind::Sessionless
             }
-            OpNum4::Create
+            OpNum4::Allocate
+            | OpNum4::Clone
+            | OpNum4::Copy
+            | OpNum4::Deallocate
+            | OpNum4::Removexattr
+            | OpNum4::Setxattr
+            | OpNum4::Create
             | OpNum4::Open
             | OpNum4::OpenConfirm
             | OpNum4::OpenDowngrade
@@ -112,7 +122,33 @@ pub(super) fn execute<'c>(
         ArgOp4::TestStateid(args) => test_stateid::run(compound, args, out),
         ArgOp4::Verify(args) => verify::run(compound, args, out),
         ArgOp4::Write(args) => write::run(compound, args, out),
-        _ => Err(NfsStat4::NotSupp.into()),
+        ArgOp4::Allocate(args) => allocate::run(compound, args, out),
+        ArgOp4::Clone(args) => clone::run(compound, args, out),
+        ArgOp4::Copy(args) => copy::run(compound, args, out),
+        ArgOp4::Deallocate(args) => deallocate::run(compound, args, out),
+        ArgOp4::Getxattr(args) => getxattr::run(compound, args, out),
+        ArgOp4::IoAdvise(args) => io_advise::run(compound, args, out),
+        ArgOp4::Listxattrs(args) => listxattrs::run(compound, args, out),
+        ArgOp4::ReadPlus(args) => read_plus::run(compound, args, out),
+        ArgOp4::Removexattr(args) => removexattr::run(compound, args, out),
+        ArgOp4::Seek(args) => seek::run(compound, args, out),
+        ArgOp4::Setxattr(args) => setxattr::run(compound, args, out),
+        operation => Err(unavailable(operation.num()).into()),
+    }
+}
+
+/// What an operation is answered that there is nothing for here: no file has layouts, no directory delegations, and every
+/// COPY is done when it is answered.
+fn unavailable(operation: OpNum4) -> NfsStat4 {
+    match operation {
+        OpNum4::Layoutget => NfsStat4::LayoutUnavailable,
+        OpNum4::Getdeviceinfo => NfsStat4::NoEnt,
+        OpNum4::Layoutcommit | OpNum4::Layoutreturn | OpNum4::Layouterror | OpNum4::Layoutstats => {
+            NfsStat4::BadStateId
+        }
+        OpNum4::OffloadCancel | OpNum4::OffloadStatus => NfsStat4::BadStateId,
+        OpNum4::GetDirDelegation => NfsStat4::DirDelegUnavail,
+        _ => NfsStat4::NotSupp,
     }
 }
 

@@ -3,10 +3,11 @@
 
 use volume::limits::TRANSFER_BYTES;
 use volume::results::{Piece, ReadData};
-use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder};
+use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder, Stateid4};
 use wire::xdr::Encoder;
 
-use crate::v4::context::{Compound, Done};
+use crate::call::Object;
+use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::regular;
 use crate::v4::state::{self, Io};
 
@@ -15,19 +16,10 @@ const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
-    let stateid = compound.stateid(args.stateid)?;
-    // A READ may return less than was asked for, so the limits of the reply shorten it.
-    let to_the_end = u32::try_from(u64::MAX - args.offset).unwrap_or(u32::MAX);
-    let count = args.count.min(TRANSFER_BYTES).min(to_the_end);
-    let io = Io::Read { offset: args.offset, length: u64::from(count) };
-    let readable =
-        regular::check(compound, &file).and_then(|_| state::check_io(compound, stateid, &file, io));
-    readable?;
-    let room = compound.room(out.position()).saturating_sub(ReadEncoder::HEADER_BYTES) & !3;
-    if room == 0 && count > 0 {
-        return Err(NfsStat4::RepTooBig.into());
-    }
-    let count = u32::try_from(room).map_or(count, |room| count.min(room));
+    let count = args.count.min(TRANSFER_BYTES);
+    readable(compound, &file, args.stateid, args.offset, count)?;
+    let room = compound.room(out.position()).saturating_sub(ReadEncoder::HEADER_BYTES);
+    let count = shortened(count, args.offset, room)?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
     let in_parts = read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read);
@@ -47,6 +39,29 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encode
     }
     result.finish(read.eof);
     Ok(())
+}
+
+/// Whether a stateid allows to read a range of a regular file.
+pub(super) fn readable<'c>(
+    compound: &mut Compound<'c>,
+    file: &Object<'c>,
+    stateid: Stateid4,
+    offset: u64,
+    count: u32,
+) -> Result<(), Stop> {
+    regular::check(compound, file)?;
+    let stateid = compound.stateid(stateid)?;
+    state::check_io(compound, stateid, file, Io::Read { offset, length: u64::from(count) })
+}
+
+/// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.
+///
+/// # Errors
+/// NFS4ERR_REP_TOO_BIG if there is none.
+pub(super) fn shortened(count: u32, offset: u64, room: usize) -> Result<u32, Stop> {
+    let to_the_end = u32::try_from(u64::MAX - offset).unwrap_or(u32::MAX);
+    let room = u32::try_from(room & !3).unwrap_or(u32::MAX);
+    if room == 0 && count > 0 { Err(NfsStat4::RepTooBig.into()) } else { Ok(count.min(room).min(to_the_end)) }
 }
 
 fn has_no_hole(read: &ReadData) -> bool {
