@@ -225,3 +225,6 @@ impl State {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use volume::ids::Ino;
+
+use super::clients::{CreateSession, Exchanged, Introduction};
+use super::files::Opening;
+use super::record::{CallbackSecurity, Channel, Principal};
+use super::restart::Records;
+use super::sessions::Channels;
+use super::turns::Turns;
+use super::*;
+
+mod clients;
+mod delegations;
+mod model;
+
+/// The volume of everything.
+const VOLUME: VolumeId = VolumeId(7);
+
+/// Records in memory: what a volume would hold.
+#[derive(Debug, Default)]
+struct Memory {
+    records: Mutex<BTreeMap<Box<[u8]>, Arc<[u8]>>>,
+    held: Mutex<HashMap<FileId, i32>>,
+    full: Mutex<bool>,
+}
+
+impl Keep for Memory {
+    fn home(&self) -> VolumeId {
+        VOLUME
+    }
+
+    fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error> {
+        assert_eq!(volume, VOLUME);
+        if *self.full.lock() {
+            return Err(Error::Busy);
+        }
+        let mut records = self.records.lock();
+        for change in changes {
+            match &change.value {
+                Some(value) => drop(records.insert(change.key.clone(), Arc::clone(value))),
+                None => drop(records.remove(&change.key)),
+            }
+        }
+        Ok(Durability::NOW)
+    }
+
+    fn hold(&self, file: FileId) {
+        *self.held.lock().entry(file).or_default() += 1;
+    }
+
+    fn release(&self, file: FileId) {
+        *self.held.lock().entry(file).or_default() -= 1;
+    }
+
+    fn handle(&self, file: FileId) -> Box<[u8]> {
+        file.ino.0.to_be_bytes()[..].into()
+    }
+}
+
+/// A state machine, its records, and the clock.
+struct World {
+    memory: Memory,
+    state: State,
+    now: Time,
+}
+
+impl World {
+    fn new() -> World {
+        World { memory: Memory::default(), state: State::default(), now: Time::from_parts(1_700_000_000, 0) }
+    }
+
+    fn ask(&self) -> Context<'_> {
+        Context { keep: &self.memory, now: self.now }
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        self.now = self.now.plus(Duration::from_secs(seconds));
+    }
+
+    /// The server is killed, and starts again.
+    fn restart(&mut self) {
+        self.pass(2);
+        self.state = State::default();
+        self.memory.held.lock().clear();
+        let mut records = Records::default();
+        for (key, value) in self.memory.records.lock().iter() {
+            records.add(VOLUME, key, value);
+        }
+        self.state.restore(&self.ask(), records).unwrap();
+    }
+
+    fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, Refusal> {
+        let who = Introduction { name, verifier: [verifier; 8], principal: Principal::User(user) };
+        self.state.exchange_id(&self.ask(), &who, 1, false)
+    }
+
+    fn create_session(&self, client: ids::ClientId, sequence: u32, back: u32) -> Result<SessionId, Refusal> {
+        let channel =
+            Channel { request_bytes: 4096, reply_bytes: 4096, cached_bytes: 512, operations: 8, slots: 4 };
+        let wanted = CreateSession {
+            client,
+            sequence,
+            principal: Principal::User(0),
+            flags: back,
+            channels: Channels { fore: channel, back: channel },
+            program: 0x4000_0000,
+            security: CallbackSecurity::None,
+            connection: ConnectionId(client.0),
+        };
+        self.state.create_session(&self.ask(), &wanted).map(|(session, _)| session.id)
+    }
+
+    /// A confirmed client that has said that it reclaims nothing.
+    fn client(&self, name: &[u8], verifier: u8, back: u32) -> (Arc<Client>, SessionId) {
+        let exchanged = self.exchange_id(name, verifier, 0).unwrap();
+        let session = self.create_session(exchanged.id, exchanged.sequence, back).unwrap();
+        let client = Arc::clone(&self.state.session(session).unwrap().client);
+        self.state.reclaim_complete(&self.ask(), &client).unwrap();
+        (client, session)
+    }
+
+    fn open(
+        &self,
+        client: &Arc<Client>,
+        owner: &[u8],
+        file: FileId,
+        mode: (u32, u32),
+    ) -> Result<files::Opened, Refusal> {
+        let owner = client.open_owner(owner, || Turns::new(self.now));
+        let mode = share::Mode::new(mode.0, mode.1).unwrap();
+        self.state.open(&self.ask(), file, &Opening { client, owner: &owner, mode })
+    }
+}
+
+fn file(ino: u64) -> FileId {
+    FileId { volume: VOLUME, ino: Ino(ino) }
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStat4 {
+    match result {
+        Err(Refusal::Status(status)) => status,
+        other => panic!("{other:?}"),
+    }
+}
