@@ -46,6 +46,9 @@ impl Volume {
     /// Changes records of protocol state, in order. Up to [`STATE_BYTES_PER_ENTRY`] are in one journal entry, so that a
     /// crash leaves all of them or none; of more it may leave the first.
     ///
+    /// The caller sees to it that no record is changed by two threads at once, as the engine locks none: the journal might
+    /// have one order and memory the other.
+    ///
     /// Returns what a reply waits for that tells of it.
     ///
     /// # Errors

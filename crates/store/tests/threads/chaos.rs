@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use volume::attributes::SetAttributes;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Answer, Error, Request};
-use volume::results::{CreateHow, Stability};
+use volume::results::{CreateHow, SetXattr, SoughtContent, Stability};
 use volume::{Volume, ids};
 
 use crate::random::Random;
@@ -174,7 +174,11 @@ impl Chaos<'_> {
     fn on_file(&mut self, directory: Ino, name: &[u8]) {
         let Some(ino) = self.find(directory, name) else { return };
         let offset = self.random.below(BYTES);
-        match self.random.below(8) {
+        match self.random.below(14) {
+            8 => self.copy(directory, ino, offset),
+            9..=11 => self.change_range(directory, ino, offset),
+            12 => self.attribute(directory, ino),
+            13 => self.hold(directory, ino, name),
             0 | 1 => {
                 self.call(directory, "read", |volume, request| volume.read(request, ino, offset, 1 << 18))
             }
@@ -189,6 +193,56 @@ impl Chaos<'_> {
             4 => self.call(directory, "getattr", |volume, request| volume.attributes(request, ino)),
             _ => self.write(directory, ino, offset),
         }
+    }
+
+    /// COPY to another file, or within one: most often the whole of it, which takes several calls.
+    fn copy(&mut self, directory: Ino, ino: Ino, offset: u64) {
+        let (other, name) = (self.arena.any(&mut self.random), self.name());
+        let Some(to) = self.find(other, &name) else { return };
+        let (from, at) = if self.random.one_in(2) { (0, 0) } else { (offset, self.random.below(BYTES)) };
+        let count = if self.random.one_in(2) { 0 } else { 1 + self.random.below(BYTES / 2) };
+        self.call(directory, "copy", |volume, request| {
+            volume.copy_range(request, (ino, from), (to, at), count)
+        });
+    }
+
+    fn change_range(&mut self, directory: Ino, ino: Ino, offset: u64) {
+        let length = 1 + self.random.below(BYTES / 2);
+        match self.random.below(4) {
+            0 => self
+                .call(directory, "allocate", |volume, request| volume.allocate(request, ino, offset, length)),
+            1 => self.call(directory, "seek", |volume, request| {
+                volume.seek(request, ino, offset, SoughtContent::Hole)
+            }),
+            _ => self.call(directory, "deallocate", |volume, request| {
+                volume.deallocate(request, ino, offset, length)
+            }),
+        }
+    }
+
+    fn attribute(&mut self, directory: Ino, ino: Ino) {
+        let (name, value) = (self.name(), vec![7; usize::try_from(self.random.below(9000)).unwrap()]);
+        match self.random.below(4) {
+            0 => self.call(directory, "remove an attribute", |volume, request| {
+                volume.remove_xattr(request, ino, &name, &mut encode)
+            }),
+            1 => self.call(directory, "list attributes", |volume, request| {
+                volume.list_xattrs(request, ino, 0, 100)
+            }),
+            _ => self.call(directory, "set an attribute", |volume, request| {
+                volume.set_xattr(request, ino, &name, &value, SetXattr::Either, &mut encode)
+            }),
+        }
+    }
+
+    /// Removes a name of a file that is held, uses the file, and lets go of it.
+    fn hold(&mut self, directory: Ino, ino: Ino, name: &[u8]) {
+        self.caller.volume.hold(ino);
+        self.call(directory, "remove", |volume, request| {
+            volume.remove(request, directory, name, &mut encode)
+        });
+        self.write(directory, ino, 100);
+        self.caller.volume.release(ino);
     }
 
     fn write(&mut self, directory: Ino, ino: ids::Ino, offset: u64) {

@@ -115,6 +115,7 @@ impl World {
             },
             |volume| {
                 volume.wait_checkpoint(Duration::from_millis(50));
+                while volume.step_orphans(now()) == Progress::Worked {}
                 volume.step_checkpoint(now(), false)
             },
             |volume| {
