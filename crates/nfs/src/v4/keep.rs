@@ -8,7 +8,7 @@ use volume::time::Time;
 use crate::service::Service;
 use crate::v4::state::ids::FileId;
 use crate::v4::state::restart::Records;
-use crate::v4::state::{Context, Keep, Refusal};
+use crate::v4::state::{Context, Keep};
 
 impl Service {
     /// What a question to the state machine comes with.
@@ -50,7 +50,7 @@ impl Service {
     /// is handled. Reads media.
     ///
     /// # Errors
-    /// If the records of a volume cannot be read, or what nothing backs cannot be deleted.
+    /// If the records of a volume cannot be read.
     pub fn restore_state(&self, now: Time) -> Result<(), Error> {
         let mut records = Records::default();
         for volume in self.volumes() {
@@ -58,14 +58,10 @@ impl Service {
             volume.scan_state(&mut |key, value| records.add(id, key, value))?;
             volume.remembered_keys(&mut |key| records.remember_key(&key.0));
         }
-        let restored = self.shared.state.restore(&self.context(now), records);
+        self.shared.state.restore(&self.context(now), records);
         // Who holds files has said so by now.
         self.volumes().for_each(|volume| volume.reap_orphans());
-        match restored {
-            Ok(()) => Ok(()),
-            Err(Refusal::Engine(error)) => Err(error),
-            Err(Refusal::Status(_)) => Err(Error::Invalid),
-        }
+        Ok(())
     }
 
     /// Gauges and counters of what clients of NFSv4 hold, name and value.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use volume::attributes::{FileType, SetAttributes};
 use volume::results::AccessMask;
 use wire::nfs4::{
-    Attr4, AttrMask, ChangeInfo4, Createhow4, NfsStat4, OpenArgs, OpenClaim4, OpenDelegationType4, OpenOk,
-    OpenRes, Stateid4, open_result, share_access,
+    Attr4, AttrMask, ChangeInfo4, Createhow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
+    open_result, share_access,
 };
 use wire::xdr::{Encode as _, Encoder};
 
@@ -18,7 +18,7 @@ use crate::call::Object;
 use crate::v4::context::{Compound, Done, Stop, Target};
 use crate::v4::held::{caller, file_of};
 use crate::v4::state::client::{Client, OpenOwner, Version};
-use crate::v4::state::delegations::{Ask, Delegated};
+use crate::v4::state::delegations::{Ask, Delegated, WhyNone};
 use crate::v4::state::files::{Opened, Opening};
 use crate::v4::state::ids::StateId;
 use crate::v4::state::share::Mode;
@@ -56,6 +56,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
     compound.target()?;
     let client = compound.client(args.owner.clientid)?;
     let now = compound.now;
+    compound.state().check_room(&client)?;
     let owner = client.open_owner(args.owner.owner.0, || Turns::new(now));
     if client.version == Version::Zero && !owner.turns.is_confirmed() {
         // An owner that was not confirmed begins anew (RFC 7530 section 16.18.5).
@@ -122,7 +123,8 @@ fn claim(
             let file = compound.file()?;
             open_file(compound, &file, None, NO_DIRECTORY, request, out)
         }
-        OpenClaim4::Previous(delegation) => reclaim(compound, *delegation, request, out),
+        // Of delegations it has what it has: what it says of one does not matter.
+        OpenClaim4::Previous(_) => reclaim(compound, request, out),
         OpenClaim4::DelegatePrev(_) | OpenClaim4::DelegPrevFh => Err(NfsStat4::NotSupp.into()),
     }
 }
@@ -189,7 +191,7 @@ fn open_file<'c>(
         compound.wait_for_kept(kept);
     }
     compound.note_change();
-    let delegated = compound.state().delegate(&compound.ask(), &opened.holding, request.ask, false);
+    let delegated = delegate(compound, &opened, request.ask, false);
     compound.set_current(Target::Stored(Rc::clone(file)))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
@@ -237,12 +239,7 @@ fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Re
 }
 
 /// CLAIM_PREVIOUS: what a client held before a restart it holds still, so that only what it holds can be reclaimed.
-fn reclaim(
-    compound: &mut Compound<'_>,
-    delegation: OpenDelegationType4,
-    request: &Request<'_>,
-    out: &mut Encoder<'_>,
-) -> Done {
+fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     let sessions = request.client.version == Version::Sessions;
     if sessions && request.client.inner.lock().reclaimed {
@@ -250,11 +247,16 @@ fn reclaim(
     }
     let held = compound.state().restored_open(file_of(&file), &request.opening());
     let holding = held.ok_or(NfsStat4::NoGrace)?;
-    let _ = delegation;
     let opened = Opened { stateid: holding.stateid(), holding, confirm: false, kept: None };
-    let none = Delegated::None(crate::v4::state::delegations::WhyNone::NotWanted);
+    let none = Delegated::None(WhyNone::NotWanted);
     write(compound, &opened, none, Shown { cinfo: NO_DIRECTORY, attrset: AttrMask::EMPTY }, out);
     Ok(())
+}
+
+/// Grants a delegation if nobody minds; not to an owner that is still to be confirmed (RFC 7530 section 16.18.5).
+fn delegate(compound: &Compound<'_>, opened: &Opened, ask: Ask, created: bool) -> Delegated {
+    let ask = if opened.confirm { Ask::None } else { ask };
+    compound.state().delegate(&compound.ask(), &opened.holding, ask, created)
 }
 
 /// Writes the result of a success.

@@ -23,7 +23,8 @@
 //! What is on the path of SEQUENCE, READ and WRITE takes read locks of shards only: that of the session, that of the
 //! stateid. In order, none while one further right is held:
 //!
-//! clients' table → shard of a file → shard of stateids → a client's [`client::Held`] → outgoing callbacks.
+//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's [`client::Held`] → what is in a
+//! session → outgoing callbacks.
 //!
 //! A change is journaled under the lock of what it changes, so that records are written in the order of the changes. The
 //! journal takes no lock of an inode; and who holds one, as the engine does when it asks for a record to go with a new

@@ -19,7 +19,7 @@ use crate::v4::state::delegations::{Delegated, WhyNone};
 use crate::v4::state::files::Prepared;
 use crate::v4::state::ids::FileId;
 
-use super::{Request, Shown, flags, new_attributes, open_file, result, unchanged, write};
+use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
 
 /// Creates a file, or opens one that is there if `how` allows it.
 pub(super) fn run(
@@ -58,7 +58,10 @@ pub(super) fn run(
 /// What the engine is to do. A file that came to be meanwhile is opened as it is.
 fn how_to(how: &Createhow4<'_>, set: &SetAttributes) -> CreateHow {
     match how {
-        Createhow4::Unchecked(_) => CreateHow::Unchecked(SetAttributes { size: None, ..*set }),
+        Createhow4::Unchecked(_) => {
+            // A size of zero is that of a new file anyway, and is not to cut one that came to be meanwhile.
+            CreateHow::Unchecked(SetAttributes { size: set.size.filter(|size| *size != 0), ..*set })
+        }
         Createhow4::Guarded(_) => CreateHow::Guarded(*set),
         Createhow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
         Createhow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
@@ -140,7 +143,7 @@ fn open_created<'c>(
     let kept = Kept { volume: directory.volume.id(), after: made.after };
     let ask = compound.ask();
     let opened = compound.state().adopt_open(&ask, file_of(&file), &request.opening(), prepared, kept)?;
-    let delegated = compound.state().delegate(&ask, &opened.holding, request.ask, true);
+    let delegated = delegate(compound, &opened, request.ask, true);
     compound.set_current(Target::Stored(file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())

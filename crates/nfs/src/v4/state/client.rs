@@ -102,6 +102,8 @@ pub(crate) struct Client {
     pub(crate) back_connections: AtomicU32,
     /// Delegations that were revoked and not freed yet.
     pub(crate) revoked: AtomicU32,
+    /// Delegations that it has.
+    pub(crate) delegations: AtomicU32,
     pub(crate) inner: Mutex<Held>,
 }
 
@@ -158,6 +160,7 @@ impl Client {
             numbers: AtomicU32::new(1),
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
+            delegations: AtomicU32::new(0),
             inner: Mutex::new(held),
         }
     }
@@ -181,14 +184,20 @@ impl Client {
         now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
     }
 
-    /// The `other` of a new stateid.
-    pub(crate) fn next_other(&self) -> Other {
+    /// The `other` of a new stateid, unless it is in use: see [`super::State::next_other`].
+    pub(super) fn next_other(&self) -> Other {
         Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
     }
 
     /// A record names this stateid: new ones come after it.
     pub(crate) fn known(&self, other: Other) {
         self.numbers.fetch_max(other.number().wrapping_add(NUMBERS_SKIPPED), Ordering::Relaxed);
+    }
+
+    /// Whether it has so many owners that no more are to be made.
+    pub(crate) fn has_owners(&self, most: usize) -> bool {
+        let held = self.inner.lock();
+        held.open_owners.len().max(held.lock_owners.len()) >= most
     }
 
     /// The open owner of this name.

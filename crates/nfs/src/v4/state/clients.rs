@@ -213,7 +213,11 @@ impl State {
     pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), NfsStat4> {
         let client = self.client(context, id)?;
         let down = client.inner.lock().path == super::callbacks::Path::Down;
-        if down { Err(NfsStat4::CbPathDown) } else { Ok(()) }
+        if down && client.delegations.load(Ordering::Relaxed) > 0 {
+            Err(NfsStat4::CbPathDown)
+        } else {
+            Ok(())
+        }
     }
 
     /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id, and what is to be confirmed.

@@ -14,6 +14,8 @@ pub(crate) struct Config {
     pub(crate) courtesy: Duration,
     /// Clients, confirmed or not.
     pub(crate) clients: usize,
+    /// Open owners of a client, and lock owners.
+    pub(crate) owners_per_client: usize,
     /// Sessions of a client.
     pub(crate) sessions_per_client: usize,
     /// Slots of a session.
@@ -46,6 +48,7 @@ impl Default for Config {
             lease: Duration::from_secs(60),
             courtesy: Duration::from_secs(24 * 3600),
             clients: 16 << 10,
+            owners_per_client: 256 << 10,
             sessions_per_client: 64,
             slots_per_session: 256,
             message_bytes: (1 << 20) + (64 << 10),

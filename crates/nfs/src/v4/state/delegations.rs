@@ -192,13 +192,14 @@ impl State {
         if lately || others_open || contradicts || state.delegations.iter().any(delegated) {
             return None;
         }
-        let stateid = StateId { seqid: 1, other: client.next_other() };
+        let stateid = StateId { seqid: 1, other: self.next_other(client) };
         let record = DelegationRecord { write, seqid: 1 };
         let put = Key::Delegation(file.ino, stateid.other).put(&record);
         context.change(file.volume, &[put]).ok()?;
         let holding = Holding::delegation(client, file, stateid, write);
         self.add(&holding).ok()?;
         state.delegations.push(holding);
+        client.delegations.fetch_add(1, Ordering::Relaxed);
         Counters::up(&self.counters.delegations);
         Counters::up(&self.counters.delegations_granted);
         Some(if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) })
@@ -247,6 +248,7 @@ impl State {
         }
         context.change(file.volume, &[Key::Delegation(file.ino, holding.other).deleted()])?;
         state.delegations.retain(|other| !Arc::ptr_eq(other, holding));
+        holding.client.delegations.fetch_sub(1, Ordering::Relaxed);
         Counters::down(&self.counters.delegations);
         self.leave(&mut files, context, file);
         Ok(())

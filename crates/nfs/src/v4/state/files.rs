@@ -166,11 +166,12 @@ impl State {
         InTheWay::of(self, now, conflicting.map(|holding| &holding.client))
     }
 
-    /// Whether there is room for one more open or lock state.
-    pub(super) fn check_room(&self, client: &Client) -> Result<(), NfsStat4> {
+    /// Whether there is room for one more open or lock state, and for an owner of it.
+    pub(crate) fn check_room(&self, client: &Client) -> Result<(), NfsStat4> {
         let holdings = Counters::get(&self.counters.opens) + Counters::get(&self.counters.lock_states);
+        let owners = client.has_owners(self.config.owners_per_client);
         match client.version {
-            _ if holdings < self.config.holdings => Ok(()),
+            _ if holdings < self.config.holdings && !owners => Ok(()),
             Version::Zero => Err(NfsStat4::Resource),
             Version::Sessions => Err(NfsStat4::Delay),
         }
@@ -215,7 +216,7 @@ impl State {
     /// Prepares an open of a file that is about to be created.
     pub(crate) fn prepare_open(&self, opening: &Opening<'_>) -> Prepared {
         let modes = Modes::default().with(opening.mode);
-        let stateid = StateId { seqid: 1, other: opening.client.next_other() };
+        let stateid = StateId { seqid: 1, other: self.next_other(opening.client) };
         let confirmed = opening.client.version == Version::Sessions || opening.owner.turns.is_confirmed();
         let record = OpenRecord { owner: opening.owner.name.clone(), seqid: 1, modes: modes.0, confirmed };
         Prepared { stateid, modes, record }

@@ -219,7 +219,7 @@ impl State {
             Some(holding) => Arc::clone(holding),
             None => {
                 self.check_room(&open.client)?;
-                Holding::locks(StateId { seqid: 0, other: open.client.next_other() }, owner, open)
+                Holding::locks(StateId { seqid: 0, other: self.next_other(&open.client) }, owner, open)
             }
         };
         let change = state.locks.plan(owner, wanted.range, Some(wanted.kind));

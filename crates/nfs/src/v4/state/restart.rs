@@ -22,7 +22,7 @@ use super::record::{
 use super::sessions::Session;
 use super::share::Modes;
 use super::turns::Turns;
-use super::{Context, Refusal, State};
+use super::{Context, State};
 
 /// The records of all volumes, sorted by what must be there first.
 #[derive(Debug, Default)]
@@ -67,6 +67,26 @@ impl Records {
         }
     }
 
+    /// The keys of clients and sessions that are in `home`, and where they are.
+    fn homed(&self, home: VolumeId) -> impl Iterator<Item = (Key, VolumeId)> {
+        let clients = self.clients.iter().map(|(volume, id, _)| (Key::Client(*id), *volume));
+        let sessions = self.sessions.iter().map(|(volume, id, _)| (Key::Session(*id), *volume));
+        clients.chain(sessions).filter(move |(_, volume)| *volume == home)
+    }
+
+    /// Those that are not, with what puts them there.
+    fn away(&self, home: VolumeId) -> impl Iterator<Item = (VolumeId, Key, StateChange)> {
+        let clients = self.clients.iter().map(|(volume, id, record)| {
+            let key = Key::Client(*id);
+            (*volume, key, key.put(record))
+        });
+        let sessions = self.sessions.iter().map(|(volume, id, record)| {
+            let key = Key::Session(*id);
+            (*volume, key, key.put(record))
+        });
+        clients.chain(sessions).filter(move |(volume, ..)| *volume != home)
+    }
+
     /// Takes note of a request whose answer is remembered, if it came by a session: see [`super::InSlot::request_key`],
     /// which the index of the operation and a checksum follow.
     pub(crate) fn remember_key(&mut self, key: &[u8]) {
@@ -90,11 +110,10 @@ impl Records {
 }
 
 impl State {
-    /// Brings back what records say; for a state of which nothing was asked yet.
-    ///
-    /// # Errors
-    /// Those of the journal, if what is backed by nothing cannot be deleted.
-    pub(crate) fn restore(&self, context: &Context<'_>, records: Records) -> Result<(), Refusal> {
+    /// Brings back what records say; for a state of which nothing was asked yet. What is backed by nothing is deleted;
+    /// if the journal does not take that now, it is found again at the next start.
+    pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) {
+        self.bring_home(context, &mut records);
         let mut unbacked: HashMap<VolumeId, Vec<StateChange>> = HashMap::new();
         let mut drop_record = |volume: VolumeId, key: Key| {
             unbacked.entry(volume).or_default().push(key.deleted());
@@ -138,9 +157,33 @@ impl State {
             }
         }
         for (volume, changes) in unbacked {
-            context.change(volume, &changes)?;
+            let _ = context.change(volume, &changes);
         }
-        Ok(())
+    }
+
+    /// Moves clients and sessions to the home volume, if that was another one before; what is there already is newer.
+    fn bring_home(&self, context: &Context<'_>, records: &mut Records) {
+        let home = context.keep.home();
+        let mut moved: HashMap<VolumeId, Vec<StateChange>> = HashMap::new();
+        let known: HashSet<Key> = records.homed(home).map(|(key, _)| key).collect();
+        let elsewhere: Vec<_> = records.away(home).collect();
+        for (volume, key, put) in elsewhere {
+            if !known.contains(&key) {
+                moved.entry(home).or_default().push(put);
+            }
+            moved.entry(volume).or_default().push(key.deleted());
+        }
+        records.clients.retain(|(volume, id, _)| *volume == home || !known.contains(&Key::Client(*id)));
+        records.sessions.retain(|(volume, id, _)| *volume == home || !known.contains(&Key::Session(*id)));
+        // Home first: nothing is deleted that is not there yet.
+        if let Some(changes) = moved.remove(&home)
+            && context.change(home, &changes).is_err()
+        {
+            return;
+        }
+        for (volume, changes) in moved {
+            let _ = context.change(volume, &changes);
+        }
     }
 
     /// This instance comes after all that records name, and what is older than they are is stale.
@@ -207,6 +250,7 @@ impl State {
         if self.add(&holding).is_err() {
             return false;
         }
+        client.delegations.fetch_add(1, Ordering::Relaxed);
         let mut files = self.files.write(&file);
         enter(&mut files, context, file).delegations.push(holding);
         Counters::up(&self.counters.delegations);

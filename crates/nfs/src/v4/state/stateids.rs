@@ -159,6 +159,17 @@ impl State {
         }
     }
 
+    /// The `other` of a new stateid of a client.
+    pub(super) fn next_other(&self, client: &Client) -> Other {
+        loop {
+            // Numbers come round after 2^32; there are far fewer in use.
+            let other = client.next_other();
+            if !self.stateids.read(&other).contains_key(&other) {
+                return other;
+            }
+        }
+    }
+
     /// A stateid can be found from now on. Fails if its client is gone meanwhile.
     pub(super) fn add(&self, holding: &Arc<Holding>) -> Result<(), NfsStat4> {
         let mut held = holding.client.inner.lock();

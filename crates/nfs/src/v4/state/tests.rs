@@ -88,7 +88,7 @@ impl World {
         for (key, value) in self.memory.records.lock().iter() {
             records.add(VOLUME, key, value);
         }
-        self.state.restore(&self.ask(), records).unwrap();
+        self.state.restore(&self.ask(), records);
     }
 
     fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, Refusal> {
