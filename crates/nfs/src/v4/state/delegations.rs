@@ -177,6 +177,10 @@ impl State {
         let state = files.get_mut(&file)?;
         let mode = open.mode()?;
         let write = wanted.unwrap_or(mode.writes());
+        // NFSv4.0 does not say who looks at a file, so that its holder himself would be in his own way.
+        if write && client.version == Version::Zero {
+            return None;
+        }
         let lately = state.recalled != volume::time::Time::EPOCH
             && context.now.since(state.recalled) < self.config.undelegated;
         let others_open = state.opens.iter().any(|other| {
