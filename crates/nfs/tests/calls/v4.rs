@@ -4,5 +4,7 @@ mod attributes;
 mod compound;
 mod data;
 mod filehandles;
+mod minor2;
 mod names;
+mod session;
 mod support;

@@ -1,0 +1,85 @@
+//! A session of NFSv4.2 to send operations by.
+
+use std::cell::Cell;
+
+use wire::nfs4::*;
+
+use super::support::{Results, compound_as, putfh};
+use crate::support::{Server, root};
+
+/// A client with one session and one slot.
+pub(crate) struct Session<'s> {
+    pub(crate) server: &'s Server,
+    id: SessionId4,
+    sequence: Cell<u32>,
+    /// The largest reply.
+    reply_bytes: u32,
+}
+
+impl<'s> Session<'s> {
+    /// A session as Linux makes one.
+    pub(crate) fn new(server: &'s Server) -> Session<'s> {
+        Session::with_replies(server, 1 << 20)
+    }
+
+    /// One whose replies are limited.
+    pub(crate) fn with_replies(server: &'s Server, reply_bytes: u32) -> Session<'s> {
+        let exchange = ArgOp4::ExchangeId(ExchangeIdArgs {
+            clientowner: ClientOwner4 { verifier: [1; 8], ownerid: OwnerId4(b"a client") },
+            flags: 0,
+            state_protect: StateProtect4A::None,
+            client_impl_id: None,
+        });
+        let results = compound_as(server, root(), 2, &[exchange]);
+        let ResOp4::ExchangeId(Ok(client)) = results.last() else { panic!("{results:?}") };
+        let channel = ChannelAttrs4 {
+            headerpadsize: 0,
+            maxrequestsize: 1 << 20,
+            maxresponsesize: reply_bytes,
+            maxresponsesize_cached: 1024,
+            maxoperations: 16,
+            maxrequests: 1,
+            rdma_ird: None,
+        };
+        let create = ArgOp4::CreateSession(CreateSessionArgs {
+            clientid: client.clientid,
+            sequence: client.sequenceid,
+            flags: 0,
+            fore_chan_attrs: channel,
+            back_chan_attrs: ChannelAttrs4 { maxrequestsize: 4096, maxresponsesize: 4096, ..channel },
+            cb_program: 1 << 30,
+            sec_parms: wire::array::Array::EMPTY,
+        });
+        let results = compound_as(server, root(), 2, &[create]);
+        let ResOp4::CreateSession(Ok(session)) = results.last() else { panic!("{results:?}") };
+        Session { server, id: session.sessionid, sequence: Cell::new(0), reply_bytes }
+    }
+
+    /// SEQUENCE for the next request.
+    pub(crate) fn sequence(&self, cachethis: bool) -> ArgOp4<'static> {
+        self.sequence.set(self.sequence.get() + 1);
+        ArgOp4::Sequence(SequenceArgs {
+            sessionid: self.id,
+            sequenceid: self.sequence.get(),
+            slotid: 0,
+            highest_slotid: 0,
+            cachethis,
+        })
+    }
+
+    /// Executes operations behind a SEQUENCE.
+    pub(crate) fn compound(&self, operations: &[ArgOp4<'_>]) -> Results {
+        let all = [&[self.sequence(false)][..], operations].concat();
+        compound_as(self.server, root(), 2, &all)
+    }
+
+    /// Executes operations on an object; the result of the last, as a status if it failed.
+    pub(crate) fn on(&self, handle: &[u8], operations: &[ArgOp4<'_>]) -> Results {
+        self.compound(&[&[putfh(handle)][..], operations].concat())
+    }
+
+    /// The largest reply that was asked for.
+    pub(crate) fn reply_bytes(&self) -> u32 {
+        self.reply_bytes
+    }
+}
