@@ -158,11 +158,12 @@ impl State {
         self.recall_from_others(context, Some(opening.client), file, wanted.into())
     }
 
+    /// What an owner has open itself is in its way too (RFC 7530 section 9.9).
     fn open_conflicts(&self, now: Time, file: &File, opening: &Opening<'_>) -> InTheWay {
-        let own = file.open_of(opening.client, opening.owner);
-        let others = file.opens.iter().filter(|other| own.is_none_or(|own| !Arc::ptr_eq(own, other)));
-        let conflicting =
-            others.filter(|other| other.mode().is_some_and(|mode| mode.conflicts(opening.mode)));
+        let conflicting = file
+            .opens
+            .iter()
+            .filter(|holding| holding.mode().is_some_and(|mode| mode.conflicts(opening.mode)));
         InTheWay::of(self, now, conflicting.map(|holding| &holding.client))
     }
 

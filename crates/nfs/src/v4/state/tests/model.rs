@@ -114,7 +114,7 @@ impl Model {
         let mode = self.mode();
         let conflicts = self.opens.iter().any(|(other, opened)| {
             let (access, deny) = opened.union();
-            *other != key && other.1 == file && (access & mode.1 != 0 || deny & mode.0 != 0)
+            other.1 == file && (access & mode.1 != 0 || deny & mode.0 != 0)
         });
         let owner = format!("owner {owner}");
         let result = self.world.open(self.client(client), owner.as_bytes(), ino(file), mode);
