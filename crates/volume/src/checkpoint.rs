@@ -316,8 +316,8 @@ impl Volume {
             return Err(Undone::Journal);
         }
         let anchor = self.committer.anchor_at(frozen.seq).ok_or(Undone::Journal)?;
-        let mut records = frozen.memtable.sorted();
-        let destaged = self.destage(&mut records).map_err(Undone::Segments)?;
+        let records = frozen.memtable.sorted();
+        let destaged = self.destage(&records).map_err(Undone::Segments)?;
         let index = self.index.lock();
         let outcome = self.merge(&index, &frozen, &records, &destaged, anchor);
         let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;

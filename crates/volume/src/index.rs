@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 use crate::media::RandomFile;
 
@@ -68,7 +68,7 @@ impl Index {
     pub fn create(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
         let index = Index::attach(CheckedFile::create(file)?, cache_bytes)?;
         let update = index.begin()?;
-        update.transaction.open_table(RECORDS)?;
+        drop(update.records()?);
         update.commit()?;
         Ok(index)
     }
@@ -190,27 +190,9 @@ impl fmt::Debug for Update<'_> {
 }
 
 impl Update<'_> {
-    /// Sets a record.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.transaction.open_table(RECORDS)?.insert(key, value)?;
-        Ok(())
-    }
-
-    /// Removes a record if it is there.
-    pub fn delete(&mut self, key: &[u8]) -> Result<(), IndexError> {
-        self.transaction.open_table(RECORDS)?.remove(key)?;
-        Ok(())
-    }
-
-    /// The value of a key, this change included.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
-        Ok(self.transaction.open_table(RECORDS)?.get(key)?.map(|value| value.value().to_vec()))
-    }
-
-    /// Visits records with `from <= key < to`, this change included, in order, until `visit` breaks. `visit` must not
-    /// use the update.
-    pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
-        scan(&self.transaction.open_table(RECORDS)?, from, to, visit)
+    /// The records, to read and change them: opened once for many changes, as opening costs as much as a change does.
+    pub fn records(&self) -> Result<Records<'_>, IndexError> {
+        Ok(Records { table: self.transaction.open_table(RECORDS)? })
     }
 
     /// Makes it durable and visible to later snapshots; all of it or, after an error, nothing: but a failed sync leaves
@@ -222,6 +204,56 @@ impl Update<'_> {
     /// Undoes it.
     pub fn abort(self) -> Result<(), IndexError> {
         Ok(self.transaction.abort()?)
+    }
+}
+
+/// The records as a change in progress sees and changes them. There is one at a time of an [`Update`].
+pub struct Records<'u> {
+    table: Table<'u, &'static [u8], &'static [u8]>,
+}
+
+impl fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Records")
+    }
+}
+
+impl Records<'_> {
+    /// Sets a record.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.table.insert(key, value)?;
+        Ok(())
+    }
+
+    /// Sets a record; shows `old` the value that it replaces, if any.
+    pub fn replace<T>(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        old: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>, IndexError> {
+        Ok(self.table.insert(key, value)?.map(|replaced| old(replaced.value())))
+    }
+
+    /// Removes a record if it is there.
+    pub fn delete(&mut self, key: &[u8]) -> Result<(), IndexError> {
+        self.table.remove(key)?;
+        Ok(())
+    }
+
+    /// Removes a record if it is there; shows `old` its value.
+    pub fn take<T>(&mut self, key: &[u8], old: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, IndexError> {
+        Ok(self.table.remove(key)?.map(|removed| old(removed.value())))
+    }
+
+    /// The value of a key, this change included.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+        Ok(self.table.get(key)?.map(|value| value.value().to_vec()))
+    }
+
+    /// Visits records with `from <= key < to`, this change included, in order, until `visit` breaks.
+    pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
+        scan(&self.table, from, to, visit)
     }
 }
 

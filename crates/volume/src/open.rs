@@ -143,16 +143,18 @@ impl Volume {
             time_ceiling: options.now,
             anchor,
         };
-        let mut update = index.begin()?;
-        update.put(&key::inode(Ino::ROOT), &root.encode())?;
+        let update = index.begin()?;
+        let mut records = update.records()?;
+        records.put(&key::inode(Ino::ROOT), &root.encode())?;
         let one = UsageRecord { bytes: 0, inodes: 1 };
         let (uid, gid) = options.root_owner;
         for (kind, id) in
             [(UsageKind::Volume, 0), (UsageKind::User, uid.into()), (UsageKind::Group, gid.into())]
         {
-            update.put(&key::usage(kind.byte(), id), &one.encode())?;
+            records.put(&key::usage(kind.byte(), id), &one.encode())?;
         }
-        update.put(&key::meta(), &meta.encode())?;
+        records.put(&key::meta(), &meta.encode())?;
+        drop(records);
         Ok(update.commit()?)
     }
 

@@ -11,6 +11,9 @@ use crate::record::{ExtentRecord, InodeRecord, MapRecord, Source};
 use crate::segments::{Segments, Stream};
 use crate::volume::Volume;
 
+/// Visible pieces of a frozen memtable's maps, in file order: `(end, piece)`. Inline data stays where it is.
+type Visible<'r> = BTreeMap<Ino, Vec<(u64, MapRecord<&'r [u8]>)>>;
+
 /// What became of the maps in a frozen memtable.
 #[derive(Default)]
 pub struct Destaged {
@@ -39,14 +42,14 @@ impl Destaged {
 }
 
 impl Volume {
-    /// Writes the inline data of a frozen memtable to segments and syncs them. Takes the map's records out of `records`:
-    /// the result has what is left of them.
-    pub(super) fn destage(&self, records: &mut [(Key, Slot)]) -> io::Result<Destaged> {
+    /// Writes the inline data of a frozen memtable to segments and syncs them.
+    pub(super) fn destage(&self, records: &[(Key, Slot)]) -> io::Result<Destaged> {
         let mut destaged = Destaged::default();
-        collect(records, &mut destaged)?;
+        let visible = collect(records, &mut destaged.removed)?;
         let mut stream = self.checkpoints.stream.lock();
-        let written =
-            self.write_pieces(&mut stream, &mut destaged).and_then(|()| stream.flush(&self.segments));
+        let written = self
+            .write_pieces(&mut stream, &visible, &mut destaged)
+            .and_then(|()| stream.flush(&self.segments));
         if let Err(error) = written {
             stream.seal(&self.segments);
             destaged.abandon(&self.segments);
@@ -55,33 +58,35 @@ impl Volume {
         Ok(destaged)
     }
 
-    fn write_pieces(&self, stream: &mut Stream, destaged: &mut Destaged) -> io::Result<()> {
-        for pieces in destaged.maps.values_mut() {
+    fn write_pieces(
+        &self,
+        stream: &mut Stream,
+        visible: &Visible<'_>,
+        destaged: &mut Destaged,
+    ) -> io::Result<()> {
+        for (ino, pieces) in visible {
             let mut out: Vec<(u64, MapRecord)> = Vec::with_capacity(pieces.len());
             let mut run = Run::default();
-            for (end, piece) in pieces.drain(..) {
+            for (end, piece) in pieces {
                 match &piece.source {
                     Source::Inline(bytes) => {
-                        if !run.takes(piece.start, piece.birth, bytes.len()) {
-                            run.write(self, stream, &mut out, &mut destaged.extents)?;
-                            run = Run {
-                                start: piece.start,
-                                epoch: piece.epoch.0,
-                                birth: piece.birth,
-                                bytes: Vec::new(),
-                            };
-                        }
                         // A cut may have hidden the end of the piece.
                         let visible =
                             usize::try_from(end - piece.start).expect("inline data is far below 4 GiB");
-                        run.bytes.extend_from_slice(&bytes[..visible]);
+                        let bytes = &bytes[..visible];
+                        if !run.takes(piece, bytes.len()) {
+                            run.write(self, stream, &mut out, &mut destaged.extents)?;
+                            run = Run { first: Some(piece), ..Run::default() };
+                        }
+                        run.parts.push(bytes);
+                        run.length += bytes.len();
                     }
-                    Source::Extent { .. } | Source::Hole => out.push((end, piece)),
+                    Source::Extent { .. } | Source::Hole => out.push((*end, piece.to_owned())),
                 }
             }
             run.write(self, stream, &mut out, &mut destaged.extents)?;
             out.sort_unstable_by_key(|(end, _)| *end);
-            *pieces = out;
+            destaged.maps.insert(*ino, out);
         }
         Ok(())
     }
@@ -89,65 +94,62 @@ impl Volume {
 
 /// Adjacent inline pieces on their way into one extent.
 #[derive(Default)]
-struct Run {
-    start: u64,
-    epoch: u32,
-    birth: u32,
-    bytes: Vec<u8>,
+struct Run<'r> {
+    first: Option<&'r MapRecord<&'r [u8]>>,
+    parts: Vec<&'r [u8]>,
+    length: usize,
 }
 
-impl Run {
-    fn takes(&self, start: u64, birth: u32, length: usize) -> bool {
-        !self.bytes.is_empty()
-            && self.start + self.bytes.len() as u64 == start
-            && self.birth == birth
-            && self.bytes.len() + length <= EXTENT_BYTES
+impl Run<'_> {
+    fn takes(&self, piece: &MapRecord<&[u8]>, length: usize) -> bool {
+        self.first.is_some_and(|first| {
+            first.start + self.length as u64 == piece.start
+                && first.birth == piece.birth
+                && self.length + length <= EXTENT_BYTES
+        })
     }
 
     fn write(
-        &mut self,
+        &self,
         volume: &Volume,
         stream: &mut Stream,
         out: &mut Vec<(u64, MapRecord)>,
         extents: &mut BTreeMap<ExtentId, ExtentRecord>,
     ) -> io::Result<()> {
-        let bytes = std::mem::take(&mut self.bytes);
-        if bytes.is_empty() {
-            return Ok(());
-        }
+        let Some(first) = self.first else { return Ok(()) };
         let id = volume.new_extent();
-        extents.insert(id, stream.append(&volume.segments, id, &bytes)?);
+        extents.insert(id, stream.append_parts(&volume.segments, id, self.parts.iter().copied())?);
         let source = Source::Extent { id, offset: 0 };
-        let epoch = crate::ids::Epoch(self.epoch);
-        let piece = MapRecord { epoch, start: self.start, birth: self.birth, source };
-        out.push((self.start + bytes.len() as u64, piece));
+        let piece = MapRecord { epoch: first.epoch, start: first.start, birth: first.birth, source };
+        out.push((first.start + self.length as u64, piece));
         Ok(())
     }
 }
 
 /// Finds the pieces that are visible and the files that are gone.
-fn collect(records: &[(Key, Slot)], destaged: &mut Destaged) -> io::Result<()> {
+fn collect<'r>(records: &'r [(Key, Slot)], removed: &mut HashSet<Ino>) -> io::Result<Visible<'r>> {
+    let mut maps: Visible<'r> = BTreeMap::new();
     let mut inodes: BTreeMap<Ino, InodeRecord> = BTreeMap::new();
     for (key, slot) in records {
         let Some((_, table, fields)) = key::parse(key) else { continue };
         let ino = Ino(key::number(fields).unwrap_or_default());
         match (table, slot) {
             (Table::Inode, None) => {
-                destaged.removed.insert(ino);
+                removed.insert(ino);
             }
             (Table::Inode, Some(value)) => {
                 inodes.insert(ino, InodeRecord::decode(value).map_err(io::Error::other)?);
             }
-            (Table::Map, Some(value)) if !destaged.removed.contains(&ino) => {
+            (Table::Map, Some(value)) if !removed.contains(&ino) => {
                 let end = key::second_number(fields).unwrap_or_default();
-                let piece = MapRecord::decode(value).map_err(io::Error::other)?;
+                let piece = MapRecord::borrow(value).map_err(io::Error::other)?;
                 let visible = inodes.get(&ino).map_or(u64::MAX, |inode| inode.visible_end(piece.birth));
                 if piece.start < end.min(visible) {
-                    destaged.maps.entry(ino).or_default().push((end.min(visible), piece));
+                    maps.entry(ino).or_default().push((end.min(visible), piece));
                 }
             }
             _ => {}
         }
     }
-    Ok(())
+    Ok(maps)
 }

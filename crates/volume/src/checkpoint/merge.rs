@@ -1,14 +1,16 @@
 //! The index transaction of a checkpoint.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+
+use foldhash::{HashMap, HashMapExt};
 
 use super::destage::Destaged;
 use super::{Frozen, Outcome, Undone};
 use crate::change::cut_piece;
 use crate::entry::Slot;
 use crate::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
-use crate::index::{Index, IndexError, Update};
+use crate::index::{Index, IndexError, Records};
 use crate::journal::Anchor;
 use crate::key::{self, FIRST, Key, Table};
 use crate::limits::REAP_PIECES;
@@ -17,6 +19,9 @@ use crate::volume::Volume;
 
 /// Pieces of a map that are read at once.
 const PAGE: usize = 1024;
+
+/// For [`Merge::punch`]: no piece ends there.
+const NOTHING_LAID: u64 = 0;
 
 impl Volume {
     /// Applies what was frozen to the index in one transaction.
@@ -28,8 +33,9 @@ impl Volume {
         destaged: &Destaged,
         anchor: Anchor,
     ) -> Result<Outcome, Undone> {
+        let update = index.begin()?;
         let mut merge = Merge {
-            update: index.begin()?,
+            index: update.records()?,
             references: HashMap::new(),
             outcome: Outcome::default(),
             budget: REAP_PIECES,
@@ -43,18 +49,18 @@ impl Volume {
         self.apply_segments(&mut merge, &live, frozen.memtable.layer, destaged)?;
         for (key, usage) in &frozen.usage {
             match usage {
-                Some(usage) => merge.update.put(key, &usage.encode())?,
-                None => merge.update.delete(key)?,
+                Some(usage) => merge.index.put(key, &usage.encode())?,
+                None => merge.index.delete(key)?,
             }
         }
         for key in &frozen.replies.delete {
-            merge.update.delete(&key::reply(&key.0))?;
+            merge.index.delete(&key::reply(&key.0))?;
         }
         for (key, record) in &frozen.replies.put {
-            merge.update.put(&key::reply(&key.0), &record.encode())?;
+            merge.index.put(&key::reply(&key.0), &record.encode())?;
         }
-        merge.update.put(&key::meta(), &self.meta(anchor, self.committer.generation()).encode())?;
-        let Merge { update, outcome, .. } = merge;
+        merge.index.put(&key::meta(), &self.meta(anchor, self.committer.generation()).encode())?;
+        let outcome = merge.done();
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::IndexChanged);
         update.commit()?;
@@ -97,12 +103,12 @@ impl Volume {
             let now = info.live.wrapping_add_signed(delta);
             let settled = info.sealed && info.pending == 0 && info.newest_layer <= layer;
             if now == 0 && settled && !destaged_to.contains(&id) {
-                merge.update.delete(&key::segment(id))?;
+                merge.index.delete(&key::segment(id))?;
                 merge.outcome.dead.push(id);
             } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
                 // Also when only a newer memtable names it: the entry that journaled its creation may be trimmed now.
                 merge
-                    .update
+                    .index
                     .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
             }
         }
@@ -111,8 +117,8 @@ impl Volume {
 }
 
 /// A transaction in progress.
-struct Merge<'i> {
-    update: Update<'i>,
+struct Merge<'u> {
+    index: Records<'u>,
     /// Changes of extents' reference counts.
     references: HashMap<ExtentId, i64>,
     outcome: Outcome,
@@ -121,6 +127,11 @@ struct Merge<'i> {
 }
 
 impl Merge<'_> {
+    /// What it changed; closes the records.
+    fn done(self) -> Outcome {
+        self.outcome
+    }
+
     /// Puts and deletes what needs no second thought.
     fn apply_records(&mut self, records: &[(Key, Slot)]) -> Result<(), IndexError> {
         for (key, slot) in records {
@@ -141,8 +152,8 @@ impl Merge<'_> {
             );
             match slot {
                 _ if !plain => {}
-                Some(value) => self.update.put(key, value)?,
-                None => self.update.delete(key)?,
+                Some(value) => self.index.put(key, value)?,
+                None => self.index.delete(key)?,
             }
         }
         Ok(())
@@ -153,9 +164,10 @@ impl Merge<'_> {
         for (ino, pieces) in &destaged.maps {
             self.outcome.maps.insert(*ino);
             for (end, piece) in pieces {
-                self.punch(*ino, piece.start, *end)?;
-                if piece.source != Source::Hole {
-                    self.put_piece(*ino, *end, piece)?;
+                if piece.source == Source::Hole {
+                    self.punch(*ino, (piece.start, *end), NOTHING_LAID)?;
+                } else {
+                    self.lay(*ino, *end, piece)?;
                 }
             }
         }
@@ -163,12 +175,26 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Takes `[start, end)` out of a file's map.
-    fn punch(&mut self, ino: Ino, start: u64, end: u64) -> Result<(), Undone> {
+    /// Lays a piece over what it covers. Most often that is one piece of the same size, and this one takes its record.
+    fn lay(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), Undone> {
+        self.count(piece, 1);
+        let key = key::map(ino, end);
+        let replaced = self.index.replace(&key, &piece.encode(), MapRecord::decode)?;
+        let Some(old) = replaced else { return self.punch(ino, (piece.start, end), end) };
+        let old = old.map_err(|_| damaged_piece(&key))?;
+        self.count(&old, -1);
+        if old.start < piece.start {
+            self.put_piece(ino, piece.start, &cut_piece(&old, old.start, piece.start))?;
+        }
+        if old.start > piece.start { self.punch(ino, (piece.start, old.start), end) } else { Ok(()) }
+    }
+
+    /// Takes `[start, end)` out of a file's map, but for the piece that ends at `laid` and is there already.
+    fn punch(&mut self, ino: Ino, (start, end): (u64, u64), laid: u64) -> Result<(), Undone> {
         let mut from = start;
         loop {
             let page = self.page(ino, from, end)?;
-            for (old_end, old) in &page {
+            for (old_end, old) in page.iter().filter(|(old_end, _)| *old_end != laid) {
                 self.drop_piece(ino, *old_end, old)?;
                 if old.start < start {
                     self.put_piece(ino, start, &cut_piece(old, old.start, start))?;
@@ -185,25 +211,28 @@ impl Merge<'_> {
         }
     }
 
-    fn put_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
+    /// One reference more or less to the extent of a piece.
+    fn count(&mut self, piece: &MapRecord, change: i64) {
         if let Source::Extent { id, .. } = piece.source {
-            *self.references.entry(id).or_default() += 1;
+            *self.references.entry(id).or_default() += change;
         }
-        self.update.put(&key::map(ino, end), &piece.encode())
+    }
+
+    fn put_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
+        self.count(piece, 1);
+        self.index.put(&key::map(ino, end), &piece.encode())
     }
 
     fn drop_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
-        if let Source::Extent { id, .. } = piece.source {
-            *self.references.entry(id).or_default() -= 1;
-        }
-        self.update.delete(&key::map(ino, end))
+        self.count(piece, -1);
+        self.index.delete(&key::map(ino, end))
     }
 
     /// Pieces of a file's map that end behind `from` and begin before `to`: a page of them.
     fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, MapRecord)>, Undone> {
         let mut page = Vec::new();
         let mut damaged = None;
-        self.update.scan(
+        self.index.scan(
             &key::map(ino, from.saturating_add(1)),
             &key::map(ino, u64::MAX),
             &mut |key, value| {
@@ -221,9 +250,7 @@ impl Merge<'_> {
             },
         )?;
         match damaged {
-            Some(key) => {
-                Err(IndexError::Corrupt(format!("the map record at {key:02x?} does not decode")).into())
-            }
+            Some(key) => Err(damaged_piece(&key).into()),
             None => Ok(page),
         }
     }
@@ -261,7 +288,7 @@ impl Merge<'_> {
                 Some((last, _)) if page.len() == PAGE && self.budget > 0 => from = *last,
                 Some(_) if page.len() == PAGE => {
                     self.outcome.more_to_reap = true;
-                    self.update.put(&key::reap(ino), &[])?;
+                    self.index.put(&key::reap(ino), &[])?;
                     return Ok(());
                 }
                 _ => break,
@@ -269,7 +296,7 @@ impl Merge<'_> {
         }
         self.outcome.cleared.push((ino, record.truncations));
         record.cuts.clear();
-        self.update.put(&key::inode(ino), &record.encode())?;
+        self.index.put(&key::inode(ino), &record.encode())?;
         Ok(())
     }
 
@@ -281,9 +308,9 @@ impl Merge<'_> {
                 return Ok(());
             }
             self.outcome.maps.insert(ino);
-            if let Some(value) = self.update.get(&key::inode(ino))? {
+            if let Some(value) = self.index.get(&key::inode(ino))? {
                 let record = decode_inode(&value)?;
-                self.update.delete(&key::reap(ino))?;
+                self.index.delete(&key::reap(ino))?;
                 self.clear_cuts_of(ino, record)?;
             } else {
                 self.reap_removed(ino)?;
@@ -301,7 +328,7 @@ impl Merge<'_> {
             self.budget = self.budget.saturating_sub(page.len());
             if page.len() < PAGE {
                 self.reap_xattrs(ino)?;
-                self.update.delete(&key::reap(ino))?;
+                self.index.delete(&key::reap(ino))?;
                 return Ok(());
             }
             if self.budget == 0 {
@@ -315,19 +342,19 @@ impl Merge<'_> {
     fn reap_xattrs(&mut self, ino: Ino) -> Result<(), IndexError> {
         let mut keys: Vec<Key> = Vec::new();
         let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0.saturating_add(1)), b""));
-        self.update.scan(&from, &to, &mut |key, _| {
+        self.index.scan(&from, &to, &mut |key, _| {
             keys.push(key.into());
             ControlFlow::Continue(())
         })?;
         self.budget = self.budget.saturating_sub(keys.len());
-        keys.iter().try_for_each(|key| self.update.delete(key))
+        keys.iter().try_for_each(|key| self.index.delete(key))
     }
 
     /// Files in the table of those to be reaped; as many as the budget could serve.
     fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, Undone> {
         let mut waiting = Vec::new();
         let (from, to) = key::table_range(FIRST, Table::Reap);
-        self.update.scan(&from, &to, &mut |key, _| {
+        self.index.scan(&from, &to, &mut |key, _| {
             waiting.extend(key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map(Ino));
             if waiting.len() >= REAP_PIECES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
@@ -351,7 +378,7 @@ impl Merge<'_> {
         let touched: BTreeSet<ExtentId> = newest.keys().chain(self.references.keys()).copied().collect();
         let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
         for id in touched {
-            let old = self.update.get(&key::extent(id))?.map(|value| decode_extent(&value)).transpose()?;
+            let old = self.old_extent(id, destaged)?;
             let before = old.as_ref().map_or(0, |old| i64::from(old.references));
             let references = before + self.references.get(&id).copied().unwrap_or(0);
             if let Some(old) = &old {
@@ -362,7 +389,7 @@ impl Merge<'_> {
                     row.references =
                         u32::try_from(references).map_err(|_| corrupt(id, "too many references"))?;
                     *live.entry(row.segment).or_default() += i64::from(row.stored);
-                    self.update.put(&key::extent(id), &row.encode())?;
+                    self.index.put(&key::extent(id), &row.encode())?;
                 }
                 _ if references < 0 => {
                     return Err(corrupt(id, "more references dropped than there were").into());
@@ -370,17 +397,25 @@ impl Merge<'_> {
                 None if references > 0 => {
                     return Err(corrupt(id, "named by a map, but not in the extent table").into());
                 }
-                _ => {
-                    if old.is_some() {
-                        self.update.delete(&key::extent(id))?;
-                    }
-                    self.outcome.freed.push(id);
-                }
+                // Its row was taken.
+                _ => self.outcome.freed.push(id),
             }
         }
         live.retain(|_, delta| *delta != 0);
         Ok(live)
     }
+
+    /// Takes an extent's row out of the index, if there is one; of those that this checkpoint wrote there is none.
+    fn old_extent(&mut self, id: ExtentId, destaged: &Destaged) -> Result<Option<ExtentRecord>, IndexError> {
+        if destaged.extents.contains_key(&id) {
+            return Ok(None);
+        }
+        self.index.take(&key::extent(id), decode_extent)?.transpose()
+    }
+}
+
+fn damaged_piece(key: &[u8]) -> IndexError {
+    IndexError::Corrupt(format!("the map record at {key:02x?} does not decode"))
 }
 
 /// The format that a volume which holds these records has.

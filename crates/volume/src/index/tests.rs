@@ -31,23 +31,19 @@ fn random_key(random: &mut Random) -> Vec<u8> {
 }
 
 /// Changes some records, in the model too.
-fn change(
-    random: &mut Random,
-    update: &mut Update<'_>,
-    model: &mut Model,
-    most: u64,
-) -> Result<(), IndexError> {
+fn change(random: &mut Random, update: &Update<'_>, model: &mut Model, most: u64) -> Result<(), IndexError> {
+    let mut records = update.records()?;
     for _ in 0..random.below(most) {
         let key = random_key(random);
         if random.below(3) == 0 {
-            update.delete(&key)?;
+            records.delete(&key)?;
             model.remove(&key);
         } else {
             // Some values are larger than a page.
             let bytes = if random.below(40) == 0 { 10_000 } else { 80 };
             let value =
                 vec![u8::try_from(random.below(256)).unwrap(); usize::try_from(random.below(bytes)).unwrap()];
-            update.put(&key, &value)?;
+            records.put(&key, &value)?;
             model.insert(key, value);
         }
     }
@@ -64,10 +60,10 @@ fn it_does_what_an_ordered_map_does() {
         for _ in 0..30 {
             let old = index.snapshot().unwrap();
             let mut changed = model.clone();
-            let mut update = index.begin().unwrap();
-            change(random, &mut update, &mut changed, 60).unwrap();
+            let update = index.begin().unwrap();
+            change(random, &update, &mut changed, 60).unwrap();
             let key = random_key(random);
-            assert_eq!(update.get(&key).unwrap(), changed.get(&key).cloned());
+            assert_eq!(update.records().unwrap().get(&key).unwrap(), changed.get(&key).cloned());
             match random.below(4) {
                 0 => update.abort().unwrap(),
                 1 => drop(update),
@@ -120,8 +116,8 @@ fn a_flipped_bit_is_refused_or_lies_where_nobody_reads() {
     let (file, index) = create();
     let mut model = Model::new();
     for _ in 0..12 {
-        let mut update = index.begin().unwrap();
-        change(random, &mut update, &mut model, 60).unwrap();
+        let update = index.begin().unwrap();
+        change(random, &update, &mut model, 60).unwrap();
         update.commit().unwrap();
     }
     drop(index);
@@ -150,8 +146,8 @@ fn a_block_in_the_place_of_another_is_refused() {
     let random = &mut Random::new(6);
     let (file, index) = create();
     let mut model = Model::new();
-    let mut update = index.begin().unwrap();
-    change(random, &mut update, &mut model, 400).unwrap();
+    let update = index.begin().unwrap();
+    change(random, &update, &mut model, 400).unwrap();
     update.commit().unwrap();
     drop(index);
     let image = file.bytes();
@@ -179,31 +175,34 @@ fn a_full_disk_leaves_what_was_committed() {
     let random = &mut Random::new(7);
     let (file, mut index) = create();
     let mut model = Model::new();
-    let mut update = index.begin().unwrap();
-    change(random, &mut update, &mut model, 100).unwrap();
+    let update = index.begin().unwrap();
+    change(random, &update, &mut model, 100).unwrap();
     update.commit().unwrap();
     // The engine keeps room behind the file reserved; the failed change below takes it, and gives it back.
     file.set_room(Some(file.bytes().len() + (3 << 20)));
     let old = index.snapshot().unwrap();
-    let mut update = index.begin().unwrap();
+    let update = index.begin().unwrap();
     let full = (0..2000_u64)
-        .try_for_each(|n| update.put(&n.to_be_bytes(), &[1; 3000]))
+        .try_for_each(|n| update.records().unwrap().put(&n.to_be_bytes(), &[1; 3000]))
         .and_then(|()| update.commit());
     assert_eq!(full, Err(IndexError::Full));
-    assert_eq!(index.begin().and_then(|mut update| update.put(b"k", b"v")), Err(IndexError::Closed));
+    assert_eq!(
+        index.begin().and_then(|update| update.records().unwrap().put(b"k", b"v")),
+        Err(IndexError::Closed)
+    );
     index.reopen().unwrap();
     // What the old snapshot still has in memory is right; the rest it does not get.
     assert!(matches!(old.get(b"k"), Ok(None) | Err(IndexError::Closed)));
     assert_eq!(contents(&index).unwrap(), model);
     // Removing works without room.
-    let mut update = index.begin().unwrap();
+    let update = index.begin().unwrap();
     let gone = model.pop_first().unwrap().0;
-    update.delete(&gone).unwrap();
+    update.records().unwrap().delete(&gone).unwrap();
     update.commit().unwrap();
     assert_eq!(contents(&index).unwrap(), model);
     file.set_room(None);
-    let mut update = index.begin().unwrap();
-    (0..2000_u64).try_for_each(|n| update.put(&n.to_be_bytes(), &[1; 3000])).unwrap();
+    let update = index.begin().unwrap();
+    (0..2000_u64).try_for_each(|n| update.records().unwrap().put(&n.to_be_bytes(), &[1; 3000])).unwrap();
     update.commit().unwrap();
     let stats = index.stats().unwrap();
     assert!(
@@ -214,14 +213,14 @@ fn a_full_disk_leaves_what_was_committed() {
 #[test]
 fn nothing_goes_on_after_a_failed_sync() {
     let (file, mut index) = create();
-    let mut update = index.begin().unwrap();
-    update.put(b"k", b"v").unwrap();
+    let update = index.begin().unwrap();
+    update.records().unwrap().put(b"k", b"v").unwrap();
     // Finds the step that syncs: the one after which a healed device alone does not help.
     let mut refused = 0;
     drop(update);
     for ahead in 0..60 {
-        let mut update = index.begin().unwrap();
-        update.put(b"k", &[ahead]).unwrap();
+        let update = index.begin().unwrap();
+        update.records().unwrap().put(b"k", &[ahead]).unwrap();
         file.fail_from(Some(file.steps() + u64::from(ahead)));
         let result = update.commit();
         file.fail_from(None);
@@ -260,19 +259,19 @@ fn crash_at(step: u64) -> Option<bool> {
     for turn in 0..14 {
         attempted = model.clone();
         // Large changes make the file grow; later small ones let it shrink.
-        let result = index.begin().and_then(|mut update| {
+        let result = index.begin().and_then(|update| {
             if turn == 3 {
                 for n in 0..120_u64 {
-                    update.put(&(n + 1000).to_be_bytes(), &[3; 9000])?;
+                    update.records().unwrap().put(&(n + 1000).to_be_bytes(), &[3; 9000])?;
                     attempted.insert((n + 1000).to_be_bytes().to_vec(), vec![3; 9000]);
                 }
             } else if turn == 6 {
                 for n in 0..120_u64 {
-                    update.delete(&(n + 1000).to_be_bytes())?;
+                    update.records().unwrap().delete(&(n + 1000).to_be_bytes())?;
                     attempted.remove(&(n + 1000).to_be_bytes()[..]);
                 }
             } else {
-                change(random, &mut update, &mut attempted, 30)?;
+                change(random, &update, &mut attempted, 30)?;
             }
             update.commit()
         });
@@ -302,8 +301,8 @@ fn crash_at(step: u64) -> Option<bool> {
     let survived = found != model;
     // And it goes on from there.
     let mut model = found;
-    let mut update = index.begin().unwrap();
-    change(random, &mut update, &mut model, 30).unwrap();
+    let update = index.begin().unwrap();
+    change(random, &update, &mut model, 30).unwrap();
     update.commit().unwrap_or_else(|error| panic!("step {step}: {error}"));
     assert_eq!(contents(&index).unwrap(), model, "step {step}");
     Some(survived)
@@ -313,8 +312,10 @@ fn crash_at(step: u64) -> Option<bool> {
 fn the_file_grows_only_as_far_as_it_is_used() {
     let (file, index) = create();
     for turn in 0..20_u64 {
-        let mut update = index.begin().unwrap();
-        (0..100_u64).try_for_each(|n| update.put(&(turn * 100 + n).to_be_bytes(), &[1; 3000])).unwrap();
+        let update = index.begin().unwrap();
+        (0..100_u64)
+            .try_for_each(|n| update.records().unwrap().put(&(turn * 100 + n).to_be_bytes(), &[1; 3000]))
+            .unwrap();
         update.commit().unwrap();
     }
     let used = index.stats().unwrap().pages * 4096;

@@ -6,9 +6,9 @@ use crate::media::memory::{MemoryFile, Random};
 
 fn index_of(records: &BTreeMap<Key, Slot>) -> (Index, Arc<Snapshot>) {
     let index = Index::create(MemoryFile::holding(Vec::new()), 1 << 20).unwrap();
-    let mut update = index.begin().unwrap();
+    let update = index.begin().unwrap();
     for (key, slot) in records {
-        update.put(key, slot.as_ref().unwrap()).unwrap();
+        update.records().unwrap().put(key, slot.as_ref().unwrap()).unwrap();
     }
     update.commit().unwrap();
     let snapshot = Arc::new(index.snapshot().unwrap());

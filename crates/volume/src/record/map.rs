@@ -63,6 +63,16 @@ impl<B: AsRef<[u8]>> MapRecord<B> {
         }
         out
     }
+
+    /// The same, with inline data of its own.
+    pub fn to_owned(&self) -> MapRecord {
+        let source = match &self.source {
+            Source::Inline(bytes) => Source::Inline(bytes.as_ref().into()),
+            Source::Extent { id, offset } => Source::Extent { id: *id, offset: *offset },
+            Source::Hole => Source::Hole,
+        };
+        MapRecord { epoch: self.epoch, start: self.start, birth: self.birth, source }
+    }
 }
 
 impl MapRecord {
@@ -73,13 +83,7 @@ impl MapRecord {
 
     /// Takes its bytes apart.
     pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
-        let MapRecord { epoch, start, birth, source } = MapRecord::borrow(bytes)?;
-        let source = match source {
-            Source::Inline(data) => Source::Inline(data.into()),
-            Source::Extent { id, offset } => Source::Extent { id, offset },
-            Source::Hole => Source::Hole,
-        };
-        Ok(MapRecord { epoch, start, birth, source })
+        Ok(MapRecord::borrow(bytes)?.to_owned())
     }
 }
 

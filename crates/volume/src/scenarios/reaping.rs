@@ -39,14 +39,14 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
         .unwrap();
     let Source::Extent { id, .. } = old[0].1.source else { panic!("a piece of an extent") };
     let mut extent = ExtentRecord::decode(&layers.get(&key::extent(id)).unwrap().unwrap()).unwrap();
-    let mut update = index.begin().unwrap();
+    let update = index.begin().unwrap();
     for (key, _) in &old {
-        update.delete(key).unwrap();
+        update.records().unwrap().delete(key).unwrap();
     }
     for number in 0..PIECES {
         let start = number * APART;
         let piece = MapRecord { start, source: Source::Extent { id, offset: 0 }, ..old[0].1.clone() };
-        update.put(&key::map(file, start + 1), &piece.encode()).unwrap();
+        update.records().unwrap().put(&key::map(file, start + 1), &piece.encode()).unwrap();
     }
     extent.references = u32::try_from(PIECES).unwrap();
     for (key, old) in &old[1..] {
@@ -55,13 +55,13 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
     }
     record.size = (PIECES - 1) * APART + 1;
     (record.mapped_end, record.used) = (record.size, PIECES);
-    update.put(&key::inode(file), &record.encode()).unwrap();
-    update.put(&key::extent(id), &extent.encode()).unwrap();
+    update.records().unwrap().put(&key::inode(file), &record.encode()).unwrap();
+    update.records().unwrap().put(&key::extent(id), &extent.encode()).unwrap();
     let segment = SegmentRecord { capacity: 1 << 20, live: u64::from(extent.stored) };
-    update.put(&key::segment(extent.segment), &segment.encode()).unwrap();
+    update.records().unwrap().put(&key::segment(extent.segment), &segment.encode()).unwrap();
     for kind in [UsageKind::Volume, UsageKind::User, UsageKind::Group] {
         let usage = UsageRecord { bytes: PIECES, inodes: 2 };
-        update.put(&key::usage(kind.byte(), 0), &usage.encode()).unwrap();
+        update.records().unwrap().put(&key::usage(kind.byte(), 0), &usage.encode()).unwrap();
     }
     update.commit().unwrap();
     drop((layers, index));

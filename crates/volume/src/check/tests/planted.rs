@@ -50,10 +50,10 @@ impl Planter {
     /// Puts a record into the index, or deletes it.
     fn put(&self, key: &[u8], value: Option<&[u8]>) {
         let index = Index::open(self.media.index(), 1 << 20).unwrap();
-        let mut update = index.begin().unwrap();
+        let update = index.begin().unwrap();
         match value {
-            Some(value) => update.put(key, value).unwrap(),
-            None => update.delete(key).unwrap(),
+            Some(value) => update.records().unwrap().put(key, value).unwrap(),
+            None => update.records().unwrap().delete(key).unwrap(),
         }
         update.commit().unwrap();
     }
