@@ -104,6 +104,7 @@ impl Server {
         drop((service, volume));
         let volume = open(&media);
         let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
+        service.restore_state(Time::from_parts(now.get(), 0)).unwrap();
         Server { service, volume, media, now, xid }
     }
 

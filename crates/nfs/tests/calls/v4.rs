@@ -6,5 +6,6 @@ mod data;
 mod filehandles;
 mod minor2;
 mod names;
+mod restart;
 mod session;
 mod support;

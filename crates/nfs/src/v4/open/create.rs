@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use volume::attributes::SetAttributes;
 use volume::request::{Answer, Durability, Journaled};
-use volume::results::{CreateHow, Created};
+use volume::results::{CreateHow, Created, Recall};
 use wire::nfs4::{Createhow4, NfsStat4};
 use wire::xdr::Encoder;
 
@@ -35,6 +35,10 @@ pub(super) fn run(
     let directory = compound.changeable()?;
     compound.check_directory(&directory)?;
     let new = new_attributes(how, compound.minor)?;
+    if let Recall::Answered(..) = directory.volume.recall(&compound.request_key()) {
+        // It was created by this very request, before a restart.
+        return create(compound, &directory, name, how, new, request, out);
+    }
     match compound.find(&directory, name) {
         Ok(Target::Pseudo(_)) => Err(NfsStat4::IsDir.into()),
         Ok(Target::Stored(file)) => match how {

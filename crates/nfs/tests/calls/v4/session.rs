@@ -55,6 +55,16 @@ impl<'s> Session<'s> {
         Session { server, id: session.sessionid, sequence: Cell::new(0), reply_bytes }
     }
 
+    /// The same session at a server that was started again; what of it is kept over that.
+    pub(crate) fn resumed(server: &'s Server, (id, sequence): (SessionId4, u32)) -> Session<'s> {
+        Session { server, id, sequence: Cell::new(sequence), reply_bytes: 1 << 20 }
+    }
+
+    /// What its client knows of it: its id, and the sequence of the last request.
+    pub(crate) fn known(&self) -> (SessionId4, u32) {
+        (self.id, self.sequence.get())
+    }
+
     /// SEQUENCE for the next request.
     pub(crate) fn sequence(&self, cachethis: bool) -> ArgOp4<'static> {
         self.sequence.set(self.sequence.get() + 1);
