@@ -46,6 +46,10 @@ pub(crate) enum Stop {
     Garbage,
     /// A length in the arguments is over its limit: not worth an answer.
     OverLimit,
+    /// There is no such procedure.
+    Unavailable,
+    /// It failed, and has no result to say so in.
+    Failed,
     /// The credential does not do.
     Auth(AuthStat),
     /// It failed before it looked at any object, so that it has no attributes to show.

@@ -3,7 +3,7 @@
 use wire::nfs3::{self, NfsStat3};
 use wire::rpc::AcceptStat;
 use wire::xdr::Encoder;
-use wire::{mount3, nfs4, portmap};
+use wire::{mount3, nfs4, nlm4, nsm, portmap};
 
 use crate::call::{Call, Handled};
 
@@ -26,9 +26,11 @@ struct Version {
 }
 
 /// What is served, the busiest first.
-static VERSIONS: [Version; 6] = [
+static VERSIONS: [Version; 8] = [
     Version { program: nfs3::PROGRAM, version: nfs3::VERSION, procedures: &crate::v3::OPERATIONS },
     Version { program: nfs4::PROGRAM, version: nfs4::VERSION, procedures: &crate::v4::OPERATIONS },
+    Version { program: nlm4::PROGRAM, version: nlm4::VERSION, procedures: &crate::nlm::OPERATIONS },
+    Version { program: nsm::PROGRAM, version: nsm::VERSION, procedures: &crate::nsm::OPERATIONS },
     Version { program: mount3::PROGRAM, version: mount3::VERSION, procedures: &crate::mount::OPERATIONS },
     Version {
         program: portmap::PROGRAM,

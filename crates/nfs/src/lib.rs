@@ -17,6 +17,7 @@
 //! | `recall` | delegations of NFSv4 clients are recalled by operations of any version |
 //! | `v3` | the 22 procedures of NFSv3, one file each, named as the RFC names them |
 //! | `mount` | the procedures of MOUNT |
+//! | `nlm`, `nsm` | locks of NFSv3, on the state of NFSv4; who restarted |
 //! | `portmap` | portmapper and rpcbind, which name this very port |
 //! | [`limits`] | every limit, with its reason |
 //!
@@ -33,6 +34,8 @@ mod dispatch;
 pub mod exports;
 pub mod limits;
 mod mount;
+mod nlm;
+mod nsm;
 mod portmap;
 mod recall;
 mod replies;

@@ -336,6 +336,8 @@ fn stopped(operation: &Operation, stop: Stop, xid: u32, out: &mut Vec<u8>, body:
             return Outcome::Reply { after: None, hold: Duration::ZERO };
         }
         Stop::Garbage => ReplyHeader::accepted(xid, AcceptStat::GarbageArgs),
+        Stop::Unavailable => ReplyHeader::accepted(xid, AcceptStat::ProcUnavail),
+        Stop::Failed => ReplyHeader::accepted(xid, AcceptStat::SystemErr),
         Stop::Auth(stat) => ReplyHeader::auth_error(xid, stat),
     };
     out.truncate(body);

@@ -19,10 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 1024;
 
 /// What we serve.
-const PROGRAMS: [(u32, u32); 2] =
-    [(wire::nfs3::PROGRAM, wire::nfs3::VERSION), (wire::mount3::PROGRAM, wire::mount3::VERSION)];
+const PROGRAMS: [(u32, u32); 5] = [
+    (wire::nfs3::PROGRAM, wire::nfs3::VERSION),
+    (wire::nfs4::PROGRAM, wire::nfs4::VERSION),
+    (wire::mount3::PROGRAM, wire::mount3::VERSION),
+    (wire::nlm4::PROGRAM, wire::nlm4::VERSION),
+    (wire::nsm::PROGRAM, wire::nsm::VERSION),
+];
 
-/// Registers NFS and MOUNT at these addresses, of which rpcbind keeps one for each of IPv4 and IPv6.
+/// Registers them at these addresses, of which rpcbind keeps one for each of IPv4 and IPv6.
 pub(crate) fn register(addresses: &[SocketAddr]) -> Result<(), Error> {
     for address in families(addresses) {
         for (program, version) in PROGRAMS {

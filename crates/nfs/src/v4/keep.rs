@@ -1,14 +1,14 @@
 //! The volumes of a service as the place where state is kept.
 
 use volume::ids::VolumeId;
-use volume::request::{Durability, Error};
+use volume::request::{Durability, Durable, Error};
 use volume::state::StateChange;
 use volume::time::Time;
 
 use crate::service::Service;
 use crate::v4::state::ids::FileId;
 use crate::v4::state::restart::Records;
-use crate::v4::state::{Context, Keep};
+use crate::v4::state::{Context, Keep, Kept};
 
 impl Service {
     /// What a question to the state machine comes with.
@@ -37,6 +37,11 @@ impl Keep for Service {
         if let Some(volume) = self.volume(file.volume) {
             volume.release(file.ino);
         }
+    }
+
+    fn durability(&self, kept: Kept) -> Durable {
+        // What is not served any more is not waited for.
+        self.volume(kept.volume).map_or(Durable::Failed, |volume| volume.durability(kept.after))
     }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {

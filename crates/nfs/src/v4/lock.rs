@@ -113,11 +113,7 @@ pub(super) fn lock_denied(denied: &Denied) -> LockDenied<'_> {
         LockKind::Read => NfsLockType4::Read,
         LockKind::Write => NfsLockType4::Write,
     };
-    let owner = match &denied.owner {
-        Who::Version4 { client, name } => {
-            let owner = OwnerId4(name);
-            StateOwner4 { clientid: wire::nfs4::ClientId4(client.0), owner }
-        }
-    };
+    let (Who::Version4 { client, name } | Who::Nlm { client, name }) = &denied.owner;
+    let owner = StateOwner4 { clientid: wire::nfs4::ClientId4(client.0), owner: OwnerId4(name) };
     LockDenied { offset: denied.range.first, length: denied.range.length(), locktype, owner }
 }

@@ -12,6 +12,7 @@
 //! | [`holding`] | what a stateid stands for |
 //! | [`files`], [`share`] | who has a file open, and how |
 //! | [`locking`], [`ranges`] | who has which bytes locked, and who waits for them |
+//! | [`nlm`] | the lock managers of hosts that use NFSv3, and what they are called for |
 //! | [`delegations`] | granting, recalling, revoking |
 //! | [`callbacks`] | calls to clients |
 //! | [`expiry`] | what time does: leases, recalls, owners that are not used any more |
@@ -36,7 +37,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use parking_lot::Mutex;
 use volume::ids::VolumeId;
-use volume::request::{Durability, Error};
+use volume::request::{Durability, Durable, Error};
 use volume::state::StateChange;
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
@@ -51,6 +52,7 @@ pub(crate) mod files;
 pub(crate) mod holding;
 pub(crate) mod ids;
 pub(crate) mod locking;
+pub(crate) mod nlm;
 pub(crate) mod ranges;
 pub(crate) mod record;
 pub(crate) mod restart;
@@ -91,6 +93,9 @@ pub(crate) trait Keep {
 
     /// That ends.
     fn release(&self, file: FileId);
+
+    /// Whether what tells of this may leave.
+    fn durability(&self, kept: Kept) -> Durable;
 
     /// The file's handle.
     fn handle(&self, file: FileId) -> Box<[u8]>;
@@ -190,6 +195,8 @@ pub(crate) struct State {
     newest_known: AtomicU32,
     /// Delegations that were asked back and not returned yet.
     recalls: Mutex<Vec<Arc<holding::Holding>>>,
+    /// Calls to the lock managers of hosts, and this status monitor.
+    hosts: nlm::Hosts,
     /// To the backchannels of which sessions a connection is bound.
     bound: Shards<ConnectionId, Vec<SessionId>>,
 }
@@ -211,6 +218,7 @@ impl State {
         let size = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         vec![
             ("nfs4_clients", size(self.clients.len())),
+            ("nlm_hosts", size(self.clients.hosts())),
             ("nfs4_sessions", size(self.sessions.len())),
             ("nfs4_opens", Counters::get(&counters.opens)),
             ("nfs4_lock_states", Counters::get(&counters.lock_states)),

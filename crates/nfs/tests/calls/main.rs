@@ -8,6 +8,7 @@ mod directories;
 mod durability;
 mod exports;
 mod files;
+mod locks;
 mod malformed;
 mod media;
 mod mounts;

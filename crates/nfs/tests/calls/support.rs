@@ -104,8 +104,20 @@ impl Server {
         drop((service, volume));
         let volume = open(&media);
         let service = Service::new(vec![open_export()], vec![Arc::clone(&volume)]).unwrap();
-        service.restore_state(Time::from_parts(now.get(), 0)).unwrap();
-        Server { service, volume, media, now, xid }
+        let server = Server { service, volume, media, now, xid };
+        server.service.restore_state(server.time()).unwrap();
+        server
+    }
+
+    /// The time of the last call.
+    pub(crate) fn time(&self) -> Time {
+        let milliseconds = Duration::from_millis(self.now.get().unsigned_abs());
+        Time::from_parts(1_700_000_000, 0).plus(milliseconds)
+    }
+
+    /// Lets seconds pass.
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.now.set(self.now.get() + seconds * 1000);
     }
 
     /// Replaces the configuration.
@@ -136,9 +148,7 @@ impl Server {
         let connection =
             Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
         let mut out = Vec::new();
-        let now =
-            Time::from_parts(1_700_000_000, 0).plus(Duration::from_millis(self.now.get().unsigned_abs()));
-        let outcome = self.service.handle(record, connection, now, access, progress, &mut out);
+        let outcome = self.service.handle(record, connection, self.time(), access, progress, &mut out);
         (outcome, out)
     }
 

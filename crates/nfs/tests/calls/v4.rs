@@ -8,4 +8,4 @@ mod minor2;
 mod names;
 mod restart;
 mod session;
-mod support;
+pub(crate) mod support;

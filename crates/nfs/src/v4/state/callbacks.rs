@@ -20,10 +20,11 @@ use wire::xdr::{Decode, Decoder};
 use crate::call::ConnectionId;
 use crate::v4::callback::{Callback, Destination};
 
-use super::client::{Client, LockOwner, Version, Who};
+use super::client::{Client, LockOwner, Version};
 use super::config::Counters;
 use super::holding::Holding;
 use super::ids::{ClientId, FileId, SessionId};
+use super::nlm::Message;
 use super::sessions::Session;
 use super::{Context, State};
 
@@ -67,6 +68,8 @@ enum Job {
     Recall(Arc<Holding>),
     /// A lock may be free now: the file, its handle, and the lock owner.
     NotifyLock { handle: Box<[u8]>, owner: Arc<LockOwner> },
+    /// A call of NLM or NSM.
+    Nlm(Box<Message>),
 }
 
 /// A call that was not answered yet.
@@ -184,6 +187,8 @@ impl State {
         Counters::up(&self.counters.callbacks_sent);
         match client.version {
             Version::Zero => self.call_zero(context, client, job),
+            // Its calls are made by nlm.rs.
+            Version::Nlm => {}
             Version::Sessions => self.call_session(context, client, job),
         }
     }
@@ -253,10 +258,30 @@ impl State {
             Job::Recall(holding) => {
                 Body::Recall { stateid: holding.stateid(), handle: context.keep.handle(holding.file) }
             }
-            Job::NotifyLock { handle, owner } => {
-                let Who::Version4 { client, name } = &owner.who;
-                Body::NotifyLock { handle: handle.clone(), client: *client, owner: name.clone() }
-            }
+            Job::NotifyLock { handle, owner } => Body::NotifyLock {
+                handle: handle.clone(),
+                client: owner.client(),
+                owner: owner.name().into(),
+            },
+            // Encoded by nlm.rs.
+            Job::Nlm(_) => Body::Null,
+        }
+    }
+
+    /// Sends a call of NLM or NSM.
+    pub(super) fn call_host(&self, context: &Context<'_>, message: Message) {
+        Counters::up(&self.counters.callbacks_sent);
+        let (to, client) = (message.destination(), ClientId(0));
+        let encoded = message.clone();
+        let job = Job::Nlm(Box::new(message));
+        let pending = Pending { client, slot: None, to, job, sent: context.now };
+        self.callbacks.send(pending, |xid| encoded.encode(xid));
+    }
+
+    /// Has the state's clock looked at soon.
+    pub(super) fn nudge(&self) {
+        if let Some(notify) = &*self.callbacks.notify.read() {
+            notify();
         }
     }
 
@@ -275,13 +300,14 @@ impl State {
         let mut inner = self.callbacks.inner.lock();
         let ours = inner.pending.get(&xid).is_some_and(|pending| match pending.to {
             Destination::Connection(id) => connection == Some(id),
-            Destination::Address(_) => connection.is_none(),
-            Destination::Program { .. } => false,
+            Destination::Address(_) | Destination::Program { .. } => connection.is_none(),
         });
         let pending = if ours { inner.pending.remove(&xid) } else { None };
         drop(inner);
-        if let Some(pending) = pending {
-            self.answered(context, pending, &answer(record));
+        match pending {
+            Some(Pending { job: Job::Nlm(message), .. }) => self.nlm_answered(context, *message, record),
+            Some(pending) => self.answered(context, pending, &answer(record)),
+            None => {}
         }
     }
 
@@ -331,6 +357,10 @@ impl State {
 
     fn call_failed(&self, context: &Context<'_>, pending: Pending) {
         Counters::up(&self.counters.callbacks_failed);
+        if let Job::Nlm(message) = pending.job {
+            self.nlm_failed(context, *message);
+            return;
+        }
         let Some(client) = self.clients.confirmed(pending.client) else { return };
         match (pending.slot, pending.to) {
             (Some((id, slot)), Destination::Connection(connection)) => {

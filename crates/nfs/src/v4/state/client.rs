@@ -1,13 +1,15 @@
 //! A client: who it is, its lease, and what it holds.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use volume::time::Time;
 
+use super::Kept;
 use super::callbacks::Path;
 use super::ids::{ClientId, FileId, Other, SessionId};
 use super::record::{CallbackAddress, ClientRecord, Kind, Principal};
@@ -31,6 +33,8 @@ pub(crate) struct OpenOwner {
 pub(crate) enum Who {
     /// A lock owner of an NFSv4 client (`lock_owner4`).
     Version4 { client: ClientId, name: Box<[u8]> },
+    /// A process of an NLM client; [`super::nlm::owner_name`] makes the name.
+    Nlm { client: ClientId, name: Box<[u8]> },
 }
 
 /// Somebody who locks ranges.
@@ -50,10 +54,17 @@ impl LockOwner {
         LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), who, turns }
     }
 
-    /// The NFSv4 client that it belongs to.
+    /// The client that it belongs to.
     pub(crate) fn client(&self) -> ClientId {
         match &self.who {
-            Who::Version4 { client, .. } => *client,
+            Who::Version4 { client, .. } | Who::Nlm { client, .. } => *client,
+        }
+    }
+
+    /// What its client calls it.
+    pub(crate) fn name(&self) -> &[u8] {
+        match &self.who {
+            Who::Version4 { name, .. } | Who::Nlm { name, .. } => name,
         }
     }
 }
@@ -73,6 +84,19 @@ pub(crate) enum Version {
     Zero,
     /// NFSv4.1 and later: sessions.
     Sessions,
+    /// The lock manager of a host that uses NFSv3 (NLM version 4): no lease, no stateids.
+    Nlm,
+}
+
+/// The host of an NLM client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Host {
+    /// Where it is called.
+    pub(crate) address: IpAddr,
+    /// Ours, as the host knows it.
+    pub(crate) server: IpAddr,
+    /// That of its status monitor when it came; 0 if it did not say.
+    pub(crate) state: i32,
 }
 
 /// A confirmed client.
@@ -104,6 +128,10 @@ pub(crate) struct Client {
     pub(crate) revoked: AtomicU32,
     /// Delegations that it has.
     pub(crate) delegations: AtomicU32,
+    /// Of an NLM client.
+    pub(crate) host: Option<Host>,
+    /// What has its record, if that was written by this process: an NLM client's, which is not waited for when it is made.
+    pub(crate) recorded: OnceLock<Kept>,
     pub(crate) inner: Mutex<Held>,
 }
 
@@ -137,6 +165,11 @@ impl Client {
             Kind::Sessions { minor, created, reclaimed } => {
                 (Version::Sessions, *minor, *created, *reclaimed, None)
             }
+            Kind::Nlm(_) => (Version::Nlm, 0, None, true, None),
+        };
+        let host = match record.kind {
+            Kind::Nlm(host) => Some(host),
+            _ => None,
         };
         let held = Held {
             gone: false,
@@ -161,15 +194,20 @@ impl Client {
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
             delegations: AtomicU32::new(0),
+            host,
+            recorded: OnceLock::new(),
             inner: Mutex::new(held),
         }
     }
 
     /// Its record, with what `held` says now.
     pub(crate) fn record(&self, held: &Held) -> ClientRecord {
-        let kind = match &held.callback {
-            Some((confirm, callback)) => Kind::Zero { confirm: *confirm, callback: callback.clone() },
-            None => Kind::Sessions { minor: self.minor, created: held.created, reclaimed: held.reclaimed },
+        let kind = match (&held.callback, self.host) {
+            (_, Some(host)) => Kind::Nlm(host),
+            (Some((confirm, callback)), None) => Kind::Zero { confirm: *confirm, callback: callback.clone() },
+            (None, None) => {
+                Kind::Sessions { minor: self.minor, created: held.created, reclaimed: held.reclaimed }
+            }
         };
         ClientRecord { name: self.name.clone(), verifier: self.verifier, principal: self.principal, kind }
     }
@@ -179,8 +217,13 @@ impl Client {
         self.renewed.fetch_max(now.nanos(), Ordering::Relaxed);
     }
 
-    /// How long it has been silent.
+    /// How long it has been silent, if that matters: NLM clients have no leases.
     pub(crate) fn silent(&self, now: Time) -> Duration {
+        if self.version == Version::Nlm { Duration::ZERO } else { self.unheard(now) }
+    }
+
+    /// How long nothing was heard of it.
+    pub(crate) fn unheard(&self, now: Time) -> Duration {
         now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
     }
 
@@ -222,7 +265,11 @@ impl Client {
         if let Some(owner) = held.lock_owners.get(name) {
             return Arc::clone(owner);
         }
-        let who = Who::Version4 { client: self.id, name: name.into() };
+        let (client, own) = (self.id, name.into());
+        let who = match self.version {
+            Version::Nlm => Who::Nlm { client, name: own },
+            Version::Zero | Version::Sessions => Who::Version4 { client, name: own },
+        };
         let owner = Arc::new(LockOwner::new(who, make()));
         held.lock_owners.insert(name.into(), Arc::clone(&owner));
         owner

@@ -4,6 +4,7 @@
 //! confirmed. The names of NFSv4.0 and of later versions are kept apart.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -86,6 +87,46 @@ impl Clients {
     /// The confirmed client of this id.
     pub(super) fn confirmed(&self, id: ClientId) -> Option<Arc<Client>> {
         self.0.read().confirmed.get(&id).cloned()
+    }
+
+    /// The confirmed client of this name.
+    pub(super) fn of_name(&self, version: Version, name: &[u8]) -> Option<Arc<Client>> {
+        self.0.read().names.get(&(version, Box::from(name)))?.confirmed.clone()
+    }
+
+    /// The same; if there is none, `make` makes it.
+    ///
+    /// # Errors
+    /// NFS4ERR_RESOURCE if there are `most` already, and those of `make`.
+    pub(super) fn enter(
+        &self,
+        version: Version,
+        name: &[u8],
+        most: usize,
+        make: impl FnOnce() -> Result<Arc<Client>, Refusal>,
+    ) -> Result<Arc<Client>, Refusal> {
+        let name = (version, Box::from(name));
+        let mut table = self.0.write();
+        if let (Some(there), _) = table.named(&name) {
+            return Ok(there);
+        }
+        if table.len() >= most {
+            return Err(NfsStat4::Resource.into());
+        }
+        let client = make()?;
+        table.confirm(&name, &client);
+        Ok(client)
+    }
+
+    /// The NLM clients of a host.
+    pub(super) fn at(&self, address: IpAddr) -> Vec<Arc<Client>> {
+        let there = |client: &&Arc<Client>| client.host.is_some_and(|host| host.address == address);
+        self.0.read().confirmed.values().filter(there).cloned().collect()
+    }
+
+    /// How many are NLM clients.
+    pub(super) fn hosts(&self) -> usize {
+        self.0.read().confirmed.values().filter(|client| client.host.is_some()).count()
     }
 
     /// All that are confirmed.
@@ -182,7 +223,7 @@ impl State {
         self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    fn next_client(&self, now: Time) -> ClientId {
+    pub(super) fn next_client(&self, now: Time) -> ClientId {
         ClientId::new(self.instance(now), self.next_number())
     }
 
@@ -321,7 +362,7 @@ impl State {
         now_there: &Client,
     ) -> Result<(), Refusal> {
         match earlier {
-            Some(earlier) if earlier.id != now_there.id => self.remove_client(context, &earlier),
+            Some(earlier) if earlier.id != now_there.id => self.remove_client(context, &earlier).map(drop),
             _ => Ok(()),
         }
     }
@@ -507,7 +548,7 @@ impl State {
         if client.has_state() {
             return Err(NfsStat4::ClientIdBusy.into());
         }
-        self.remove_client(context, &client)
+        self.remove_client(context, &client).map(drop)
     }
 }
 

@@ -14,6 +14,7 @@ use super::config::Counters;
 use super::files::{File, Opening};
 use super::holding::{Holding, Recall, Standing, What};
 use super::ids::{FileId, StateId};
+use super::ranges::LockKind;
 use super::record::{DelegationRecord, Key};
 use super::stateids::Use;
 use super::{Caller, Context, Refusal, State};
@@ -25,6 +26,16 @@ pub(crate) enum Touch {
     Read,
     /// It changes data, attributes or names: all are.
     Change,
+}
+
+impl From<LockKind> for Touch {
+    fn from(kind: LockKind) -> Touch {
+        // With one to read a client locks by itself, shared with others; with one to write exclusively.
+        match kind {
+            LockKind::Read => Touch::Read,
+            LockKind::Write => Touch::Change,
+        }
+    }
 }
 
 impl From<Use> for Touch {
@@ -131,6 +142,16 @@ impl State {
         !conflicting(state, Some(opening.client), touch).is_empty()
     }
 
+    /// Whether somebody has a delegation with which a lock of another protocol conflicts.
+    pub(super) fn is_delegated_against_lock(
+        &self,
+        state: &File,
+        client: &Arc<Client>,
+        kind: LockKind,
+    ) -> bool {
+        !conflicting(state, Some(client), kind.into()).is_empty()
+    }
+
     /// Asks a delegation back, once; it is asked again from time to time, see `expiry.rs`.
     fn recall(&self, context: &Context<'_>, holding: &Arc<Holding>) {
         let What::Delegation(delegation) = &holding.what else { return };
@@ -184,7 +205,8 @@ impl State {
         let lately = state.recalled != volume::time::Time::EPOCH
             && context.now.since(state.recalled) < self.config.undelegated;
         let others_open = state.opens.iter().any(|other| {
-            let minds = write || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
+            let locks = other.client.version == Version::Nlm;
+            let minds = write || locks || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
             other.client.id != client.id && minds
         });
         let delegated = |holding: &Arc<Holding>| {
@@ -193,7 +215,9 @@ impl State {
         };
         // One to read while the client itself writes would promise that nothing changes.
         let contradicts = if write { !mode.writes() } else { mode.writes() };
-        if lately || others_open || contradicts || state.delegations.iter().any(delegated) {
+        // With a delegation a client locks by itself.
+        let waited_for = !state.waiters.is_empty();
+        if lately || others_open || contradicts || waited_for || state.delegations.iter().any(delegated) {
             return None;
         }
         let stateid = StateId { seqid: 1, other: self.next_other(client) };
@@ -292,6 +316,7 @@ impl State {
         match client.version {
             Version::Sessions => client.back_connections.load(Ordering::Relaxed) > 0,
             Version::Zero => client.inner.lock().path == super::callbacks::Path::Up,
+            Version::Nlm => false,
         }
     }
 

@@ -11,7 +11,7 @@ use super::config::Counters;
 use super::holding::{Holding, Recall, What};
 use super::record::Key;
 use super::sessions::Session;
-use super::{Context, Refusal, State};
+use super::{Context, Kept, Refusal, State};
 
 /// The longest until [`State::tick`] is to be called again.
 const TICK: Duration = Duration::from_secs(1);
@@ -20,13 +20,14 @@ impl State {
     /// Does what is due by time. Returns when to call it again.
     pub(crate) fn tick(&self, context: &Context<'_>) -> Duration {
         self.tick_callbacks(context);
+        let soon = self.tick_nlm(context);
         self.revoke_overdue(context);
         let last = Time::from_nanos(i64::try_from(self.swept.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
         if context.now.since(last) >= self.config.lease / 4 {
             self.swept.store(u64::try_from(context.now.nanos()).unwrap_or(0), Ordering::Relaxed);
             self.sweep(context);
         }
-        TICK
+        soon.min(TICK)
     }
 
     /// Revokes delegations that were recalled a lease ago, and recalls again those that were not yet.
@@ -57,8 +58,8 @@ impl State {
         let mut silent = Vec::new();
         for client in self.clients.all() {
             let nothing = !client.has_state();
-            let silence = client.silent(context.now);
-            if silence > patience || (nothing && silence > 4 * self.config.lease) {
+            let unheard = client.unheard(context.now);
+            if client.silent(context.now) > patience || (nothing && unheard > 4 * self.config.lease) {
                 silent.push(client);
             } else {
                 self.forget_owners(&client, context.now);
@@ -72,7 +73,7 @@ impl State {
     fn forget_owners(&self, client: &Client, now: Time) {
         let mut held = client.inner.lock();
         let lease = self.config.lease;
-        let unused = |last: Time| client.version == Version::Sessions || now.since(last) > lease;
+        let unused = |last: Time| client.version != Version::Zero || now.since(last) > lease;
         let mut closed = Vec::new();
         held.open_owners.retain(|_, owner| {
             // One reference is the map's; every open has another.
@@ -99,13 +100,13 @@ impl State {
         Ok(())
     }
 
-    /// A client is no more, and nothing that it held: its sessions first, so that nothing is added, then what it held,
+    /// A client is no more, and nothing that it held; it is so after a crash when its record is gone: its sessions first, so that nothing is added, then what it held,
     /// then its record. After a crash in between the rest belongs to a client that has fewer things, or to none, and is
     /// deleted at the start.
     ///
     /// # Errors
     /// Those of the journal; the rest goes when it is tried again.
-    pub(super) fn remove_client(&self, context: &Context<'_>, client: &Arc<Client>) -> Result<(), Refusal> {
+    pub(super) fn remove_client(&self, context: &Context<'_>, client: &Arc<Client>) -> Result<Kept, Refusal> {
         let (holdings, sessions) = {
             let mut held = client.inner.lock();
             held.gone = true;
@@ -134,11 +135,11 @@ impl State {
                 What::Locks(_) => {}
             }
         }
-        context.change_home(&[Key::Client(client.id).deleted()])?;
+        let kept = context.change_home(&[Key::Client(client.id).deleted()])?;
         self.clients.remove(client);
         // What owners closed last can be asked for no more.
         let owners: Vec<_> = client.inner.lock().open_owners.drain().map(|(_, owner)| owner).collect();
         owners.iter().filter_map(|owner| owner.turns.closed()).for_each(|other| self.forget(client, other));
-        Ok(())
+        Ok(kept)
     }
 }

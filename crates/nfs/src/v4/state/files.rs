@@ -46,7 +46,7 @@ impl File {
     }
 
     /// The open of an owner.
-    fn open_of(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<Holding>> {
+    pub(super) fn open_of(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<Holding>> {
         self.opens.iter().find(|holding| {
             holding.client.id == client.id
                 && holding.as_open().is_some_and(|open| Arc::ptr_eq(&open.owner, owner))
@@ -160,9 +160,15 @@ impl State {
 
     /// What an owner has open itself is in its way too (RFC 7530 section 9.9).
     fn open_conflicts(&self, now: Time, file: &File, opening: &Opening<'_>) -> InTheWay {
+        // NLM adds to what its owner has.
+        let own = match opening.client.version {
+            Version::Nlm => file.open_of(opening.client, opening.owner),
+            Version::Zero | Version::Sessions => None,
+        };
         let conflicting = file
             .opens
             .iter()
+            .filter(|holding| own.is_none_or(|own| !Arc::ptr_eq(own, holding)))
             .filter(|holding| holding.mode().is_some_and(|mode| mode.conflicts(opening.mode)));
         InTheWay::of(self, now, conflicting.map(|holding| &holding.client))
     }
@@ -173,7 +179,7 @@ impl State {
         let owners = client.has_owners(self.config.owners_per_client);
         match client.version {
             _ if holdings < self.config.holdings && !owners => Ok(()),
-            Version::Zero => Err(NfsStat4::Resource),
+            Version::Zero | Version::Nlm => Err(NfsStat4::Resource),
             Version::Sessions => Err(NfsStat4::Delay),
         }
     }
@@ -264,7 +270,7 @@ impl State {
         Ok(Opened {
             stateid: prepared.stateid,
             confirm: !prepared.record.confirmed,
-            kept: mode.denies().then_some(kept),
+            kept: (mode.denies() || client.version == Version::Nlm).then_some(kept),
             holding,
         })
     }
@@ -284,7 +290,7 @@ impl State {
             holding: Arc::clone(holding),
             stateid,
             confirm,
-            kept: opening.mode.denies().then_some(kept),
+            kept: (opening.mode.denies() || opening.client.version == Version::Nlm).then_some(kept),
         })
     }
 
@@ -353,6 +359,25 @@ impl State {
         let What::Open(open) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
         let file = holding.file;
         let mut files = self.files.write(&file);
+        let kept = self.close_held(context, &mut files, holding)?;
+        drop(files);
+        if holding.client.version == Version::Zero {
+            holding.client.inner.lock().holdings.remove(&holding.other);
+            if let Some(earlier) = open.owner.turns.close(holding.other) {
+                self.forget(&holding.client, earlier);
+            }
+        }
+        Ok((holding.stateid(), kept))
+    }
+
+    /// Closes under the lock of the file.
+    pub(super) fn close_held(
+        &self,
+        context: &Context<'_>,
+        files: &mut std::collections::HashMap<FileId, File>,
+        holding: &Arc<Holding>,
+    ) -> Result<Kept, Refusal> {
+        let file = holding.file;
         let state = files.get_mut(&file).ok_or(NfsStat4::BadStateId)?;
         if !state.opens.iter().any(|other| Arc::ptr_eq(other, holding)) {
             return Err(NfsStat4::BadStateId.into());
@@ -373,18 +398,11 @@ impl State {
         Counters::down(&self.counters.opens);
         holding.set_seqid(holding.next_seqid());
         holding.end();
-        self.leave(&mut files, context, file);
-        drop(files);
-        match holding.client.version {
-            Version::Sessions => self.forget(&holding.client, holding.other),
-            Version::Zero => {
-                holding.client.inner.lock().holdings.remove(&holding.other);
-                if let Some(earlier) = open.owner.turns.close(holding.other) {
-                    self.forget(&holding.client, earlier);
-                }
-            }
+        self.leave(files, context, file);
+        if holding.client.version != Version::Zero {
+            self.forget(&holding.client, holding.other);
         }
-        Ok((holding.stateid(), kept))
+        Ok(kept)
     }
 
     /// Whether share reservations allow what comes without a stateid.

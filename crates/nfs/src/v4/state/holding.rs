@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
+use volume::state::StateChange;
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
 
 use super::client::{Client, LockOwner, OpenOwner};
 use super::ids::{FileId, Other, StateId};
+use super::record::{Key, OpenRecord};
 use super::share::{Mode, Modes};
 
 /// Whether it is still held. Nothing comes back from the right.
@@ -129,6 +131,14 @@ impl Holding {
     ) -> Arc<Holding> {
         let delegation = Delegation { write, recalled: AtomicI64::new(NEVER), told: AtomicBool::new(false) };
         Holding::new(client, file, stateid, What::Delegation(delegation))
+    }
+
+    /// The change that puts the record of an open that needs no confirmation.
+    pub(super) fn to_change(&self) -> Option<StateChange> {
+        let open = self.as_open()?;
+        let (owner, seqid) = (open.owner.name.clone(), self.stateid().seqid);
+        let record = OpenRecord { owner, seqid, modes: open.modes().0, confirmed: true };
+        Some(Key::Open(self.file.ino, self.other).put(&record))
     }
 
     /// The stateid as it is now.

@@ -29,6 +29,8 @@ pub(crate) struct Waiter {
     pub(super) asked: Time,
     /// Whether it was told that its turn has come.
     pub(super) told: bool,
+    /// Of NLM, which is given the lock at its turn: what that is to depend on.
+    pub(super) open: Option<Arc<Holding>>,
 }
 
 /// What somebody has that is in the way (`LOCK4denied`).
@@ -37,6 +39,8 @@ pub(crate) struct Denied {
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
     pub(crate) owner: Who,
+    /// Whether there is a place in the queue now.
+    pub(crate) waits: bool,
 }
 
 /// Why there is no lock.
@@ -62,7 +66,7 @@ impl From<NfsStat4> for NoLock {
 
 impl From<&Lock<Arc<LockOwner>>> for Denied {
     fn from(lock: &Lock<Arc<LockOwner>>) -> Denied {
-        Denied { range: lock.range, kind: lock.kind, owner: lock.owner.who.clone() }
+        Denied { range: lock.range, kind: lock.kind, owner: lock.owner.who.clone(), waits: false }
     }
 }
 
@@ -86,7 +90,7 @@ pub(crate) enum Locker<'a> {
 
 impl File {
     /// The state of a lock owner.
-    fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<Holding>> {
+    pub(super) fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<Holding>> {
         self.lock_states.iter().find(|holding| holding.as_locks().is_some_and(|locks| *locks.owner == *owner))
     }
 
@@ -110,15 +114,26 @@ impl File {
             .find(|waiter| waiter.range.overlaps(wanted.range) && waiter.kind.conflicts(wanted.kind))
     }
 
-    /// Enters the queue, or keeps its place there.
-    fn wait(&mut self, owner: &Arc<LockOwner>, wanted: &Wanted, now: Time, most: usize) {
+    /// Enters the queue, or keeps its place there. False if there is no room.
+    fn wait(
+        &mut self,
+        (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
+        wanted: &Wanted,
+        now: Time,
+        most: usize,
+    ) -> bool {
         let known = |waiter: &&mut Waiter| waiter.owner == *owner && waiter.range == wanted.range;
         if let Some(waiter) = self.waiters.iter_mut().find(known) {
             (waiter.asked, waiter.kind, waiter.told) = (now, wanted.kind, false);
         } else if self.waiters.len() < most {
             let Wanted { range, kind, .. } = *wanted;
-            self.waiters.push(Waiter { owner: Arc::clone(owner), range, kind, asked: now, told: false });
+            let open = (open.client.version == Version::Nlm).then(|| Arc::clone(open));
+            let owner = Arc::clone(owner);
+            self.waiters.push(Waiter { owner, range, kind, asked: now, told: false, open });
+        } else {
+            return false;
         }
+        true
     }
 }
 
@@ -146,14 +161,21 @@ impl State {
             LockKind::Read => mode.reads(),
             LockKind::Write => mode.writes(),
         });
-        if !allowed {
+        let nlm = open.client.version == Version::Nlm;
+        if !allowed && !nlm {
             return Err(NfsStat4::OpenMode.into());
         }
         let file = open.file;
         loop {
             let mut files = self.files.write(&file);
             let state = enter(&mut files, context, file);
-            state.waiters.retain(|waiter| context.now.since(waiter.asked) <= self.config.lease);
+            state.waiters.retain(|waiter| {
+                // Those of NLM wait until they say otherwise.
+                waiter.open.is_some() || context.now.since(waiter.asked) <= self.config.lease
+            });
+            if nlm && self.is_delegated_against_lock(state, &open.client, wanted.kind) {
+                return Err(NfsStat4::Delay.into());
+            }
             match self.locks_in_the_way(context, state, owner, wanted) {
                 InTheWay::Nobody => {
                     let locked = self.lock_free_range(context, state, (open, owner), wanted);
@@ -165,11 +187,14 @@ impl State {
                     self.expire(context, &clients)?;
                 }
                 InTheWay::Somebody => {
-                    let denied = denied(state, owner, wanted);
+                    let Some(mut denied) = denied(state, owner, wanted) else {
+                        return Err(NfsStat4::Delay.into());
+                    };
                     if wanted.waits {
-                        state.wait(owner, wanted, context.now, self.config.waiters_per_file);
+                        let most = self.config.waiters_per_file;
+                        denied.waits = state.wait((open, owner), wanted, context.now, most);
                     }
-                    return Err(denied.map_or(NfsStat4::Delay.into(), NoLock::Denied));
+                    return Err(NoLock::Denied(denied));
                 }
             }
         }
@@ -206,13 +231,28 @@ impl State {
         &self,
         context: &Context<'_>,
         state: &mut File,
-        (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
+        by: (&Arc<Holding>, &Arc<LockOwner>),
         wanted: &Wanted,
     ) -> Result<(StateId, Kept), NoLock> {
-        let file = open.file;
+        let (stateid, kept, freed) = self.enter_range(context, state, by, wanted)?;
+        if freed {
+            // What was exclusive may be shared now.
+            self.wake(context, state, by.0.file);
+        }
+        Ok((stateid, kept))
+    }
+
+    /// Locks a range that is free. Whether something was freed by it, so that others may have their turn.
+    fn enter_range(
+        &self,
+        context: &Context<'_>,
+        state: &mut File,
+        (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
+        wanted: &Wanted,
+    ) -> Result<(StateId, Kept, bool), NoLock> {
         if state.locks.len() >= self.config.ranges_per_file {
-            let zero = open.client.version == Version::Zero;
-            return Err(if zero { NfsStat4::Resource.into() } else { NfsStat4::Delay.into() });
+            let sessions = open.client.version == Version::Sessions;
+            return Err(if sessions { NfsStat4::Delay.into() } else { NfsStat4::Resource.into() });
         }
         let known = state.locks_of(owner).cloned();
         let holding = match &known {
@@ -223,7 +263,14 @@ impl State {
             }
         };
         let change = state.locks.plan(owner, wanted.range, Some(wanted.kind));
-        let kept = self.journal_ranges(context, &holding, &change)?;
+        // The open of NLM's locks comes and goes with them.
+        let opened = (known.is_none() && open.client.version == Version::Nlm).then_some(open);
+        let kept = self.journal_ranges(context, &holding, opened, &change)?;
+        if let Some(open) = opened {
+            self.add(open)?;
+            state.opens.push(Arc::clone(open));
+            Counters::up(&self.counters.opens);
+        }
         if known.is_none() {
             self.add(&holding)?;
             state.lock_states.push(Arc::clone(&holding));
@@ -231,11 +278,7 @@ impl State {
         }
         self.apply_ranges(state, &change);
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(wanted.range));
-        if !change.removed.is_empty() {
-            // What was exclusive may be shared now.
-            self.wake(context, state, file);
-        }
-        Ok((holding.stateid(), kept))
+        Ok((holding.stateid(), kept, !change.removed.is_empty()))
     }
 
     /// Journals a change of an owner's ranges and of its stateid, which counts it.
@@ -243,14 +286,15 @@ impl State {
         &self,
         context: &Context<'_>,
         holding: &Holding,
+        opened: Option<&Arc<Holding>>,
         change: &Change<Arc<LockOwner>>,
     ) -> Result<Kept, Refusal> {
         let What::Locks(locks) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
         let (ino, other) = (holding.file.ino, holding.other);
         let seqid = holding.next_seqid();
-        let record =
-            LockStateRecord { owner: owner_name(&locks.owner).into(), open: locks.open.other, seqid };
-        let mut changes = vec![Key::LockState(ino, other).put(&record)];
+        let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
+        let mut changes: Vec<StateChange> = opened.and_then(|open| open.to_change()).into_iter().collect();
+        changes.push(Key::LockState(ino, other).put(&record));
         changes.extend(change.removed.iter().map(|lock| Key::Range(ino, other, lock.range.first).deleted()));
         changes.extend(change.added.iter().map(|lock| {
             let record = RangeRecord { last: lock.range.last, kind: lock.kind };
@@ -326,11 +370,24 @@ impl State {
         let mut files = self.files.write(&file);
         let state = files.get_mut(&file).ok_or(NfsStat4::BadStateId)?;
         state.waiters.retain(|waiter| waiter.owner != locks.owner || !waiter.range.overlaps(range));
-        let change = state.locks.plan(&locks.owner, range, None);
-        let kept = self.journal_ranges(context, holding, &change)?;
-        self.apply_ranges(state, &change);
-        self.wake(context, state, file);
+        let kept = self.unlock_held(context, state, holding, range)?;
         Ok((holding.stateid(), kept))
+    }
+
+    /// Frees a range, under the lock of its file.
+    pub(super) fn unlock_held(
+        &self,
+        context: &Context<'_>,
+        state: &mut File,
+        holding: &Arc<Holding>,
+        range: Range,
+    ) -> Result<Kept, Refusal> {
+        let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+        let change = state.locks.plan(&locks.owner, range, None);
+        let kept = self.journal_ranges(context, holding, None, &change)?;
+        self.apply_ranges(state, &change);
+        self.wake(context, state, holding.file);
+        Ok(kept)
     }
 
     /// RELEASE_LOCKOWNER: an owner is not used any more (RFC 7530 section 16.37).
@@ -406,26 +463,39 @@ impl State {
         }
     }
 
-    /// A range became free: those whose turn has come are told.
-    fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId) {
+    /// A range became free: those whose turn has come are told, and those of NLM have the lock now.
+    pub(super) fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId) {
         state.freed = context.now;
-        let turns: Vec<usize> = state
-            .waiters
-            .iter()
-            .enumerate()
-            .filter(|(_, waiter)| !waiter.told)
-            .filter(|(_, waiter)| {
-                let wanted = Wanted { range: waiter.range, kind: waiter.kind, waits: true };
-                state.locks.conflict(&waiter.owner, waiter.range, waiter.kind).is_none()
-                    && state.earlier_waiter(&waiter.owner, &wanted).is_none()
-            })
-            .map(|(index, _)| index)
-            .collect();
-        for index in turns {
-            let Some(waiter) = state.waiters.get_mut(index) else { continue };
+        while let Some(index) = self.next_turn(state) {
+            let Some(waiter) = state.waiters.get_mut(index) else { return };
             waiter.told = true;
-            let owner = Arc::clone(&waiter.owner);
-            self.notify_lock(context, file, &owner);
+            let waiter = waiter.clone();
+            match &waiter.open {
+                Some(open) => self.give(context, state, &waiter, open),
+                None => self.notify_lock(context, file, &waiter.owner),
+            }
+        }
+    }
+
+    /// The first in the queue whose turn it is, and who does not know.
+    fn next_turn(&self, state: &File) -> Option<usize> {
+        state.waiters.iter().position(|waiter| {
+            let wanted = Wanted { range: waiter.range, kind: waiter.kind, waits: true };
+            !waiter.told
+                && state.locks.conflict(&waiter.owner, waiter.range, waiter.kind).is_none()
+                && state.earlier_waiter(&waiter.owner, &wanted).is_none()
+        })
+    }
+
+    /// Locks for somebody who waited, and tells it.
+    fn give(&self, context: &Context<'_>, state: &mut File, waiter: &Waiter, open: &Arc<Holding>) {
+        let wanted = Wanted { range: waiter.range, kind: waiter.kind, waits: true };
+        match self.enter_range(context, state, (open, &waiter.owner), &wanted) {
+            Ok((_, kept, _)) => self.tell_granted(context, waiter, open, kept),
+            // It asks again; or it is no more.
+            Err(_) => {
+                state.waiters.retain(|other| other.owner != waiter.owner || other.range != waiter.range)
+            }
         }
     }
 }
@@ -435,13 +505,6 @@ fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &Wanted) -> Option<Denie
     let held = state.locks.conflict(owner, wanted.range, wanted.kind).map(Denied::from);
     held.or_else(|| {
         let waiter = state.earlier_waiter(owner, wanted)?;
-        Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.who.clone() })
+        Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.who.clone(), waits: false })
     })
-}
-
-/// What an NFSv4 client calls a lock owner.
-fn owner_name(owner: &LockOwner) -> &[u8] {
-    match &owner.who {
-        Who::Version4 { name, .. } => name,
-    }
 }

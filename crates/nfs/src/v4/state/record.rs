@@ -4,20 +4,23 @@
 //! | key | value |
 //! |---|---|
 //! | `C` client | [`ClientRecord`] |
+//! | `N` | [`MonitorRecord`]: the status monitor |
 //! | `S` session | [`SessionRecord`] |
 //! | `O` ino, other | [`OpenRecord`] |
 //! | `D` ino, other | [`DelegationRecord`] |
 //! | `K` ino, other | [`LockStateRecord`]: a lock owner's stateid |
 //! | `R` ino, other, first byte | [`RangeRecord`]: a range that this owner has locked |
 //!
-//! Clients and sessions are in the home volume, the others in the volume of their file, which their keys do not name.
+//! Clients, sessions and the status monitor are in the home volume, the others in the volume of their file, which their keys do not name.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use volume::ids::Ino;
 use volume::state::StateChange;
 use wire::xdr::{DecodeError, Decoder, Encoder};
 
+use super::client::Host;
 use super::ids::{ClientId, Other, SessionId};
 use super::ranges::LockKind;
 
@@ -25,7 +28,7 @@ use super::ranges::LockKind;
 const VERSION: u32 = 1;
 
 /// Most bytes of a client's or an owner's name (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
-const NAME_BYTES: usize = 1024;
+pub(crate) const NAME_BYTES: usize = 1024;
 /// Most bytes of a network id or of a universal address; the longest of `tcp6` has 47.
 pub(crate) const ADDRESS_BYTES: usize = 128;
 
@@ -37,6 +40,7 @@ const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES);
 pub(crate) enum Key {
     Client(ClientId),
     Session(SessionId),
+    Monitor,
     Open(Ino, Other),
     Delegation(Ino, Other),
     LockState(Ino, Other),
@@ -58,6 +62,7 @@ impl Key {
                 key.extend_from_slice(&id.0);
                 return key.into();
             }
+            Key::Monitor => return b"N"[..].into(),
             Key::Open(ino, other) => (b'O', ino, other),
             Key::Delegation(ino, other) => (b'D', ino, other),
             Key::LockState(ino, other) => (b'K', ino, other),
@@ -79,6 +84,7 @@ impl Key {
         let eight = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
         match tag {
             b'C' => return Some(Key::Client(ClientId(eight(rest)?))),
+            b'N' if rest.is_empty() => return Some(Key::Monitor),
             b'S' => return Some(Key::Session(SessionId(rest.try_into().ok()?))),
             _ => {}
         }
@@ -196,6 +202,8 @@ pub(crate) enum Kind {
         /// Whether RECLAIM_COMPLETE came.
         reclaimed: bool,
     },
+    /// NLM.
+    Nlm(Host),
 }
 
 /// A confirmed client.
@@ -233,6 +241,12 @@ impl Record for ClientRecord {
                 }
                 out.bool(*reclaimed);
             }
+            Kind::Nlm(host) => {
+                out.u32(2);
+                out.opaque_fixed(&address_bytes(host.address));
+                out.opaque_fixed(&address_bytes(host.server));
+                out.u32(host.state.cast_unsigned());
+            }
         }
     }
 
@@ -240,19 +254,57 @@ impl Record for ClientRecord {
         let name = boxed(input, NAME_BYTES)?;
         let verifier = input.array()?;
         let principal = Principal::read(input)?;
-        let kind = if input.bool()? {
-            let minor = input.u32()?;
-            let created = if input.bool()? { Some((input.u32()?, SessionId(input.array()?))) } else { None };
-            Kind::Sessions { minor, created, reclaimed: input.bool()? }
-        } else {
-            let confirm = input.array()?;
-            let program = input.u32()?;
-            let netid = boxed(input, ADDRESS_BYTES)?;
-            let address = boxed(input, ADDRESS_BYTES)?;
-            let callback = CallbackAddress { program, netid, address, ident: input.u32()? };
-            Kind::Zero { confirm, callback }
+        let kind = match input.u32()? {
+            0 => {
+                let confirm = input.array()?;
+                let program = input.u32()?;
+                let netid = boxed(input, ADDRESS_BYTES)?;
+                let address = boxed(input, ADDRESS_BYTES)?;
+                let callback = CallbackAddress { program, netid, address, ident: input.u32()? };
+                Kind::Zero { confirm, callback }
+            }
+            1 => {
+                let minor = input.u32()?;
+                let created =
+                    if input.bool()? { Some((input.u32()?, SessionId(input.array()?))) } else { None };
+                Kind::Sessions { minor, created, reclaimed: input.bool()? }
+            }
+            2 => {
+                let (address, server) = (address_of(input.array()?), address_of(input.array()?));
+                Kind::Nlm(Host { address, server, state: input.u32()?.cast_signed() })
+            }
+            value => return Err(DecodeError::BadEnum { name: "kind of a client", value }),
         };
         Ok(ClientRecord { name, verifier, principal, kind })
+    }
+}
+
+/// An address as one of IPv6.
+pub(crate) fn address_bytes(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn address_of(bytes: [u8; 16]) -> IpAddr {
+    IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
+}
+
+/// The status monitor of this server (NSM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MonitorRecord {
+    /// Odd, and larger with each start.
+    pub(crate) state: u32,
+}
+
+impl Record for MonitorRecord {
+    fn write(&self, out: &mut Encoder<'_>) {
+        out.u32(self.state);
+    }
+
+    fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(MonitorRecord { state: input.u32()? })
     }
 }
 

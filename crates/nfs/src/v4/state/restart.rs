@@ -17,7 +17,8 @@ use super::holding::Holding;
 use super::ids::{ClientId, FileId, Other, SessionId, StateId};
 use super::ranges::{Lock, Range};
 use super::record::{
-    ClientRecord, DelegationRecord, Key, LockStateRecord, OpenRecord, RangeRecord, Record, SessionRecord,
+    ClientRecord, DelegationRecord, Key, LockStateRecord, MonitorRecord, OpenRecord, RangeRecord, Record,
+    SessionRecord,
 };
 use super::sessions::Session;
 use super::share::Modes;
@@ -33,6 +34,8 @@ pub(crate) struct Records {
     delegations: Vec<(FileId, Other, DelegationRecord)>,
     lock_states: Vec<(FileId, Other, LockStateRecord)>,
     ranges: Vec<(FileId, Other, u64, RangeRecord)>,
+    /// The highest state of the status monitor.
+    monitor: Option<u32>,
     /// The highest sequence of a session's slot of which something is remembered.
     highest: HashMap<(SessionId, u32), u32>,
 }
@@ -47,6 +50,10 @@ impl Records {
             }
             Some(Key::Session(id)) => {
                 self.sessions.extend(SessionRecord::parse(value).map(|record| (volume, id, record)));
+            }
+            Some(Key::Monitor) => {
+                let state = MonitorRecord::parse(value).map(|record| record.state);
+                self.monitor = self.monitor.max(state);
             }
             Some(Key::Open(ino, other)) => {
                 self.opens.extend(OpenRecord::parse(value).map(|record| (file(ino), other, record)));
@@ -118,7 +125,8 @@ impl State {
         let mut drop_record = |volume: VolumeId, key: Key| {
             unbacked.entry(volume).or_default().push(key.deleted());
         };
-        let Records { clients, sessions, opens, delegations, lock_states, ranges, highest } = records;
+        let Records { clients, sessions, opens, delegations, lock_states, ranges, monitor, highest } =
+            records;
         self.restore_instances(&clients, &sessions);
         for (_, id, record) in &clients {
             self.clients.restore(&Arc::new(Client::new(*id, record, context.now)));
@@ -159,6 +167,7 @@ impl State {
         for (volume, changes) in unbacked {
             let _ = context.change(volume, &changes);
         }
+        self.start_monitor(context, monitor);
     }
 
     /// Moves clients and sessions to the home volume, if that was another one before; what is there already is newer.

@@ -20,6 +20,14 @@ impl Mode {
         (access != 0).then_some(Mode { access, deny })
     }
 
+    /// The mode of a share of NLM, which may be for nothing: it may deny nevertheless.
+    pub(crate) fn share(access: u32, deny: u32) -> Option<Mode> {
+        Mode::new(access | 1, deny).map(|mode| Mode {
+            access: if access & 1 == 0 { mode.access & WRITE } else { mode.access },
+            ..mode
+        })
+    }
+
     /// Whether it lets its owner read.
     pub(crate) fn reads(self) -> bool {
         self.access & READ != 0
@@ -82,9 +90,12 @@ impl Modes {
         Modes(self.0 | Modes::bit(mode))
     }
 
+    /// Neither to read nor to write, and nothing denied: what NLM's locks depend on.
+    pub(crate) const NOTHING: Modes = Modes(1);
+
     /// All together; none before the first.
     pub(crate) fn union(self) -> Option<Mode> {
-        self.iter().filter(|mode| mode.access != 0).reduce(Mode::join)
+        self.iter().filter(|mode| mode.access | mode.deny != 0).reduce(Mode::join)
     }
 
     /// What is left after going back to `to`; none if it is no union of modes that were opened.

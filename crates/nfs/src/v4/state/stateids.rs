@@ -175,7 +175,7 @@ impl State {
         let mut held = holding.client.inner.lock();
         if held.gone {
             return Err(match holding.client.version {
-                Version::Zero => NfsStat4::Expired,
+                Version::Zero | Version::Nlm => NfsStat4::Expired,
                 Version::Sessions => NfsStat4::BadSession,
             });
         }

@@ -46,6 +46,10 @@ impl Keep for Memory {
         Ok(Durability::NOW)
     }
 
+    fn durability(&self, _: Kept) -> Durable {
+        Durable::Yes
+    }
+
     fn hold(&self, file: FileId) {
         *self.held.lock().entry(file).or_default() += 1;
     }

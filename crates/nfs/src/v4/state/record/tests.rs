@@ -27,6 +27,7 @@ fn keys_have_a_format_that_never_changes() {
     let keys = [
         (Key::Client(CLIENT), "43 6500000000000001"),
         (Key::Session(SessionId::new(CLIENT, 0x6500_0001, 2)), "53 6500000000000001 65000001 00000002"),
+        (Key::Monitor, "4e"),
         (Key::Open(Ino(5), other), "4f 0000000000000005 6500000000000001 00000009"),
         (Key::Delegation(Ino(5), other), "44 0000000000000005 6500000000000001 00000009"),
         (Key::LockState(Ino(5), other), "4b 0000000000000005 6500000000000001 00000009"),
@@ -71,6 +72,23 @@ fn clients_have_a_format_that_never_changes() {
         "00000001 00000002 6d650000 7665726966696572 00000000 00000001 00000002 00000001 00000003 \
          07070707070707070707070707070707 00000001",
     );
+}
+
+#[test]
+fn hosts_have_a_format_that_never_changes() {
+    let (address, server) = ("192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let host = ClientRecord {
+        name: b"me"[..].into(),
+        verifier: [0; 8],
+        principal: Principal::None,
+        kind: Kind::Nlm(Host { address, server, state: 3 }),
+    };
+    golden(
+        &host,
+        "00000001 00000002 6d650000 0000000000000000 00000000 00000002 \
+         00000000000000000000ffffc0000201 20010db8000000000000000000000002 00000003",
+    );
+    golden(&MonitorRecord { state: 5 }, "00000001 00000005");
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! The Network Lock Manager, version 4 (XNFS chapter 10): locks and share reservations of NFSv3. One procedure per file,
+//! each with `run`, which replies, and `message`, which has the host called with the result (`*_RES`) instead.
+//!
+//! What is locked is kept with what NFSv4 locks, see [`crate::v4::state::nlm`], so that both see each other's. Handles
+//! are resolved as NFSv3 does it, under the same rules of exports.
+
+use std::sync::Arc;
+
+use volume::attributes::FileType;
+use volume::request::Durable;
+use volume::results::AccessMask;
+use wire::nfs3::{FileHandle3, NfsStat3};
+use wire::nfs4::NfsStat4;
+use wire::nlm4::{HostName, Netobj, Nlm4Lock, Nlm4Stats, Procedure, Res};
+use wire::rpc::Credential;
+use wire::xdr::{Encode, Encoder};
+
+use crate::call::{After, Call, Handled, Object, Stop};
+use crate::dispatch::Operation;
+use crate::status;
+use crate::v3::null;
+use crate::v4::held::file_of;
+use crate::v4::state::client::{Client, Host};
+use crate::v4::state::nlm::owner_name;
+use crate::v4::state::ranges::{LockKind, Range};
+use crate::v4::state::{Context, Kept, Refusal, State};
+
+mod cancel;
+mod free_all;
+mod granted;
+mod lock;
+mod share;
+mod test;
+mod unlock;
+mod unshare;
+
+const fn operation(run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>) -> Operation {
+    Operation { run, failed: None, changes: false }
+}
+
+/// The answer to a message; this server sends none.
+const IGNORED: Operation = null::OPERATION;
+/// Not for the network, as SM_NOTIFY: hosts tell the status monitor, which is here as well.
+pub(crate) const UNAVAILABLE: Operation = operation(|_, _| Err(Stop::Unavailable));
+
+/// The procedures in the order of their numbers ([`Procedure`]).
+pub(crate) static OPERATIONS: [Operation; 24] = [
+    null::OPERATION,
+    operation(test::run),
+    operation(lock::run),
+    operation(cancel::run),
+    operation(unlock::run),
+    operation(granted::run),
+    operation(test::message),
+    operation(lock::message),
+    operation(cancel::message),
+    operation(unlock::message),
+    operation(granted::message),
+    IGNORED,
+    IGNORED,
+    IGNORED,
+    IGNORED,
+    IGNORED,
+    UNAVAILABLE,
+    UNAVAILABLE,
+    UNAVAILABLE,
+    UNAVAILABLE,
+    operation(share::run),
+    operation(unshare::run),
+    // NM_LOCK. Whoever holds a lock is told of restarts, as far as that is possible.
+    operation(lock::run),
+    operation(free_all::run),
+];
+
+/// Why there is no result of a procedure's own.
+enum Refused {
+    Stat(Nlm4Stats),
+    Stop(Stop),
+}
+
+impl From<Nlm4Stats> for Refused {
+    fn from(stat: Nlm4Stats) -> Refused {
+        Refused::Stat(stat)
+    }
+}
+
+impl From<Stop> for Refused {
+    fn from(stop: Stop) -> Refused {
+        Refused::Stop(stop)
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        match refusal {
+            // The client is just being removed.
+            Refusal::Status(NfsStat4::Expired) => Stop::Busy.into(),
+            // A delegation is asked back. This is how NLM says "in a few seconds".
+            Refusal::Status(NfsStat4::Delay) => Nlm4Stats::DeniedGracePeriod.into(),
+            Refusal::Status(NfsStat4::Resource) => Nlm4Stats::DeniedNolocks.into(),
+            Refusal::Status(NfsStat4::NoGrace | NfsStat4::ShareDenied) => Nlm4Stats::Denied.into(),
+            Refusal::Status(_) => Nlm4Stats::Failed.into(),
+            Refusal::Engine(error) => engine(error),
+        }
+    }
+}
+
+/// What to say when the engine does not do something.
+fn engine(error: volume::request::Error) -> Refused {
+    match status::nfs3(error) {
+        Err(stop) => stop.into(),
+        Ok(NfsStat3::Stale | NfsStat3::BadHandle) => Nlm4Stats::StaleFh.into(),
+        Ok(NfsStat3::NoSpc | NfsStat3::Acces) => Nlm4Stats::DeniedNolocks.into(),
+        Ok(NfsStat3::Rofs) => Nlm4Stats::Rofs.into(),
+        Ok(_) => Nlm4Stats::Failed.into(),
+    }
+}
+
+/// What a procedure did: how it ended, and what telling that waits for.
+type Done = Result<(Nlm4Stats, Option<Kept>), Refused>;
+
+/// The result that has nothing but a status.
+fn res<'a>(cookie: Netobj<'a>, done: Done) -> Result<(Res<'a>, Option<Kept>), Stop> {
+    let (stat, kept) = settle(done)?;
+    Ok((Res { cookie, stat }, kept))
+}
+
+/// How it ended, a refusal included.
+fn settle(done: Done) -> Result<(Nlm4Stats, Option<Kept>), Stop> {
+    match done {
+        Ok(done) => Ok(done),
+        Err(Refused::Stat(stat)) => Ok((stat, None)),
+        Err(Refused::Stop(stop)) => Err(stop),
+    }
+}
+
+/// Replies with a result.
+fn reply<'a>(
+    call: &Call<'a>,
+    out: &mut Encoder<'_>,
+    (result, kept): (impl Encode, Option<Kept>),
+) -> Handled<'a> {
+    result.encode(out);
+    Ok(after(call, kept))
+}
+
+/// Has the host called with a result; the reply is empty.
+fn call_back<'a>(
+    call: &Call<'a>,
+    procedure: Procedure,
+    (result, kept): (impl Encode, Option<Kept>),
+) -> Handled<'a> {
+    let mut bytes = Vec::with_capacity(64);
+    result.encode(&mut Encoder::new(&mut bytes));
+    state(call).call_back(&context(call), call.client(), procedure.code(), bytes, kept);
+    Ok(after(call, kept))
+}
+
+pub(crate) fn after<'a>(call: &Call<'a>, kept: Option<Kept>) -> After<'a> {
+    call.changed.set(kept.is_some());
+    After(kept.and_then(|kept| call.service.volume(kept.volume).map(|volume| (volume, kept.after))))
+}
+
+pub(crate) fn state<'a>(call: &Call<'a>) -> &'a State {
+    &call.service.shared.state
+}
+
+pub(crate) fn context<'a>(call: &Call<'a>) -> Context<'a> {
+    call.service.context(call.now)
+}
+
+/// What a handle names.
+fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Refused> {
+    let handle = FileHandle3::new(handle.as_bytes()).ok_or(Nlm4Stats::StaleFh)?;
+    call.object(handle).map_err(|stop| match stop {
+        Stop::Status(NfsStat3::Acces) => Nlm4Stats::DeniedNolocks.into(),
+        Stop::Status(_) => Nlm4Stats::StaleFh.into(),
+        stop => stop.into(),
+    })
+}
+
+/// Whether the caller may lock a file: a regular one, that it may read or write, or owns, as it may have changed the mode
+/// after it opened the file.
+fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Refused> {
+    let request = object.request();
+    let wanted = AccessMask(AccessMask::READ | AccessMask::MODIFY);
+    let promised =
+        object.volume.access(&request, object.ino, wanted).map_err(|failure| engine(failure.error))?;
+    let attributes = promised.value.attributes;
+    let owns = matches!(call.header.credential, Credential::Sys(caller) if caller.uid == attributes.uid);
+    match attributes.file_type {
+        FileType::Regular if promised.value.granted.0 != 0 || owns => Ok(()),
+        _ => Err(Nlm4Stats::DeniedNolocks.into()),
+    }
+}
+
+/// The range of a lock; a length of 0 reaches to the end.
+fn range(lock: &Nlm4Lock<'_>) -> Result<Range, Refused> {
+    let length = if lock.l_len == 0 { u64::MAX } else { lock.l_len };
+    Range::new(lock.l_offset, length).ok_or(Nlm4Stats::Fbig.into())
+}
+
+fn kind(exclusive: bool) -> LockKind {
+    if exclusive { LockKind::Write } else { LockKind::Read }
+}
+
+fn owner(lock: &Nlm4Lock<'_>) -> Box<[u8]> {
+    owner_name(lock.svid, lock.oh.as_bytes())
+}
+
+/// The client that calls, if it was here before.
+fn known(call: &Call<'_>, name: HostName<'_>) -> Option<Arc<Client>> {
+    state(call).known_host(&context(call), call.client(), name.as_bytes())
+}
+
+/// The client that calls, and whose record is durable or will be before anything that is kept in the volume of `object`.
+fn client(
+    call: &Call<'_>,
+    name: HostName<'_>,
+    monitor: i32,
+    object: &Object<'_>,
+) -> Result<Arc<Client>, Refused> {
+    let server = call.connection.local.ip().to_canonical();
+    let host = Host { address: call.client(), server, state: monitor };
+    let context = context(call);
+    let client = state(call).host(&context, host, name.as_bytes())?;
+    match client.recorded.get() {
+        Some(kept) if kept.volume != file_of(object).volume => match context.keep.durability(*kept) {
+            Durable::Yes => Ok(client),
+            Durable::NotYet => Err(Stop::Busy.into()),
+            Durable::Failed => Err(Nlm4Stats::Failed.into()),
+        },
+        _ => Ok(client),
+    }
+}

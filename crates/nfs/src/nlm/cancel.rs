@@ -1,0 +1,35 @@
+//! CANCEL (XNFS section 10.3): a lock is not waited for any more.
+
+use wire::nlm4::{CancelArgs, Nlm4Stats, Procedure, Res};
+use wire::xdr::Encoder;
+
+use crate::call::{Call, Handled, Stop};
+use crate::v4::held::file_of;
+use crate::v4::state::Kept;
+use crate::v4::state::nlm::Asker;
+
+use super::Done;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    super::reply(call, out, evaluate(call)?)
+}
+
+pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
+    super::call_back(call, Procedure::CancelRes, evaluate(call)?)
+}
+
+fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
+    let args: CancelArgs<'a> = call.arguments()?;
+    super::res(args.cookie, cancel(call, &args))
+}
+
+/// Denied if nobody waits so.
+fn cancel(call: &Call<'_>, args: &CancelArgs<'_>) -> Done {
+    let lock = &args.alock;
+    let file = file_of(&super::object(call, lock.fh)?);
+    let (range, owner) = (super::range(lock)?, super::owner(lock));
+    let Some(client) = super::known(call, lock.caller_name) else { return Ok((Nlm4Stats::Denied, None)) };
+    let asker = Asker { client: &client, file, owner: &owner };
+    let (waited, kept) = super::state(call).cancel(&super::context(call), asker, range)?;
+    Ok((if waited { Nlm4Stats::Granted } else { Nlm4Stats::Denied }, kept))
+}

@@ -1,0 +1,46 @@
+//! LOCK and NM_LOCK (XNFS section 10.3): a lock, or a place in the queue for it.
+
+use wire::nlm4::{LockArgs, Nlm4Stats, Procedure, Res};
+use wire::xdr::Encoder;
+
+use crate::call::{Call, Handled, Stop};
+use crate::v4::held::file_of;
+use crate::v4::state::Kept;
+use crate::v4::state::locking::{NoLock, Wanted};
+use crate::v4::state::nlm::Asker;
+
+use super::Done;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    super::reply(call, out, evaluate(call)?)
+}
+
+pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
+    super::call_back(call, Procedure::LockRes, evaluate(call)?)
+}
+
+fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
+    let args: LockArgs<'a> = call.arguments()?;
+    super::res(args.cookie, lock(call, &args))
+}
+
+fn lock(call: &Call<'_>, args: &LockArgs<'_>) -> Done {
+    let lock = &args.alock;
+    let object = super::object(call, lock.fh)?;
+    if object.export.read_only && args.exclusive {
+        return Err(Nlm4Stats::Rofs.into());
+    }
+    super::check_access(call, &object)?;
+    let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
+    let wanted = Wanted { range, kind, waits: args.block && !args.reclaim };
+    let owner = super::owner(lock);
+    let client = super::client(call, lock.caller_name, args.state, &object)?;
+    let asker = Asker { client: &client, file: file_of(&object), owner: &owner };
+    match super::state(call).lock_for_host(&super::context(call), asker, &wanted, args.reclaim) {
+        Ok(kept) => Ok((Nlm4Stats::Granted, Some(kept))),
+        Err(NoLock::Denied(denied)) => {
+            Ok((if denied.waits { Nlm4Stats::Blocked } else { Nlm4Stats::Denied }, None))
+        }
+        Err(NoLock::Refused(refusal)) => Err(refusal.into()),
+    }
+}

@@ -1,0 +1,29 @@
+//! SHARE (XNFS section 10.3): a file is open with a share reservation, which opens of NFSv4 heed, and the other way round.
+
+use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
+use wire::xdr::Encoder;
+
+use crate::call::{Call, Handled};
+use crate::v4::held::file_of;
+use crate::v4::state::nlm::Asker;
+use crate::v4::state::share::Mode;
+
+use super::Done;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let args: ShareArgs<'a> = call.arguments()?;
+    let (stat, kept) = super::settle(share(call, &args))?;
+    super::reply(call, out, (ShareRes { cookie: args.cookie, stat, sequence: 0 }, kept))
+}
+
+fn share(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
+    let Nlm4Share { caller_name, fh, oh, mode, access } = args.share;
+    let object = super::object(call, fh)?;
+    super::check_access(call, &object)?;
+    let mode = Mode::share(access.code(), mode.code()).ok_or(Nlm4Stats::Failed)?;
+    // A SHARE does not say the state of the status monitor.
+    let client = super::client(call, caller_name, 0, &object)?;
+    let asker = Asker { client: &client, file: file_of(&object), owner: oh.as_bytes() };
+    let kept = super::state(call).share(&super::context(call), asker, mode, args.reclaim)?;
+    Ok((Nlm4Stats::Granted, kept))
+}

@@ -1,0 +1,93 @@
+//! TEST (XNFS section 10.3): what would be in the way of a lock.
+
+use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, TestRes};
+use wire::xdr::{Encode, Encoder};
+
+use crate::call::{Call, Handled, Stop};
+use crate::v4::held::file_of;
+use crate::v4::state::Caller;
+use crate::v4::state::client::Who;
+use crate::v4::state::locking::{Denied, NoLock};
+use crate::v4::state::nlm::{nlm_range, owner_of};
+use crate::v4::state::ranges::LockKind;
+
+use super::Refused;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    super::reply(call, out, (test(call)?, None))
+}
+
+pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
+    super::call_back(call, Procedure::TestRes, (test(call)?, None))
+}
+
+/// The result of TEST.
+struct Tested<'a> {
+    cookie: Netobj<'a>,
+    found: Result<(), Denied>,
+    stat: Nlm4Stats,
+}
+
+impl Encode for Tested<'_> {
+    fn encode(&self, out: &mut Encoder<'_>) {
+        let stat = match &self.found {
+            Ok(()) => TestReply::Stat(self.stat),
+            Err(denied) => TestReply::Denied(holder(denied)),
+        };
+        TestRes { cookie: self.cookie, stat }.encode(out);
+    }
+}
+
+/// Who has what is in the way. An owner of NFSv4 is no process that another host could know.
+fn holder(denied: &Denied) -> Nlm4Holder<'_> {
+    let (svid, oh) = match &denied.owner {
+        Who::Nlm { name, .. } => owner_of(name),
+        Who::Version4 { name, .. } => (0, &**name),
+    };
+    let (l_offset, l_len) = nlm_range(denied.range);
+    let exclusive = denied.kind == LockKind::Write;
+    Nlm4Holder { exclusive, svid, oh: Netobj(oh), l_offset, l_len }
+}
+
+fn test<'a>(call: &Call<'a>) -> Result<Tested<'a>, Stop> {
+    let args: TestArgs<'a> = call.arguments()?;
+    let cookie = args.cookie;
+    match find(call, &args) {
+        Ok(()) => Ok(Tested { cookie, found: Ok(()), stat: Nlm4Stats::Granted }),
+        Err(NoTest::Denied(denied)) => Ok(Tested { cookie, found: Err(denied), stat: Nlm4Stats::Denied }),
+        // Only a lock that can be named may be in the way.
+        Err(NoTest::Refused(Refused::Stat(Nlm4Stats::Denied))) => {
+            Ok(Tested { cookie, found: Ok(()), stat: Nlm4Stats::Failed })
+        }
+        Err(NoTest::Refused(Refused::Stat(stat))) => Ok(Tested { cookie, found: Ok(()), stat }),
+        Err(NoTest::Refused(Refused::Stop(stop))) => Err(stop),
+    }
+}
+
+/// Why TEST does not find the range free.
+enum NoTest {
+    Denied(Denied),
+    Refused(Refused),
+}
+
+impl<R: Into<Refused>> From<R> for NoTest {
+    fn from(refused: R) -> NoTest {
+        NoTest::Refused(refused.into())
+    }
+}
+
+fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), NoTest> {
+    let lock = &args.alock;
+    let object = super::object(call, lock.fh)?;
+    super::check_access(call, &object)?;
+    let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
+    let (state, context, file) = (super::state(call), super::context(call), file_of(&object));
+    state.check_delegations(&context, Caller::Unknown, file, kind.into())?;
+    let client = super::known(call, lock.caller_name);
+    let owner = client.and_then(|client| client.known_lock_owner(&super::owner(lock)));
+    match state.test_lock(&context, file, owner.as_ref(), range, kind) {
+        Ok(()) => Ok(()),
+        Err(NoLock::Denied(denied)) => Err(NoTest::Denied(denied)),
+        Err(NoLock::Refused(refusal)) => Err(refusal.into()),
+    }
+}

@@ -1,0 +1,34 @@
+//! UNLOCK (XNFS section 10.3): a range is free, whether it was locked or not.
+
+use wire::nlm4::{Nlm4Stats, Procedure, Res, UnlockArgs};
+use wire::xdr::Encoder;
+
+use crate::call::{Call, Handled, Stop};
+use crate::v4::held::file_of;
+use crate::v4::state::Kept;
+use crate::v4::state::nlm::Asker;
+
+use super::Done;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    super::reply(call, out, evaluate(call)?)
+}
+
+pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
+    super::call_back(call, Procedure::UnlockRes, evaluate(call)?)
+}
+
+fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
+    let args: UnlockArgs<'a> = call.arguments()?;
+    super::res(args.cookie, unlock(call, &args))
+}
+
+fn unlock(call: &Call<'_>, args: &UnlockArgs<'_>) -> Done {
+    let lock = &args.alock;
+    let file = file_of(&super::object(call, lock.fh)?);
+    let (range, owner) = (super::range(lock)?, super::owner(lock));
+    let Some(client) = super::known(call, lock.caller_name) else { return Ok((Nlm4Stats::Granted, None)) };
+    let asker = Asker { client: &client, file, owner: &owner };
+    let kept = super::state(call).unlock_for_host(&super::context(call), asker, range)?;
+    Ok((Nlm4Stats::Granted, kept))
+}

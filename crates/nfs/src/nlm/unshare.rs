@@ -1,0 +1,24 @@
+//! UNSHARE (XNFS section 10.3): the share reservations of an owner are no more.
+
+use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
+use wire::xdr::Encoder;
+
+use crate::call::{Call, Handled};
+use crate::v4::held::file_of;
+use crate::v4::state::nlm::Asker;
+
+use super::Done;
+
+pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    let args: ShareArgs<'a> = call.arguments()?;
+    let (stat, kept) = super::settle(unshare(call, &args))?;
+    super::reply(call, out, (ShareRes { cookie: args.cookie, stat, sequence: 0 }, kept))
+}
+
+fn unshare(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
+    let Nlm4Share { caller_name, fh, oh, .. } = args.share;
+    let file = file_of(&super::object(call, fh)?);
+    let Some(client) = super::known(call, caller_name) else { return Ok((Nlm4Stats::Granted, None)) };
+    let asker = Asker { client: &client, file, owner: oh.as_bytes() };
+    Ok((Nlm4Stats::Granted, super::state(call).unshare(&super::context(call), asker)?))
+}

@@ -1,0 +1,43 @@
+//! The Network Status Monitor, version 1 (XNFS chapter 11), as far as other hosts use it: they say that they restarted.
+//! Its programs for the same host are not offered, as there is no other than this server.
+
+use wire::nsm::{SmName, SmRes, SmStatRes, StatChge};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::{After, Call, Handled, Stop};
+use crate::dispatch::Operation;
+use crate::nlm::{UNAVAILABLE, after, context, state};
+use crate::v3::null;
+use crate::v4::state::Refusal;
+
+/// The procedures in the order of their numbers ([`wire::nsm::Procedure`]).
+pub(crate) static OPERATIONS: [Operation; 7] = [
+    null::OPERATION,
+    Operation { run: stat, failed: None, changes: false },
+    UNAVAILABLE,
+    UNAVAILABLE,
+    UNAVAILABLE,
+    UNAVAILABLE,
+    Operation { run: notify, failed: None, changes: false },
+];
+
+/// STAT: every host that locks something is told of restarts.
+fn stat<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    call.arguments::<SmName<'_>>()?;
+    SmStatRes { res_stat: SmRes::Succ, state: state(call).monitor_state() }.encode(out);
+    Ok(After::NOW)
+}
+
+/// NOTIFY: the host that calls has restarted, so that it has no locks.
+fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
+    let args: StatChge<'_> = call.arguments()?;
+    let name = args.mon_name.as_bytes();
+    match state(call).host_restarted(&context(call), call.client(), name, args.state) {
+        Ok(kept) => Ok(after(call, kept)),
+        Err(Refusal::Engine(error)) => {
+            crate::status::nfs3(error)?;
+            Err(Stop::Failed)
+        }
+        Err(Refusal::Status(_)) => Err(Stop::Busy),
+    }
+}

@@ -1,0 +1,523 @@
+//! The lock managers of hosts that use NFSv3 (NLM version 4), as clients: what they lock is in the same tables as what
+//! NFSv4 locks. They have no leases: what a host holds it holds until it gives it back, or says that it restarted.
+//!
+//! An owner's locks of a file depend on an open of their own, which is neither for reading nor for writing, and comes and
+//! goes with them. Who waits for a lock is given it at its turn and called then (NLM_GRANTED); if that is not wanted any
+//! more, or nobody answers for a lease, the lock is free again. Calls that tell of a change go when it is durable.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use volume::request::Durable;
+use volume::time::Time;
+use wire::nfs4::NfsStat4;
+use wire::nlm4::Nlm4Stats;
+
+use super::client::{Client, Host, LockOwner, Version};
+use super::files::Opening;
+use super::holding::Holding;
+use super::ids::{FileId, StateId};
+use super::locking::{Locker, NoLock, Waiter, Wanted};
+use super::ranges::{LockKind, Range};
+use super::record::{ClientRecord, Key, Kind, MonitorRecord, NAME_BYTES, Principal, address_bytes};
+use super::share::{Mode, Modes};
+use super::turns::Turns;
+use super::{Caller, Context, Kept, Refusal, State};
+
+mod message;
+
+use message::Tell;
+pub(crate) use message::{Message, nlm_range};
+
+/// Until a call is made again that was not answered.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How long a host is tried to be told that this server restarted.
+const NOTICE: Duration = Duration::from_secs(15 * 60);
+/// When to look again whether something is durable.
+const SOON: Duration = Duration::from_millis(2);
+/// Calls that are to be made; more are forgotten. Hosts ask again by themselves.
+const CALLS: usize = 64 << 10;
+
+/// Bytes of an address at the front of the name of an NLM client.
+const ADDRESS_BYTES: usize = 16;
+
+/// A lock that was given to somebody who waited.
+///
+/// ```text
+///   Given ──answered: granted, or locked again──▶ Known ──a lease──▶ (forgotten)
+///     └────answered: denied; silent for a lease──▶ (free again)
+/// ```
+#[derive(Debug)]
+pub(super) struct Grant {
+    owner: Arc<LockOwner>,
+    open: Arc<Holding>,
+    range: Range,
+    since: Time,
+    /// Whether its owner knows.
+    known: AtomicBool,
+}
+
+/// Calls to hosts, and the status monitor of this one.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    /// Odd, and larger with each start; 0 before anything is known.
+    monitor: AtomicU32,
+    /// Whether a record says so.
+    recorded: AtomicBool,
+    queue: Mutex<Vec<Message>>,
+    grants: Mutex<Vec<Arc<Grant>>>,
+}
+
+/// Who asks: a process of a host, by its number and by what the host calls it (`svid`, `oh`). Those two are the name of a
+/// lock owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asker<'a> {
+    pub(crate) client: &'a Arc<Client>,
+    pub(crate) file: FileId,
+    /// That of [`owner_name`].
+    pub(crate) owner: &'a [u8],
+}
+
+/// The name of a lock owner.
+pub(crate) fn owner_name(svid: u32, oh: &[u8]) -> Box<[u8]> {
+    [&svid.to_be_bytes()[..], oh].concat().into()
+}
+
+/// What a lock owner's name says: `svid` and `oh`.
+pub(crate) fn owner_of(name: &[u8]) -> (u32, &[u8]) {
+    match name.split_first_chunk() {
+        Some((svid, oh)) => (u32::from_be_bytes(*svid), oh),
+        None => (0, name),
+    }
+}
+
+/// The name of the open owner of locks, and of shares.
+fn open_name(tag: u8, owner: &[u8]) -> Box<[u8]> {
+    [&[tag], owner].concat().into()
+}
+
+/// Whether names are of one host, of which one may be with its domain.
+fn same_host(one: &[u8], other: &[u8]) -> bool {
+    let beneath = |long: &[u8], short: &[u8]| {
+        long.get(..short.len()).is_some_and(|front| front.eq_ignore_ascii_case(short))
+            && matches!(long.get(short.len()), None | Some(b'.'))
+    };
+    beneath(one, other) || beneath(other, one)
+}
+
+impl Client {
+    /// What an NLM client calls itself (`caller_name`).
+    pub(crate) fn caller_name(&self) -> &[u8] {
+        self.name.get(ADDRESS_BYTES..).unwrap_or_default()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.inner.lock().gone
+    }
+}
+
+impl Hosts {
+    fn push(&self, message: Message) {
+        let mut queue = self.queue.lock();
+        if queue.len() < CALLS {
+            queue.push(message);
+        }
+    }
+
+    /// Takes the grant of a range that its owner was called for lately.
+    fn take_grant(&self, owner: &LockOwner, file: FileId, range: Range) -> Option<Arc<Grant>> {
+        let mut grants = self.grants.lock();
+        let index = grants
+            .iter()
+            .position(|grant| *grant.owner == *owner && grant.open.file == file && grant.range == range)?;
+        Some(grants.swap_remove(index))
+    }
+
+    /// An owner knows what it has.
+    fn know(&self, owner: &LockOwner, file: FileId) {
+        let grants = self.grants.lock();
+        let own = grants.iter().filter(|grant| *grant.owner == *owner && grant.open.file == file);
+        own.for_each(|grant| grant.known.store(true, Ordering::Relaxed));
+    }
+}
+
+impl State {
+    /// The state of this host's status monitor.
+    pub(crate) fn monitor_state(&self) -> i32 {
+        self.hosts.monitor.load(Ordering::Relaxed).max(1).cast_signed()
+    }
+
+    /// The client that is `name` at a host, if anything is known of it.
+    pub(crate) fn known_host(
+        &self,
+        context: &Context<'_>,
+        address: IpAddr,
+        name: &[u8],
+    ) -> Option<Arc<Client>> {
+        let name = [&address_bytes(address)[..], name].concat();
+        let client = self.clients.of_name(Version::Nlm, &name)?;
+        client.renew(context.now);
+        Some(client)
+    }
+
+    /// The client that is `name` at a host. If its status monitor counts further than it did, the host has restarted, and
+    /// has nothing any more.
+    ///
+    /// # Errors
+    /// NFS4ERR_RESOURCE if there are too many clients or the name is too long, and those of the journal.
+    pub(crate) fn host(
+        &self,
+        context: &Context<'_>,
+        host: Host,
+        name: &[u8],
+    ) -> Result<Arc<Client>, Refusal> {
+        if name.len() + ADDRESS_BYTES > NAME_BYTES {
+            return Err(NfsStat4::Resource.into());
+        }
+        if let Some(known) = self.known_host(context, host.address, name) {
+            let before = known.host.map_or(0, |host| host.state);
+            let later = before != 0 && host.state != 0 && host.state.wrapping_sub(before) > 0;
+            if !later && !known.is_gone() {
+                return Ok(known);
+            }
+            self.remove_client(context, &known)?;
+        }
+        let name = [&address_bytes(host.address)[..], name].concat();
+        self.clients.enter(Version::Nlm, &name, self.config.clients, || {
+            let id = self.next_client(context.now);
+            let (principal, kind) = (Principal::None, Kind::Nlm(host));
+            let record = ClientRecord { name: name.clone().into(), verifier: [0; 8], principal, kind };
+            let mut changes = vec![Key::Client(id).put(&record)];
+            if !self.hosts.recorded.load(Ordering::Relaxed) {
+                let state = self.monitor_state().cast_unsigned();
+                changes.push(Key::Monitor.put(&MonitorRecord { state }));
+            }
+            let kept = context.change_home(&changes)?;
+            self.hosts.recorded.store(true, Ordering::Relaxed);
+            let client = Client::new(id, &record, context.now);
+            // It is new, so that nothing is recorded yet.
+            let _ = client.recorded.set(kept);
+            Ok(Arc::new(client))
+        })
+    }
+
+    /// A host restarted (NSM's NOTIFY): of the clients there those that it names, or all if it is known by another name.
+    /// Who came after that restart stays.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn host_restarted(
+        &self,
+        context: &Context<'_>,
+        address: IpAddr,
+        name: &[u8],
+        state: i32,
+    ) -> Result<Option<Kept>, Refusal> {
+        let there = self.clients.at(address);
+        let named: Vec<_> =
+            there.iter().filter(|client| same_host(client.caller_name(), name)).cloned().collect();
+        let came_after = |client: &Client| client.host.is_some_and(|host| host.state == state && state != 0);
+        let mut kept = None;
+        for client in if named.is_empty() { there } else { named } {
+            if !came_after(&client) {
+                kept = Some(self.remove_client(context, &client)?);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// FREE_ALL: a client has nothing any more.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn free_all(
+        &self,
+        context: &Context<'_>,
+        address: IpAddr,
+        name: &[u8],
+    ) -> Result<Option<Kept>, Refusal> {
+        let client = self.known_host(context, address, name);
+        client.map(|client| self.remove_client(context, &client)).transpose()
+    }
+
+    /// LOCK. Who is to reclaim has it already, as nothing is lost by a restart.
+    ///
+    /// # Errors
+    /// Those of [`State::lock`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
+    pub(crate) fn lock_for_host(
+        &self,
+        context: &Context<'_>,
+        asker: Asker<'_>,
+        wanted: &Wanted,
+        reclaim: bool,
+    ) -> Result<Kept, NoLock> {
+        let Asker { client, file, owner: name } = asker;
+        self.check_delegations(context, Caller::Unknown, file, wanted.kind.into())?;
+        let turns = || Turns::restored(context.now, true);
+        let owner = client.lock_owner(name, turns);
+        let opener = client.open_owner(&open_name(b'L', name), turns);
+        let stateid = StateId { seqid: 1, other: client.next_other() };
+        let open = Holding::open(client, file, stateid, &opener, Modes::NOTHING, false);
+        let locker = Locker::New { open: &open, owner: &owner };
+        if reclaim && !self.has_lock(locker, wanted) {
+            return Err(NfsStat4::NoGrace.into());
+        }
+        let (_, kept) = self.lock(context, locker, wanted)?;
+        self.hosts.know(&owner, file);
+        Ok(kept)
+    }
+
+    /// UNLOCK: whatever the owner has of the range is free.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn unlock_for_host(
+        &self,
+        context: &Context<'_>,
+        asker: Asker<'_>,
+        range: Range,
+    ) -> Result<Option<Kept>, Refusal> {
+        match asker.client.known_lock_owner(asker.owner) {
+            Some(owner) => self.unlock_owner(context, asker.file, &owner, range),
+            None => Ok(None),
+        }
+    }
+
+    fn unlock_owner(
+        &self,
+        context: &Context<'_>,
+        file: FileId,
+        owner: &Arc<LockOwner>,
+        range: Range,
+    ) -> Result<Option<Kept>, Refusal> {
+        let mut files = self.files.write(&file);
+        let Some(state) = files.get_mut(&file) else { return Ok(None) };
+        state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(range));
+        let Some(holding) = state.locks_of(owner).cloned() else {
+            // Somebody may have waited behind the one that waited.
+            self.wake(context, state, file);
+            return Ok(None);
+        };
+        let keeps =
+            state.locks.of(owner).any(|lock| lock.range.first < range.first || lock.range.last > range.last);
+        if keeps {
+            return self.unlock_held(context, state, &holding, range).map(Some);
+        }
+        let open = holding.as_locks().map(|locks| Arc::clone(&locks.open));
+        let open = open.ok_or(NfsStat4::ServerFault)?;
+        self.close_held(context, &mut files, &open).map(Some)
+    }
+
+    /// CANCEL: an owner does not wait any more. What it was given meanwhile, and may not have heard of, is free again.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn cancel(
+        &self,
+        context: &Context<'_>,
+        asker: Asker<'_>,
+        range: Range,
+    ) -> Result<(bool, Option<Kept>), Refusal> {
+        let Asker { client, file, owner } = asker;
+        let Some(owner) = client.known_lock_owner(owner) else { return Ok((false, None)) };
+        let mut files = self.files.write(&file);
+        if let Some(state) = files.get_mut(&file) {
+            let before = state.waiters.len();
+            state.waiters.retain(|waiter| waiter.owner != owner || waiter.range != range);
+            if state.waiters.len() < before {
+                self.wake(context, state, file);
+                return Ok((true, None));
+            }
+        }
+        drop(files);
+        match self.hosts.take_grant(&owner, file, range) {
+            Some(grant) => Ok((true, self.give_back(context, &grant)?)),
+            None => Ok((false, None)),
+        }
+    }
+
+    fn give_back(&self, context: &Context<'_>, grant: &Grant) -> Result<Option<Kept>, Refusal> {
+        self.hosts.grants.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
+        self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
+    }
+
+    /// SHARE: an open with a share reservation. A further one of the same owner is added to it.
+    ///
+    /// # Errors
+    /// Those of [`State::open`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
+    pub(crate) fn share(
+        &self,
+        context: &Context<'_>,
+        asker: Asker<'_>,
+        mode: Mode,
+        reclaim: bool,
+    ) -> Result<Option<Kept>, Refusal> {
+        let Asker { client, file, owner } = asker;
+        let owner = client.open_owner(&open_name(b'S', owner), || Turns::restored(context.now, true));
+        let opening = Opening { client, owner: &owner, mode };
+        if reclaim {
+            let files = self.files.read(&file);
+            let own =
+                files.get(&file).and_then(|state| state.open_of(client, &owner)).and_then(|own| own.mode());
+            if own.is_none_or(|own| !own.covers(mode)) {
+                return Err(NfsStat4::NoGrace.into());
+            }
+        }
+        Ok(self.open(context, file, &opening)?.kept)
+    }
+
+    /// UNSHARE: all that an owner had reserved.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn unshare(&self, context: &Context<'_>, asker: Asker<'_>) -> Result<Option<Kept>, Refusal> {
+        let Asker { client, file, owner } = asker;
+        let owner = client.open_owner(&open_name(b'S', owner), || Turns::restored(context.now, true));
+        let own = self.files.read(&file).get(&file).and_then(|state| state.open_of(client, &owner).cloned());
+        match own.map(|own| self.close(context, &own)) {
+            Some(Ok((_, kept))) => Ok(Some(kept)),
+            // Closed by another call a moment ago.
+            None | Some(Err(Refusal::Status(_))) => Ok(None),
+            Some(Err(refusal)) => Err(refusal),
+        }
+    }
+
+    /// A host is called with the result of a message (`*_RES`), when that is durable.
+    pub(crate) fn call_back(
+        &self,
+        context: &Context<'_>,
+        host: IpAddr,
+        procedure: u32,
+        args: Vec<u8>,
+        after: Option<Kept>,
+    ) {
+        self.hosts.push(Message::result(context.now, host, procedure, args, after));
+        self.nudge();
+    }
+
+    /// Somebody who waited has a lock.
+    pub(super) fn tell_granted(
+        &self,
+        context: &Context<'_>,
+        waiter: &Waiter,
+        open: &Arc<Holding>,
+        kept: Kept,
+    ) {
+        let (owner, range, since) = (Arc::clone(&waiter.owner), waiter.range, context.now);
+        let known = AtomicBool::new(false);
+        let grant = Arc::new(Grant { owner, open: Arc::clone(open), range, since, known });
+        self.hosts.grants.lock().push(Arc::clone(&grant));
+        let exclusive = waiter.kind == LockKind::Write;
+        let handle = context.keep.handle(open.file);
+        self.hosts.push(Message::granted(&grant, exclusive, &handle, kept));
+        self.nudge();
+    }
+
+    /// Makes the calls whose time has come. Returns when to look again.
+    pub(super) fn tick_nlm(&self, context: &Context<'_>) -> Duration {
+        let now = context.now;
+        let mut soon = Duration::MAX;
+        let mut later = Vec::new();
+        let queue = std::mem::take(&mut *self.hosts.queue.lock());
+        for message in queue {
+            match message.after.map_or(Durable::Yes, |kept| context.keep.durability(kept)) {
+                // What it tells of is not so.
+                Durable::Failed => {}
+                Durable::NotYet => {
+                    soon = SOON;
+                    later.push(message);
+                }
+                Durable::Yes if message.due > now => later.push(message),
+                Durable::Yes => self.call_host(context, message),
+            }
+        }
+        self.hosts.queue.lock().append(&mut later);
+        self.hosts.grants.lock().retain(|grant| {
+            !grant.known.load(Ordering::Relaxed) || now.since(grant.since) <= self.config.lease
+        });
+        soon
+    }
+
+    /// What a host answered.
+    pub(super) fn nlm_answered(&self, context: &Context<'_>, message: Message, record: &[u8]) {
+        match (&message.tell, message::status(record)) {
+            (_, None) | (Tell::Granted(_), Some(Nlm4Stats::DeniedGracePeriod)) => {
+                self.nlm_failed(context, message);
+            }
+            (Tell::Granted(grant), Some(Nlm4Stats::Granted)) => grant.known.store(true, Ordering::Relaxed),
+            // What the journal does not take is asked for again.
+            (Tell::Granted(grant), Some(_)) => {
+                if self.refused(context, grant).is_err() {
+                    self.nlm_failed(context, message);
+                }
+            }
+            (Tell::Result | Tell::Restarted, Some(_)) => {}
+        }
+    }
+
+    /// The owner does not want, or cannot be told, what it was given.
+    fn refused(&self, context: &Context<'_>, grant: &Grant) -> Result<(), Refusal> {
+        if grant.known.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.give_back(context, grant).map(drop)
+    }
+
+    /// A call was not answered: it is made again, for a while.
+    pub(super) fn nlm_failed(&self, context: &Context<'_>, mut message: Message) {
+        let tried = context.now.since(message.made);
+        let over = match &message.tell {
+            // Who sent a message without an answer sends it again.
+            Tell::Result => true,
+            Tell::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
+            Tell::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),
+            Tell::Restarted => tried > NOTICE,
+        };
+        if !over {
+            message.due = context.now.plus(AGAIN);
+            self.hosts.push(message);
+        }
+    }
+
+    /// After a start: the status monitor counts on, and tells all hosts, so that they ask again for what they wait for.
+    pub(super) fn start_monitor(&self, context: &Context<'_>, recorded: Option<u32>) {
+        let Some(before) = recorded else { return };
+        let state = (before | 1).wrapping_add(2);
+        self.hosts.monitor.store(state, Ordering::Relaxed);
+        // What the journal does not take now goes with the next host that comes.
+        let kept = context.change_home(&[Key::Monitor.put(&MonitorRecord { state })]);
+        self.hosts.recorded.store(kept.is_ok(), Ordering::Relaxed);
+        let mut hosts: Vec<(IpAddr, IpAddr)> = self
+            .clients
+            .all()
+            .iter()
+            .filter_map(|client| client.host)
+            .map(|host| (host.address, host.server))
+            .collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        for (host, server) in hosts {
+            self.hosts.push(Message::restarted(context.now, host, server, self.monitor_state()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_known_with_and_without_their_domain() {
+        assert!(same_host(b"one", b"one.example.org") && same_host(b"ONE.example.org", b"one"));
+        assert!(!same_host(b"one", b"onerous") && !same_host(b"one.a", b"one.b"));
+    }
+
+    #[test]
+    fn an_owners_name_has_its_process() {
+        assert_eq!(owner_of(&owner_name(7, b"7@one")), (7, &b"7@one"[..]));
+        assert_eq!(owner_of(b""), (0, &b""[..]));
+    }
+}
