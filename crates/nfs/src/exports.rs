@@ -48,6 +48,8 @@ pub struct Export {
     pub privileged_port_required: bool,
     /// Whether AUTH_NONE is answered with AUTH_TOOWEAK instead of being taken for the anonymous user.
     pub auth_sys_required: bool,
+    /// Whether clients of NFSv4 may be given delegations of its files (RFC 8881 section 10.2).
+    pub delegations: bool,
 }
 
 impl Export {
@@ -64,6 +66,7 @@ impl Export {
             clients: Vec::new(),
             privileged_port_required: false,
             auth_sys_required: false,
+            delegations: true,
         }
     }
 

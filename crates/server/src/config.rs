@@ -119,6 +119,14 @@ pub struct Export {
     /// Whether a client must call from a port below 1024.
     #[serde(default)]
     pub require_privileged_port: bool,
+    /// Whether clients of NFSv4 may be given delegations.
+    #[serde(default = "yes")]
+    pub delegations: bool,
+}
+
+/// What is so unless it is switched off.
+fn yes() -> bool {
+    true
 }
 
 /// User and group of whom nothing is known, as every system has it.

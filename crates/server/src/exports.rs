@@ -34,6 +34,7 @@ pub(crate) fn resolve(
                 anonymous_gid: export.anonymous_gid,
                 clients: export.clients.iter().map(|network| network.0).collect(),
                 privileged_port_required: export.require_privileged_port,
+                delegations: export.delegations,
                 ..Export::new(export.path.clone(), served.volume.id())
             })
         })

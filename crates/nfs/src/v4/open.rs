@@ -191,7 +191,7 @@ fn open_file<'c>(
         compound.wait_for_kept(kept);
     }
     compound.note_change();
-    let delegated = delegate(compound, &opened, request.ask, false);
+    let delegated = delegate(compound, file, &opened, request.ask, false);
     compound.set_current(Target::Stored(Rc::clone(file)))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
@@ -253,9 +253,16 @@ fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder
     Ok(())
 }
 
-/// Grants a delegation if nobody minds; not to an owner that is still to be confirmed (RFC 7530 section 16.18.5).
-fn delegate(compound: &Compound<'_>, opened: &Opened, ask: Ask, created: bool) -> Delegated {
-    let ask = if opened.confirm { Ask::None } else { ask };
+/// Grants a delegation if the export has them and nobody minds; not to an owner that is still to be confirmed (RFC 7530
+/// section 16.18.5).
+fn delegate(
+    compound: &Compound<'_>,
+    file: &Object<'_>,
+    opened: &Opened,
+    ask: Ask,
+    created: bool,
+) -> Delegated {
+    let ask = if opened.confirm || !file.export.delegations { Ask::None } else { ask };
     compound.state().delegate(&compound.ask(), &opened.holding, ask, created)
 }
 

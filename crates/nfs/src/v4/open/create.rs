@@ -147,7 +147,7 @@ fn open_created<'c>(
     let kept = Kept { volume: directory.volume.id(), after: made.after };
     let ask = compound.ask();
     let opened = compound.state().adopt_open(&ask, file_of(&file), &request.opening(), prepared, kept)?;
-    let delegated = delegate(compound, &opened, request.ask, true);
+    let delegated = delegate(compound, &file, &opened, request.ask, true);
     compound.set_current(Target::Stored(file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
