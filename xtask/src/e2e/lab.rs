@@ -148,6 +148,11 @@ impl Lab {
         absolute(&self.folder).join("holdfast")
     }
 
+    /// What guests mount with.
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
     /// A folder that guests may write.
     pub(super) fn out(&self) -> PathBuf {
         self.folder.join("out")
