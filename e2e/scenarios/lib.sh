@@ -27,3 +27,26 @@ reattach() {
 	detach "$1"
 	attach "$@"
 }
+
+# attach_with_locks DIRECTORY: the same with locks between clients. NFSv3 needs
+# a portmapper and a status monitor here, whose memory outlives the guest in $OUT.
+attach_with_locks() {
+	if [ "$VERSION" = 3 ]; then
+		: >/run/empty
+		echo "hosts: files" >/run/nsswitch.conf
+		mount --bind /run/empty /etc/resolv.conf
+		mount --bind /run/nsswitch.conf /etc/nsswitch.conf
+		mkdir -p /run/rpcbind /run/nfs "$OUT/nfs-$GUEST"
+		[ ! -d "$OUT/nfs-$GUEST/sm" ] || cp -a "$OUT/nfs-$GUEST/." /run/nfs
+		mkdir -p /run/nfs/sm /run/nfs/sm.bak
+		chown -R statd /run/nfs
+		mount --bind /run/nfs /var/lib/nfs
+		rpcbind -w || fail "no rpcbind"
+		rpc.statd || fail "no rpc.statd"
+		cp -a /run/nfs/. "$OUT/nfs-$GUEST"
+		options="vers=3,tcp,hard,port=$PORT,mountport=$MOUNTPORT,mountproto=tcp"
+		mount -t nfs -o "$options" "$SERVER:/main" "$1" || fail "cannot mount $SERVER:/main on $1"
+	else
+		attach "$1"
+	fi
+}

@@ -218,6 +218,8 @@ impl Lab {
         fs::write(&configuration, text).map_err(|error| format!("{}: {error}", configuration.display()))?;
         let mut command = Command::new(self.binary());
         command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
+        // Clients ask a portmapper where NLM is.
+        command.args(["--listen", &format!("{ADDRESS}:111")]);
         command.arg("--config").arg(configuration);
         Ok(command)
     }
@@ -347,6 +349,23 @@ impl Lab {
         command.args(["-e", &format!("VERSION={}", self.version.name())]);
         command.arg(root().join("e2e/scenarios").join(script)).args(arguments);
         process::start(&mut command)
+    }
+
+    /// Ends a guest as a power failure would.
+    pub(super) fn kill_guest(guest: &mut Child) {
+        process::stop(guest);
+    }
+
+    /// Waits until a guest, or the server's operator, has made this file of [`Lab::out`].
+    pub(super) fn await_file(&self, name: &str, most: Duration) -> Result<(), String> {
+        let end = Instant::now() + most.min(self.left());
+        while !self.out().join(name).exists() {
+            if Instant::now() > end {
+                return Err(format!("no guest has made {name}"));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     /// Waits for a guest; a script that fails is an error.

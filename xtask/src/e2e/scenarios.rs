@@ -45,6 +45,7 @@ impl Scenario {
 const ALL: &[Scenario] = &[
     Scenario { name: "libnfs", seconds: 60, foreign: true, versions: &[V3], run: libnfs },
     Scenario { name: "two-guests", seconds: 120, foreign: true, versions: &[V3, V40, V42], run: two_guests },
+    Scenario { name: "locks", seconds: 200, foreign: false, versions: &[V3, V42], run: locks },
     Scenario { name: "git", seconds: 200, foreign: true, versions: &[V3, V42], run: git },
     Scenario { name: "sqlite", seconds: 120, foreign: true, versions: &[V3, V42], run: sqlite },
     Scenario { name: "pjdfstest", seconds: 180, foreign: true, versions: &[V3, V42], run: pjdfstest },
@@ -127,6 +128,31 @@ fn two_guests(lab: &mut Lab, _: &Options) -> Result<String, String> {
     let one = lab.finish_guest(1, &mut one);
     let two = lab.finish_guest(2, &mut two);
     one.and(two)?;
+    Ok(String::new())
+}
+
+/// Guest 1 has NFSv3, guest 2 the version that is tried; guest 3 has NFSv3 and dies.
+fn locks(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.start()?;
+    let mut one = lab.start_guest(1, "locks.sh", "256M", &[V3.name()])?;
+    let mut two = lab.start_guest(2, "locks.sh", "256M", &[lab.version().name()])?;
+    let killed = lab.await_file("kill-me", Duration::from_secs(120)).and_then(|()| {
+        std::thread::sleep(Duration::from_secs(1));
+        lab.kill();
+        lab.start()?;
+        fs::write(lab.out().join("killed"), "").map_err(|error| format!("killed: {error}"))
+    });
+    let one = lab.finish_guest(1, &mut one);
+    let two = lab.finish_guest(2, &mut two);
+    killed.and(one).and(two)?;
+    if lab.version() == V3 {
+        let mut mortal = lab.start_guest(3, "locks-dies.sh", "256M", &["hold"])?;
+        let held = lab.await_file("mortal-held", Duration::from_secs(60));
+        Lab::kill_guest(&mut mortal);
+        held?;
+        let mut back = lab.start_guest(3, "locks-dies.sh", "256M", &["return"])?;
+        lab.finish_guest(3, &mut back)?;
+    }
     Ok(String::new())
 }
 
