@@ -233,6 +233,11 @@ impl Volume {
         self.replies.insert(key.clone(), record, after.round, false);
     }
 
+    /// How often the volume was opened: larger each time.
+    pub fn generation(&self) -> u32 {
+        self.committer.generation().0
+    }
+
     /// The verifier in force: of this opening, and of what was lost since.
     pub fn write_verifier(&self) -> WriteVerifier {
         let generation = u64::from(self.committer.generation().0);

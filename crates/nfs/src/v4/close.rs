@@ -10,7 +10,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encod
     let file = file_of(&*compound.file()?);
     let stateid = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
-    let holding = compound.state().open_of(caller(client.as_ref()), stateid, file)?;
+    let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
         compound.state().verify(&holding, stateid)?;

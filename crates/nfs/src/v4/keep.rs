@@ -22,6 +22,10 @@ impl Keep for Service {
         self.volumes().map(|volume| volume.id()).min().unwrap_or_default()
     }
 
+    fn generation(&self) -> u32 {
+        self.volume(self.home()).map_or(0, |volume| volume.generation())
+    }
+
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error> {
         // A volume that is not served any more takes nothing; its state goes with it when it is served again.
         self.volume(volume).ok_or(Error::Stale)?.change_state(changes)

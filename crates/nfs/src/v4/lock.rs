@@ -38,7 +38,7 @@ fn first(
 ) -> Done {
     let stateid = compound.stateid(locker.open_stateid)?.into();
     let client = compound.session_client();
-    let open = compound.state().open_of(caller(client.as_ref()), stateid, file)?;
+    let open = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     if compound.client(locker.lock_owner.clientid)?.id != open.client.id {
         return Err(NfsStat4::BadStateId.into());
     }
@@ -66,7 +66,7 @@ fn further(
 ) -> Done {
     let stateid = compound.stateid(locker.lock_stateid)?.into();
     let client = compound.session_client();
-    let holding = compound.state().locks_of(caller(client.as_ref()), stateid, file)?;
+    let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
     compound.in_turn(turns, locker.lock_seqid, out, |compound, out| {
         compound.state().verify(&holding, stateid)?;

@@ -11,7 +11,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encod
     let file = file_of(&*compound.file()?);
     let stateid = compound.stateid(args.lock_stateid)?.into();
     let client = compound.session_client();
-    let holding = compound.state().locks_of(caller(client.as_ref()), stateid, file)?;
+    let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
     compound.in_turn(turns, args.seqid, out, |compound, out| {
         compound.state().verify(&holding, stateid)?;

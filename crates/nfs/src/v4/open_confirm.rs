@@ -10,7 +10,7 @@ use crate::v4::state::Caller;
 pub(super) fn run(compound: &mut Compound<'_>, args: &OpenConfirmArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);
     let stateid = args.open_stateid.into();
-    let holding = compound.state().open_of(Caller::Zero, stateid, file)?;
+    let holding = compound.state().open_of(&compound.ask(), Caller::Zero, stateid, file)?;
     let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
         compound.state().verify(&holding, stateid)?;

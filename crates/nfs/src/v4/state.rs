@@ -88,6 +88,9 @@ pub(crate) trait Keep {
     /// Those of [`volume::volume::Volume::change_state`]: nothing was changed.
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error>;
 
+    /// Larger after each start.
+    fn generation(&self) -> u32;
+
     /// From now on the file is kept though its last name goes.
     fn hold(&self, file: FileId);
 

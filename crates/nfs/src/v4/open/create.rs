@@ -48,9 +48,8 @@ pub(super) fn run(
                 let size = new.0.size.filter(|size| *size == 0);
                 open_file(compound, &file, size, cinfo, request, out)
             }
-            Createhow4::Guarded(_) => Err(NfsStat4::Exist.into()),
             // It may be the one that this very request created.
-            Createhow4::Exclusive(_) | Createhow4::Exclusive41(_) => {
+            Createhow4::Guarded(_) | Createhow4::Exclusive(_) | Createhow4::Exclusive41(_) => {
                 create(compound, &directory, name, how, new, request, out)
             }
         },

@@ -147,6 +147,8 @@ pub(crate) struct Held {
     pub(crate) sessions: Vec<SessionId>,
     /// Sequence of the last CREATE_SESSION, and the session that it made.
     pub(crate) created: Option<(u32, SessionId)>,
+    /// What of that, or of SETCLIENTID_CONFIRM, must be durable before it is told.
+    pub(crate) confirmed: Option<Kept>,
     /// Whether RECLAIM_COMPLETE came.
     pub(crate) reclaimed: bool,
     /// NFSv4.0: what SETCLIENTID_CONFIRM proved it with, and where it listens.
@@ -178,6 +180,7 @@ impl Client {
             lock_owners: HashMap::new(),
             sessions: Vec::new(),
             created,
+            confirmed: None,
             reclaimed,
             callback,
             path: Path::Unknown,
@@ -230,6 +233,12 @@ impl Client {
     /// The `other` of a new stateid, unless it is in use: see [`super::State::next_other`].
     pub(super) fn next_other(&self) -> Other {
         Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The client is of an earlier start of the server. What that gave out and no record names must not come again, so
+    /// each start has numbers of its own.
+    pub(crate) fn begin_generation(&self, generation: u32) {
+        self.numbers.store(generation.wrapping_mul(NUMBERS_SKIPPED).max(1), Ordering::Relaxed);
     }
 
     /// A record names this stateid: new ones come after it.

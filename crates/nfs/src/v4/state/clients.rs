@@ -321,7 +321,7 @@ impl State {
                 client.inner.lock().callback.as_ref().is_some_and(|(known, _)| *known == confirm)
             });
             return match known {
-                Some(client) if client.principal == principal => Ok(None),
+                Some(client) if client.principal == principal => Ok(client.inner.lock().confirmed),
                 Some(_) => Err(NfsStat4::ClidInUse.into()),
                 None => Err(NfsStat4::StaleClientId.into()),
             };
@@ -348,6 +348,7 @@ impl State {
             }
         };
         drop(table);
+        client.inner.lock().confirmed = Some(kept);
         client.renew(context.now);
         self.end_earlier(context, earlier, &client)?;
         self.probe(context, &client);
@@ -447,13 +448,16 @@ impl State {
             let unconfirmed = unconfirmed.cloned()?;
             (name.0 == Version::Sessions).then_some((name, unconfirmed))
         });
-        let last = match (&confirmed, &proposed) {
-            (Some(client), _) => client.inner.lock().created,
-            (None, Some(_)) => None,
+        let (last, kept) = match (&confirmed, &proposed) {
+            (Some(client), _) => {
+                let held = client.inner.lock();
+                (held.created, held.confirmed)
+            }
+            (None, Some(_)) => (None, None),
             (None, None) => return Err(NfsStat4::StaleClientId.into()),
         };
         if let Some((_, made)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
-            return Ok((self.session(made).map_err(|_| NfsStat4::SeqMisordered)?, None));
+            return Ok((self.session(made).map_err(|_| NfsStat4::SeqMisordered)?, kept));
         }
         if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
             return Err(NfsStat4::SeqMisordered.into());
@@ -508,7 +512,10 @@ impl State {
         };
         let changes = [Key::Client(client.id).put(&client_record), Key::Session(id).put(&record)];
         let kept = context.change_home(&changes)?;
-        client.inner.lock().created = created;
+        {
+            let mut held = client.inner.lock();
+            (held.created, held.confirmed) = (created, Some(kept));
+        }
         let session = self.insert_session(Session::new(id, client, &record, None), args.connection);
         Ok((session, kept))
     }

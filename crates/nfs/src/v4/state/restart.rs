@@ -25,6 +25,9 @@ use super::share::Modes;
 use super::turns::Turns;
 use super::{Context, State};
 
+/// How many numbers of clients and sessions each start has for itself.
+const NUMBERS_OF_START: u32 = 1 << 20;
+
 /// The records of all volumes, sorted by what must be there first.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
@@ -128,8 +131,12 @@ impl State {
         let Records { clients, sessions, opens, delegations, lock_states, ranges, monitor, highest } =
             records;
         self.restore_instances(&clients, &sessions);
+        // What an earlier start gave out within the same second, and no record names, must not come again.
+        self.numbers.store(context.keep.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
         for (_, id, record) in &clients {
-            self.clients.restore(&Arc::new(Client::new(*id, record, context.now)));
+            let client = Arc::new(Client::new(*id, record, context.now));
+            client.begin_generation(context.keep.generation());
+            self.clients.restore(&client);
         }
         for (volume, id, record) in &sessions {
             match self.clients.confirmed(client_of(*id)).filter(|client| client.version == Version::Sessions)

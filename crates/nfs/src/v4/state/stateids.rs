@@ -89,18 +89,20 @@ impl State {
     }
 
     /// The open of `file` that a stateid stands for, whatever its seqid. In NFSv4.0 it may be closed, so that a CLOSE can
-    /// be repeated.
+    /// be repeated. Renews the lease (RFC 7530 section 9.5).
     ///
     /// # Errors
     /// Those of [`State::holding`].
     pub(crate) fn open_of(
         &self,
+        context: &Context<'_>,
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
     ) -> Result<Arc<Holding>, NfsStat4> {
         let holding = self.holding(caller, stateid.other)?;
         let fits = holding.file == file && holding.as_open().is_some();
+        holding.client.renew(context.now);
         if fits { Ok(holding) } else { Err(NfsStat4::BadStateId) }
     }
 
@@ -110,12 +112,14 @@ impl State {
     /// Those of [`State::holding`].
     pub(crate) fn locks_of(
         &self,
+        context: &Context<'_>,
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
     ) -> Result<Arc<Holding>, NfsStat4> {
         let holding = self.holding(caller, stateid.other)?;
         let fits = holding.file == file && holding.as_locks().is_some();
+        holding.client.renew(context.now);
         if fits { Ok(holding) } else { Err(NfsStat4::BadStateId) }
     }
 

@@ -31,6 +31,10 @@ impl Keep for Memory {
         VOLUME
     }
 
+    fn generation(&self) -> u32 {
+        1
+    }
+
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error> {
         assert_eq!(volume, VOLUME);
         if *self.full.lock() {
