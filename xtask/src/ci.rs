@@ -14,7 +14,7 @@ cargo xtask ci STAGE...|all: run stages as continuous integration does, in the o
   smoke   formatting, lints without a warning, tidy
   readme  the commands of README.md, in a clean clone
   test    every test of the workspace
-  sim     the reference model and the crashes of the simulated media, fixed and fresh seeds
+  sim     the reference model, the crashes of the simulated media and clients of NFSv4, fixed and fresh seeds
   fuzz    each parser for a minute, from the golden messages and from nothing; then libFuzzer (needs a C++ compiler)
   instructions
           what each operation takes under callgrind, against docs/instructions.json (needs valgrind)
@@ -89,6 +89,8 @@ fn sim(report: &mut Report) {
     run("sim: crashes, fresh seeds", 6, &["crash", "--points", "10000"]);
     run("sim: full devices, fresh seeds", 3, &["full", "--points", "800"]);
     run("sim: failing media, fresh seeds", 2, &["faults", "--runs", "400"]);
+    run("sim: NFSv4, fixed seeds", 2, &["nfs4", "--runs", "400", "--points", "100000", "--seed", "1"]);
+    run("sim: NFSv4, fresh seeds", 3, &["nfs4", "--runs", "800", "--points", "100000"]);
 }
 
 fn fuzz(report: &mut Report) {

@@ -19,6 +19,8 @@ cargo xtask soak: the long versions of the proofs.
 
   soak crash [--points N] [--seed S]
                                     simulated crashes, 200,000 by default; a seed replays a run
+  soak nfs4 [--runs N] [--points N] [--seed S]
+                                    simulated clients of NFSv4, 5,000 runs by default; a point is a crash of the server
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
   soak fsx [--minutes N]            the file system exerciser, an hour by default (needs root)
   soak remove                       6 GiB and a million files removed beside another client (needs root, 20 GB of disk)
@@ -31,7 +33,8 @@ Each prints a seed that replays it, and ends with `N passed, N failed`.
 /// `cargo xtask soak`.
 pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     match arguments {
-        ["crash", rest @ ..] => crash(rest),
+        ["crash", rest @ ..] => simulated("crash", rest, &["--points", "200000"]),
+        ["nfs4", rest @ ..] => simulated("nfs4", rest, &["--runs", "5000", "--points", "1000000"]),
         ["kill"] => e2e::command(&["kill", "--rounds", "200"]),
         ["kill", "--rounds", rounds] => e2e::command(&["kill", "--rounds", rounds]),
         ["fsx"] => e2e::command(&["fsx", "--minutes", "60"]),
@@ -68,9 +71,9 @@ fn fuzz(minutes: u64) -> ExitCode {
 }
 
 /// The simulator has its own arguments and its own report.
-fn crash(arguments: &[&str]) -> ExitCode {
-    let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--", "crash"];
-    words.extend(if arguments.is_empty() { &["--points", "200000"] } else { arguments });
+fn simulated(proof: &str, arguments: &[&str], default: &[&str]) -> ExitCode {
+    let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--", proof];
+    words.extend(if arguments.is_empty() { default } else { arguments });
     match run(cargo(&words), FOREVER) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

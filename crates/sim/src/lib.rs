@@ -15,6 +15,7 @@
 //! | [`crash`] | crashes at every boundary, reopening, judging, going on |
 //! | [`faults`] | media that fail and rot |
 //! | [`full`] | a device that fills up, and is emptied again |
+//! | [`v4`] | many clients of NFSv4 on a network that loses and repeats, with a server that is crashed |
 //! | [`planted`] | promises broken on purpose, to see that it is noticed |
 //! | [`shrink`] | makes a failing list of events small |
 //!
@@ -33,5 +34,6 @@ pub mod random;
 pub mod run;
 pub mod shrink;
 pub mod target;
+pub mod v4;
 pub mod walk;
 pub mod workload;

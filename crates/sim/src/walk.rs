@@ -119,7 +119,8 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
     WINDOWS.iter().map(read).collect()
 }
 
-fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
+/// The names of a directory.
+pub(crate) fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
     let (mut entries, mut cookie) = (Vec::new(), 0);
     loop {
         let listing = as_root(volume, now, |request| {

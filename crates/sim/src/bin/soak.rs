@@ -1,10 +1,11 @@
-//! Runs the simulation for as long as one likes: `soak crash --points 200000 [--seed S]`, `soak model --runs 100 [--seed S]`.
+//! Runs the simulation for as long as one likes: `soak crash --points 200000 [--seed S]`, `soak model --runs 100 [--seed S]`,
+//! `soak nfs4 --runs 1000 [--seed S]`.
 //! Everything that a run does follows from its seed; a failure prints it, and what is left after shrinking.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sim::{crash, faults, full, model_test};
+use sim::{crash, faults, full, model_test, v4};
 
 /// Events of one model run.
 const MODEL_EVENTS: usize = 1500;
@@ -12,6 +13,9 @@ const MODEL_EVENTS: usize = 1500;
 const SHRINK_TRIES: usize = 1500;
 /// Boundaries of each phase of a run on a full device that are crashed.
 const FULL_BOUNDARIES: usize = 60;
+
+/// Seeds that are tried to find a failure again with less that happens.
+const NFS4_TRIES: u64 = 30;
 
 struct Arguments {
     what: String,
@@ -21,7 +25,7 @@ struct Arguments {
 }
 
 fn arguments() -> Result<Arguments, String> {
-    let usage = "usage: soak crash|model|full|faults [--points N] [--runs N] [--seed S]";
+    let usage = "usage: soak crash|model|full|faults|nfs4 [--points N] [--runs N] [--seed S]";
     let mut given = std::env::args().skip(1);
     let what = given.next().ok_or(usage)?;
     let fresh =
@@ -95,6 +99,23 @@ fn failing_media(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
+/// Here a point is a crash of the server.
+fn version_four(arguments: &Arguments) -> Result<(), String> {
+    let (mut sum, mut runs) = (v4::Tally::default(), 0);
+    while sum.crashes < arguments.points && runs < arguments.runs {
+        let seed = arguments.seed + runs;
+        let tally = v4::run(seed, &v4::Plan::default())
+            .map_err(|failure| format!("{failure}\nsmaller: {}", v4::minimize(&failure, NFS4_TRIES)))?;
+        sum.add(&tally);
+        runs += 1;
+        if runs % 20 == 0 {
+            println!("{runs} runs, {sum:?}");
+        }
+    }
+    println!("{runs} runs from seed {}, {sum:?}, no failure", arguments.seed);
+    Ok(())
+}
+
 fn main() -> ExitCode {
     let done = arguments().and_then(|arguments| {
         println!("seed {}", arguments.seed);
@@ -103,7 +124,8 @@ fn main() -> ExitCode {
             "model" => models(&arguments),
             "full" => full_devices(&arguments),
             "faults" => failing_media(&arguments),
-            other => Err(format!("there is no `{other}`; try `crash`, `model`, `full` or `faults`")),
+            "nfs4" => version_four(&arguments),
+            other => Err(format!("there is no `{other}`; try `crash`, `model`, `full`, `faults` or `nfs4`")),
         }
     });
     match done {

@@ -1,0 +1,296 @@
+//! Virtual clients: what they know, and what they ask next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wire::nfs4::*;
+
+use super::held::{Held, What};
+use super::op::{Asker, How, Naming, Op, REGIONS, Range};
+use crate::random::Random;
+
+/// What a name of a slot's own stands for: a file, or a directory.
+pub(super) type Names = BTreeMap<String, Option<usize>>;
+
+/// How far a client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing was told to the server yet.
+    New,
+    /// It has a client id.
+    Introduced,
+    /// It has a session, and must say that it reclaims nothing.
+    Joined,
+    /// It works.
+    Ready,
+    /// It died, or lost everything and goes on as another one.
+    Gone,
+}
+
+/// A line of requests, one at a time: a slot of a session, or the owners of NFSv4.0.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) sequence: u32,
+    pub(super) outstanding: Option<usize>,
+    /// What it was told that it holds.
+    pub(super) known: Vec<Held>,
+    /// What it held once.
+    pub(super) old: Vec<(Stateid4, usize)>,
+    /// Delegations that it returned since the server was started. A crash may bring them back, until a lease is over.
+    pub(super) returned: Vec<(Stateid4, usize)>,
+    /// What must be done next.
+    pub(super) must: VecDeque<Op>,
+    pub(super) open_seqid: u32,
+    pub(super) lock_seqid: u32,
+    /// What its names can be; the last one if its outstanding request was executed.
+    pub(super) names: Vec<Names>,
+    /// Names that it made.
+    pub(super) made: u32,
+}
+
+/// A client, from when it starts until it loses what it has.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) minor: u32,
+    pub(super) name: String,
+    pub(super) phase: Phase,
+    pub(super) clientid: ClientId4,
+    pub(super) sessionid: SessionId4,
+    pub(super) confirm: Verifier4,
+    pub(super) create_sequence: u32,
+    pub(super) connections: Vec<u64>,
+    /// Whether the callbacks need a connection.
+    pub(super) unbound: bool,
+    /// Nothing gets through until then.
+    pub(super) cut_off_until: i64,
+    /// When the server last heard of it.
+    pub(super) contact: i64,
+    /// Whether it was silent for longer than a lease, so that it may have lost everything.
+    pub(super) overdue: bool,
+    pub(super) slots: Vec<Slot>,
+    /// Delegations that were asked back before they were known.
+    pub(super) recalled: Vec<[u8; 12]>,
+}
+
+/// What the choice of an operation depends on besides the client.
+pub(super) struct Choice<'a> {
+    pub(super) random: &'a mut Random,
+    pub(super) shared: usize,
+    /// The number that a new file gets.
+    pub(super) next_file: usize,
+    /// A value that was never written.
+    pub(super) next_value: u64,
+    pub(super) now: i64,
+    pub(super) lease: i64,
+    /// Nothing new is begun any more.
+    pub(super) ending: bool,
+}
+
+/// The name of a shared file.
+pub(super) fn shared_name(file: usize) -> String {
+    format!("shared{file}")
+}
+
+impl Client {
+    pub(super) fn new(minor: u32, name: String, slots: usize, now: i64) -> Client {
+        let slot = || Slot { names: vec![Names::new()], ..Slot::default() };
+        Client {
+            minor,
+            name,
+            phase: Phase::New,
+            clientid: ClientId4::default(),
+            sessionid: SessionId4::default(),
+            confirm: Verifier4::default(),
+            create_sequence: 0,
+            connections: Vec::new(),
+            unbound: false,
+            cut_off_until: 0,
+            contact: now,
+            overdue: false,
+            slots: (0..slots).map(|_| slot()).collect(),
+            recalled: Vec::new(),
+        }
+    }
+
+    /// Who asks in a slot. `number` tells this life of the client from others.
+    pub(super) fn asker(&self, number: usize, slot: usize, cache: bool) -> Asker {
+        let [low, high, ..] = number.to_le_bytes();
+        Asker {
+            minor: self.minor,
+            name: self.name.clone(),
+            verifier: (number as u64 + 1).to_be_bytes(),
+            clientid: self.clientid,
+            sessionid: self.sessionid,
+            confirm: self.confirm,
+            create_sequence: self.create_sequence,
+            slots: u32::try_from(self.slots.len()).expect("a few slots"),
+            slot,
+            sequence: self.slots[slot].sequence,
+            open_seqid: self.slots[slot].open_seqid,
+            lock_seqid: self.slots[slot].lock_seqid,
+            cache,
+            callback_address: format!("10.1.{high}.{low}.8.1"),
+        }
+    }
+
+    /// What a slot asks next; nothing if it has nothing to ask.
+    pub(super) fn choose(&mut self, number: usize, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
+        let first = slot == 0;
+        match self.phase {
+            Phase::Gone => return None,
+            Phase::New if self.minor == 0 => return first.then_some(Op::SetClient),
+            Phase::New => return first.then_some(Op::Exchange),
+            Phase::Introduced if self.minor == 0 => return first.then_some(Op::ConfirmClient),
+            Phase::Introduced => return first.then_some(Op::CreateSession),
+            Phase::Joined => return first.then_some(Op::Complete),
+            Phase::Ready => {}
+        }
+        if let Some(op) = self.slots[slot].must.pop_front() {
+            return Some(op);
+        }
+        if self.unbound && self.minor > 0 && choice.random.chance(1, 3) {
+            return Some(Op::Bind);
+        }
+        if choice.now - self.contact > choice.lease / 3 {
+            return Some(Op::Renew);
+        }
+        if choice.ending {
+            return self.finish(slot);
+        }
+        let kind = choice.random.below(100);
+        match kind {
+            0..=1 => Some(Op::Renew),
+            2..=21 => self.open_shared(slot, choice),
+            22..=29 => self.create(number, slot, choice),
+            30..=41 => self.name(number, slot, choice),
+            _ => self.use_held(slot, kind, choice),
+        }
+    }
+
+    /// Gives back what is held.
+    fn finish(&self, slot: usize) -> Option<Op> {
+        let known = &self.slots[slot].known;
+        let op = |held: &Held| match held.what {
+            What::Open { .. } => Some(Op::Close { file: held.file, stateid: held.stateid }),
+            What::Delegation { .. } => Some(Op::Return { file: held.file, stateid: held.stateid }),
+            What::Locks { .. } => None,
+        };
+        known.iter().find_map(op)
+    }
+
+    fn open_shared(&self, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
+        if self.slots[slot].known.len() > 6 {
+            return self.finish(slot);
+        }
+        let random = &mut *choice.random;
+        let file = random.index(choice.shared);
+        let access = *random.pick(&[1, 2, 3, 3]);
+        let deny = *random.pick(&[0, 0, 0, 0, 0, 0, 1, 2, 3]);
+        let how = random.chance(1, 6).then_some(How::Unchecked);
+        let wish = *random.pick(&[0, 0, 0x100, 0x200, 0x300, 0x400]);
+        Some(Op::Open { file, name: shared_name(file), access, deny, how, wish })
+    }
+
+    /// The one state that the slot's names have, as nothing is outstanding.
+    fn own(&self, slot: usize) -> &Names {
+        self.slots[slot].names.last().expect("there is always one")
+    }
+
+    fn new_name(&mut self, number: usize, slot: usize) -> String {
+        self.slots[slot].made += 1;
+        format!("own{number}.{slot}.{}", self.slots[slot].made)
+    }
+
+    fn create(&mut self, number: usize, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
+        if self.own(slot).len() >= 6 || self.slots[slot].known.len() > 6 {
+            return self.finish(slot);
+        }
+        let how = *choice.random.pick(&[How::Unchecked, How::Guarded, How::Guarded, How::Exclusive]);
+        let name = self.new_name(number, slot);
+        Some(Op::Open { file: choice.next_file, name, access: 3, deny: 0, how: Some(how), wish: 0 })
+    }
+
+    fn name(&mut self, number: usize, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
+        let names: Vec<(String, bool)> =
+            self.own(slot).iter().map(|(name, file)| (name.clone(), file.is_some())).collect();
+        if names.is_empty() {
+            return Some(Op::Name(Naming::Directory(self.new_name(number, slot))));
+        }
+        let (chosen, is_file) = choice.random.pick(&names).clone();
+        let full = names.len() >= 6;
+        Some(Op::Name(match choice.random.below(8) {
+            0 if !full => Naming::Directory(self.new_name(number, slot)),
+            1 if !full && is_file => Naming::Link(chosen, self.new_name(number, slot)),
+            2 | 3 => Naming::Remove(chosen),
+            4 if is_file => match names.iter().find(|(name, file)| *file && *name != chosen) {
+                // Over another one, which may be open.
+                Some((other, _)) => Naming::Rename(chosen, other.clone()),
+                None => Naming::Remove(chosen),
+            },
+            _ => Naming::Rename(chosen, self.new_name(number, slot)),
+        }))
+    }
+
+    fn use_held(&mut self, slot: usize, kind: u64, choice: &mut Choice<'_>) -> Option<Op> {
+        let known = &self.slots[slot].known;
+        let opens: Vec<&Held> = known.iter().filter(|held| matches!(held.what, What::Open { .. })).collect();
+        let random = &mut *choice.random;
+        if opens.is_empty() {
+            return Some(Op::Test {
+                file: random.index(choice.shared),
+                range: range(random),
+                exclusive: true,
+            });
+        }
+        let open = *random.pick(&opens);
+        let (file, stateid) = (open.file, open.stateid);
+        let region = random.index(REGIONS);
+        let stable = *random.pick(&[
+            StableHow4::Unstable,
+            StableHow4::Unstable,
+            StableHow4::DataSync,
+            StableHow4::FileSync,
+        ]);
+        let value = choice.next_value;
+        let locks = known.iter().find(|held| held.file == file && matches!(held.what, What::Locks { .. }));
+        let (exclusive, range) = (random.chance(2, 3), range(random));
+        Some(match kind {
+            42..=55 => Op::Write { file, stateid, region, value, stable, valid: true },
+            56..=65 => Op::Read { file, stateid, region, valid: true },
+            66..=71 => Op::Close { file, stateid },
+            72..=83 => {
+                Op::Lock { file, open: stateid, locks: locks.map(|held| held.stateid), range, exclusive }
+            }
+            84..=88 => match locks {
+                Some(held) => Op::Unlock { file, stateid: held.stateid, range },
+                None => Op::Test { file, range, exclusive },
+            },
+            89 | 90 => Op::Truncate { file, stateid },
+            91..=93 => Op::Commit { file },
+            94 | 95 => {
+                // A stateid of one file with the handle of another.
+                let other = random.index(choice.shared);
+                let valid = other == file;
+                Op::Write { file: other, stateid, region, value, stable, valid }
+            }
+            96 | 97 => {
+                let old = [&self.slots[slot].old[..], &self.slots[slot].returned].concat();
+                if old.is_empty() {
+                    return Some(Op::Renew);
+                }
+                let (stateid, file) = *random.pick(&old);
+                Op::Write { file, stateid, region, value, stable, valid: false }
+            }
+            _ => match known.iter().find(|held| matches!(held.what, What::Delegation { .. })) {
+                Some(held) => Op::Return { file: held.file, stateid: held.stateid },
+                None => Op::Read { file, stateid, region, valid: true },
+            },
+        })
+    }
+}
+
+/// A range among few, so that they often meet.
+fn range(random: &mut Random) -> Range {
+    let first = random.below(8) * 100;
+    let last = if random.chance(1, 8) { u64::MAX } else { first + 100 * (1 + random.below(3)) - 1 };
+    Range { first, last }
+}

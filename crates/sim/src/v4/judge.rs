@@ -1,0 +1,610 @@
+//! The checker: what each answer says against what everybody was told before.
+
+use std::collections::BTreeSet;
+
+use wire::nfs4::*;
+
+use super::client::{Names, Phase, shared_name};
+use super::held::{Held, What, apply};
+use super::message::Results;
+use super::op::{Op, REGION_BYTES, REGIONS, region_offset, region_value};
+use super::server::LEASE;
+use super::world::World;
+
+/// Whether a client that is told so has nothing any more.
+fn is_loss(status: NfsStat4) -> bool {
+    matches!(
+        status,
+        NfsStat4::BadSession | NfsStat4::DeadSession | NfsStat4::StaleClientId | NfsStat4::Expired
+    )
+}
+
+/// Whether the server does not know a stateid, or not any more.
+fn is_bad_stateid(status: NfsStat4) -> bool {
+    matches!(
+        status,
+        NfsStat4::BadStateId
+            | NfsStat4::OldStateId
+            | NfsStat4::StaleStateId
+            | NfsStat4::DelegRevoked
+            | NfsStat4::AdminRevoked
+            | NfsStat4::Expired
+    )
+}
+
+/// Whether a failure counts in the sequence of an owner of NFSv4.0 (RFC 7530 section 9.1.7).
+fn counts(status: NfsStat4) -> bool {
+    !matches!(
+        status,
+        NfsStat4::StaleClientId
+            | NfsStat4::StaleStateId
+            | NfsStat4::BadStateId
+            | NfsStat4::BadSeqId
+            | NfsStat4::BadXdr
+            | NfsStat4::Resource
+            | NfsStat4::NoFileHandle
+    )
+}
+
+impl World {
+    fn lease(&self) -> i64 {
+        i64::try_from(LEASE.as_nanos()).expect("a short lease")
+    }
+
+    /// The server wrote an answer to a call.
+    pub(super) fn judge_answer(&mut self, number: usize, taken: i64, bytes: &[u8]) -> Result<(), String> {
+        let call = &self.calls[number];
+        let (client, op) = (call.client, call.op.clone());
+        let results = Results::parse(bytes, call.xid).map_err(|wrong| format!("call {number}: {wrong}"))?;
+        let status = results.status;
+        self.note(|| format!("      the server answers {number}: {status:?}"));
+        let context =
+            |wrong: String| format!("call {number} of client {client}, {op:?}, {status:?}: {wrong}");
+        self.hear(client, taken, &results, &op);
+        if results.refused_slot() {
+            return self.judge_refusal(number, status).map_err(context);
+        }
+        let call = &self.calls[number];
+        if let Some(before) = &call.answer {
+            let same = before == bytes;
+            let first = Results::parse(before, call.xid)?;
+            let repeatable = op.only_looks() || matches!(op, Op::Exchange | Op::Bind | Op::Commit { .. });
+            let zero = self.clients[client].minor == 0;
+            // Nothing tells a server of NFSv4.0 that it was asked to take a delegation before.
+            let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
+            let gone = self.clients[client].overdue || self.clients[client].phase == Phase::Gone;
+            let expired = is_loss(status) && gone;
+            // It looks for delegations first, and may have granted one since.
+            let delayed = status == NfsStat4::Delay;
+            let again = zero && (first.status == status || returned || expired || delayed);
+            if let (true, NfsStat4::Ok, Op::Write { file, region, value, .. }) = (zero, status, &op) {
+                // Nothing tells it that it wrote this before, so it writes again.
+                self.files[*file].regions[*region].values.push(*value);
+            }
+            // Owners that were not used for a lease are forgotten, with what they were answered.
+            let anew = zero && self.clients[client].overdue && first.status != NfsStat4::Ok;
+            if same || repeatable || again {
+                return Ok(());
+            } else if !anew {
+                return Err(context(format!("it was answered {first:?} before, now {results:?}")));
+            }
+        }
+        let call = &mut self.calls[number];
+        call.answer = Some(bytes.to_vec());
+        if status == NfsStat4::Ok {
+            self.judge_success(number, &op, &results).map_err(context)
+        } else {
+            self.judge_failure(number, &op, status).map_err(context)
+        }
+    }
+
+    /// The server heard of a client.
+    fn hear(&mut self, client: usize, now: i64, results: &Results<'_>, op: &Op) {
+        let lease = self.lease();
+        if self.now - self.clients[client].contact > lease {
+            self.may_have_expired(client);
+        }
+        let heard = &mut self.clients[client];
+        let known = match results.all.first() {
+            Some(ResOp4::Sequence(result)) => result.is_ok(),
+            _ if heard.minor > 0 => {
+                matches!(op, Op::CreateSession | Op::Bind) && results.status == NfsStat4::Ok
+            }
+            _ if matches!(op, Op::Renew) => {
+                matches!(results.status, NfsStat4::Ok | NfsStat4::CbPathDown)
+            }
+            _ => {
+                let renews = op.uses().is_some() || matches!(op, Op::Open { .. } | Op::ConfirmClient);
+                results.status == NfsStat4::Ok && renews
+            }
+        };
+        if known {
+            heard.contact = heard.contact.max(now);
+        }
+    }
+
+    /// A client was silent for longer than a lease.
+    pub(super) fn may_have_expired(&mut self, client: usize) {
+        self.clients[client].overdue = true;
+        self.held.iter_mut().filter(|held| held.client == client).for_each(|held| held.certain = false);
+    }
+
+    /// A slot refused a request.
+    fn judge_refusal(&mut self, number: usize, status: NfsStat4) -> Result<(), String> {
+        let call = &self.calls[number];
+        let client = &self.clients[call.client];
+        let current = client.phase != Phase::Gone && client.slots[call.slot].outstanding == Some(number);
+        match status {
+            // It is being executed.
+            NfsStat4::Delay => Ok(()),
+            _ if !current => Ok(()),
+            _ if is_loss(status) && client.overdue => Ok(()),
+            NfsStat4::RetryUncachedRep if call.op.only_looks() => Ok(()),
+            _ => Err("a slot refuses what is next, or was last".to_owned()),
+        }
+    }
+
+    /// What of a table is in the way of something that the server allowed; it must have had a reason.
+    fn settle(&mut self, forbids: impl Fn(&Held) -> bool) -> Result<(), String> {
+        // What it need not know it may have, or some of it, or none.
+        while let Some(at) = self.held.iter().position(|held| held.certain && forbids(held)) {
+            let held = self.held[at].clone();
+            let silence = self.now - self.clients[held.client].contact;
+            let overdue = held.recalled.is_some_and(|since| self.now - since >= self.lease());
+            let is_delegation = matches!(held.what, What::Delegation { .. });
+            if overdue || silence > self.lease() {
+                self.held[at].take_away();
+            }
+            if silence > self.lease() {
+                self.tally.expired += 1;
+                for other in self.held.iter_mut().filter(|other| other.client == held.client) {
+                    // A delegation may have been revoked alone.
+                    other.certain = false;
+                    other.fenced |= !is_delegation;
+                }
+            } else if !overdue {
+                return Err(format!("{held:?} is in the way"));
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_success(&mut self, number: usize, op: &Op, results: &Results<'_>) -> Result<(), String> {
+        let (client, slot) = (self.calls[number].client, self.calls[number].slot);
+        // What gives something back may have done so before a crash; and a crash may bring a delegation back.
+        let again = match op {
+            Op::Close { .. } => self.calls[number].repeated,
+            Op::Return { .. } => self.tally.crashes > 0,
+            _ => false,
+        };
+        if let Some(stateid) = op.uses().filter(|_| !again) {
+            self.check_stateid(client, op, stateid)?;
+        }
+        match op {
+            Op::CreateSession | Op::ConfirmClient => {
+                let name = self.clients[client].name.clone();
+                let clients = &self.clients;
+                self.held.retain(|held| held.client == client || clients[held.client].name != name);
+            }
+            Op::Open { file, access, deny, .. } => {
+                self.settle(|held| held.file == *file && held.forbids_open(client, slot, *access, *deny))?;
+                self.learn_handle(*file, results)?;
+                self.judge_grant(client, *file, results)?;
+            }
+            Op::Lock { file, range, exclusive, .. } => {
+                self.settle(|held| {
+                    held.file == *file && held.forbids_lock(client, slot, *range, *exclusive)
+                })?;
+                self.tally.locks += 1;
+            }
+            Op::Write { file, region, value, .. } => {
+                self.settle(|held| held.file == *file && held.forbids_touch(client, true))?;
+                self.files[*file].regions[*region].values.push(*value);
+            }
+            Op::Truncate { file, .. } if self.calls[number].repeated => self.judge_truncated(*file)?,
+            Op::Truncate { file, .. } => {
+                self.settle(|held| held.file == *file && held.forbids_touch(client, true))?;
+                self.files[*file].regions.iter_mut().for_each(|region| region.values.push(0));
+            }
+            Op::Read { file, region, .. } => {
+                self.settle(|held| held.file == *file && held.forbids_touch(client, false))?;
+                self.judge_data(*file, *region, results)?;
+            }
+            _ => {}
+        }
+        if let Some(file) = op.file() {
+            let marks = self.files[file].regions.iter().map(|region| region.values.len() - 1);
+            self.calls[number].marks = std::array::from_fn(|_| 0);
+            for (mark, at) in self.calls[number].marks.iter_mut().zip(marks) {
+                *mark = at;
+            }
+        }
+        self.check_issued(client, op, results)?;
+        apply(&mut self.held, (client, slot), op, results);
+        Ok(())
+    }
+
+    /// A file was truncated before a crash, which may have been lost, and then is again now; and if not, may not be.
+    fn judge_truncated(&mut self, file: usize) -> Result<(), String> {
+        let Some(handle) = self.files[file].handle.clone() else { return Ok(()) };
+        for region in 0..REGIONS {
+            let bytes = self.server.bytes_of(&handle, region_offset(region), REGION_BYTES, self.now);
+            let found = bytes.as_deref().and_then(region_value);
+            let values = &mut self.files[file].regions[region].values;
+            match found {
+                Some(0) => values.push(0),
+                _ if found == values.last().copied() => {}
+                _ => return Err(format!("{bytes:02x?} are in region {region}, which nobody wrote last")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A stateid that was accepted must be held, of this file.
+    fn check_stateid(&mut self, client: usize, op: &Op, stateid: Stateid4) -> Result<(), String> {
+        let file = op.file();
+        let of_it = |held: &&mut Held| {
+            held.client == client
+                && !held.fenced
+                && held.stateid.other == stateid.other
+                && file.is_none_or(|file| file == held.file)
+        };
+        match self.held.iter_mut().find(of_it) {
+            Some(held) => {
+                // One with an earlier seqid tells nothing of what was changed since.
+                held.certain |= held.stateid.seqid == stateid.seqid;
+                Ok(())
+            }
+            None => Err(format!("{stateid:?} is not held, or of another file, but was accepted")),
+        }
+    }
+
+    /// A stateid never names two things.
+    fn check_issued(&mut self, client: usize, op: &Op, results: &Results<'_>) -> Result<(), String> {
+        let Some(file) = op.file() else { return Ok(()) };
+        let delegated = results.all.iter().find_map(|result| match result {
+            ResOp4::Open(Ok(ok)) => match ok.delegation {
+                OpenDelegation4::Read(given) => Some(given.stateid),
+                OpenDelegation4::Write(given) => Some(given.stateid),
+                _ => None,
+            },
+            _ => None,
+        });
+        for stateid in results.stateid().into_iter().chain(delegated) {
+            let known = *self.issued.entry(stateid.other).or_insert((client, file));
+            if known != (client, file) {
+                return Err(format!("{stateid:?} was of client and file {known:?} before"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The handle that an OPEN shows.
+    fn learn_handle(&mut self, file: usize, results: &Results<'_>) -> Result<(), String> {
+        let handle = results.handle().ok_or("no handle")?;
+        match &self.files[file].handle {
+            Some(known) if known != handle => Err("it opened another file".to_owned()),
+            Some(_) => Ok(()),
+            None => {
+                self.files[file].handle = Some(handle.to_vec());
+                Ok(())
+            }
+        }
+    }
+
+    /// A delegation may be granted if nobody else has what conflicts.
+    fn judge_grant(&mut self, client: usize, file: usize, results: &Results<'_>) -> Result<(), String> {
+        let given = results.all.iter().find_map(|result| match result {
+            ResOp4::Open(Ok(ok)) => Some(ok.delegation),
+            _ => None,
+        });
+        let write = match given {
+            Some(OpenDelegation4::Write(_)) => true,
+            Some(OpenDelegation4::Read(_)) => false,
+            _ => return Ok(()),
+        };
+        self.tally.delegations += 1;
+        self.settle(|held| {
+            let conflicts = match held.what {
+                What::Open { access, deny } => write || access & share_access::WRITE != 0 || deny != 0,
+                What::Delegation { write: its } => write || its,
+                What::Locks { .. } => false,
+            };
+            held.file == file && held.client != client && conflicts
+        })
+    }
+
+    fn judge_data(&self, file: usize, region: usize, results: &Results<'_>) -> Result<(), String> {
+        let Some(ResOp4::Read(Ok(read))) = results.all.last() else { return Err("no data".to_owned()) };
+        let expected = self.files[file].regions[region].values.last().copied();
+        match region_value(read.data) {
+            found if found == expected => Ok(()),
+            found => Err(format!("it reads {found:?}, but {expected:?} was written: {:02x?}", read.data)),
+        }
+    }
+
+    fn judge_failure(&mut self, number: usize, op: &Op, status: NfsStat4) -> Result<(), String> {
+        let call = &self.calls[number];
+        let client = &self.clients[call.client];
+        if status == NfsStat4::Delay {
+            self.note_recall(call.client, op);
+            return Ok(());
+        }
+        // Whoever is gone may ask for anything.
+        if client.phase == Phase::Gone || is_loss(status) && client.overdue {
+            return Ok(());
+        }
+        let stateid = op.uses().map(|stateid| stateid.other);
+        let surely = self.held.iter().any(|held| Some(held.stateid.other) == stateid && held.certain);
+        let allowed = match op {
+            Op::Write { valid: false, .. } | Op::Read { valid: false, .. } => true,
+            _ if is_bad_stateid(status) => !surely || client.overdue,
+            // It was removed, and the open by which it stayed was lost.
+            Op::Commit { .. } => status == NfsStat4::Stale,
+            _ if status == NfsStat4::Stale => !surely,
+            Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient => is_loss(status),
+            Op::Bind => is_loss(status) && client.overdue,
+            // A server that was crashed does not know that it is a repetition, only that it was done.
+            Op::Complete => status == NfsStat4::CompleteAlready && self.tally.crashes > 0,
+            Op::Renew => status == NfsStat4::CbPathDown,
+            Op::Open { name, .. } => status == NfsStat4::ShareDenied && !name.starts_with("own"),
+            Op::Lock { .. } | Op::Test { .. } => status == NfsStat4::Denied || status == NfsStat4::OpenMode,
+            Op::Read { .. } | Op::Write { .. } | Op::Truncate { .. } => status == NfsStat4::OpenMode,
+            _ => false,
+        };
+        if allowed { Ok(()) } else { Err("it must not fail so".to_owned()) }
+    }
+
+    /// A delegation is asked back, at the latest now.
+    fn note_recall(&mut self, client: usize, op: &Op) {
+        let Some(file) = op.file() else { return };
+        let now = self.now;
+        for held in self.held.iter_mut().filter(|held| held.file == file && held.forbids_touch(client, true))
+        {
+            held.recalled.get_or_insert(now);
+        }
+    }
+
+    /// A delegation was asked back.
+    pub(super) fn was_recalled(&mut self, other: [u8; 12]) {
+        let now = self.now;
+        if let Some(held) = self.held.iter_mut().find(|held| held.stateid.other == other) {
+            held.recalled.get_or_insert(now);
+        }
+    }
+
+    /// A client was told an answer.
+    pub(super) fn learn(&mut self, number: usize, results: &Results<'_>) -> Result<(), String> {
+        let call = &self.calls[number];
+        let (client, slot, op, marks) = (call.client, call.slot, call.op.clone(), call.marks);
+        let status = results.status;
+        self.tally.answered += 1;
+        self.count_turn(client, slot, &op, status);
+        if status != NfsStat4::Ok {
+            self.learn_setup(client, results);
+            self.learn_failure(client, slot, &op, status, results.refused_slot());
+            return Ok(());
+        }
+        self.tally.succeeded += 1;
+        self.learn_setup(client, results);
+        let state = &mut self.clients[client].slots[slot];
+        let last = state.names.pop();
+        state.names.clear();
+        state.names.extend(last);
+        match &op {
+            Op::Close { file, stateid } => state.old.push((*stateid, *file)),
+            Op::Return { file, stateid } => state.returned.push((*stateid, *file)),
+            _ => {}
+        }
+        apply(&mut state.known, (client, slot), &op, results);
+        self.learn_duties(client, slot, &op, results);
+        self.learn_safety(&op, marks, results);
+        Ok(())
+    }
+
+    /// In NFSv4.0 requests of owners are counted.
+    fn count_turn(&mut self, client: usize, slot: usize, op: &Op, status: NfsStat4) {
+        let state = &mut self.clients[client].slots[slot];
+        if !counts(status) {
+            return;
+        }
+        match op {
+            Op::Open { .. } | Op::Confirm { .. } | Op::Close { .. } => state.open_seqid += 1,
+            Op::Lock { locks: None, .. } => {
+                state.open_seqid += 1;
+                if status == NfsStat4::Ok {
+                    state.lock_seqid += 1;
+                }
+            }
+            Op::Lock { .. } | Op::Unlock { .. } => state.lock_seqid += 1,
+            _ => {}
+        }
+    }
+
+    fn learn_failure(&mut self, client: usize, slot: usize, op: &Op, status: NfsStat4, refused: bool) {
+        let setup = matches!(op, Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient);
+        if is_loss(status) || setup && status != NfsStat4::Delay {
+            return self.end_client(client, true);
+        }
+        let state = &mut self.clients[client].slots[slot];
+        if refused {
+            // A look whose reply was not kept.
+            return;
+        }
+        state.names.truncate(1);
+        if let Some(stateid) = op.uses()
+            && (is_bad_stateid(status) || status == NfsStat4::Stale)
+        {
+            state.known.retain(|held| {
+                let of_it = matches!(&held.what, What::Locks { open, .. } if *open == stateid.other);
+                held.stateid.other != stateid.other && !of_it
+            });
+            return;
+        }
+        // What must be done is tried again.
+        if status == NfsStat4::Delay && matches!(op, Op::Confirm { .. } | Op::Return { .. }) {
+            state.must.push_back(op.clone());
+        }
+    }
+
+    fn learn_setup(&mut self, client: usize, results: &Results<'_>) {
+        let told = &mut self.clients[client];
+        match results.all.last() {
+            Some(ResOp4::ExchangeId(Ok(ok))) => {
+                (told.clientid, told.create_sequence) = (ok.clientid, ok.sequenceid);
+                told.phase = Phase::Introduced;
+            }
+            Some(ResOp4::CreateSession(Ok(ok))) => {
+                told.sessionid = ok.sessionid;
+                told.phase = Phase::Joined;
+            }
+            Some(ResOp4::ReclaimComplete(Ok(()) | Err(NfsStat4::CompleteAlready))) => {
+                told.phase = Phase::Ready;
+            }
+            Some(ResOp4::SetClientId(Ok(ok))) => {
+                (told.clientid, told.confirm) = (ok.clientid, ok.setclientid_confirm);
+                told.phase = Phase::Introduced;
+            }
+            Some(ResOp4::SetClientIdConfirm(Ok(()))) => told.phase = Phase::Ready,
+            Some(ResOp4::BindConnToSession(Ok(_))) => told.unbound = false,
+            _ => {}
+        }
+    }
+
+    /// What a client must do after an OPEN.
+    fn learn_duties(&mut self, client: usize, slot: usize, op: &Op, results: &Results<'_>) {
+        if !matches!(op, Op::Open { .. }) {
+            return;
+        }
+        let told = &mut self.clients[client];
+        let state = &mut told.slots[slot];
+        for result in &results.all {
+            if let ResOp4::Open(Ok(ok)) = result
+                && ok.rflags & open_result::CONFIRM != 0
+            {
+                state.must.push_front(Op::Confirm { stateid: ok.stateid });
+            }
+        }
+        let asked_back = state.known.iter().filter(|held| told.recalled.contains(&held.stateid.other));
+        let returns: Vec<Op> =
+            asked_back.map(|held| Op::Return { file: held.file, stateid: held.stateid }).collect();
+        state.must.extend(returns);
+    }
+
+    /// What a crash cannot take back any more.
+    fn learn_safety(&mut self, op: &Op, marks: [usize; REGIONS], results: &Results<'_>) {
+        match (op, results.all.last()) {
+            (Op::Write { file, region, value, .. }, Some(ResOp4::Write(Ok(ok))))
+                if ok.committed != StableHow4::Unstable =>
+            {
+                let region = &mut self.files[*file].regions[*region];
+                let at = region.values.iter().rposition(|known| known == value);
+                region.safe = region.safe.max(at.unwrap_or(0));
+            }
+            (Op::Commit { file } | Op::Truncate { file, .. }, _) => {
+                for (region, mark) in self.files[*file].regions.iter_mut().zip(marks) {
+                    region.safe = region.safe.max(mark);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// After a crash: what was acknowledged is there, and what is there was asked for.
+    pub(super) fn judge_crash(&mut self) -> Result<(), String> {
+        for file in 0..self.files.len() {
+            let Some(handle) = self.files[file].handle.clone() else { continue };
+            for region in 0..REGIONS {
+                let offset = region_offset(region);
+                let bytes = self.server.bytes_of(&handle, offset, REGION_BYTES, self.now);
+                let Some(bytes) = bytes else { break };
+                let state = &mut self.files[file].regions[region];
+                let possible = &state.values[state.safe..];
+                let found = region_value(&bytes).filter(|value| possible.contains(value));
+                let found = found.ok_or_else(|| {
+                    format!("after a crash file {file} has {bytes:02x?} at {offset}, not one of {possible:?}")
+                })?;
+                (state.values, state.safe) = (vec![found], 0);
+            }
+        }
+        self.judge_names(false)?;
+        let mut untold = BTreeSet::new();
+        for call in &mut self.calls {
+            if call.answer.take().is_some() && !call.told {
+                call.repeated = true;
+                untold.insert((call.client, call.slot));
+            }
+        }
+        for held in &mut self.held {
+            let durable = match &held.what {
+                What::Open { deny, .. } => *deny != 0,
+                What::Locks { .. } => true,
+                What::Delegation { .. } => false,
+            };
+            // Of what the journal had not when it was told, and of what was not told yet, nobody knows.
+            held.certain &= durable && !held.loose && !untold.contains(&(held.client, held.slot));
+            held.recalled = None;
+            // That it was taken away may have been lost with what it was taken away for.
+            held.fenced = false;
+        }
+        self.forget_untold();
+        for slot in self.clients.iter_mut().flat_map(|client| &mut client.slots) {
+            slot.returned.clear();
+        }
+        Ok(())
+    }
+
+    /// Stateids and handles that nobody was told may be given out again.
+    fn forget_untold(&mut self) {
+        let told: BTreeSet<[u8; 12]> = self
+            .clients
+            .iter()
+            .flat_map(|client| &client.slots)
+            .flat_map(|slot| {
+                slot.known
+                    .iter()
+                    .map(|held| held.stateid.other)
+                    .chain(slot.old.iter().map(|(old, _)| old.other))
+            })
+            .collect();
+        self.issued.retain(|other, _| told.contains(other));
+        for call in self.calls.iter().filter(|call| !call.told) {
+            if let Op::Open { file, name, .. } = &call.op
+                && name.starts_with("own")
+            {
+                self.files[*file].handle = None;
+            }
+        }
+    }
+
+    /// The names that are there are those that were made; in the end nothing else can be.
+    pub(super) fn judge_names(&mut self, ended: bool) -> Result<(), String> {
+        let mut found = self.server.names(self.now)?;
+        for file in 0..self.plan.files {
+            if !found.remove(&shared_name(file)) {
+                return Err(format!("{} is gone", shared_name(file)));
+            }
+        }
+        let slots = self.clients.iter_mut().flat_map(|client| &mut client.slots).map(|slot| &mut slot.names);
+        let mut expected: Vec<&mut Vec<Names>> =
+            slots.filter(|names| !names.is_empty()).chain(&mut self.abandoned).collect();
+        for possible in &mut expected {
+            let all: BTreeSet<&String> = possible.iter().flat_map(|names| names.keys()).collect();
+            let mine: BTreeSet<&String> = all.into_iter().filter(|name| found.contains(*name)).collect();
+            let matching = possible.iter().rposition(|names| names.keys().collect::<BTreeSet<_>>() == mine);
+            let matching = matching.ok_or_else(|| {
+                let possible: Vec<Vec<_>> = possible.iter().map(|names| names.keys().collect()).collect();
+                format!("of the names of a slot there are {mine:?}, which is none of {possible:?} (ended: {ended})")
+            })?;
+            let taken: Vec<String> = mine.into_iter().cloned().collect();
+            for name in taken {
+                found.remove(&name);
+            }
+            possible.drain(..matching);
+        }
+        match found.first() {
+            Some(name) => Err(format!("nobody made {name}")),
+            None => Ok(()),
+        }
+    }
+}

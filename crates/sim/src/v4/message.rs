@@ -1,0 +1,157 @@
+//! COMPOUNDs as bytes, and their results.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use nfs::service::{Connection, ConnectionId};
+use wire::limits;
+use wire::nfs4::callback::{CbArgOp4, CbCompoundEncoder, CbCompoundReader, CbResOp4, CbSequenceOk};
+use wire::nfs4::compound::{CompoundArgsEncoder, CompoundResReader};
+use wire::nfs4::{self, ArgOp4, FileHandle4, NfsStat4, Outcome, PutfhArgs, ResOp4, Stateid4, Utf8Str4};
+use wire::record::{Peek, peek};
+use wire::rpc::{
+    AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader, decode_call,
+};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+
+/// The program by which a virtual client is called back.
+pub(super) const CALLBACK_PROGRAM: u32 = 0x4000_0000;
+
+/// The record of a COMPOUND, without its mark.
+pub(super) fn compound(xid: u32, minor: u32, operations: &[ArgOp4<'_>]) -> Vec<u8> {
+    let groups = Groups::new(&[]).expect("no groups are not too many");
+    let credential = Credential::Sys(AuthSys { stamp: 7, machine_name: b"virtual", uid: 0, gid: 0, groups });
+    let verifier = OpaqueAuth::NONE;
+    let (program, version) = (nfs4::PROGRAM, nfs4::VERSION);
+    let mut record = Vec::new();
+    let mut out = Encoder::new(&mut record);
+    CallHeader { xid, program, version, procedure: 1, credential, verifier }.encode(&mut out);
+    let mut compound = CompoundArgsEncoder::begin(&mut out, Utf8Str4(b""), minor);
+    operations.iter().for_each(|operation| compound.push(operation));
+    compound.finish();
+    record
+}
+
+/// PUTFH.
+pub(super) fn put(handle: &[u8]) -> ArgOp4<'_> {
+    ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("a handle that the server gave") })
+}
+
+/// A connection of a client; each client has an address of its own.
+pub(super) fn connection(client: usize, id: u64) -> Connection {
+    let [low, high, ..] = client.to_le_bytes();
+    let host = IpAddr::V4(Ipv4Addr::new(10, 1, high, low));
+    let port = 1024 + u16::try_from(id % 60_000).expect("below 60000");
+    let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2049);
+    Connection { peer: SocketAddr::new(host, port), local, id: ConnectionId(id) }
+}
+
+/// The body of a marked reply.
+fn body(out: &[u8], xid: u32) -> Result<&[u8], String> {
+    let Ok(Peek::Complete { record, used }) = peek(out, limits::RECORD_BYTES_MAX) else {
+        return Err("the reply is no whole record".to_owned());
+    };
+    if used != out.len() {
+        return Err(format!("{} bytes follow the reply", out.len() - used));
+    }
+    let mut input = Decoder::new(record);
+    let header = ReplyHeader::decode(&mut input).map_err(|error| format!("the reply's header: {error}"))?;
+    match header.body {
+        ReplyBody::Accepted { stat: AcceptStat::Success, .. } if header.xid == xid => Ok(input.rest()),
+        _ => Err(format!("the reply to {xid} begins with {header:?}")),
+    }
+}
+
+/// What a reply says.
+#[derive(Debug)]
+pub(super) struct Results<'a> {
+    pub(super) status: NfsStat4,
+    pub(super) all: Vec<ResOp4<'a>>,
+}
+
+impl<'a> Results<'a> {
+    /// Takes a marked reply apart.
+    pub(super) fn parse(out: &'a [u8], xid: u32) -> Result<Results<'a>, String> {
+        let wrong = |error| format!("the results: {error}");
+        let mut reader = CompoundResReader::new(Decoder::new(body(out, xid)?)).map_err(wrong)?;
+        let status = reader.status();
+        let all: Vec<_> = reader.by_ref().collect::<Result<_, _>>().map_err(wrong)?;
+        reader.finish().map_err(wrong)?;
+        let last = all.last().map_or(NfsStat4::Ok, Outcome::status);
+        if last != status && !all.is_empty() {
+            return Err(format!("the status is {status:?}, that of the last operation {last:?}"));
+        }
+        Ok(Results { status, all })
+    }
+
+    /// Whether SEQUENCE failed, so that nothing was executed.
+    pub(super) fn refused_slot(&self) -> bool {
+        matches!(self.all.as_slice(), [ResOp4::Sequence(Err(_))])
+    }
+
+    /// The stateid that the results tell, if they do.
+    pub(super) fn stateid(&self) -> Option<Stateid4> {
+        self.all.iter().find_map(|result| match result {
+            ResOp4::Open(Ok(ok)) => Some(ok.stateid),
+            ResOp4::OpenConfirm(Ok(ok)) => Some(ok.open_stateid),
+            ResOp4::OpenDowngrade(Ok(ok)) => Some(ok.open_stateid),
+            ResOp4::Lock(Ok(ok)) => Some(ok.lock_stateid),
+            ResOp4::Locku(Ok(ok)) => Some(ok.lock_stateid),
+            _ => None,
+        })
+    }
+
+    /// The handle that GETFH tells.
+    pub(super) fn handle(&self) -> Option<&'a [u8]> {
+        self.all.iter().find_map(|result| match result {
+            ResOp4::Getfh(Ok(ok)) => Some(ok.object.as_bytes()),
+            _ => None,
+        })
+    }
+}
+
+/// What a server asks of a client.
+#[derive(Debug, Default)]
+pub(super) struct Called {
+    /// The delegation that it wants back.
+    pub(super) recalled: Option<Stateid4>,
+    /// The client's answer, without its mark.
+    pub(super) answer: Vec<u8>,
+}
+
+/// Reads a marked callback, and answers it.
+pub(super) fn called(out: &[u8]) -> Result<Called, String> {
+    let Ok(Peek::Complete { record, .. }) = peek(out, limits::RECORD_BYTES_MAX) else {
+        return Err("the callback is no whole record".to_owned());
+    };
+    let (header, input) = decode_call(record).map_err(|error| format!("the callback: {error:?}"))?;
+    if header.program != CALLBACK_PROGRAM {
+        return Err(format!("a callback to program {}", header.program));
+    }
+    let mut called = Called::default();
+    let mut answer = Encoder::new(&mut called.answer);
+    ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut answer);
+    if header.procedure == 0 {
+        return Ok(called);
+    }
+    let reader = CbCompoundReader::new(input).map_err(|error| format!("the callback: {error}"))?;
+    let mut results = CbCompoundEncoder::begin(&mut answer, reader.tag());
+    for operation in reader {
+        match operation.map_err(|error| format!("the callback: {error:?}"))? {
+            CbArgOp4::Sequence(args) => results.push(&CbResOp4::Sequence(Ok(CbSequenceOk {
+                sessionid: args.sessionid,
+                sequenceid: args.sequenceid,
+                slotid: args.slotid,
+                highest_slotid: args.highest_slotid,
+                target_highest_slotid: args.highest_slotid,
+            }))),
+            CbArgOp4::Recall(args) => {
+                called.recalled = Some(args.stateid);
+                results.push(&CbResOp4::Recall(Ok(())));
+            }
+            CbArgOp4::NotifyLock(_) => results.push(&CbResOp4::NotifyLock(Ok(()))),
+            other => return Err(format!("an unexpected callback: {other:?}")),
+        }
+    }
+    results.finish();
+    Ok(called)
+}

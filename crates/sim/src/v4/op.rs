@@ -1,0 +1,421 @@
+//! What virtual clients ask, and its bytes.
+
+use wire::nfs4::*;
+use wire::xdr::{Encode, Encoder, decode_all};
+
+use super::message::{self, CALLBACK_PROGRAM, put};
+
+/// Parts of a file that are written and read as a whole.
+pub(super) const REGIONS: usize = 4;
+/// Bytes between two of them.
+const REGION_STEP: u64 = 9000;
+/// Bytes of one.
+pub(super) const REGION_BYTES: u32 = 32;
+
+/// Bytes that are locked, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    pub(super) first: u64,
+    pub(super) last: u64,
+}
+
+impl Range {
+    pub(super) fn overlaps(self, other: Range) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
+    fn length(self) -> u64 {
+        if self.last == u64::MAX { u64::MAX } else { self.last - self.first + 1 }
+    }
+}
+
+/// How OPEN creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Unchecked,
+    Guarded,
+    Exclusive,
+}
+
+/// A change of names that belong to one slot alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    Directory(String),
+    Remove(String),
+    Rename(String, String),
+    Link(String, String),
+}
+
+/// What a client asks.
+#[derive(Clone, Debug)]
+pub(super) enum Op {
+    Exchange,
+    CreateSession,
+    Complete,
+    SetClient,
+    ConfirmClient,
+    Renew,
+    Bind,
+    Open {
+        file: usize,
+        name: String,
+        access: u32,
+        deny: u32,
+        how: Option<How>,
+        wish: u32,
+    },
+    Confirm {
+        stateid: Stateid4,
+    },
+    Close {
+        file: usize,
+        stateid: Stateid4,
+    },
+    /// `valid` if the stateid is one that the client holds of this file.
+    Read {
+        file: usize,
+        stateid: Stateid4,
+        region: usize,
+        valid: bool,
+    },
+    Write {
+        file: usize,
+        stateid: Stateid4,
+        region: usize,
+        value: u64,
+        stable: StableHow4,
+        valid: bool,
+    },
+    Commit {
+        file: usize,
+    },
+    Truncate {
+        file: usize,
+        stateid: Stateid4,
+    },
+    Lock {
+        file: usize,
+        open: Stateid4,
+        locks: Option<Stateid4>,
+        range: Range,
+        exclusive: bool,
+    },
+    Test {
+        file: usize,
+        range: Range,
+        exclusive: bool,
+    },
+    Unlock {
+        file: usize,
+        stateid: Stateid4,
+        range: Range,
+    },
+    Return {
+        file: usize,
+        stateid: Stateid4,
+    },
+    Name(Naming),
+}
+
+impl Op {
+    /// The file that it is about.
+    pub(super) fn file(&self) -> Option<usize> {
+        match self {
+            Op::Open { file, .. }
+            | Op::Close { file, .. }
+            | Op::Read { file, .. }
+            | Op::Write { file, .. }
+            | Op::Commit { file }
+            | Op::Truncate { file, .. }
+            | Op::Lock { file, .. }
+            | Op::Test { file, .. }
+            | Op::Unlock { file, .. }
+            | Op::Return { file, .. } => Some(*file),
+            _ => None,
+        }
+    }
+
+    /// Whether it may be asked without having its reply kept.
+    pub(super) fn only_looks(&self) -> bool {
+        matches!(self, Op::Renew | Op::Read { .. } | Op::Test { .. })
+    }
+
+    /// The stateid that it uses.
+    pub(super) fn uses(&self) -> Option<Stateid4> {
+        match self {
+            Op::Confirm { stateid }
+            | Op::Close { stateid, .. }
+            | Op::Read { stateid, .. }
+            | Op::Write { stateid, .. }
+            | Op::Truncate { stateid, .. }
+            | Op::Unlock { stateid, .. }
+            | Op::Return { stateid, .. } => Some(*stateid),
+            Op::Lock { open, locks, .. } => Some(locks.unwrap_or(*open)),
+            _ => None,
+        }
+    }
+}
+
+/// Where a region begins.
+pub(super) fn region_offset(region: usize) -> u64 {
+    region as u64 * REGION_STEP
+}
+
+/// The bytes of a value in a region.
+pub(super) fn region_bytes(value: u64) -> Vec<u8> {
+    value.to_be_bytes().repeat(REGION_BYTES as usize / 8)
+}
+
+/// The value that bytes of a region show; those beyond the end of the file are zeros.
+pub(super) fn region_value(bytes: &[u8]) -> Option<u64> {
+    let mut whole = bytes.to_vec();
+    whole.resize(REGION_BYTES as usize, 0);
+    let (first, _) = whole.split_first_chunk::<8>()?;
+    let value = u64::from_be_bytes(*first);
+    (whole == region_bytes(value)).then_some(value)
+}
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct Asker {
+    pub(super) minor: u32,
+    /// What the client calls itself, and the verifier of this life of it.
+    pub(super) name: String,
+    pub(super) verifier: [u8; 8],
+    pub(super) clientid: ClientId4,
+    pub(super) sessionid: SessionId4,
+    /// What SETCLIENTID gave, or the sequence of CREATE_SESSION.
+    pub(super) confirm: Verifier4,
+    pub(super) create_sequence: u32,
+    pub(super) slots: u32,
+    pub(super) slot: usize,
+    pub(super) sequence: u32,
+    pub(super) open_seqid: u32,
+    pub(super) lock_seqid: u32,
+    pub(super) cache: bool,
+    pub(super) callback_address: String,
+}
+
+/// The bytes of an encoded value.
+fn encoded(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+impl Asker {
+    fn channel(&self, slots: u32) -> ChannelAttrs4 {
+        ChannelAttrs4 {
+            headerpadsize: 0,
+            maxrequestsize: 1 << 16,
+            maxresponsesize: 1 << 16,
+            maxresponsesize_cached: 4096,
+            maxoperations: 16,
+            maxrequests: slots,
+            rdma_ird: None,
+        }
+    }
+
+    /// Operations that a COMPOUND consists of alone, without a session.
+    fn alone(&self, xid: u32, op: &Op) -> Option<Vec<u8>> {
+        let name = OwnerId4(self.name.as_bytes());
+        let operation = match op {
+            Op::Exchange => ArgOp4::ExchangeId(ExchangeIdArgs {
+                clientowner: ClientOwner4 { verifier: self.verifier, ownerid: name },
+                flags: 0,
+                state_protect: StateProtect4A::None,
+                client_impl_id: None,
+            }),
+            Op::CreateSession => ArgOp4::CreateSession(CreateSessionArgs {
+                clientid: self.clientid,
+                sequence: self.create_sequence,
+                flags: create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN,
+                fore_chan_attrs: self.channel(self.slots),
+                back_chan_attrs: self.channel(4),
+                cb_program: CALLBACK_PROGRAM,
+                sec_parms: SecParms4::new(&[CallbackSecParms4::None]).expect("one is not too many"),
+            }),
+            Op::Bind => ArgOp4::BindConnToSession(BindConnToSessionArgs {
+                sessid: self.sessionid,
+                dir: ChannelDirFromClient4::ForeOrBoth,
+                use_conn_in_rdma_mode: false,
+            }),
+            Op::SetClient => ArgOp4::SetClientId(SetClientIdArgs {
+                client: NfsClientId4 { verifier: self.verifier, id: name },
+                callback: CbClient4 {
+                    cb_program: CALLBACK_PROGRAM,
+                    cb_location: Netaddr4 {
+                        netid: Utf8Str4(b"tcp"),
+                        addr: Utf8Str4(self.callback_address.as_bytes()),
+                    },
+                },
+                callback_ident: 1,
+            }),
+            Op::ConfirmClient => ArgOp4::SetClientIdConfirm(SetClientIdConfirmArgs {
+                clientid: self.clientid,
+                setclientid_confirm: self.confirm,
+            }),
+            Op::Renew if self.minor == 0 => ArgOp4::Renew(RenewArgs { clientid: self.clientid }),
+            _ => return None,
+        };
+        Some(message::compound(xid, self.minor, &[operation]))
+    }
+
+    /// The record of a call. `handle` is that of the operation's file, and `root` the directory of all names.
+    pub(super) fn record(&self, xid: u32, op: &Op, handle: &[u8], root: &[u8]) -> Vec<u8> {
+        if let Some(record) = self.alone(xid, op) {
+            return record;
+        }
+        let owners = (format!("o{}.{}", self.name, self.slot), format!("l{}.{}", self.name, self.slot));
+        let mode = encoded(&Attributes4 { mode: Some(0o640), ..Attributes4::default() });
+        let empty = encoded(&Attributes4 { size: Some(0), ..Attributes4::default() });
+        let bytes = if let Op::Write { value, .. } = op { region_bytes(*value) } else { Vec::new() };
+        let attributes = decode_all(if matches!(op, Op::Truncate { .. }) { &empty } else { &mode });
+        let material = Material {
+            xid,
+            handle,
+            root,
+            owner: owner(self, &owners.0),
+            locker: owner(self, &owners.1),
+            attributes: attributes.expect("encoded just now"),
+            bytes: &bytes,
+        };
+        let mut operations = Vec::new();
+        if self.minor > 0 {
+            operations.push(ArgOp4::Sequence(SequenceArgs {
+                sessionid: self.sessionid,
+                sequenceid: self.sequence,
+                slotid: u32::try_from(self.slot).expect("a few slots"),
+                highest_slotid: self.slots - 1,
+                cachethis: self.cache,
+            }));
+        }
+        self.push(op, &material, &mut operations);
+        message::compound(xid, self.minor, &operations)
+    }
+
+    fn push<'a>(&self, op: &'a Op, material: &Material<'a>, out: &mut Vec<ArgOp4<'a>>) {
+        match op {
+            Op::Complete => out.push(ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })),
+            Op::Open { name, .. } => {
+                out.extend([put(material.root), self.open(op, name, material), ArgOp4::Getfh]);
+            }
+            Op::Name(naming) => push_naming(naming, material, out),
+            _ => {
+                if op.file().is_some() || matches!(op, Op::Confirm { .. }) {
+                    out.push(put(material.handle));
+                }
+                out.extend(self.on_file(op, material));
+            }
+        }
+    }
+
+    fn open<'a>(&self, op: &Op, name: &'a str, material: &Material<'a>) -> ArgOp4<'a> {
+        let Op::Open { access, deny, how, wish, .. } = op else { unreachable!("asked for an OPEN only") };
+        let verf = u64::from(material.xid).to_be_bytes();
+        let openhow = how.map(|how| match how {
+            How::Unchecked => Createhow4::Unchecked(material.attributes),
+            How::Guarded => Createhow4::Guarded(material.attributes),
+            How::Exclusive if self.minor == 0 => Createhow4::Exclusive(verf),
+            How::Exclusive => Createhow4::Exclusive41(Creatverfattr { verf, attrs: material.attributes }),
+        });
+        ArgOp4::Open(OpenArgs {
+            seqid: self.open_seqid,
+            share_access: access | if self.minor > 0 { *wish } else { 0 },
+            share_deny: *deny,
+            owner: material.owner,
+            openhow,
+            claim: OpenClaim4::Null(Component4(name.as_bytes())),
+        })
+    }
+
+    fn on_file<'a>(&self, op: &Op, material: &Material<'a>) -> Option<ArgOp4<'a>> {
+        let (seqid, lock_seqid) = (self.open_seqid, self.lock_seqid);
+        let kind = |exclusive| if exclusive { NfsLockType4::Write } else { NfsLockType4::Read };
+        Some(match *op {
+            Op::Confirm { stateid } => ArgOp4::OpenConfirm(OpenConfirmArgs { open_stateid: stateid, seqid }),
+            Op::Close { stateid, .. } => ArgOp4::Close(CloseArgs { seqid, open_stateid: stateid }),
+            Op::Read { stateid, region, .. } => {
+                ArgOp4::Read(ReadArgs { stateid, offset: region_offset(region), count: REGION_BYTES })
+            }
+            Op::Write { stateid, region, stable, .. } => ArgOp4::Write(WriteArgs {
+                stateid,
+                offset: region_offset(region),
+                stable,
+                data: material.bytes,
+            }),
+            Op::Commit { .. } => ArgOp4::Commit(CommitArgs { offset: 0, count: 0 }),
+            Op::Truncate { stateid, .. } => {
+                ArgOp4::Setattr(SetattrArgs { stateid, obj_attributes: material.attributes })
+            }
+            Op::Lock { open, locks, range, exclusive, .. } => ArgOp4::Lock(LockArgs {
+                locktype: kind(exclusive),
+                reclaim: false,
+                offset: range.first,
+                length: range.length(),
+                locker: match locks {
+                    Some(lock_stateid) => Locker4::LockOwner(ExistLockOwner4 { lock_stateid, lock_seqid }),
+                    None => Locker4::OpenOwner(OpenToLockOwner4 {
+                        open_seqid: seqid,
+                        open_stateid: open,
+                        lock_seqid,
+                        lock_owner: material.locker,
+                    }),
+                },
+            }),
+            Op::Test { range, exclusive, .. } => ArgOp4::Lockt(LocktArgs {
+                locktype: kind(exclusive),
+                offset: range.first,
+                length: range.length(),
+                owner: material.locker,
+            }),
+            Op::Unlock { stateid, range, .. } => ArgOp4::Locku(LockuArgs {
+                locktype: NfsLockType4::Write,
+                seqid: lock_seqid,
+                lock_stateid: stateid,
+                offset: range.first,
+                length: range.length(),
+            }),
+            Op::Return { stateid, .. } => ArgOp4::Delegreturn(DelegreturnArgs { deleg_stateid: stateid }),
+            _ => return None,
+        })
+    }
+}
+
+/// What operations are made of.
+struct Material<'a> {
+    xid: u32,
+    handle: &'a [u8],
+    root: &'a [u8],
+    owner: StateOwner4<'a>,
+    locker: StateOwner4<'a>,
+    attributes: Fattr4<'a>,
+    bytes: &'a [u8],
+}
+
+fn owner<'a>(asker: &Asker, name: &'a str) -> StateOwner4<'a> {
+    StateOwner4 { clientid: asker.clientid, owner: OwnerId4(name.as_bytes()) }
+}
+
+fn push_naming<'a>(naming: &'a Naming, material: &Material<'a>, out: &mut Vec<ArgOp4<'a>>) {
+    let name = |name: &'a String| Component4(name.as_bytes());
+    out.push(put(material.root));
+    match naming {
+        Naming::Directory(objname) => out.push(ArgOp4::Create(CreateArgs {
+            objtype: Createtype4::Dir,
+            objname: name(objname),
+            createattrs: material.attributes,
+        })),
+        Naming::Remove(target) => out.push(ArgOp4::Remove(RemoveArgs { target: name(target) })),
+        Naming::Rename(from, to) => {
+            let (oldname, newname) = (name(from), name(to));
+            out.extend([ArgOp4::Savefh, ArgOp4::Rename(RenameArgs { oldname, newname })]);
+        }
+        Naming::Link(from, to) => out.extend([
+            ArgOp4::Lookup(LookupArgs { objname: name(from) }),
+            ArgOp4::Savefh,
+            put(material.root),
+            ArgOp4::Link(LinkArgs { newname: name(to) }),
+        ]),
+    }
+}

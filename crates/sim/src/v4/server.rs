@@ -1,0 +1,255 @@
+//! The server: a service on a volume on simulated media, replies that wait for their durability, and crashes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs::exports::{Export, Squash};
+use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service, Wait};
+use volume::Volume;
+use volume::attributes::SetAttributes;
+use volume::handle::Handle;
+use volume::ids::Ino;
+use volume::request::{Access, Credentials, Durable, Error, Journaled, Request};
+use volume::results::CreateHow;
+use volume::time::Time;
+
+use crate::media::{SimMedia, Survival};
+use crate::random::Random;
+use crate::run::{BEGIN, Sizes, create, open};
+use crate::target::gather;
+use crate::walk::list;
+
+/// How long a lease is.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// A request on its way.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// Which call it is.
+    pub(super) call: usize,
+    pub(super) record: Vec<u8>,
+    pub(super) connection: Connection,
+    /// When the server took it; 0 as long as it is on its way.
+    pub(super) taken: i64,
+}
+
+/// A call that was begun.
+struct Stalled {
+    sent: Sent,
+    access: Access,
+    progress: Option<Progress>,
+}
+
+/// A reply that was written.
+pub(super) struct Written {
+    pub(super) call: usize,
+    /// When the server took the request.
+    pub(super) taken: i64,
+    pub(super) connection: ConnectionId,
+    pub(super) bytes: Vec<u8>,
+    after: Option<Wait>,
+}
+
+/// A running server.
+pub(super) struct Server {
+    pub(super) media: SimMedia,
+    sizes: Sizes,
+    volume: Arc<Volume>,
+    pub(super) service: Service,
+    stalled: Vec<Stalled>,
+    parked: Vec<Written>,
+    /// The boundary at which it is to die.
+    dies_at: u64,
+}
+
+fn service(volume: &Arc<Volume>, now: i64) -> Result<Service, String> {
+    let export = Export { squash: Squash::None, ..Export::new("/main", volume.id()) };
+    let service = Service::new(vec![export], vec![Arc::clone(volume)]).map_err(|error| error.to_string())?;
+    let service = service.with_lease(LEASE);
+    service.restore_state(Time::from_nanos(now)).map_err(|error| format!("restore_state: {error:?}"))?;
+    Ok(service)
+}
+
+impl Server {
+    /// One on new media, with these files in the root.
+    pub(super) fn new(files: &[String], random: &mut Random) -> Result<Server, String> {
+        let sizes = Sizes::draw(random);
+        let media = SimMedia::new(sizes.log_bytes, sizes.capacity, random.fork());
+        create(&media)?;
+        let volume = open(&media, &sizes, BEGIN)?;
+        let credentials = Credentials::root();
+        for name in files {
+            let now = Time::from_nanos(BEGIN + 1_000_000);
+            let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+            let how = CreateHow::Guarded(SetAttributes { mode: Some(0o666), ..SetAttributes::default() });
+            let mut encode = |_: &_| Journaled::default();
+            volume
+                .create_file(&request, Ino::ROOT, name.as_bytes(), &how, &mut encode)
+                .map_err(|failure| format!("creating {name}: {:?}", failure.error))?;
+            volume.step_commit(now);
+        }
+        let service = service(&volume, BEGIN + 2_000_000)?;
+        let (stalled, parked) = (Vec::new(), Vec::new());
+        Ok(Server { media, sizes, volume, service, stalled, parked, dies_at: u64::MAX })
+    }
+
+    /// The handle of a name in the root.
+    pub(super) fn handle_of(&self, name: &str, now: i64) -> Result<Vec<u8>, String> {
+        let listed = list(&self.volume, Ino::ROOT.0, now)?;
+        let found = listed.iter().find(|entry| entry.name == name.as_bytes());
+        let found = found.ok_or_else(|| format!("{name} is not there"))?;
+        Ok(self.volume.handle(Ino(found.ino)).to_bytes().to_vec())
+    }
+
+    /// The handle of the root.
+    pub(super) fn root(&self) -> Vec<u8> {
+        self.volume.handle(Ino::ROOT).to_bytes().to_vec()
+    }
+
+    /// Takes a request, or goes on with it.
+    pub(super) fn take(&mut self, sent: Sent, now: i64) -> Result<Option<Written>, String> {
+        let sent = Sent { taken: now, ..sent };
+        self.work(Stalled { sent, access: Access::Cached, progress: None }, now)
+    }
+
+    fn work(&mut self, mut stalled: Stalled, now: i64) -> Result<Option<Written>, String> {
+        let Stalled { sent, access, progress } = &mut stalled;
+        let mut bytes = Vec::new();
+        let now = Time::from_nanos(now);
+        let outcome = self.service.handle(&sent.record, sent.connection, now, *access, progress, &mut bytes);
+        match outcome {
+            Outcome::Reply { after, .. } => {
+                let (call, taken, connection) = (sent.call, sent.taken, sent.connection.id);
+                return Ok(Some(Written { call, taken, connection, bytes, after }));
+            }
+            Outcome::WouldBlock if bytes.is_empty() => stalled.access = Access::Blocking,
+            Outcome::Busy if bytes.is_empty() => {}
+            other => return Err(format!("{} bytes of a reply, and {other:?}", bytes.len())),
+        }
+        self.stalled.push(stalled);
+        Ok(None)
+    }
+
+    /// Goes on with one of the calls that were begun.
+    pub(super) fn go_on(&mut self, random: &mut Random, now: i64) -> Result<Option<Written>, String> {
+        if self.stalled.is_empty() {
+            return Ok(None);
+        }
+        let chosen = random.index(self.stalled.len());
+        let stalled = self.stalled.swap_remove(chosen);
+        self.work(stalled, now)
+    }
+
+    /// How many calls were begun and not answered yet.
+    pub(super) fn begun(&self) -> usize {
+        self.stalled.len()
+    }
+
+    /// Lets a reply leave when it may.
+    pub(super) fn park(&mut self, written: Written) {
+        self.parked.push(written);
+    }
+
+    /// The replies that may leave.
+    pub(super) fn release(&mut self) -> Result<Vec<Written>, String> {
+        let mut left = Vec::new();
+        for written in std::mem::take(&mut self.parked) {
+            let state =
+                written.after.as_ref().map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
+            match state {
+                Durable::Yes => left.push(written),
+                Durable::NotYet => self.parked.push(written),
+                Durable::Failed if self.is_dead() => {}
+                Durable::Failed => return Err("a reply failed without a fault".to_owned()),
+            }
+        }
+        Ok(left)
+    }
+
+    /// A connection closed: its calls end where they are, or go on for nobody.
+    pub(super) fn close(&mut self, connection: ConnectionId, random: &mut Random) {
+        self.service.connection_closed(connection);
+        let of_it = |stalled: &Stalled| stalled.sent.connection.id == connection;
+        self.stalled.retain(|stalled| !of_it(stalled) || random.chance(1, 2));
+    }
+
+    /// A piece of the engine's own work.
+    pub(super) fn background(&self, random: &mut Random, now: i64) {
+        let now = Time::from_nanos(now);
+        match random.below(20) {
+            0 => drop(self.volume.step_checkpoint(now, random.chance(1, 4))),
+            1 | 2 => drop(self.volume.step_write_back(now, random.chance(1, 2), true)),
+            3 => drop(self.volume.step_clean(now, true)),
+            _ => drop(self.volume.step_commit(now)),
+        }
+    }
+
+    /// Does all work that there is.
+    pub(super) fn settle(&self, now: i64) {
+        let now = Time::from_nanos(now);
+        let _ = self.volume.step_write_back(now, true, true);
+        let _ = self.volume.step_commit(now);
+        let _ = self.volume.step_checkpoint(now, false);
+    }
+
+    /// From some boundary on nothing reaches media any more.
+    pub(super) fn die_in(&mut self, boundaries: u64) {
+        self.dies_at = self.media.boundaries_passed() + boundaries;
+        self.media.die_at(self.dies_at);
+    }
+
+    /// It is not to die any more.
+    pub(super) fn live_on(&mut self) {
+        self.dies_at = u64::MAX;
+        self.media.die_at(self.dies_at);
+    }
+
+    /// Ends what was begun of a call.
+    pub(super) fn forget(&mut self, call: usize) {
+        self.stalled.retain(|stalled| stalled.sent.call != call);
+    }
+
+    /// Whether that boundary was reached.
+    pub(super) fn is_dead(&self) -> bool {
+        self.media.boundaries_passed() >= self.dies_at
+    }
+
+    /// A new process on what a crash leaves of the media.
+    pub(super) fn crash(&mut self, random: &mut Random, now: i64) -> Result<Survival, String> {
+        let survival = Survival::draw(random);
+        let disk = self.media.disk().crash(random, survival);
+        self.stalled.clear();
+        self.parked.clear();
+        self.media = SimMedia::of(disk, self.sizes.capacity, random.fork());
+        self.dies_at = u64::MAX;
+        self.volume = open(&self.media, &self.sizes, now).map_err(|wrong| {
+            format!("after a crash with {survival:?} surviving it does not open: {wrong}")
+        })?;
+        self.service = service(&self.volume, now)?;
+        Ok(survival)
+    }
+
+    /// Some bytes of a file; none if it is gone.
+    pub(super) fn bytes_of(&self, handle: &[u8], offset: u64, count: u32, now: i64) -> Option<Vec<u8>> {
+        let ino = Handle::parse(handle).and_then(|handle| self.volume.resolve(&handle).ok())?;
+        let credentials = Credentials::root();
+        let now = Time::from_nanos(now);
+        let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
+        for _ in 0..100 {
+            match self.volume.read(&request, ino, offset, count) {
+                Ok(read) => return Some(gather(&read.value)),
+                Err(failure) if failure.error == Error::Busy => self.settle(now.nanos()),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// The names in the root.
+    pub(super) fn names(&self, now: i64) -> Result<BTreeSet<String>, String> {
+        let listed = list(&self.volume, Ino::ROOT.0, now)?;
+        let names = listed.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned());
+        Ok(names.filter(|name| name != "." && name != "..").collect())
+    }
+}

@@ -1,0 +1,681 @@
+//! The network between clients and server, time, and what goes wrong.
+
+use std::collections::VecDeque;
+
+use nfs::service::{ConnectionId, Destination};
+use volume::time::Time;
+use wire::nfs4::*;
+
+use super::client::{Choice, Client, Names, Phase, shared_name};
+use super::held::{Held, What};
+use super::message::{self, Results};
+use super::op::{Naming, Op, REGIONS};
+use super::server::{LEASE, Sent, Server, Written};
+use super::{Plan, Tally};
+use crate::random::Random;
+use crate::run::BEGIN;
+
+/// Lines that are kept of what happened.
+const TRACE_LINES: usize = 60;
+/// How often everything is tried until it is given up, in the end.
+const PATIENCE: usize = 3000;
+
+/// A request of a client, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) client: usize,
+    pub(super) slot: usize,
+    pub(super) xid: u32,
+    pub(super) op: Op,
+    pub(super) record: Vec<u8>,
+    /// What the server answered since its last start.
+    pub(super) answer: Option<Vec<u8>>,
+    /// Whether the client has the answer.
+    pub(super) told: bool,
+    /// Whether a server answered that was crashed before the client knew.
+    pub(super) repeated: bool,
+    /// How many values each region had when it was executed.
+    pub(super) marks: [usize; REGIONS],
+}
+
+/// The values that a part of a file can have: the last one now, those from `safe` on after a crash.
+#[derive(Clone, Debug)]
+pub(super) struct Region {
+    pub(super) values: Vec<u64>,
+    pub(super) safe: usize,
+}
+
+/// A file.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) handle: Option<Vec<u8>>,
+    pub(super) regions: Vec<Region>,
+}
+
+impl File {
+    pub(super) fn new(handle: Option<Vec<u8>>) -> File {
+        File { handle, regions: vec![Region { values: vec![0], safe: 0 }; REGIONS] }
+    }
+}
+
+/// Everything.
+pub(super) struct World {
+    pub(super) plan: Plan,
+    pub(super) random: Random,
+    pub(super) now: i64,
+    pub(super) server: Server,
+    pub(super) clients: Vec<Client>,
+    pub(super) calls: Vec<Call>,
+    pub(super) files: Vec<File>,
+    /// What the server must know that clients hold.
+    pub(super) held: Vec<Held>,
+    /// Stateids that clients were told: whose, and for which file.
+    pub(super) issued: std::collections::BTreeMap<[u8; 12], (usize, usize)>,
+    pub(super) tally: Tally,
+    /// The names of slots that do not go on: what each can be.
+    pub(super) abandoned: Vec<Vec<Names>>,
+    root: Vec<u8>,
+    requests: Vec<Sent>,
+    replies: Vec<Written>,
+    trace: VecDeque<String>,
+    next_connection: u64,
+    next_value: u64,
+    done: usize,
+    ending: bool,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, plan: Plan) -> Result<World, String> {
+        let mut random = Random::new(seed);
+        let names: Vec<String> = (0..plan.files).map(shared_name).collect();
+        let server = Server::new(&names, &mut random)?;
+        let now = BEGIN + 1_000_000_000;
+        let mut files = Vec::new();
+        for name in &names {
+            files.push(File::new(Some(server.handle_of(name, now)?)));
+        }
+        let root = server.root();
+        let mut world = World {
+            plan,
+            random,
+            now,
+            server,
+            clients: Vec::new(),
+            calls: Vec::new(),
+            files,
+            held: Vec::new(),
+            issued: std::collections::BTreeMap::new(),
+            tally: Tally::default(),
+            abandoned: Vec::new(),
+            root,
+            requests: Vec::new(),
+            replies: Vec::new(),
+            trace: VecDeque::new(),
+            next_connection: 1,
+            next_value: 1,
+            done: 0,
+            ending: false,
+        };
+        for _ in 0..plan.clients {
+            world.join(None);
+        }
+        Ok(world)
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    pub(super) fn done(&self) -> usize {
+        self.done
+    }
+
+    pub(super) fn into_trace(self) -> Vec<String> {
+        self.trace.into()
+    }
+
+    pub(super) fn note(&mut self, line: impl FnOnce() -> String) {
+        if self.trace.len() == TRACE_LINES {
+            self.trace.pop_front();
+        }
+        let line = format!("{:9.3} {}", (self.now - BEGIN) as f64 / 1e9, line());
+        self.trace.push_back(line);
+    }
+
+    /// A client starts: a new one, or one that was there before.
+    fn join(&mut self, before: Option<usize>) {
+        let number = self.clients.len();
+        let (minor, name) = match before {
+            Some(before) => (self.clients[before].minor, self.clients[before].name.clone()),
+            None => {
+                let zero = self.plan.version_zero && self.random.chance(1, 3);
+                let minor = if zero { 0 } else { 1 + u32::from(self.random.chance(1, 2)) };
+                (minor, format!("client{number}"))
+            }
+        };
+        let mut client = Client::new(minor, name, self.plan.slots, self.now);
+        let connections = if minor == 0 { 1 } else { 2 };
+        client.connections = (0..connections).map(|at| self.next_connection + at).collect();
+        self.next_connection += connections;
+        self.note(|| format!("client {number} of version 4.{minor} starts as {}", client.name));
+        self.clients.push(client);
+    }
+
+    /// A client ends here. If `again`, it goes on as a new one that has nothing.
+    pub(super) fn end_client(&mut self, client: usize, again: bool) {
+        self.note(|| format!("client {client} ends"));
+        let ended = &mut self.clients[client];
+        ended.phase = Phase::Gone;
+        let names: Vec<_> = ended.slots.iter_mut().map(|slot| std::mem::take(&mut slot.names)).collect();
+        self.abandoned.extend(names);
+        if again {
+            self.join(Some(client));
+        } else if !self.ending {
+            self.join(None);
+        }
+    }
+
+    pub(super) fn run(&mut self) -> Result<(), String> {
+        while self.done < self.plan.events {
+            self.done += 1;
+            self.step()?;
+            if self.server.is_dead() {
+                self.crash()?;
+            }
+        }
+        self.end()
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let plan = self.plan;
+        match self.random.below(200) {
+            0..=59 => self.ask(),
+            60..=114 => self.deliver_request()?,
+            115..=159 => self.deliver_reply()?,
+            160..=164 => {
+                let written = self.server.go_on(&mut self.random, self.now)?;
+                self.written(written)?;
+            }
+            165..=180 => self.server.background(&mut self.random, self.now),
+            181..=190 => self.pass_time(),
+            191..=195 => self.send_again(),
+            196 if plan.losses => self.close_connection()?,
+            197 if plan.deaths && self.random.chance(1, 3) => self.misfortune(),
+            198 if plan.crashes && self.random.chance(1, 2) => {
+                let boundaries = 1 + self.random.below(12);
+                self.server.die_in(boundaries);
+            }
+            199 if plan.crashes && self.random.chance(1, 8) => self.crash()?,
+            _ => {}
+        }
+        self.collect()
+    }
+
+    /// Takes what the server wants to send.
+    fn collect(&mut self) -> Result<(), String> {
+        let mut left = self.server.release()?;
+        if !self.server.is_dead() {
+            self.replies.append(&mut left);
+        }
+        for callback in self.server.service.take_callbacks() {
+            self.call_back(callback.id, callback.to, &callback.record)?;
+        }
+        Ok(())
+    }
+
+    fn call_back(&mut self, id: u64, to: Destination, record: &[u8]) -> Result<(), String> {
+        let now = Time::from_nanos(self.now);
+        let client = match to {
+            Destination::Connection(connection) => {
+                self.clients.iter().position(|client| client.connections.contains(&connection.0))
+            }
+            Destination::Address(address) => (0..self.clients.len())
+                .find(|client| message::connection(*client, 0).peer.ip() == address.ip()),
+            Destination::Program { .. } => return Err("a callback to another program".to_owned()),
+        };
+        let called = message::called(record)?;
+        if let Some(stateid) = called.recalled {
+            self.was_recalled(stateid.other);
+        }
+        let alive = |client: usize| {
+            let client = &self.clients[client];
+            client.phase != Phase::Gone && client.cut_off_until <= self.now
+        };
+        let Some(client) = client.filter(|client| alive(*client)) else {
+            self.server.service.callback_failed(id, now);
+            return Ok(());
+        };
+        if self.plan.losses && self.random.chance(1, 8) {
+            return Ok(());
+        }
+        self.note(|| format!("client {client} is called back: {:?}", called.recalled));
+        if let Some(stateid) = called.recalled {
+            self.give_back(client, stateid.other);
+        }
+        match to {
+            Destination::Connection(connection) => {
+                let connection = message::connection(client, connection.0);
+                let access = volume::request::Access::Cached;
+                let mut out = Vec::new();
+                let _ =
+                    self.server.service.handle(&called.answer, connection, now, access, &mut None, &mut out);
+                if !out.is_empty() {
+                    return Err("the answer to a callback was answered".to_owned());
+                }
+            }
+            _ => self.server.service.callback_answered(&called.answer, now),
+        }
+        Ok(())
+    }
+
+    /// A client will return a delegation, if it knows it.
+    fn give_back(&mut self, client: usize, other: [u8; 12]) {
+        let client = &mut self.clients[client];
+        for slot in &mut client.slots {
+            if let Some(held) = slot.known.iter().find(|held| held.stateid.other == other) {
+                slot.must.push_back(Op::Return { file: held.file, stateid: held.stateid });
+                return;
+            }
+        }
+        client.recalled.push(other);
+    }
+
+    /// A client asks something in a slot that is free.
+    fn ask(&mut self) {
+        let alive: Vec<usize> =
+            (0..self.clients.len()).filter(|client| self.clients[*client].phase != Phase::Gone).collect();
+        if alive.is_empty() {
+            return;
+        }
+        let client = *self.random.pick(&alive);
+        let slot = self.random.index(self.plan.slots);
+        if self.clients[client].slots[slot].outstanding.is_none() {
+            self.ask_in(client, slot);
+        }
+    }
+
+    fn ask_in(&mut self, client: usize, slot: usize) {
+        let mut choice = Choice {
+            random: &mut self.random,
+            shared: self.plan.files,
+            next_file: self.files.len(),
+            next_value: self.next_value,
+            now: self.now,
+            lease: i64::try_from(LEASE.as_nanos()).expect("a short lease"),
+            ending: self.ending,
+        };
+        let Some(op) = self.clients[client].choose(client, slot, &mut choice) else { return };
+        self.next_value += 1;
+        if op.file() == Some(self.files.len()) {
+            self.files.push(File::new(None));
+        }
+        let number = self.calls.len();
+        let xid = u32::try_from(number).expect("few calls") + 1;
+        let cache = !op.only_looks() || self.random.chance(1, 2);
+        let asking = &mut self.clients[client];
+        if asking.minor > 0 && !matches!(op, Op::Exchange | Op::CreateSession | Op::Bind) {
+            let sequence = &mut asking.slots[slot].sequence;
+            *sequence = sequence.wrapping_add(1);
+        }
+        let own_names = asking.slots[slot].names.last().map(|names| after(names, &op));
+        if let Some(names) = own_names.filter(|names| asking.slots[slot].names.last() != Some(names)) {
+            asking.slots[slot].names.push(names);
+        }
+        asking.slots[slot].outstanding = Some(number);
+        let handle = op.file().or_else(|| self.file_of(&op));
+        let handle = handle.and_then(|file| self.files[file].handle.clone()).unwrap_or_default();
+        let record = self.clients[client].asker(client, slot, cache).record(xid, &op, &handle, &self.root);
+        self.note(|| format!("{client}.{slot} asks {number}: {op:?}"));
+        let marks = [0; REGIONS];
+        self.calls.push(Call {
+            client,
+            slot,
+            xid,
+            op,
+            record,
+            answer: None,
+            told: false,
+            repeated: false,
+            marks,
+        });
+        self.send(number);
+    }
+
+    /// The file of a stateid that is to be confirmed.
+    fn file_of(&self, op: &Op) -> Option<usize> {
+        let stateid = op.uses()?;
+        self.issued.get(&stateid.other).map(|(_, file)| *file)
+    }
+
+    /// Puts a request on its way, by one of the client's connections.
+    fn send(&mut self, number: usize) {
+        let call = &self.calls[number];
+        let client = &self.clients[call.client];
+        let connection = *self.random.pick(&client.connections);
+        let connection = message::connection(call.client, connection);
+        self.requests.push(Sent { call: number, record: call.record.clone(), connection, taken: 0 });
+    }
+
+    /// A client sends again what was not answered.
+    fn send_again(&mut self) {
+        let waiting: Vec<usize> = self
+            .clients
+            .iter()
+            .filter(|client| client.phase != Phase::Gone)
+            .flat_map(|client| client.slots.iter().filter_map(|slot| slot.outstanding))
+            .collect();
+        if !waiting.is_empty() {
+            let number = *self.random.pick(&waiting);
+            self.send(number);
+        }
+    }
+
+    fn deliver_request(&mut self) -> Result<(), String> {
+        if self.requests.is_empty() {
+            return Ok(());
+        }
+        let chosen = self.random.index(self.requests.len());
+        let sent = self.requests.swap_remove(chosen);
+        let call = &self.calls[sent.call];
+        let client = &self.clients[call.client];
+        let lost = self.plan.losses && self.random.chance(1, 12) || client.cut_off_until > self.now;
+        // NFSv4.0 has nothing that keeps a request from being executed after a later one.
+        let late = client.minor == 0 && call.told;
+        if lost || late {
+            return Ok(());
+        }
+        if self.plan.losses && self.random.chance(1, 10) {
+            let again = Sent { record: sent.record.clone(), ..sent };
+            self.requests.push(again);
+        }
+        let written = self.server.take(sent, self.now)?;
+        self.written(written)
+    }
+
+    /// The server wrote a reply.
+    fn written(&mut self, written: Option<Written>) -> Result<(), String> {
+        let Some(written) = written else { return Ok(()) };
+        if self.server.is_dead() {
+            return Ok(());
+        }
+        self.judge_answer(written.call, written.taken, &written.bytes)?;
+        self.server.park(written);
+        Ok(())
+    }
+
+    fn deliver_reply(&mut self) -> Result<(), String> {
+        if self.replies.is_empty() {
+            return Ok(());
+        }
+        let chosen = self.random.index(self.replies.len());
+        let reply = self.replies.swap_remove(chosen);
+        let client = &self.clients[self.calls[reply.call].client];
+        let lost = self.plan.losses && self.random.chance(1, 12)
+            || client.cut_off_until > self.now
+            || !client.connections.contains(&reply.connection.0);
+        if lost { Ok(()) } else { self.arrive(reply.call, &reply.bytes) }
+    }
+
+    /// An answer arrives at its client.
+    fn arrive(&mut self, number: usize, bytes: &[u8]) -> Result<(), String> {
+        let call = &self.calls[number];
+        let (client, slot) = (call.client, call.slot);
+        let waiting = &mut self.clients[client];
+        if waiting.phase == Phase::Gone || waiting.slots[slot].outstanding != Some(number) {
+            return Ok(());
+        }
+        let results = Results::parse(bytes, call.xid)?;
+        if results.refused_slot() && results.status == NfsStat4::Delay {
+            // The first one is being executed still; it is asked again.
+            return Ok(());
+        }
+        waiting.slots[slot].outstanding = None;
+        if waiting.minor == 0 {
+            // See where requests are delivered.
+            self.server.forget(number);
+        }
+        self.calls[number].told = true;
+        let status = results.status;
+        self.note(|| format!("{client}.{slot} is told {number}: {status:?}"));
+        self.learn(number, &results)
+    }
+
+    fn pass_time(&mut self) {
+        let milliseconds = match self.random.below(200) {
+            0 if self.plan.deaths => 40_000,
+            1..=4 => 4000,
+            5..=20 => 500,
+            _ => 1 + self.random.below(30),
+        };
+        self.pass(i64::try_from(milliseconds).expect("less than a minute") * 1_000_000);
+    }
+
+    fn pass(&mut self, nanoseconds: i64) {
+        self.now += nanoseconds;
+        let _ = self.server.service.tick(Time::from_nanos(self.now));
+    }
+
+    fn close_connection(&mut self) -> Result<(), String> {
+        let client = self.random.index(self.clients.len());
+        let which = self.random.index(self.clients[client].connections.len());
+        let closed = self.clients[client].connections[which];
+        // What was on its way reaches the server before the end of the connection does, or never.
+        let (on_it, others) =
+            std::mem::take(&mut self.requests).into_iter().partition(|sent| sent.connection.id.0 == closed);
+        self.requests = others;
+        let on_it: Vec<Sent> = on_it;
+        for sent in on_it {
+            if self.random.chance(1, 2) && self.clients[client].cut_off_until <= self.now {
+                let late = self.clients[client].minor == 0 && self.calls[sent.call].told;
+                let written = if late { None } else { self.server.take(sent, self.now)? };
+                self.written(written)?;
+            }
+        }
+        self.note(|| format!("connection {closed} of client {client} closes"));
+        self.server.close(ConnectionId(closed), &mut self.random);
+        self.clients[client].connections[which] = self.next_connection;
+        self.clients[client].unbound = true;
+        self.next_connection += 1;
+        Ok(())
+    }
+
+    /// A client is cut off for a while, dies, or starts anew.
+    fn misfortune(&mut self) {
+        let alive: Vec<usize> =
+            (0..self.clients.len()).filter(|client| self.clients[*client].phase != Phase::Gone).collect();
+        let client = *self.random.pick(&alive);
+        match self.random.below(4) {
+            0 => self.end_client(client, true),
+            1 => self.end_client(client, false),
+            _ => {
+                let seconds = i64::try_from(1 + self.random.below(50)).expect("less than a minute");
+                self.note(|| format!("client {client} is cut off for {seconds} s"));
+                self.clients[client].cut_off_until = self.now + seconds * 1_000_000_000;
+            }
+        }
+    }
+
+    /// The server is crashed, and starts again.
+    fn crash(&mut self) -> Result<(), String> {
+        self.requests.clear();
+        self.replies.clear();
+        self.now += 10_000_000 + i64::try_from(self.random.below(3000)).expect("a few seconds") * 1_000_000;
+        let survival = self.server.crash(&mut self.random, self.now)?;
+        self.tally.crashes += 1;
+        self.note(|| format!("the server was crashed, {survival:?} survived, and started again"));
+        let lease = i64::try_from(LEASE.as_nanos()).expect("a short lease");
+        for client in 0..self.clients.len() {
+            if self.now - self.clients[client].contact > lease {
+                self.may_have_expired(client);
+            }
+        }
+        for client in &mut self.clients {
+            for connection in &mut client.connections {
+                *connection = self.next_connection;
+                self.next_connection += 1;
+            }
+            client.unbound = true;
+            client.contact = client.contact.max(self.now);
+        }
+        self.judge_crash()
+    }
+
+    /// Everybody who lives finishes what it began and gives back what it holds; then everything must be there, and free.
+    fn end(&mut self) -> Result<(), String> {
+        self.plan = Plan { losses: false, deaths: false, crashes: false, ..self.plan };
+        self.ending = true;
+        self.server.live_on();
+        self.clients.iter_mut().for_each(|client| client.cut_off_until = 0);
+        self.note(|| "the end begins".to_owned());
+        let mut quiet = 0;
+        for _ in 0..PATIENCE {
+            self.round()?;
+            quiet = if self.is_quiet() { quiet + 1 } else { 0 };
+            if quiet > 2 {
+                self.all_is_free()?;
+                return self.judge_names(true);
+            }
+        }
+        let waiting = self.clients.iter().enumerate().flat_map(|(number, client)| {
+            client.slots.iter().enumerate().map(move |(slot, state)| (number, slot, state, client.phase))
+        });
+        let waiting: Vec<String> = waiting
+            .filter(|(_, _, slot, phase)| {
+                *phase != Phase::Gone && (slot.outstanding.is_some() || !slot.known.is_empty())
+            })
+            .map(|(client, slot, state, _)| {
+                format!("{client}.{slot}: {:?} {:?}", state.outstanding, state.known)
+            })
+            .collect();
+        Err(format!("it does not come to an end: {waiting:?}, {} calls begun", self.server.begun()))
+    }
+
+    /// Everything that can happen happens once.
+    fn round(&mut self) -> Result<(), String> {
+        self.pass(200_000_000);
+        for client in 0..self.clients.len() {
+            for slot in 0..self.plan.slots {
+                match self.clients[client].slots[slot].outstanding {
+                    _ if self.clients[client].phase == Phase::Gone => {}
+                    Some(number) if self.requests.is_empty() => self.send(number),
+                    Some(_) => {}
+                    None => self.ask_in(client, slot),
+                }
+            }
+        }
+        for _ in 0..self.requests.len() {
+            self.deliver_request()?;
+        }
+        for _ in 0..2 * self.server.begun() + 1 {
+            let written = self.server.go_on(&mut self.random, self.now)?;
+            self.written(written)?;
+        }
+        self.server.settle(self.now);
+        self.collect()?;
+        while !self.replies.is_empty() {
+            self.deliver_reply()?;
+        }
+        Ok(())
+    }
+
+    fn is_quiet(&self) -> bool {
+        let quiet = |client: &Client| {
+            let at_rest = |slot: &super::client::Slot| slot.outstanding.is_none() && slot.known.is_empty();
+            client.phase == Phase::Gone || client.phase == Phase::Ready && client.slots.iter().all(at_rest)
+        };
+        self.clients.iter().all(quiet)
+    }
+
+    /// A new client can have every file for itself.
+    fn all_is_free(&mut self) -> Result<(), String> {
+        self.plan.slots = 1;
+        for client in &mut self.clients {
+            client.phase = Phase::Gone;
+        }
+        let number = self.clients.len();
+        self.clients.push(Client::new(1, "the last one".to_owned(), 1, self.now));
+        self.clients[number].connections = vec![self.next_connection];
+        while self.clients[number].phase != Phase::Ready {
+            self.round()?;
+        }
+        // Those who died are silent for longer than a lease by now.
+        self.pass(i64::try_from(LEASE.as_nanos()).expect("a short lease") + 1_000_000_000);
+        for file in 0..self.plan.files {
+            let everything = super::op::Range { first: 0, last: u64::MAX };
+            let open = Op::Open { file, name: shared_name(file), access: 3, deny: 3, how: None, wish: 0 };
+            self.insist(number, open)?;
+            let known = self.clients[number].slots[0].known.iter();
+            let mut open = known.filter(|held| matches!(held.what, What::Open { .. }) && held.file == file);
+            let stateid = open.next_back().ok_or("an open that is not known")?.stateid;
+            self.insist(
+                number,
+                Op::Lock { file, open: stateid, locks: None, range: everything, exclusive: true },
+            )?;
+            for region in 0..REGIONS {
+                self.insist(number, Op::Read { file, stateid, region, valid: true })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks until it succeeds.
+    fn insist(&mut self, client: usize, op: Op) -> Result<(), String> {
+        for _ in 0..60 {
+            self.clients[client].slots[0].must.push_back(op.clone());
+            self.clients[client].contact = self.now;
+            let before = self.tally.succeeded;
+            self.ask_in(client, 0);
+            while self.clients[client].slots[0].outstanding.is_some() {
+                self.round_for(client)?;
+            }
+            if self.tally.succeeded > before {
+                return Ok(());
+            }
+            self.pass(1_000_000_000);
+        }
+        Err(format!("in the end a new client cannot have {op:?}"))
+    }
+
+    fn round_for(&mut self, client: usize) -> Result<(), String> {
+        if self.requests.is_empty()
+            && let Some(number) = self.clients[client].slots[0].outstanding
+        {
+            self.send(number);
+        }
+        self.deliver_request()?;
+        let written = self.server.go_on(&mut self.random, self.now)?;
+        self.written(written)?;
+        self.server.settle(self.now);
+        self.collect()?;
+        while !self.replies.is_empty() {
+            self.deliver_reply()?;
+        }
+        Ok(())
+    }
+}
+
+/// A slot's names after an operation that succeeds.
+fn after(names: &Names, op: &Op) -> Names {
+    let mut names = names.clone();
+    match op {
+        Op::Open { file, name, how: Some(_), .. } if name.starts_with("own") => {
+            names.insert(name.clone(), Some(*file));
+        }
+        Op::Name(Naming::Directory(name)) => drop(names.insert(name.clone(), None)),
+        Op::Name(Naming::Remove(name)) => drop(names.remove(name)),
+        Op::Name(Naming::Rename(from, to)) => {
+            let what = names.get(from).copied().flatten();
+            // Two names of the same file: nothing happens (RFC 8881 section 18.26.3).
+            if what.is_none() || names.get(to).copied().flatten() != what {
+                names.remove(from);
+                names.insert(to.clone(), what);
+            }
+        }
+        Op::Name(Naming::Link(from, to)) => {
+            let what = names.get(from).copied().flatten();
+            names.insert(to.clone(), what);
+        }
+        _ => {}
+    }
+    names
+}

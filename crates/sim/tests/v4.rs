@@ -1,0 +1,23 @@
+//! Clients of NFSv4 on a bad network, with a server that is crashed.
+
+use sim::v4::{self, Plan, Tally};
+
+mod seeds;
+
+#[test]
+fn clients_of_version_four_get_what_they_were_told() {
+    let mut sum = Tally::default();
+    for seed in seeds::seeds(1, 8) {
+        let tally = v4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        sum.add(&tally);
+    }
+    println!("{sum:?}");
+    let Tally { succeeded, crashes, delegations, locks, expired, .. } = sum;
+    assert!([succeeded, crashes, delegations, locks, expired].iter().all(|count| *count > 0), "{sum:?}");
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    let run = || format!("{:?}", v4::run(3, &Plan::default()));
+    assert_eq!(run(), run());
+}
