@@ -136,6 +136,9 @@ fn signal_name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("unknown")
 }
 
+/// Where clients look for NFS unless they are told otherwise (RFC 8881 section 2.9.3).
+const NFS_PORT: u16 = 2049;
+
 /// What a user wants to know first.
 fn greeting(server: &Server) -> String {
     let mut text = String::new();
@@ -146,14 +149,17 @@ fn greeting(server: &Server) -> String {
     line(&format!("Data is in {}", server.root().display()));
     if let Some(address) = server.addresses().first() {
         let (host, port) = (mountable(*address), address.port());
+        let elsewhere = if port == NFS_PORT { String::new() } else { format!(" -o port={port}") };
+        let transport = if address.is_ipv6() { "proto=tcp6" } else { "tcp" };
         for path in server.export_paths() {
             line("");
             line(&format!("Mount {path} on Linux:"));
-            let transport = if address.is_ipv6() { "proto=tcp6" } else { "tcp" };
+            line(&format!("  sudo mount -t nfs{elsewhere} {host}:{path} /mnt"));
+            line("with NFSv3 and locks that hold on that machine only:");
             line(&format!(
                 "  sudo mount -t nfs -o vers=3,{transport},nolock,port={port},mountport={port} {host}:{path} /mnt"
             ));
-            line(&format!("Mount {path} on macOS:"));
+            line("on macOS:");
             line(&format!(
                 "  sudo mount_nfs -o vers=3,tcp,nolocks,port={port},mountport={port} {host}:{path} /private/mnt"
             ));

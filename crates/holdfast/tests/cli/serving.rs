@@ -11,10 +11,13 @@ fn a_first_start_creates_what_it_serves_and_says_how_to_use_it() {
     let (data, config) = (scratch.path("deep/data"), scratch.config(""));
     let server = Server::start(&data, &config, &[]);
     let (port, greeting) = (server.address.port(), server.greeting.clone());
+    let newest = format!("mount -t nfs -o port={port} 127.0.0.1:/main /mnt");
     let linux =
         format!("mount -t nfs -o vers=3,tcp,nolock,port={port},mountport={port} 127.0.0.1:/main /mnt");
     let macos = format!("mount_nfs -o vers=3,tcp,nolocks,port={port},mountport={port} 127.0.0.1:/main");
-    assert!(greeting.contains(&linux) && greeting.contains(&macos), "{greeting}");
+    for mount in [newest, linux, macos] {
+        assert!(greeting.contains(&mount), "{mount:?} is missing: {greeting}");
+    }
     let real = std::fs::canonicalize(&data).unwrap();
     assert!(greeting.contains(&format!("Data is in {}", real.display())), "{greeting}");
     assert!(greeting.contains(&format!("kill {}", server.pid())), "{greeting}");
