@@ -30,6 +30,8 @@ pub(crate) struct Config {
     pub(crate) holdings: u64,
     /// Locked ranges of one file.
     pub(crate) ranges_per_file: usize,
+    /// Locked ranges of all files.
+    pub(crate) ranges: u64,
     /// Those who wait for locks of one file.
     pub(crate) waiters_per_file: usize,
     /// Delegations of all clients.
@@ -56,6 +58,7 @@ impl Default for Config {
             operations: 128,
             holdings: 4 << 20,
             ranges_per_file: 64 << 10,
+            ranges: 4 << 20,
             waiters_per_file: 1024,
             delegations: 1 << 20,
             turn: Duration::from_secs(5),

@@ -9,7 +9,7 @@ use wire::nfs4::NfsStat4;
 
 use super::client::{Client, LockOwner, OpenOwner, Version};
 use super::config::Counters;
-use super::holding::{Holding, What};
+use super::holding::{Holding, Standing, What};
 use super::ids::{FileId, StateId};
 use super::locking::Waiter;
 use super::ranges::Ranges;
@@ -302,6 +302,10 @@ impl State {
         modes: Modes,
     ) -> Result<(StateId, Kept), Refusal> {
         let What::Open(open) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+        if holding.standing() != Standing::Live {
+            // Closed a moment ago: a record of it would come back after a restart.
+            return Err(NfsStat4::BadStateId.into());
+        }
         let seqid = holding.next_seqid();
         let confirmed = holding.client.version == Version::Sessions || open.owner.turns.is_confirmed();
         let record = OpenRecord { owner: open.owner.name.clone(), seqid, modes: modes.0, confirmed };

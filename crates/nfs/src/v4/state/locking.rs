@@ -4,6 +4,7 @@
 //! becomes free it is kept for who waited first, for a while, and clients that can be called are told
 //! (CB_NOTIFY_LOCK). A place in the queue is lost by not asking again for a lease.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use volume::state::StateChange;
@@ -13,7 +14,7 @@ use wire::nfs4::NfsStat4;
 use super::client::{Client, LockOwner, Version, Who};
 use super::config::Counters;
 use super::files::{File, InTheWay, enter};
-use super::holding::{Holding, What};
+use super::holding::{Holding, Standing, What};
 use super::ids::{FileId, StateId};
 use super::ranges::{Change, Lock, LockKind, Range};
 use super::record::{Key, LockStateRecord, RangeRecord};
@@ -86,6 +87,14 @@ pub(crate) enum Locker<'a> {
     New { open: &'a Arc<Holding>, owner: &'a Arc<LockOwner> },
     /// This is it.
     Known(&'a Arc<Holding>),
+}
+
+impl Locker<'_> {
+    /// Whether what the lock is to depend on is still held; does not change under the lock of the file.
+    fn is_held(self) -> bool {
+        let (Locker::New { open: holding, .. } | Locker::Known(holding)) = self;
+        holding.standing() == Standing::Live
+    }
 }
 
 impl File {
@@ -168,6 +177,10 @@ impl State {
         let file = open.file;
         loop {
             let mut files = self.files.write(&file);
+            if !locker.is_held() {
+                // Closed a moment ago: nothing would free what it locks.
+                return Err(NfsStat4::BadStateId.into());
+            }
             let state = enter(&mut files, context, file);
             state.waiters.retain(|waiter| {
                 // Those of NLM wait until they say otherwise.
@@ -250,10 +263,6 @@ impl State {
         (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
         wanted: &Wanted,
     ) -> Result<(StateId, Kept, bool), NoLock> {
-        if state.locks.len() >= self.config.ranges_per_file {
-            let sessions = open.client.version == Version::Sessions;
-            return Err(if sessions { NfsStat4::Delay.into() } else { NfsStat4::Resource.into() });
-        }
         let known = state.locks_of(owner).cloned();
         let holding = match &known {
             Some(holding) => Arc::clone(holding),
@@ -263,6 +272,7 @@ impl State {
             }
         };
         let change = state.locks.plan(owner, wanted.range, Some(wanted.kind));
+        self.check_ranges(state, &open.client, &change)?;
         // The open of NLM's locks comes and goes with them.
         let opened = (known.is_none() && open.client.version == Version::Nlm).then_some(open);
         let kept = self.journal_ranges(context, &holding, opened, &change)?;
@@ -281,6 +291,23 @@ impl State {
         Ok((holding.stateid(), kept, !change.removed.is_empty()))
     }
 
+    /// Whether there is room for a change of ranges, which unlocking the middle of one needs too.
+    fn check_ranges(
+        &self,
+        state: &File,
+        client: &Client,
+        change: &Change<Arc<LockOwner>>,
+    ) -> Result<(), NfsStat4> {
+        let all = Counters::get(&self.counters.ranges).saturating_add(change.growth() as u64);
+        let fits =
+            state.locks.len() + change.growth() <= self.config.ranges_per_file && all <= self.config.ranges;
+        match client.version {
+            _ if change.growth() == 0 || fits => Ok(()),
+            Version::Zero | Version::Nlm => Err(NfsStat4::Resource),
+            Version::Sessions => Err(NfsStat4::Delay),
+        }
+    }
+
     /// Journals a change of an owner's ranges and of its stateid, which counts it.
     fn journal_ranges(
         &self,
@@ -295,11 +322,14 @@ impl State {
         let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
         let mut changes: Vec<StateChange> = opened.and_then(|open| open.to_change()).into_iter().collect();
         changes.push(Key::LockState(ino, other).put(&record));
-        changes.extend(change.removed.iter().map(|lock| Key::Range(ino, other, lock.range.first).deleted()));
+        // Of very many a crash may leave the first: what is locked before and after stays locked.
         changes.extend(change.added.iter().map(|lock| {
             let record = RangeRecord { last: lock.range.last, kind: lock.kind };
             Key::Range(ino, other, lock.range.first).put(&record)
         }));
+        let put: HashSet<u64> = change.added.iter().map(|lock| lock.range.first).collect();
+        let gone = change.removed.iter().map(|lock| lock.range.first).filter(|first| !put.contains(first));
+        changes.extend(gone.map(|first| Key::Range(ino, other, first).deleted()));
         let kept = context.change(holding.file.volume, &changes)?;
         holding.set_seqid(seqid);
         Ok(kept)
@@ -368,6 +398,9 @@ impl State {
         let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
         let file = holding.file;
         let mut files = self.files.write(&file);
+        if holding.standing() != Standing::Live {
+            return Err(NfsStat4::BadStateId.into());
+        }
         let state = files.get_mut(&file).ok_or(NfsStat4::BadStateId)?;
         state.waiters.retain(|waiter| waiter.owner != locks.owner || !waiter.range.overlaps(range));
         let kept = self.unlock_held(context, state, holding, range)?;
@@ -384,6 +417,7 @@ impl State {
     ) -> Result<Kept, Refusal> {
         let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
         let change = state.locks.plan(&locks.owner, range, None);
+        self.check_ranges(state, &holding.client, &change)?;
         let kept = self.journal_ranges(context, holding, None, &change)?;
         self.apply_ranges(state, &change);
         self.wake(context, state, holding.file);

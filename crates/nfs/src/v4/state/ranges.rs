@@ -74,10 +74,17 @@ pub(crate) struct Lock<O> {
 /// What locking or unlocking a range changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change<O> {
-    /// Locks that are no more.
+    /// Locks that are no more, by their first byte.
     pub(crate) removed: Vec<Lock<O>>,
     /// Locks that are new.
     pub(crate) added: Vec<Lock<O>>,
+}
+
+impl<O> Change<O> {
+    /// How many more locks there are after it.
+    pub(crate) fn growth(&self) -> usize {
+        self.added.len().saturating_sub(self.removed.len())
+    }
 }
 
 /// The locks of a file.
@@ -152,7 +159,9 @@ impl<O: Clone + PartialEq> Ranges<O> {
 
     /// Makes a change that [`Ranges::plan`] found, with nothing changed in between.
     pub(crate) fn apply(&mut self, change: &Change<O>) {
-        self.locks.retain(|lock| !change.removed.contains(lock));
+        // They come in the order of the table.
+        let mut removed = change.removed.iter().peekable();
+        self.locks.retain(|lock| removed.next_if(|gone| *gone == lock).is_none());
         for lock in &change.added {
             let at = self.locks.partition_point(|other| other.range.first <= lock.range.first);
             self.locks.insert(at, lock.clone());

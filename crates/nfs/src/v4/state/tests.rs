@@ -13,17 +13,25 @@ use super::*;
 
 mod clients;
 mod delegations;
+mod limits;
 mod model;
+mod races;
 
 /// The volume of everything.
 const VOLUME: VolumeId = VolumeId(7);
 
+/// What happens while a change is journaled; an error is that of the journal.
+type Meanwhile = Box<dyn FnMut() -> Result<(), Error>>;
+
 /// Records in memory: what a volume would hold.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Memory {
     records: Mutex<BTreeMap<Box<[u8]>, Arc<[u8]>>>,
     held: Mutex<HashMap<FileId, i32>>,
     full: Mutex<bool>,
+    meanwhile: Mutex<Option<Meanwhile>>,
+    /// How many changes of a list a crash leaves.
+    left: Mutex<Option<usize>>,
 }
 
 impl Keep for Memory {
@@ -40,8 +48,11 @@ impl Keep for Memory {
         if *self.full.lock() {
             return Err(Error::Busy);
         }
+        if let Some(meanwhile) = &mut *self.meanwhile.lock() {
+            meanwhile()?;
+        }
         let mut records = self.records.lock();
-        for change in changes {
+        for change in changes.iter().take(self.left.lock().unwrap_or(usize::MAX)) {
             match &change.value {
                 Some(value) => drop(records.insert(change.key.clone(), Arc::clone(value))),
                 None => drop(records.remove(&change.key)),
@@ -76,7 +87,12 @@ struct World {
 
 impl World {
     fn new() -> World {
-        World { memory: Memory::default(), state: State::default(), now: Time::from_parts(1_700_000_000, 0) }
+        World::with(Config::default())
+    }
+
+    fn with(config: Config) -> World {
+        let now = Time::from_parts(1_700_000_000, 0);
+        World { memory: Memory::default(), state: State::new(config), now }
     }
 
     fn ask(&self) -> Context<'_> {

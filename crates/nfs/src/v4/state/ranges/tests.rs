@@ -128,3 +128,15 @@ fn random_changes_agree_with_a_map_of_bytes() {
         }
     }
 }
+
+/// As many as there may be in a file: were each compared with each, this would take minutes.
+#[test]
+fn very_many_ranges_are_freed_at_once() {
+    const MANY: u64 = 64 << 10;
+    let mut ranges = Ranges::default();
+    let added = (0..MANY).map(|number| Lock { range: range(2 * number, 2 * number), kind: Write, owner: 1 });
+    ranges.apply(&Change { removed: Vec::new(), added: added.collect() });
+    ranges.set(2, 1, 1, Some(Write));
+    ranges.set(1, 0, u64::MAX, None);
+    assert_eq!((ranges.len(), ranges.shown(2)), (1, vec![(1, 1, Write)]));
+}

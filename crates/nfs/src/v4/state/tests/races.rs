@@ -1,0 +1,69 @@
+//! What another thread does between two steps of one.
+
+use super::locking::{Locker, NoLock, Wanted};
+use super::ranges::{LockKind, Range};
+use super::*;
+
+fn wanted(first: u64, last: u64, kind: LockKind) -> Wanted {
+    Wanted { range: Range { first, last }, kind, waits: false }
+}
+
+/// LOCK, OPEN_DOWNGRADE and LOCKU have looked at the stateid; CLOSE comes before they have the lock of the file.
+#[test]
+fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
+    let world = World::new();
+    let (client, _) = world.client(b"one", 1, 0);
+    let records = world.memory.records.lock().len();
+    let opened = world.open(&client, b"o", file(1), (3, 2)).unwrap();
+    let owner = client.lock_owner(b"l", || Turns::new(world.now));
+    let first = Locker::New { open: &opened.holding, owner: &owner };
+    let (stateid, _) = world.state.lock(&world.ask(), first, &wanted(0, 9, LockKind::Write)).unwrap();
+    let locks = world.state.holding(Caller::Session(&client), stateid.other).unwrap();
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+
+    let mode = share::Mode::new(3, 2).unwrap();
+    let bad = NfsStat4::BadStateId;
+    assert_eq!(refused(world.state.downgrade(&world.ask(), &opened.holding, mode)), bad);
+    let further = [first, Locker::Known(&locks)];
+    for locker in further {
+        let locked = world.state.lock(&world.ask(), locker, &wanted(0, 9, LockKind::Write));
+        assert_eq!(locked, Err(NoLock::Refused(bad.into())));
+    }
+    let other = world.open(&client, b"p", file(1), (1, 0)).unwrap();
+    assert_eq!(refused(world.state.unlock(&world.ask(), &locks, Range { first: 0, last: 9 })), bad);
+    world.state.close(&world.ask(), &other.holding).unwrap();
+    assert_eq!(world.memory.records.lock().len(), records);
+    assert!(world.memory.held.lock().values().all(|held| *held == 0));
+}
+
+/// A change of very many ranges is in several entries of the journal, of which a crash may leave the first.
+#[test]
+fn what_was_locked_stays_so_while_ranges_are_joined() {
+    for left in 0..6 {
+        let mut world = World::new();
+        let (one, session) = world.client(b"one", 1, 0);
+        let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
+        let owner = one.lock_owner(b"l", || Turns::new(world.now));
+        let first = Locker::New { open: &opened.holding, owner: &owner };
+        let lock =
+            |locker, from, to| world.state.lock(&world.ask(), locker, &wanted(from, to, LockKind::Write));
+        for from in [0, 20, 40] {
+            lock(first, from, from + 9).unwrap();
+        }
+        *world.memory.left.lock() = Some(left);
+        lock(first, 0, 49).unwrap();
+        *world.memory.left.lock() = None;
+        world.restart();
+        assert!(world.state.session(session).is_ok());
+        for from in [0, 20, 40] {
+            let tried = world.state.test_lock(
+                &world.ask(),
+                file(1),
+                None,
+                Range { first: from, last: from },
+                LockKind::Read,
+            );
+            assert!(matches!(tried, Err(NoLock::Denied(_))), "{left} changes left, byte {from}");
+        }
+    }
+}
