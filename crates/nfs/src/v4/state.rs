@@ -223,6 +223,7 @@ impl State {
             ("nfs4_clients", size(self.clients.len())),
             ("nlm_hosts", size(self.clients.hosts())),
             ("nfs4_sessions", size(self.sessions.len())),
+            ("nfs4_slot_bytes", Counters::get(&counters.slot_bytes)),
             ("nfs4_opens", Counters::get(&counters.opens)),
             ("nfs4_lock_states", Counters::get(&counters.lock_states)),
             ("nfs4_locked_ranges", Counters::get(&counters.ranges)),

@@ -284,6 +284,11 @@ impl Client {
         owner
     }
 
+    /// Whether nothing can be added to it any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.inner.lock().gone
+    }
+
     /// Whether it has sessions, or holds anything.
     pub(crate) fn has_state(&self) -> bool {
         let held = self.inner.lock();

@@ -3,7 +3,7 @@
 //! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed client and at most one that is to be
 //! confirmed. The names of NFSv4.0 and of later versions are kept apart.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,7 @@ use wire::nfs4::NfsStat4;
 use crate::call::ConnectionId;
 
 use super::client::{Client, Version};
+use super::config::Counters;
 use super::ids::{ClientId, SessionId};
 use super::record::{CallbackAddress, CallbackSecurity, ClientRecord, Key, Kind, Principal, SessionRecord};
 use super::sessions::{Channels, Session};
@@ -38,11 +39,15 @@ struct Named {
 
 type Name = (Version, Box<[u8]>);
 
+/// Which part of all clients may be such as are to be confirmed.
+const UNCONFIRMED_SHARE: usize = 4;
+
 #[derive(Debug, Default)]
 struct Table {
     names: HashMap<Name, Named>,
     confirmed: HashMap<ClientId, Arc<Client>>,
-    unconfirmed: HashMap<ClientId, Name>,
+    /// By their ids, the oldest first.
+    unconfirmed: BTreeMap<ClientId, Name>,
 }
 
 /// All clients.
@@ -57,6 +62,17 @@ impl Table {
     fn named(&self, name: &Name) -> (Option<Arc<Client>>, Option<&Unconfirmed>) {
         let named = self.names.get(name);
         (named.and_then(|named| named.confirmed.clone()), named.and_then(|named| named.unconfirmed.as_ref()))
+    }
+
+    /// Sees to it that of `most` clients those that are to be confirmed are but a part, so that whoever makes up names
+    /// keeps nobody else out: the oldest gives way. False if there is no room for one more.
+    fn make_room(&mut self, most: usize) -> bool {
+        if self.unconfirmed.len() >= (most / UNCONFIRMED_SHARE).max(1)
+            && let Some(name) = self.unconfirmed.values().next().cloned()
+        {
+            self.propose(&name, None);
+        }
+        self.len() < most
     }
 
     /// Replaces the one that is to be confirmed.
@@ -132,6 +148,11 @@ impl Clients {
     /// All that are confirmed.
     pub(super) fn all(&self) -> Vec<Arc<Client>> {
         self.0.read().confirmed.values().cloned().collect()
+    }
+
+    /// How many there are, confirmed or not.
+    pub(super) fn total(&self) -> usize {
+        self.0.read().len()
     }
 
     /// How many are confirmed.
@@ -272,6 +293,7 @@ impl State {
         callback: CallbackAddress,
     ) -> Result<(ClientId, [u8; 8]), NotSet> {
         let now = context.now;
+        self.make_way(context, Version::Zero, who.name).map_err(NotSet::Refused)?;
         let name = (Version::Zero, Box::from(who.name));
         let mut table = self.clients.0.write();
         let (confirmed, _) = table.named(&name);
@@ -285,13 +307,22 @@ impl State {
             // It has restarted, or nothing is known of it.
             _ => self.next_client(now),
         };
-        if table.len() >= self.config.clients {
+        if !table.make_room(self.config.clients) {
             return Err(NotSet::Refused(NfsStat4::Resource.into()));
         }
         let confirm = self.next_confirm(now);
         let record = record_of(who, Kind::Zero { confirm, callback });
         table.propose(&name, Some(Unconfirmed { id, record, made: now }));
         Ok((id, confirm))
+    }
+
+    /// Before a client of this name introduces itself: removes the rest of one that is half removed, because the journal
+    /// was full in between; and makes room.
+    fn make_way(&self, context: &Context<'_>, version: Version, name: &[u8]) -> Result<(), Refusal> {
+        if let Some(gone) = self.clients.of_name(version, name).filter(|known| known.is_gone()) {
+            self.remove_client(context, &gone)?;
+        }
+        self.make_room_for_client(context)
     }
 
     /// Whether another principal may not take its name: it has something, and is not silent.
@@ -391,6 +422,7 @@ impl State {
         update: bool,
     ) -> Result<Exchanged, Refusal> {
         let now = context.now;
+        self.make_way(context, Version::Sessions, who.name)?;
         let name = (Version::Sessions, Box::from(who.name));
         let mut table = self.clients.0.write();
         let (confirmed, _) = table.named(&name);
@@ -416,7 +448,7 @@ impl State {
             }
             (Some(_), false) => {}
         }
-        if table.len() >= self.config.clients {
+        if !table.make_room(self.config.clients) {
             return Err(NfsStat4::Delay.into());
         }
         let id = self.next_client(now);
@@ -451,6 +483,10 @@ impl State {
         let (last, kept) = match (&confirmed, &proposed) {
             (Some(client), _) => {
                 let held = client.inner.lock();
+                if held.gone {
+                    // It is being removed.
+                    return Err(NfsStat4::StaleClientId.into());
+                }
                 (held.created, held.confirmed)
             }
             (None, Some(_)) => (None, None),
@@ -467,7 +503,7 @@ impl State {
         {
             return Err(NfsStat4::ClidInUse.into());
         }
-        let channels = args.channels.granted(&self.config)?;
+        let channels = args.channels.granted(&self.config, Counters::get(&self.counters.slot_bytes))?;
         if confirmed
             .as_ref()
             .is_some_and(|client| client.inner.lock().sessions.len() >= self.config.sessions_per_client)

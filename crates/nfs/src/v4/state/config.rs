@@ -14,12 +14,18 @@ pub(crate) struct Config {
     pub(crate) courtesy: Duration,
     /// Clients, confirmed or not.
     pub(crate) clients: usize,
+    /// Names by which NLM clients of one host call themselves. What they hold has no lease, so that a host that makes up
+    /// names would keep others out for ever.
+    pub(crate) names_per_host: usize,
     /// Open owners of a client, and lock owners.
     pub(crate) owners_per_client: usize,
     /// Sessions of a client.
     pub(crate) sessions_per_client: usize,
     /// Slots of a session.
     pub(crate) slots_per_session: u32,
+    /// What the slots of all sessions may keep, in bytes. No session gets more than a sixteenth of what is left of it, and
+    /// each gets one slot.
+    pub(crate) slot_bytes: u64,
     /// Largest request and reply of a session, in bytes.
     pub(crate) message_bytes: u32,
     /// Largest reply that a slot keeps, in bytes.
@@ -50,9 +56,11 @@ impl Default for Config {
             lease: Duration::from_secs(60),
             courtesy: Duration::from_secs(24 * 3600),
             clients: 16 << 10,
+            names_per_host: 256,
             owners_per_client: 256 << 10,
             sessions_per_client: 64,
             slots_per_session: 256,
+            slot_bytes: 256 << 20,
             message_bytes: (1 << 20) + (64 << 10),
             cached_bytes: 8 << 10,
             operations: 128,
@@ -71,6 +79,8 @@ impl Default for Config {
 /// What is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// Bytes that the slots of all sessions may take.
+    pub(crate) slot_bytes: AtomicU64,
     pub(crate) opens: AtomicU64,
     pub(crate) lock_states: AtomicU64,
     pub(crate) ranges: AtomicU64,

@@ -59,7 +59,9 @@ impl State {
         for client in self.clients.all() {
             let nothing = !client.has_state();
             let unheard = client.unheard(context.now);
-            if client.silent(context.now) > patience || (nothing && unheard > 4 * self.config.lease) {
+            let over = client.silent(context.now) > patience || (nothing && unheard > 4 * self.config.lease);
+            // One that is gone was half removed when the journal was full.
+            if over || client.is_gone() {
                 silent.push(client);
             } else {
                 self.forget_owners(&client, context.now);
@@ -67,6 +69,19 @@ impl State {
         }
         // What the journal does not take now it takes at the next sweep.
         let _ = self.expire(context, &silent);
+    }
+
+    /// If there are as many clients as may be, those that are silent go.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(super) fn make_room_for_client(&self, context: &Context<'_>) -> Result<(), Refusal> {
+        if self.clients.total() < self.config.clients {
+            return Ok(());
+        }
+        let mut silent = self.clients.all();
+        silent.retain(|client| client.silent(context.now) > self.config.lease);
+        self.expire(context, &silent)
     }
 
     /// Forgets owners that have nothing and have not been used for a lease.
@@ -88,12 +103,15 @@ impl State {
         closed.into_iter().for_each(|other| self.forget(client, other));
     }
 
-    /// Expires clients: all that they hold is free.
+    /// Expires clients: all that they hold is free. Who was heard of since it was found silent stays.
     ///
     /// # Errors
     /// Those of the journal; what was not done is done when it is tried again.
     pub(crate) fn expire(&self, context: &Context<'_>, clients: &[Arc<Client>]) -> Result<(), Refusal> {
         for client in clients {
+            if client.unheard(context.now) <= self.config.lease && !client.is_gone() {
+                continue;
+            }
             self.remove_client(context, client)?;
             Counters::up(&self.counters.clients_expired);
         }

@@ -113,10 +113,6 @@ impl Client {
     pub(crate) fn caller_name(&self) -> &[u8] {
         self.name.get(ADDRESS_BYTES..).unwrap_or_default()
     }
-
-    fn is_gone(&self) -> bool {
-        self.inner.lock().gone
-    }
 }
 
 impl Hosts {
@@ -185,6 +181,10 @@ impl State {
             }
             self.remove_client(context, &known)?;
         }
+        if self.clients.at(host.address).len() >= self.config.names_per_host {
+            return Err(NfsStat4::Resource.into());
+        }
+        self.make_room_for_client(context)?;
         let name = [&address_bytes(host.address)[..], name].concat();
         self.clients.enter(Version::Nlm, &name, self.config.clients, || {
             let id = self.next_client(context.now);

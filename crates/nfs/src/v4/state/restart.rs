@@ -225,9 +225,7 @@ impl State {
         highest: &HashMap<(SessionId, u32), u32>,
     ) {
         let remembered = |slot| highest.get(&(id, slot)).copied();
-        let session = Arc::new(Session::new(id, client, record, Some(&remembered)));
-        client.inner.lock().sessions.push(id);
-        self.sessions.write(&id).insert(id, session);
+        self.enter_session(Session::new(id, client, record, Some(&remembered)));
     }
 
     fn restore_open(

@@ -36,6 +36,12 @@ const REPLY_HEADER_BYTES: u32 = 24;
 /// Slots of the backchannel that are used: callbacks at once.
 const BACK_SLOTS: u32 = 16;
 
+/// Bytes of memory of a slot, what it keeps left out.
+pub(super) const SLOT_BYTES: u64 = 128;
+
+/// Which part of what is left for slots one session may have.
+const SESSION_SHARE: u64 = 16;
+
 /// A slot of the backchannel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackSlot {
@@ -230,11 +236,11 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// What is granted.
+    /// What is granted where the slots of other sessions have `taken` of what all may keep.
     ///
     /// # Errors
     /// NFS4ERR_TOOSMALL if nothing would fit (RFC 8881 section 18.36.3).
-    pub(super) fn granted(self, config: &Config) -> Result<Channels, NfsStat4> {
+    pub(super) fn granted(self, config: &Config, taken: u64) -> Result<Channels, NfsStat4> {
         let Channels { fore, back } = self;
         let small = |channel: Channel, bytes: u32, operations: u32| {
             channel.request_bytes < bytes || channel.reply_bytes < bytes || channel.operations < operations
@@ -250,9 +256,21 @@ impl Channels {
             operations: fore.operations.min(config.operations),
             slots: fore.slots.clamp(1, config.slots_per_session),
         };
+        let most = config.slot_bytes.saturating_sub(taken) / SESSION_SHARE / slot_bytes(&fore);
+        let fore = Channel { slots: fore.slots.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1), ..fore };
         let back = Channel { slots: back.slots.clamp(1, BACK_SLOTS), ..back };
         Ok(Channels { fore, back })
     }
+}
+
+/// The most bytes that a slot of a channel takes.
+fn slot_bytes(channel: &Channel) -> u64 {
+    SLOT_BYTES + u64::from(channel.cached_bytes)
+}
+
+/// The same of all its slots.
+fn slots_bytes(channel: &Channel) -> u64 {
+    u64::from(channel.slots) * slot_bytes(channel)
 }
 
 impl State {
@@ -306,12 +324,19 @@ impl State {
 
     /// Makes a session; its record is among `changes`, which the caller journals first.
     pub(super) fn insert_session(&self, session: Session, connection: ConnectionId) -> Arc<Session> {
-        let session = Arc::new(session);
-        session.client.inner.lock().sessions.push(session.id);
-        self.sessions.write(&session.id).insert(session.id, Arc::clone(&session));
+        let session = self.enter_session(session);
         if session.flags & create_session_flag::CONN_BACK_CHAN != 0 {
             self.bind(&session, connection);
         }
+        session
+    }
+
+    /// Makes a session known.
+    pub(super) fn enter_session(&self, session: Session) -> Arc<Session> {
+        let session = Arc::new(session);
+        session.client.inner.lock().sessions.push(session.id);
+        self.counters.slot_bytes.fetch_add(slots_bytes(&session.fore), Ordering::Relaxed);
+        self.sessions.write(&session.id).insert(session.id, Arc::clone(&session));
         session
     }
 
@@ -388,7 +413,9 @@ impl State {
 
     pub(super) fn end_session(&self, context: &Context<'_>, session: &Arc<Session>) -> Result<Kept, Refusal> {
         let kept = context.change_home(&[Key::Session(session.id).deleted()])?;
-        self.sessions.write(&session.id).remove(&session.id);
+        if self.sessions.write(&session.id).remove(&session.id).is_some() {
+            self.counters.slot_bytes.fetch_sub(slots_bytes(&session.fore), Ordering::Relaxed);
+        }
         session.client.inner.lock().sessions.retain(|id| *id != session.id);
         let connections = session.inner.lock().connections.clone();
         for connection in connections {

@@ -45,3 +45,44 @@ fn ranges_of_all_files_are_bounded() {
     // Of one that is there as much as ever may be locked.
     lock(&world, &client, file(1), 0).unwrap();
 }
+
+#[test]
+fn what_the_slots_of_all_sessions_may_keep_is_bounded() {
+    // 64 slots of sessions such as those of these tests.
+    let bytes = 64 * (512 + sessions::SLOT_BYTES);
+    let world = World::with(Config { slot_bytes: bytes, ..Config::default() });
+    let slots = |session| world.state.session(session).unwrap().fore.slots;
+    let names: Vec<[u8; 1]> = (0..60).map(|number| [number]).collect();
+    let sessions: Vec<SessionId> = names.iter().map(|name| world.client(name, 1, 0).1).collect();
+    let granted: Vec<u32> = sessions.iter().map(|session| slots(*session)).collect();
+    assert_eq!((granted[0], granted[59]), (4, 1), "fewer, the more there are, but always one");
+    assert!(granted.iter().sum::<u32>() <= 64 + 16);
+    for session in sessions {
+        world.state.destroy_session(&world.ask(), session).unwrap();
+    }
+    let (_, session) = world.client(b"another", 1, 0);
+    assert_eq!(slots(session), 4, "what others gave back");
+}
+
+#[test]
+fn when_there_are_too_many_clients_those_that_are_silent_give_way() {
+    let mut world = World::with(Config { clients: 3, ..Config::default() });
+    let all: Vec<_> = [b"1", b"2", b"3"].iter().map(|name| world.client(*name, 1, 0)).collect();
+    assert_eq!(refused(world.exchange_id(b"4", 1, 0)), NfsStat4::Delay);
+    world.pass(100);
+    all[1].0.renew(world.now);
+    let (_, session) = world.client(b"4", 1, 0);
+    let there: Vec<bool> = all.iter().map(|(_, session)| world.state.session(*session).is_ok()).collect();
+    assert!(there[1] && there.iter().filter(|there| **there).count() < 3);
+    assert!(world.state.session(session).is_ok());
+}
+
+#[test]
+fn who_is_not_confirmed_keeps_nobody_else_out() {
+    let world = World::with(Config { clients: 16, ..Config::default() });
+    for number in 0..100_u8 {
+        world.exchange_id(&[number], 1, 0).unwrap();
+    }
+    let (client, _) = world.client(b"one", 1, 0);
+    world.open(&client, b"o", file(1), (3, 0)).unwrap();
+}

@@ -36,6 +36,52 @@ fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
     assert!(world.memory.held.lock().values().all(|held| *held == 0));
 }
 
+#[test]
+fn a_client_that_is_heard_of_just_before_it_is_expired_keeps_what_it_has() {
+    let mut world = World::new();
+    let clients = [world.client(b"one", 1, 0), world.client(b"two", 1, 0)];
+    for (client, _) in &clients {
+        world.open(client, b"o", file(1), (1, 2)).unwrap();
+    }
+    world.pass(100);
+    // The first that is expired takes its time.
+    let (third, _) = world.client(b"three", 1, 0);
+    let (now, heard) = (world.now, clients.clone());
+    *world.memory.meanwhile.lock() = Some(Box::new(move || {
+        heard.iter().for_each(|(client, _)| client.renew(now));
+        Ok(())
+    }));
+    let denied = world.open(&third, b"o", file(1), (2, 0)).map(drop);
+    assert_eq!(refused(denied), NfsStat4::ShareDenied);
+    *world.memory.meanwhile.lock() = None;
+    let left = clients.iter().filter(|(_, session)| world.state.session(*session).is_ok()).count();
+    assert_eq!(left, 1, "only the first was not heard of in time");
+}
+
+/// The journal is full in the middle of it.
+#[test]
+fn a_client_that_is_half_removed_can_begin_anew() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    world.open(&one, b"o", file(1), (3, 2)).unwrap();
+    let (two, _) = world.client(b"two", 1, 0);
+    world.pass(100);
+    two.renew(world.now);
+    // Its session is gone then.
+    let mut changes = 0;
+    *world.memory.meanwhile.lock() = Some(Box::new(move || {
+        changes += 1;
+        if changes > 1 { Err(Error::Busy) } else { Ok(()) }
+    }));
+    let failed = world.open(&two, b"o", file(1), (2, 0)).map(drop);
+    assert_eq!(failed, Err(Refusal::Engine(Error::Busy)));
+    *world.memory.meanwhile.lock() = None;
+    assert_eq!(refused(world.create_session(one.id, 2, 0)), NfsStat4::StaleClientId);
+    let (one, _) = world.client(b"one", 1, 0);
+    world.open(&one, b"o", file(1), (3, 0)).unwrap();
+    world.open(&two, b"o", file(1), (2, 0)).unwrap();
+}
+
 /// A change of very many ranges is in several entries of the journal, of which a crash may leave the first.
 #[test]
 fn what_was_locked_stays_so_while_ranges_are_joined() {
