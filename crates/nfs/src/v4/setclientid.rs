@@ -3,6 +3,7 @@
 use wire::nfs4::{
     ClientId4, Netaddr4, NfsStat4, SetClientIdArgs, SetClientIdFail, SetClientIdOk, SetClientIdRes, Utf8Str4,
 };
+use wire::portmap::parse_universal_address;
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
@@ -20,10 +21,15 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
         if text.0.len() > ADDRESS_BYTES { Box::default() } else { Box::from(text.0) }
     };
     let location = &args.callback.cb_location;
+    // Nobody but the client itself is called: else anybody could have this server connect to whatever it reaches.
+    let own = |addr: Utf8Str4<'_>| {
+        let named = parse_universal_address(addr.0).map(|named| named.ip().to_canonical());
+        named == Some(compound.connection.peer.ip().to_canonical())
+    };
     let callback = CallbackAddress {
         program: args.callback.cb_program,
         netid: short(location.netid),
-        address: short(location.addr),
+        address: if own(location.addr) { short(location.addr) } else { Box::default() },
         ident: args.callback_ident,
     };
     match compound.state().set_client_id(&compound.ask(), &who, callback) {

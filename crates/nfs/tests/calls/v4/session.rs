@@ -24,8 +24,19 @@ impl<'s> Session<'s> {
 
     /// One whose replies are limited.
     pub(crate) fn with_replies(server: &'s Server, reply_bytes: u32) -> Session<'s> {
+        Session::made(server, b"a client", reply_bytes)
+    }
+
+    /// One of a client of this name, which has said that it reclaims nothing and can be called.
+    pub(crate) fn of(server: &'s Server, name: &'static [u8]) -> Session<'s> {
+        let session = Session::made(server, name, 1 << 20);
+        session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
+        session
+    }
+
+    fn made(server: &'s Server, name: &'static [u8], reply_bytes: u32) -> Session<'s> {
         let exchange = ArgOp4::ExchangeId(ExchangeIdArgs {
-            clientowner: ClientOwner4 { verifier: [1; 8], ownerid: OwnerId4(b"a client") },
+            clientowner: ClientOwner4 { verifier: [1; 8], ownerid: OwnerId4(name) },
             flags: 0,
             state_protect: StateProtect4A::None,
             client_impl_id: None,
@@ -44,7 +55,7 @@ impl<'s> Session<'s> {
         let create = ArgOp4::CreateSession(CreateSessionArgs {
             clientid: client.clientid,
             sequence: client.sequenceid,
-            flags: 0,
+            flags: create_session_flag::CONN_BACK_CHAN,
             fore_chan_attrs: channel,
             back_chan_attrs: ChannelAttrs4 { maxrequestsize: 4096, maxresponsesize: 4096, ..channel },
             cb_program: 1 << 30,
@@ -92,4 +103,31 @@ impl<'s> Session<'s> {
     pub(crate) fn reply_bytes(&self) -> u32 {
         self.reply_bytes
     }
+}
+
+/// Introduces a client of NFSv4.0 that says that it listens at `address`; whom the server calls then.
+fn called(server: &Server, name: &'static [u8], address: &'static [u8]) -> Vec<nfs::service::Destination> {
+    let set = ArgOp4::SetClientId(SetClientIdArgs {
+        client: NfsClientId4 { verifier: [1; 8], id: OwnerId4(name) },
+        callback: CbClient4 {
+            cb_program: 1 << 30,
+            cb_location: Netaddr4 { netid: Utf8Str4(b"tcp"), addr: Utf8Str4(address) },
+        },
+        callback_ident: 1,
+    });
+    let results = compound_as(server, root(), 0, &[set]);
+    let ResOp4::SetClientId(SetClientIdRes::Ok(ok)) = results.last() else { panic!("{results:?}") };
+    let (clientid, setclientid_confirm) = (ok.clientid, ok.setclientid_confirm);
+    let confirm = SetClientIdConfirmArgs { clientid, setclientid_confirm };
+    let results = compound_as(server, root(), 0, &[ArgOp4::SetClientIdConfirm(confirm)]);
+    assert_eq!(results.status, NfsStat4::Ok);
+    server.service.take_callbacks().iter().map(|callback| callback.to).collect()
+}
+
+#[test]
+fn nobody_but_the_client_itself_is_called() {
+    let server = Server::new();
+    assert_eq!(called(&server, b"one", b"192.0.2.1.8.1").len(), 1);
+    assert_eq!(called(&server, b"two", b"192.0.2.9.8.1"), []);
+    assert_eq!(called(&server, b"three", b"127.0.0.1.0.22"), []);
 }
