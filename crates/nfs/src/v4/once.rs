@@ -18,7 +18,7 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::replies::{ToJournal, checksum, encoded, mapped};
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, HandleBytes, Stop, Target};
 
 /// An operation that is executed at most once.
 pub(crate) struct Once4<R, S, C> {
@@ -116,10 +116,34 @@ pub(crate) fn change_info(wcc: &Wcc) -> ChangeInfo4 {
     ChangeInfo4 { atomic: true, before: wcc.before.change, after: wcc.after.change }
 }
 
+/// Set in the place of an operation for what it changes besides.
+const BESIDES: u32 = 1 << 31;
+
 impl Compound<'_> {
+    /// The current and the saved filehandle, which are arguments as good as those that an operation says.
+    fn handles(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(2 * (volume::handle::HANDLE_BYTES + 1));
+        for target in [&self.current, &self.saved] {
+            let handle = target.as_ref().map(Target::handle);
+            let handle = handle.as_ref().map_or(&[][..], HandleBytes::as_slice);
+            bytes.extend(u8::try_from(handle.len()));
+            bytes.extend_from_slice(handle);
+        }
+        bytes
+    }
+
     /// Identifies this operation among all that clients ever ask for, see [`RequestKey`]. The front, by which answers are
     /// bounded, is the session, or the client's address.
     pub(crate) fn request_key(&self) -> RequestKey {
+        self.key_of(self.index)
+    }
+
+    /// The same for what it changes besides.
+    pub(crate) fn request_key_besides(&self) -> RequestKey {
+        self.key_of(self.index | BESIDES)
+    }
+
+    fn key_of(&self, index: u32) -> RequestKey {
         let mut key = Vec::with_capacity(volume::limits::REQUEST_KEY_BYTES);
         match &self.slot {
             Some(slot) => key.extend_from_slice(&slot.request_key()),
@@ -131,8 +155,9 @@ impl Compound<'_> {
                 }
             }
         }
-        key.extend_from_slice(&self.index.to_be_bytes());
-        key.extend_from_slice(&checksum(self.operation_bytes()).to_be_bytes());
+        key.extend_from_slice(&index.to_be_bytes());
+        let sum = checksum(self.operation_bytes()) ^ checksum(&self.handles());
+        key.extend_from_slice(&sum.to_be_bytes());
         RequestKey(key.into())
     }
 }

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use volume::attributes::{FileType, SetAttributes};
-use volume::results::AccessMask;
+use volume::request::Journaled;
+use volume::results::{AccessMask, Recall};
 use wire::nfs4::{
     Attr4, AttrMask, ChangeInfo4, Createhow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
     open_result, share_access,
@@ -180,7 +181,7 @@ fn open_file<'c>(
     out: &mut Encoder<'_>,
 ) -> Done {
     check_file(compound, file, request.mode, size.is_some())?;
-    compound.state().check_open(&compound.ask(), file_of(file), &request.opening())?;
+    compound.state().check_open(&compound.ask(), file_of(file), &request.opening(), size.is_some())?;
     let mut attrset = AttrMask::EMPTY;
     if let Some(size) = size {
         truncate(compound, file, size)?;
@@ -228,11 +229,16 @@ fn check_file<'c>(
     Ok(())
 }
 
-/// Cuts a file to a size. Doing it again does no harm, so nothing is remembered of it.
+/// Cuts a file to a size, once: if it is asked for again after a restart, others may have written meanwhile.
 fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), Stop> {
+    let key = compound.request_key_besides();
+    if let Recall::Answered(_, after) = file.volume.recall(&key) {
+        compound.wait_for(file.volume, after);
+        return Ok(());
+    }
     let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
-    let never_asked = &mut |_: &_| volume::request::Journaled::default();
-    let done = file.volume.set_attributes(&file.request(), file.ino, &set, None, never_asked);
+    let nothing = &mut |_: &_| Journaled::default();
+    let done = file.volume.set_attributes(&file.request_once(&key), file.ino, &set, None, nothing);
     compound.answered(file.volume, done)?;
     compound.note_change();
     Ok(())

@@ -6,6 +6,7 @@ mod data;
 mod filehandles;
 mod minor2;
 mod names;
+mod opens;
 mod restart;
 mod session;
 pub(crate) mod support;

@@ -10,7 +10,8 @@ use crate::v4::context::{Compound, Target};
 use crate::v4::state::InSlot;
 
 /// A COMPOUND that stopped on its way, to be gone on with. Dropped, it ends: what was done stands, and the operation at
-/// which it stopped is answered with NFS4ERR_DELAY should the client ask again.
+/// which it stopped is answered with NFS4ERR_DELAY should the client ask again; or if that is too much to be kept, with
+/// NFS4ERR_RETRY_UNCACHED_REP.
 #[derive(Debug)]
 pub struct Progress(Option<Box<Suspended>>);
 
@@ -29,7 +30,10 @@ impl Drop for Progress {
         let Some(mut suspended) = self.0.take() else { return };
         if let Some(slot) = suspended.slot.take() {
             let wait = suspended.waits.first().copied();
-            slot.finish(Some(&suspended.delayed()), wait);
+            let reply = suspended.delayed();
+            // Of what need not be kept a slot has no room for more than of what is.
+            let kept = (reply.len() <= slot.reply_bytes_cached_max()).then_some(&reply[..]);
+            slot.finish(kept, wait);
         }
     }
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use volume::attributes::SetAttributes;
 use volume::request::{Answer, Durability, Journaled};
 use volume::results::{CreateHow, Created, Recall};
-use wire::nfs4::{Createhow4, NfsStat4};
-use wire::xdr::Encoder;
+use wire::nfs4::{Createhow4, NfsStat4, Stateid4};
+use wire::xdr::{Decode as _, Decoder, Encoder};
 
 use crate::call::Object;
 use crate::replies::ToJournal;
@@ -109,10 +109,14 @@ fn create<'c>(
         current: |created: &Created| Some(created.attributes.ino),
     };
     once(compound, directory, out, once_only)?;
-    compound.current_stateid = Some(prepared.stateid().into());
     match made.get() {
         // It was answered before; the open is there.
-        None => Ok(()),
+        None => {
+            let mut answer = Decoder::new(out.buffer().get(at..).unwrap_or_default());
+            answer.u32()?;
+            compound.current_stateid = Some(Stateid4::decode(&mut answer)?);
+            Ok(())
+        }
         Some(made) => {
             out.rewind(at);
             open_created(compound, directory, &made, &prepared, request, attrset, out)

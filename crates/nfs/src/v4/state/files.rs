@@ -130,8 +130,8 @@ impl Prepared {
 }
 
 impl State {
-    /// Finds out, before anything is changed, whether [`State::open`] would succeed: what an OPEN truncates is truncated
-    /// in between.
+    /// Finds out, before anything is changed, whether [`State::open`] would succeed: what an OPEN `cuts` is cut in between,
+    /// which is writing, whatever it is opened for.
     ///
     /// # Errors
     /// NFS4ERR_SHARE_DENIED, NFS4ERR_DELAY while a delegation is recalled, NFS4ERR_RESOURCE or NFS4ERR_DELAY if there are
@@ -141,6 +141,7 @@ impl State {
         context: &Context<'_>,
         file: FileId,
         opening: &Opening<'_>,
+        cuts: bool,
     ) -> Result<(), Refusal> {
         self.check_room(opening.client)?;
         loop {
@@ -154,7 +155,14 @@ impl State {
                 InTheWay::Silent(clients) => self.expire(context, &clients)?,
             }
         }
-        let wanted = if opening.mode.writes() || opening.mode.denies() { Use::Write } else { Use::Read };
+        if cuts {
+            self.check_shares(context, file, Use::Write).map_err(|refusal| match refusal {
+                Refusal::Status(NfsStat4::Locked) => NfsStat4::ShareDenied.into(),
+                other => other,
+            })?;
+        }
+        let changes = cuts || opening.mode.writes() || opening.mode.denies();
+        let wanted = if changes { Use::Write } else { Use::Read };
         self.recall_from_others(context, Some(opening.client), file, wanted.into())
     }
 
@@ -195,7 +203,7 @@ impl State {
         opening: &Opening<'_>,
     ) -> Result<Opened, Refusal> {
         loop {
-            self.check_open(context, file, opening)?;
+            self.check_open(context, file, opening, false)?;
             let mut files = self.files.write(&file);
             let known = files.get(&file);
             let conflict = known.map(|known| self.open_conflicts(context.now, known, opening));

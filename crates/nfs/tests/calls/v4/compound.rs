@@ -2,6 +2,7 @@
 
 use wire::nfs4::*;
 
+use super::session::Session;
 use super::support::*;
 use crate::support::{Server, root};
 
@@ -127,4 +128,48 @@ fn a_failure_is_repeated_too() {
     at_root(&server, &[create("name", Createtype4::Dir)]);
     assert_eq!(first, server.serve(root(), &record));
     assert_eq!(at_root(&server, &[lookup("name")]).status, NfsStat4::Ok);
+}
+
+#[test]
+fn the_same_in_another_directory_is_not_the_same_call() {
+    let server = Server::new();
+    let directories = ["one", "two"].map(|name| handle_at(&server, &[create(name, Createtype4::Dir)]));
+    let remove = ArgOp4::Remove(RemoveArgs { target: Component4(b"x") });
+    for directory in directories {
+        assert_eq!(
+            compound(&server, &[putfh(directory), create("x", Createtype4::Dir)]).status,
+            NfsStat4::Ok
+        );
+    }
+    for directory in directories {
+        let (_, mut record) = record(&server, root(), 0, &[putfh(directory), remove]);
+        record[..4].copy_from_slice(&77_u32.to_be_bytes());
+        assert_eq!(results(&server.serve(root(), &record), 77).status, NfsStat4::Ok);
+        assert_eq!(compound(&server, &[putfh(directory), lookup("x")]).status, NfsStat4::NoEnt);
+    }
+}
+
+/// The connection is lost while a COMPOUND waits for media, again and again in each slot.
+#[test]
+fn a_slot_keeps_of_a_compound_that_ended_on_its_way_no_more_than_it_may() {
+    let server = Server::new();
+    let (handle, session) = (file(&server, "file"), Session::new(&server));
+    let data = [7; 64 << 10];
+    server.write(wire::nfs3::FileHandle3::new(handle).unwrap(), 0, &data).unwrap();
+    let read = ArgOp4::Read(ReadArgs { stateid: Stateid4::ANONYMOUS, offset: 0, count: 64 << 10 });
+    let list = ArgOp4::Readdir(ReaddirArgs {
+        cookie: 0,
+        cookieverf: [0; 8],
+        dircount: 0,
+        maxcount: 4096,
+        attr_request: AttrMask::of(&[Attr4::Fileid]),
+    });
+    let operations = [&[session.sequence(false), putfh(handle), read][..], &to_root()[..], &[list]].concat();
+    let (xid, record) = record(&server, root(), 2, &operations);
+    let mut progress = None;
+    let (outcome, _) = server.offer_again(root(), &record, volume::request::Access::Cached, &mut progress);
+    assert!(matches!(outcome, nfs::service::Outcome::WouldBlock), "{outcome:?}");
+    drop(progress);
+    let again = results(&server.serve(root(), &record), xid);
+    assert_eq!(again.status, NfsStat4::RetryUncachedRep, "{again:?}");
 }
