@@ -5,11 +5,17 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::{caller, file_of};
+use crate::v4::state::ids::StateId;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);
-    let stateid = compound.stateid(args.open_stateid)?.into();
+    let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
+    if compound.is_given_up(stateid) {
+        compound.current_stateid = None;
+        CloseRes::Ok(CloseOk { open_stateid: Stateid4::INVALID }).encode(out);
+        return Ok(());
+    }
     let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {

@@ -5,10 +5,15 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::{caller, file_of};
+use crate::v4::state::ids::StateId;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);
-    let stateid = compound.stateid(args.deleg_stateid)?.into();
+    let stateid: StateId = compound.stateid(args.deleg_stateid)?.into();
+    if compound.is_given_up(stateid) {
+        DelegreturnRes::Ok(()).encode(out);
+        return Ok(());
+    }
     let client = compound.session_client();
     let ask = compound.ask();
     let holding = compound.state().current(&ask, caller(client.as_ref()), stateid, file)?;

@@ -4,11 +4,14 @@ use wire::nfs4::{FreeStateidArgs, FreeStateidRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
+use crate::v4::state::ids::StateId;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &FreeStateidArgs, out: &mut Encoder<'_>) -> Done {
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
-    let stateid = compound.stateid(args.stateid)?;
-    compound.state().free_stateid(&compound.ask(), &client, stateid.into())?;
+    let stateid: StateId = compound.stateid(args.stateid)?.into();
+    if !compound.is_given_up(stateid) {
+        compound.state().free_stateid(&compound.ask(), &client, stateid)?;
+    }
     FreeStateidRes::Ok(()).encode(out);
     Ok(())
 }

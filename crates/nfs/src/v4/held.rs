@@ -11,11 +11,12 @@ use crate::recall;
 use crate::v4::context::{Compound, Done, Stop, Target};
 use crate::v4::state::client::Client;
 use crate::v4::state::delegations::Touch;
+use crate::v4::state::holding::{Holding, Standing};
 use crate::v4::state::ids::{ClientId, FileId, Other, StateId};
 use crate::v4::state::record::Principal;
 use crate::v4::state::stateids::Use;
 use crate::v4::state::turns::{Again, Begun, Turns};
-use crate::v4::state::{Caller, Context, Kept, Refusal, State};
+use crate::v4::state::{Caller, Context, InSlot, Kept, Refusal, State};
 
 /// What an operation does with the data of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +108,29 @@ impl<'c> Compound<'c> {
             Credential::Sys(user) => Principal::User(user.uid),
             _ => Principal::None,
         }
+    }
+
+    /// Whether an operation that comes with `stateid`, which is not the current one of `holding`, was executed before a
+    /// restart and its reply lost: it was the last that changed the stateid, and what it wants is so (`done`).
+    pub(super) fn is_repeated(
+        &self,
+        holding: &Holding,
+        stateid: StateId,
+        done: impl FnOnce() -> bool,
+    ) -> bool {
+        let last =
+            holding.standing() == Standing::Live && holding.stateid().seqid == stateid.seqid.wrapping_add(1);
+        last && self.slot.as_ref().is_some_and(InSlot::is_perhaps_again) && done()
+    }
+
+    /// The same of an operation that gives up what `stateid` stands for: nothing is known of it.
+    pub(super) fn is_given_up(&self, stateid: StateId) -> bool {
+        let known =
+            |client: &Arc<Client>| self.state().holding(Caller::Session(client), stateid.other).is_ok();
+        self.slot.as_ref().is_some_and(|slot| {
+            let client = &slot.session.client;
+            slot.is_perhaps_again() && stateid.other.client() == client.id && !known(client)
+        })
     }
 
     /// The reply waits for what was journaled.

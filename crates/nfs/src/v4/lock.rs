@@ -8,8 +8,9 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::held::{caller, file_of};
+use crate::v4::state::InSlot;
 use crate::v4::state::client::Who;
-use crate::v4::state::ids::FileId;
+use crate::v4::state::ids::{FileId, StateId};
 use crate::v4::state::locking::{Denied, Locker, NoLock, Wanted};
 use crate::v4::state::ranges::{LockKind, Range};
 use crate::v4::state::turns::Turns;
@@ -49,6 +50,11 @@ fn first(
         let now = compound.now;
         let owner = open.client.lock_owner(locker.lock_owner.owner.0, || Turns::new(now));
         let by = Locker::New { open: &open, owner: &owner };
+        if compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again)
+            && let Some(stateid) = compound.state().locked(by, &wanted)
+        {
+            return Ok(locked(compound, stateid, out));
+        }
         if lock(compound, args, by, &wanted, out)? {
             owner.turns.begin_with(locker.lock_seqid);
         }
@@ -64,13 +70,17 @@ fn further(
     locker: &ExistLockOwner4,
     out: &mut Encoder<'_>,
 ) -> Done {
-    let stateid = compound.stateid(locker.lock_stateid)?.into();
+    let stateid: StateId = compound.stateid(locker.lock_stateid)?.into();
     let client = compound.session_client();
     let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
     compound.in_turn(turns, locker.lock_seqid, out, |compound, out| {
-        compound.state().verify(&holding, stateid)?;
         let wanted = wanted(args)?;
+        let by = Locker::Known(&holding);
+        if compound.is_repeated(&holding, stateid, || compound.state().locked(by, &wanted).is_some()) {
+            return Ok(locked(compound, holding.stateid(), out));
+        }
+        compound.state().verify(&holding, stateid)?;
         lock(compound, args, Locker::Known(&holding), &wanted, out).map(drop)
     })
 }
@@ -90,8 +100,7 @@ fn lock(
     match compound.state().lock(&compound.ask(), by, wanted) {
         Ok((stateid, kept)) => {
             compound.wait_for_kept(kept);
-            compound.current_stateid = Some(stateid.into());
-            LockRes::Ok(LockOk { lock_stateid: stateid.into() }).encode(out);
+            locked(compound, stateid, out);
             Ok(true)
         }
         Err(NoLock::Denied(denied)) => {
@@ -100,6 +109,11 @@ fn lock(
         }
         Err(NoLock::Refused(refusal)) => Err(refusal.into()),
     }
+}
+
+fn locked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) {
+    compound.current_stateid = Some(stateid.into());
+    LockRes::Ok(LockOk { lock_stateid: stateid.into() }).encode(out);
 }
 
 /// Whether a lock is shared.

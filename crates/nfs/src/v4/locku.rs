@@ -5,21 +5,28 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::{caller, file_of};
+use crate::v4::state::ids::StateId;
 use crate::v4::state::ranges::Range;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);
-    let stateid = compound.stateid(args.lock_stateid)?.into();
+    let stateid: StateId = compound.stateid(args.lock_stateid)?.into();
     let client = compound.session_client();
     let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
     compound.in_turn(turns, args.seqid, out, |compound, out| {
-        compound.state().verify(&holding, stateid)?;
         let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
+        if compound.is_repeated(&holding, stateid, || !compound.state().has_any_lock(&holding, range)) {
+            return Ok(unlocked(compound, holding.stateid(), out));
+        }
+        compound.state().verify(&holding, stateid)?;
         let (stateid, kept) = compound.state().unlock(&compound.ask(), &holding, range)?;
         compound.wait_for_kept(kept);
-        compound.current_stateid = Some(stateid.into());
-        LockuRes::Ok(LockuOk { lock_stateid: stateid.into() }).encode(out);
-        Ok(())
+        Ok(unlocked(compound, stateid, out))
     })
+}
+
+fn unlocked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) {
+    compound.current_stateid = Some(stateid.into());
+    LockuRes::Ok(LockuOk { lock_stateid: stateid.into() }).encode(out);
 }

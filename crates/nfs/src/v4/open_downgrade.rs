@@ -5,21 +5,27 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::{caller, file_of};
+use crate::v4::state::ids::StateId;
 use crate::v4::state::share::Mode;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);
-    let stateid = compound.stateid(args.open_stateid)?.into();
+    let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
     let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
     let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
-        compound.state().verify(&holding, stateid)?;
         // Wishes for delegations mean nothing here.
         let access = args.share_access & !share_access::WANT_DELEG_MASK;
         let mode = Mode::new(access, args.share_deny).ok_or(NfsStat4::Inval)?;
-        let (stateid, kept) = compound.state().downgrade(&compound.ask(), &holding, mode)?;
-        compound.wait_for_kept(kept);
+        let stateid = if compound.is_repeated(&holding, stateid, || holding.mode() == Some(mode)) {
+            holding.stateid()
+        } else {
+            compound.state().verify(&holding, stateid)?;
+            let (stateid, kept) = compound.state().downgrade(&compound.ask(), &holding, mode)?;
+            compound.wait_for_kept(kept);
+            stateid
+        };
         compound.current_stateid = Some(stateid.into());
         OpenDowngradeRes::Ok(OpenDowngradeOk { open_stateid: stateid.into() }).encode(out);
         Ok(())

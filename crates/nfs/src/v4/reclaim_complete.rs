@@ -5,6 +5,7 @@ use wire::nfs4::{NfsStat4, ReclaimCompleteArgs, ReclaimCompleteRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done};
+use crate::v4::state::{InSlot, Refusal};
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
     if args.one_fs {
@@ -12,8 +13,13 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: 
         compound.target()?;
     } else {
         let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
-        let kept = compound.state().reclaim_complete(&compound.ask(), &client)?;
-        compound.wait_for_kept(kept);
+        let again = compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again);
+        match compound.state().reclaim_complete(&compound.ask(), &client) {
+            Ok(kept) => compound.wait_for_kept(kept),
+            // It was said before a restart, and the reply lost.
+            Err(Refusal::Status(NfsStat4::CompleteAlready)) if again => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
     }
     ReclaimCompleteRes::Ok(()).encode(out);
     Ok(())

@@ -341,18 +341,39 @@ impl State {
         change.added.iter().for_each(|_| Counters::up(&self.counters.ranges));
     }
 
+    /// Whether an owner has anything of a range locked.
+    pub(crate) fn has_any_lock(&self, holding: &Holding, range: Range) -> bool {
+        let files = self.files.read(&holding.file);
+        let (Some(state), Some(locks)) = (files.get(&holding.file), holding.as_locks()) else { return false };
+        state.locks.of(&locks.owner).any(|lock| lock.range.overlaps(range))
+    }
+
+    /// The stateid of an owner's locks if the range is among them, in just this kind.
+    pub(crate) fn locked(&self, locker: Locker<'_>, wanted: &Wanted) -> Option<StateId> {
+        self.lock_state_with(locker, wanted, |kind| kind == wanted.kind)
+    }
+
     /// Whether an owner has a range locked already, in this kind or a stronger one.
     pub(crate) fn has_lock(&self, locker: Locker<'_>, wanted: &Wanted) -> bool {
+        let enough = |kind| kind == wanted.kind || kind == LockKind::Write;
+        self.lock_state_with(locker, wanted, enough).is_some()
+    }
+
+    fn lock_state_with(
+        &self,
+        locker: Locker<'_>,
+        wanted: &Wanted,
+        fits: impl Fn(LockKind) -> bool,
+    ) -> Option<StateId> {
         let (file, owner) = match locker {
-            Locker::New { open, owner } => (open.file, Some(owner)),
-            Locker::Known(holding) => (holding.file, holding.as_locks().map(|locks| &locks.owner)),
+            Locker::New { open, owner } => (open.file, owner),
+            Locker::Known(holding) => (holding.file, &holding.as_locks()?.owner),
         };
         let files = self.files.read(&file);
-        let (Some(state), Some(owner)) = (files.get(&file), owner) else { return false };
-        state.locks.of(owner).any(|lock| {
-            let covers = lock.range.first <= wanted.range.first && wanted.range.last <= lock.range.last;
-            covers && (lock.kind == wanted.kind || lock.kind == LockKind::Write)
-        })
+        let state = files.get(&file)?;
+        let covers = |range: Range| range.first <= wanted.range.first && wanted.range.last <= range.last;
+        let has = state.locks.of(owner).any(|lock| covers(lock.range) && fits(lock.kind));
+        if has { Some(state.locks_of(owner)?.stateid()) } else { None }
     }
 
     /// LOCKT: what would be in the way of a lock (RFC 7530 section 16.11). `owner` is none if nobody knows it.

@@ -161,6 +161,8 @@ pub(crate) struct InSlot {
     sequence: u32,
     checksum: u64,
     cache_this: bool,
+    /// Whether it may have been executed before a restart.
+    perhaps_again: bool,
     finished: bool,
 }
 
@@ -178,6 +180,11 @@ impl InSlot {
     /// Whether the client wants the reply to be kept.
     pub(crate) fn cache_this(&self) -> bool {
         self.cache_this
+    }
+
+    /// Whether it may have been executed before a restart: what it wants may be so already.
+    pub(crate) fn is_perhaps_again(&self) -> bool {
+        self.perhaps_again
     }
 
     /// Most bytes of a reply, its RPC header left out.
@@ -301,13 +308,14 @@ impl State {
             return Err(NfsStat4::BadHighSlot);
         }
         session.client.renew(context.now);
-        match slot.begin(args.sequenceid, checksum) {
-            Begun::Go => {}
+        let perhaps_again = match slot.begin(args.sequenceid, checksum) {
+            Begun::Go => false,
+            Begun::GoPerhapsAgain => true,
             Begun::Again(reply) => return Ok(Sequenced::Again(reply)),
             Begun::FalseRetry => return Err(NfsStat4::SeqFalseRetry),
             Begun::Taken => return Err(NfsStat4::Delay),
             Begun::OutOfOrder => return Err(NfsStat4::SeqMisordered),
-        }
+        };
         let highest = session.fore.slots - 1;
         let ok = SequenceOk {
             sessionid: args.sessionid,
@@ -319,7 +327,11 @@ impl State {
         };
         let (slot, sequence) = (args.slotid, args.sequenceid);
         let cache_this = args.cachethis;
-        Ok(Sequenced::Go(InSlot { session, slot, sequence, checksum, cache_this, finished: false }, ok))
+        let finished = false;
+        Ok(Sequenced::Go(
+            InSlot { session, slot, sequence, checksum, cache_this, perhaps_again, finished },
+            ok,
+        ))
     }
 
     /// Makes a session; its record is among `changes`, which the caller journals first.

@@ -51,6 +51,8 @@ pub(crate) struct Slot(Mutex<Inner>);
 pub(crate) enum Begun {
     /// Yes.
     Go,
+    /// Yes; before a restart it may have been.
+    GoPerhapsAgain,
     /// It is the last one again.
     Again(Reply),
     /// The same sequence, but not the same request: NFS4ERR_SEQ_FALSE_RETRY.
@@ -95,7 +97,7 @@ impl Slot {
             return Begun::Taken;
         }
         inner.taken = true;
-        Begun::Go
+        if matches!(inner.last, Last::Restored(_)) { Begun::GoPerhapsAgain } else { Begun::Go }
     }
 
     /// The request that [`Slot::begin`] let go was answered.
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     fn go(slot: &Slot, sequence: u32) {
-        assert!(matches!(slot.begin(sequence, 7), Begun::Go), "{sequence}");
+        assert!(matches!(slot.begin(sequence, 7), Begun::Go | Begun::GoPerhapsAgain), "{sequence}");
         slot.finish(sequence, 7, Reply::Kept(sequence.to_be_bytes()[..].into(), None));
     }
 
@@ -146,10 +148,10 @@ mod tests {
 
     #[test]
     fn after_a_restart_what_was_remembered_may_be_repeated_and_nothing_older() {
-        assert!(matches!(Slot::restored(None).begin(12, 7), Begun::Go));
+        assert!(matches!(Slot::restored(None).begin(12, 7), Begun::GoPerhapsAgain));
         let slot = Slot::restored(Some(5));
         assert!(matches!(slot.begin(4, 7), Begun::OutOfOrder));
-        assert!(matches!(slot.begin(5, 7), Begun::Go));
+        assert!(matches!(slot.begin(5, 7), Begun::GoPerhapsAgain));
         slot.finish(5, 7, Reply::NotKept);
         assert!(matches!(slot.begin(7, 7), Begun::OutOfOrder));
     }

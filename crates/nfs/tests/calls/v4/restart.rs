@@ -3,7 +3,7 @@
 use wire::nfs4::*;
 
 use super::session::Session;
-use super::support::{lookup, putfh, to_root};
+use super::support::{Results, attributes_of, fattr, file, lookup, putfh, to_root};
 use crate::support::Server;
 
 fn open(owner: &'static [u8], deny: u32, how: Option<Createhow4<'static>>) -> ArgOp4<'static> {
@@ -76,4 +76,113 @@ fn a_client_goes_on_with_what_it_holds() {
     assert_eq!(session.on(handle, &[close]).status, NfsStat4::Ok);
     assert_eq!(session.compound(&other).status, NfsStat4::Ok);
     assert_eq!(session.compound(&[&to_root()[..], &[lookup("file")]].concat()).status, NfsStat4::Ok);
+}
+
+/// Executes operations on a file as if their reply had been lost in a crash: once before it, once after. Both results, and
+/// the server that was started then.
+fn twice(
+    server: Server,
+    known: &mut (SessionId4, u32),
+    operations: &[ArgOp4<'_>],
+    between: impl FnOnce(&Server),
+) -> (Server, Results, Results) {
+    let session = Session::resumed(&server, *known);
+    let first = session.compound(operations);
+    let server = server.restarted();
+    between(&server);
+    let session = Session::resumed(&server, *known);
+    let second = session.compound(operations);
+    *known = session.known();
+    (server, first, second)
+}
+
+fn known(server: &Server) -> (SessionId4, u32) {
+    Session::of(server, b"a client").known()
+}
+
+fn create() -> ArgOp4<'static> {
+    open(b"owner", share_deny::NONE, Some(Createhow4::Guarded(Fattr4::EMPTY)))
+}
+
+#[test]
+fn what_follows_an_open_that_is_answered_again_has_its_stateid() {
+    let server = Server::new();
+    let mut known = known(&server);
+    let write =
+        WriteArgs { stateid: Stateid4::CURRENT, offset: 0, stable: StableHow4::FileSync, data: b"data" };
+    let operations = [&to_root()[..], &[create(), ArgOp4::Write(write)]].concat();
+    let (_, first, second) = twice(server, &mut known, &operations, |_| {});
+    assert_eq!((first.status, second.status), (NfsStat4::Ok, NfsStat4::Ok), "{second:?}");
+}
+
+#[test]
+fn a_file_is_cut_once() {
+    let server = Server::new();
+    let handle = file(&server, "file");
+    let mut known = known(&server);
+    let cut = fattr(&Attributes4 { size: Some(0), ..Attributes4::default() });
+    let cutting = open(b"owner", share_deny::NONE, Some(Createhow4::Unchecked(cut)));
+    let operations = [&to_root()[..], &[cutting]].concat();
+    let (server, first, second) = twice(server, &mut known, &operations, |server| {
+        let handle = wire::nfs3::FileHandle3::new(handle).unwrap();
+        server.write(handle, 0, b"of another").unwrap();
+    });
+    assert_eq!((first.status, second.status), (NfsStat4::Ok, NfsStat4::Ok), "{second:?}");
+    assert_eq!(attributes_of(&server, handle, &[Attr4::Size]).size, Some(10));
+}
+
+#[test]
+fn what_changes_an_open_or_a_lock_is_answered_again() {
+    let server = Server::new();
+    let mut known = known(&server);
+    let opening = [&to_root()[..], &[create(), ArgOp4::Getfh]].concat();
+    let (server, _, opened) = twice(server, &mut known, &opening, |_| {});
+    let [.., ResOp4::Open(Ok(found)), ResOp4::Getfh(Ok(handle))] = &opened.all[..] else {
+        panic!("{opened:?}")
+    };
+    let (stateid, handle) = (found.stateid, handle.object.as_bytes());
+
+    let (server, first, second) = twice(server, &mut known, &[putfh(handle), lock(stateid)], |_| {});
+    assert_eq!(second.last(), first.last());
+    let ResOp4::Lock(Ok(locked)) = second.last() else { panic!("{second:?}") };
+
+    let locker = Locker4::LockOwner(ExistLockOwner4 { lock_stateid: locked.lock_stateid, lock_seqid: 0 });
+    let (locktype, reclaim) = (NfsLockType4::Write, false);
+    let more = ArgOp4::Lock(LockArgs { locktype, reclaim, offset: 200, length: 9, locker });
+    let (server, first, second) = twice(server, &mut known, &[putfh(handle), more], |_| {});
+    assert_eq!(second.last(), first.last());
+    let ResOp4::Lock(Ok(locked)) = second.last() else { panic!("{second:?}") };
+
+    let unlock = LockuArgs { locktype, seqid: 0, lock_stateid: locked.lock_stateid, offset: 200, length: 9 };
+    let operations = [putfh(handle), ArgOp4::Locku(unlock)];
+    let (server, first, second) = twice(server, &mut known, &operations, |_| {});
+    assert_eq!(second.last(), first.last());
+    assert!(matches!(second.last(), ResOp4::Locku(Ok(_))));
+
+    let reading = OpenArgs {
+        seqid: 0,
+        share_access: share_access::READ | share_access::WANT_NO_DELEG,
+        share_deny: share_deny::NONE,
+        owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
+        openhow: None,
+        claim: OpenClaim4::Fh,
+    };
+    let (server, _, second) = twice(server, &mut known, &[putfh(handle), ArgOp4::Open(reading)], |_| {});
+    let ResOp4::Open(Ok(again)) = second.last() else { panic!("{second:?}") };
+    let down = ArgOp4::OpenDowngrade(OpenDowngradeArgs {
+        open_stateid: again.stateid,
+        seqid: 0,
+        share_access: share_access::READ,
+        share_deny: share_deny::NONE,
+    });
+    let (server, first, second) = twice(server, &mut known, &[putfh(handle), down], |_| {});
+    assert_eq!(second.last(), first.last());
+    let ResOp4::OpenDowngrade(Ok(down)) = second.last() else { panic!("{second:?}") };
+
+    let close = ArgOp4::Close(CloseArgs { seqid: 0, open_stateid: down.open_stateid });
+    let (server, first, second) = twice(server, &mut known, &[putfh(handle), close], |_| {});
+    assert_eq!(second.last(), first.last());
+    // Not a second time.
+    let session = Session::resumed(&server, known);
+    assert_eq!(session.on(handle, &[close]).status, NfsStat4::BadStateId);
 }
