@@ -53,7 +53,7 @@ fn first(
         if compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again)
             && let Some(stateid) = compound.state().locked(by, &wanted)
         {
-            return Ok(locked(compound, stateid, out));
+            return locked(compound, stateid, out);
         }
         if lock(compound, args, by, &wanted, out)? {
             owner.turns.begin_with(locker.lock_seqid);
@@ -78,7 +78,7 @@ fn further(
         let wanted = wanted(args)?;
         let by = Locker::Known(&holding);
         if compound.is_repeated(&holding, stateid, || compound.state().locked(by, &wanted).is_some()) {
-            return Ok(locked(compound, holding.stateid(), out));
+            return locked(compound, holding.stateid(), out);
         }
         compound.state().verify(&holding, stateid)?;
         lock(compound, args, Locker::Known(&holding), &wanted, out).map(drop)
@@ -100,8 +100,7 @@ fn lock(
     match compound.state().lock(&compound.ask(), by, wanted) {
         Ok((stateid, kept)) => {
             compound.wait_for_kept(kept);
-            locked(compound, stateid, out);
-            Ok(true)
+            locked(compound, stateid, out).map(|()| true)
         }
         Err(NoLock::Denied(denied)) => {
             LockRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
@@ -111,9 +110,10 @@ fn lock(
     }
 }
 
-fn locked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) {
+fn locked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) -> Done {
     compound.current_stateid = Some(stateid.into());
     LockRes::Ok(LockOk { lock_stateid: stateid.into() }).encode(out);
+    Ok(())
 }
 
 /// Whether a lock is shared.

@@ -17,16 +17,17 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encod
     compound.in_turn(turns, args.seqid, out, |compound, out| {
         let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
         if compound.is_repeated(&holding, stateid, || !compound.state().has_any_lock(&holding, range)) {
-            return Ok(unlocked(compound, holding.stateid(), out));
+            return unlocked(compound, holding.stateid(), out);
         }
         compound.state().verify(&holding, stateid)?;
         let (stateid, kept) = compound.state().unlock(&compound.ask(), &holding, range)?;
         compound.wait_for_kept(kept);
-        Ok(unlocked(compound, stateid, out))
+        unlocked(compound, stateid, out)
     })
 }
 
-fn unlocked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) {
+fn unlocked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) -> Done {
     compound.current_stateid = Some(stateid.into());
     LockuRes::Ok(LockuOk { lock_stateid: stateid.into() }).encode(out);
+    Ok(())
 }
