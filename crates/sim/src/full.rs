@@ -72,12 +72,12 @@ fn forget(run: &mut Run) {
 
 /// Fills the device until a call is refused.
 fn fill(run: &mut Run, workload: &mut Workload, random: &mut Random) -> Result<(), String> {
-    let refused = run.refused;
+    let refused = run.model.refused;
     for _ in 0..FILLING {
         let event = if random.chance(1, 4) { workload.next(&run.model) } else { workload.fill(&run.model) };
         run.step(event)?;
         forget(run);
-        if run.refused > refused {
+        if run.model.refused > refused {
             return Ok(());
         }
     }
@@ -212,5 +212,32 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
         return Err(format!("{used} bytes fitted at first, {again} after everything was removed"));
     }
     run.compare_all()?;
-    Ok(Tally { refused: run.refused, points })
+    Ok(Tally { refused: run.model.refused, points })
+}
+
+#[cfg(test)]
+mod tests {
+    use volume::attributes::SetAttributes;
+    use volume::results::SetXattr;
+
+    use super::*;
+    use crate::call::{How, Name, Obj};
+
+    #[test]
+    fn a_limit_of_its_own_does_not_make_a_device_full() {
+        let (mut run, mut workload, _) = start(1).unwrap();
+        let how = How::Guarded(SetAttributes::default());
+        let create = workload.operation(Call::Create { directory: Obj(0), name: Name(0), how });
+        run.step(Event::Call(create)).unwrap();
+        let object = Obj(create.id);
+        let set = |key| {
+            let how = SetXattr::Either;
+            Call::Straight(Straight::SetXattr { object, key, length: u16::MAX, how })
+        };
+        let too_much = Call::Straight(Straight::Allocate { object, offset: 0, length: 2 << 30 });
+        for call in [set(0), set(1), set(2), too_much] {
+            run.step(Event::Call(workload.operation(call))).unwrap();
+        }
+        assert_eq!(run.model.refused, 0);
+    }
 }

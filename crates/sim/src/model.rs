@@ -63,6 +63,8 @@ pub struct Model {
     pub clock: i64,
     /// What else may be answered.
     pub leniency: Leniency,
+    /// Changes that failed for want of space on the device, not for a limit of their own.
+    pub refused: u64,
     cursors: Rc<BTreeMap<u64, u64>>,
     /// Records of protocol state.
     state: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -105,6 +107,7 @@ impl Model {
             usage_by: 0,
             clock: 0,
             leniency: Leniency::default(),
+            refused: 0,
             cursors: Rc::default(),
             state: Rc::default(),
         }
@@ -278,13 +281,16 @@ impl Model {
     }
 
     /// Compares an outcome with a verdict: true if the call succeeded.
-    fn decide(&self, verdict: &Verdict, changes: bool, outcome: &Outcome) -> Judgement<bool> {
+    fn decide(&mut self, verdict: &Verdict, changes: bool, outcome: &Outcome) -> Judgement<bool> {
         match outcome {
             Ok(_) if verdict.must.is_empty() => Ok(true),
             Ok(_) => Err(format!("succeeded, expected one of {:?}", verdict.must)),
-            Err(Error::NoSpace) if changes && self.leniency.full => Ok(false),
             Err(error) if verdict.must.contains(error) => Ok(false),
             Err(error) if verdict.may.contains(error) => Ok(false),
+            Err(Error::NoSpace) if changes && self.leniency.full => {
+                self.refused += 1;
+                Ok(false)
+            }
             Err(error) => {
                 Err(format!("failed with {error:?}, expected {:?}, perhaps {:?}", verdict.must, verdict.may))
             }

@@ -128,8 +128,6 @@ pub struct Run {
     pub asked: Vec<u64>,
     /// Replies whose durability failed; only faults may do that.
     pub failed: u64,
-    /// Calls that were refused for want of space.
-    pub refused: u64,
     /// Set when faults are planned: the model is not asked any more about what fails.
     pub faulty: bool,
     /// Set to break the promise on purpose: replies leave at once.
@@ -217,7 +215,6 @@ impl Run {
             history: BTreeMap::new(),
             acks: Vec::new(),
             failed: 0,
-            refused: 0,
             faulty: false,
             early_replies: false,
             sizes,
@@ -520,7 +517,6 @@ impl Run {
         {
             return Ok(());
         }
-        self.refused += u64::from(outcome == Err(volume::request::Error::NoSpace));
         let before = self.model.clone();
         let mut seen = seen(&outcome);
         seen.extend(beside.iter().filter_map(|wcc| wcc.after));

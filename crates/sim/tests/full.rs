@@ -11,3 +11,9 @@ fn a_full_device_loses_nothing_and_can_be_emptied() {
         assert!(tally.refused > 0);
     }
 }
+
+/// An extended attribute that was too much for its file was taken for a full device.
+#[test]
+fn a_device_is_full_when_a_change_lacks_room() {
+    full::run(459_588_464_904, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
+}

@@ -158,7 +158,7 @@ impl Model {
             Ok(ino) => ino,
             Err(told) => return Ok(told),
         };
-        let inode = &self.inodes[&ino];
+        let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
         verdict.must(!allowed, Error::AccessDenied);

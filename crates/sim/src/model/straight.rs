@@ -88,7 +88,7 @@ impl Model {
             Ok(ino) => ino,
             Err(told) => return Ok(told),
         };
-        let inode = &self.inodes[&ino];
+        let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
         verdict.must(!allowed, Error::AccessDenied);
@@ -180,9 +180,9 @@ impl Model {
             Ok(ino) => ino,
             Err(told) => return Ok(told),
         };
-        let inode = &self.inodes[&ino];
+        let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
-        judge_xattr(inode, who, 4, &mut verdict);
+        judge_xattr(&inode, who, 4, &mut verdict);
         let value = inode.xattrs.get(&xattr_name(key));
         verdict.must(value.is_none(), Error::NoEntry);
         let told = Told { mutation: inode.xattrs_by, ..Told::default() };
@@ -201,9 +201,9 @@ impl Model {
             Ok(ino) => ino,
             Err(told) => return Ok(told),
         };
-        let inode = &self.inodes[&ino];
+        let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
-        judge_xattr(inode, who, 4, &mut verdict);
+        judge_xattr(&inode, who, 4, &mut verdict);
         if !self.decide(&verdict, false, outcome)? {
             return Ok(Told::default());
         }

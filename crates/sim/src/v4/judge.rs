@@ -73,7 +73,7 @@ impl World {
             // Nothing tells a server of NFSv4.0 that it was asked to take a delegation before.
             let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
             let gone = self.clients[client].overdue || self.clients[client].phase == Phase::Gone;
-            let expired = is_loss(status) && gone;
+            let expired = (is_loss(status) || is_bad_stateid(status)) && gone;
             // It looks for delegations first, and may have granted one since.
             let delayed = status == NfsStat4::Delay;
             let again = zero && (first.status == status || returned || expired || delayed);
