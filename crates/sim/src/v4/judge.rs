@@ -201,7 +201,9 @@ impl World {
                 self.settle(|held| held.file == *file && held.forbids_touch(client, true))?;
                 self.files[*file].regions[*region].values.push(*value);
             }
-            Op::Truncate { file, .. } if self.calls[number].repeated => self.judge_truncated(*file)?,
+            Op::Truncate { file, .. } if self.calls[number].repeated => {
+                return self.judge_truncated(number, *file);
+            }
             Op::Truncate { file, .. } => {
                 self.settle(|held| held.file == *file && held.forbids_touch(client, true))?;
                 self.files[*file].regions.iter_mut().for_each(|region| region.values.push(0));
@@ -225,15 +227,20 @@ impl World {
     }
 
     /// A file was truncated before a crash, which may have been lost, and then is again now; and if not, may not be.
-    fn judge_truncated(&mut self, file: usize) -> Result<(), String> {
+    fn judge_truncated(&mut self, number: usize, file: usize) -> Result<(), String> {
+        // If it was not done now, its answer says nothing of what was written since.
+        self.calls[number].marks = [0; REGIONS];
         let Some(handle) = self.files[file].handle.clone() else { return Ok(()) };
         for region in 0..REGIONS {
             let bytes = self.server.bytes_of(&handle, region_offset(region), REGION_BYTES, self.now);
             let found = bytes.as_deref().and_then(region_value);
             let values = &mut self.files[file].regions[region].values;
             match found {
-                Some(0) => values.push(0),
                 _ if found == values.last().copied() => {}
+                Some(0) => {
+                    values.push(0);
+                    self.calls[number].marks[region] = values.len() - 1;
+                }
                 _ => return Err(format!("{bytes:02x?} are in region {region}, which nobody wrote last")),
             }
         }
