@@ -83,7 +83,7 @@ impl Acceptor {
                 match self.listeners[number].accept() {
                     Ok((stream, peer)) => {
                         let Ok(local) = stream.local_addr() else { continue };
-                        if prepare(&stream).is_err() {
+                        if prepare(&stream, local, peer).is_err() {
                             continue;
                         }
                         self.told = false;

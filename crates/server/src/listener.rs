@@ -50,9 +50,16 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(std::net::TcpListener::from(socket)))
 }
 
+/// Congestion control of connections within this machine, where nothing can be congested. What the system is set to may
+/// pace segments with timers (BBR does), which costs more than sending them; Reno does not, and any process may choose it.
+const LOCAL_CONGESTION_CONTROL: &str = "reno";
+
 /// Sets what every connection wants: replies leave at once, and vanished peers are noticed.
-pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    if local.ip() == peer.ip() && sockopt::set_tcp_congestion(stream, LOCAL_CONGESTION_CONTROL).is_err() {
+        tracing::debug!("the system's congestion control stays, which may make local connections slower");
+    }
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
@@ -72,5 +79,17 @@ mod tests {
         assert!(sentence.contains(&taken.to_string()) && sentence.contains("another program"), "{sentence}");
         let sentence = listen_at("192.0.2.1:0".parse().unwrap()).unwrap_err();
         assert!(sentence.contains("no such address"), "{sentence}");
+    }
+
+    #[test]
+    fn only_connections_within_the_machine_do_without_the_systems_congestion_control() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let local = listener.local_addr().unwrap();
+        let stream = TcpStream::from_std(std::net::TcpStream::connect(local).unwrap());
+        let systems = sockopt::tcp_congestion(&stream).unwrap();
+        prepare(&stream, local, "192.0.2.1:700".parse().unwrap()).unwrap();
+        assert_eq!(sockopt::tcp_congestion(&stream).unwrap(), systems);
+        prepare(&stream, local, stream.local_addr().unwrap()).unwrap();
+        assert_eq!(sockopt::tcp_congestion(&stream).unwrap(), LOCAL_CONGESTION_CONTROL);
     }
 }

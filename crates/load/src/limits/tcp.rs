@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::client::prepare;
 use crate::error::LoadError;
 
 /// Bytes of a write, as of a large READ's reply.
@@ -22,6 +23,7 @@ pub fn measure(loopback: IpAddr, length: Duration) -> Result<f64, LoadError> {
     let address = listener.local_addr().map_err(words)?;
     let receiver = TcpStream::connect(address).map_err(words)?;
     let (mut sender, _) = listener.accept().map_err(words)?;
+    prepare(&sender).and_then(|()| prepare(&receiver)).map_err(words)?;
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let data = vec![0x5a; SENT_BYTES];
