@@ -10,11 +10,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nfs::service::{Callback, ConnectionId, Destination};
-use parking_lot::{Condvar, Mutex};
 
 use crate::driver::join;
 use crate::mailbox::{Mailbox, Message};
 use crate::outbound::Outbound;
+use crate::signal::Signal;
 
 /// What makes calls.
 pub(crate) trait Caller: Send + Sync {
@@ -47,42 +47,12 @@ pub(crate) struct Callbacks {
     outbound: Outbound,
 }
 
-/// Wakes the thread.
-#[derive(Default)]
-struct Signal {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    due: bool,
-    stopped: bool,
-}
-
-impl Signal {
-    fn set(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock());
-        self.changed.notify_one();
-    }
-
-    /// Sleeps until something is due, or for `most`; false when the thread is to end.
-    fn wait(&self, most: Duration) -> bool {
-        let mut state = self.state.lock();
-        if !state.due && !state.stopped {
-            self.changed.wait_for(&mut state, most);
-        }
-        state.due = false;
-        !state.stopped
-    }
-}
-
 impl Callbacks {
     /// Sends what `caller` has to send, over the connections of the loops behind `mailboxes` and over its own.
     pub(crate) fn start(caller: Arc<dyn Caller>, mailboxes: Vec<Arc<Mailbox>>) -> io::Result<Callbacks> {
         let signal = Arc::new(Signal::default());
         let notified = Arc::clone(&signal);
-        caller.on_callbacks(Box::new(move || notified.set(|state| state.due = true)));
+        caller.on_callbacks(Box::new(move || notified.raise()));
         let outbound = Outbound::start(&caller)?;
         let (wait, queue) = (Arc::clone(&signal), outbound.queue());
         let thread = thread::Builder::new().name("callbacks".to_owned()).spawn(move || {
@@ -109,7 +79,7 @@ impl Callbacks {
 
     /// Ends the threads; what was not sent is not.
     pub(crate) fn stop(self) {
-        self.signal.set(|state| state.stopped = true);
+        self.signal.stop();
         join(self.thread);
         self.outbound.stop();
     }

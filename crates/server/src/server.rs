@@ -16,6 +16,7 @@ use crate::calls::Calls;
 use crate::clock::now;
 use crate::commits::Commits;
 use crate::config::Export;
+use crate::copies::Copies;
 use crate::driver::Drivers;
 use crate::error::{Error, ErrorKind};
 use crate::exports;
@@ -69,6 +70,7 @@ pub struct Server {
     protocol: Arc<Protocol>,
     loops: Loops,
     callbacks: Option<Callbacks>,
+    copies: Option<Copies>,
     memory: u64,
     admin: Option<Admin>,
 }
@@ -103,6 +105,7 @@ impl Server {
             drivers: Vec::new(),
             protocol,
             callbacks: None,
+            copies: None,
             memory: settings.memory,
             registered: false,
             admin: None,
@@ -138,6 +141,7 @@ impl Server {
         let caller: Arc<dyn Caller> = Arc::<Protocol>::clone(&self.protocol);
         let callbacks = Callbacks::start(caller, self.loops.mailboxes.clone());
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
+        self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
         self.admin = self.start_admin();
         if settings.rpcbind {
             rpcbind::register(&self.addresses)?;
@@ -189,6 +193,9 @@ impl Server {
             && let Err(error) = rpcbind::unregister(&self.addresses)
         {
             tracing::warn!(%error, "the registration with rpcbind stays");
+        }
+        if let Some(copies) = self.copies {
+            copies.stop();
         }
         if let Some(callbacks) = self.callbacks {
             callbacks.stop();

@@ -13,8 +13,8 @@ use crate::v4::{
     write,
 };
 use crate::v4::{
-    allocate, clone, copy, deallocate, getxattr, io_advise, listxattrs, read_plus, removexattr, seek,
-    setxattr,
+    allocate, clone, copy, deallocate, getxattr, io_advise, listxattrs, offload_cancel, offload_status,
+    read_plus, removexattr, seek, setxattr,
 };
 
 /// Most bytes of the result of an operation that changes something, without its number.
@@ -48,6 +48,7 @@ impl Kind {
             | OpNum4::Clone
             | OpNum4::Copy
             | OpNum4::Deallocate
+            | OpNum4::OffloadCancel
             | OpNum4::Removexattr
             | OpNum4::Setxattr
             | OpNum4::Create
@@ -129,6 +130,8 @@ pub(super) fn execute<'c>(
         ArgOp4::Getxattr(args) => getxattr::run(compound, args, out),
         ArgOp4::IoAdvise(args) => io_advise::run(compound, args, out),
         ArgOp4::Listxattrs(args) => listxattrs::run(compound, args, out),
+        ArgOp4::OffloadCancel(args) => offload_cancel::run(compound, args, out),
+        ArgOp4::OffloadStatus(args) => offload_status::run(compound, args, out),
         ArgOp4::ReadPlus(args) => read_plus::run(compound, args, out),
         ArgOp4::Removexattr(args) => removexattr::run(compound, args, out),
         ArgOp4::Seek(args) => seek::run(compound, args, out),
@@ -137,8 +140,8 @@ pub(super) fn execute<'c>(
     }
 }
 
-/// What an operation is answered that there is nothing for here: no file has layouts, no directory delegations, and every
-/// COPY is done when it is answered.
+/// What an operation is answered that there is nothing for here: no file has layouts, no directory
+/// delegations.
 fn unavailable(operation: OpNum4) -> NfsStat4 {
     match operation {
         OpNum4::Layoutget => NfsStat4::LayoutUnavailable,
@@ -146,7 +149,6 @@ fn unavailable(operation: OpNum4) -> NfsStat4 {
         OpNum4::Layoutcommit | OpNum4::Layoutreturn | OpNum4::Layouterror | OpNum4::Layoutstats => {
             NfsStat4::BadStateId
         }
-        OpNum4::OffloadCancel | OpNum4::OffloadStatus => NfsStat4::BadStateId,
         OpNum4::GetDirDelegation => NfsStat4::DirDelegUnavail,
         _ => NfsStat4::NotSupp,
     }

@@ -14,6 +14,7 @@
 //! | [`locking`], [`ranges`] | who has which bytes locked, and who waits for them |
 //! | [`nlm`] | the lock managers of hosts that use NFSv3, and what they are called for |
 //! | [`delegations`] | granting, recalling, revoking |
+//! | [`offload`] | copies that go on after the reply |
 //! | [`callbacks`] | calls to clients |
 //! | [`expiry`] | what time does: leases, recalls, owners that are not used any more |
 //! | [`record`], [`restart`] | what is kept, and coming back from it |
@@ -53,6 +54,7 @@ pub(crate) mod holding;
 pub(crate) mod ids;
 pub(crate) mod locking;
 pub(crate) mod nlm;
+pub(crate) mod offload;
 pub(crate) mod ranges;
 pub(crate) mod record;
 pub(crate) mod restart;
@@ -71,6 +73,7 @@ use clients::Clients;
 use config::{Config, Counters};
 use files::Files;
 use ids::{FileId, Other, SessionId};
+use offload::Copies;
 pub(crate) use sessions::InSlot;
 use sessions::Sessions;
 
@@ -191,6 +194,7 @@ pub(crate) struct State {
     files: Files,
     stateids: Shards<Other, Arc<holding::Holding>>,
     callbacks: Callbacks,
+    copies: Copies,
     counters: Counters,
     /// When [`State::tick`] last looked at everybody, in nanoseconds.
     swept: AtomicU64,
@@ -231,6 +235,8 @@ impl State {
             ("nfs4_delegations_granted", Counters::get(&counters.delegations_granted)),
             ("nfs4_delegations_recalled", Counters::get(&counters.delegations_recalled)),
             ("nfs4_delegations_revoked", Counters::get(&counters.delegations_revoked)),
+            ("nfs4_copies", size(self.copies.len())),
+            ("nfs4_copies_begun", Counters::get(&counters.copies_begun)),
             ("nfs4_clients_expired", Counters::get(&counters.clients_expired)),
             ("nfs4_callbacks_sent", Counters::get(&counters.callbacks_sent)),
             ("nfs4_callbacks_failed", Counters::get(&counters.callbacks_failed)),

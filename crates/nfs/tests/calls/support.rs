@@ -181,6 +181,17 @@ impl Server {
         }
     }
 
+    /// Takes a reply to a call of the server.
+    pub(crate) fn receive(&self, who: Client, record: &[u8]) {
+        let (outcome, _) = self.offer(who, record, Access::Cached);
+        assert!(matches!(outcome, Outcome::Nothing), "{outcome:?}");
+    }
+
+    /// Does the background work of the first volume that is due.
+    pub(crate) fn commit(&self) {
+        self.work(&self.volume);
+    }
+
     /// Does the background work that is due.
     fn work(&self, volume: &Volume) {
         let now = Time::from_parts(1_700_000_000 + self.now.get(), 0);

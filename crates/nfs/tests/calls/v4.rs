@@ -2,6 +2,7 @@
 
 mod attributes;
 mod compound;
+mod copies;
 mod data;
 mod filehandles;
 mod minor2;

@@ -2,6 +2,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use wire::record::{MARK_BYTES, write_record};
 
 use super::*;

@@ -1,9 +1,9 @@
-//! Calls to clients: CB_NULL, CB_RECALL, CB_NOTIFY_LOCK. NFSv4.0 has a connection of ours for them, NFSv4.1 the
+//! Calls to clients: CB_NULL, CB_RECALL, CB_NOTIFY_LOCK, CB_OFFLOAD. NFSv4.0 has a connection of ours for them, NFSv4.1 the
 //! backchannel of a session (RFC 8881 section 2.10.3.1).
 //!
 //! A call is encoded when it can go, put into the queue that whoever drives the service empties, and waits for its
 //! answer by its xid. What cannot go, because no backchannel is bound or all its slots are taken, waits; recalls are
-//! repeated until the delegation is returned or revoked.
+//! repeated until the delegation is returned or revoked, and the end of a copy until it was heard.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::{Mutex, RwLock};
 use volume::time::Time;
+use wire::nfs4::NfsStat4;
 use wire::portmap::parse_universal_address;
 use wire::rpc::{ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder};
@@ -25,6 +26,7 @@ use super::config::Counters;
 use super::holding::Holding;
 use super::ids::{ClientId, FileId, SessionId};
 use super::nlm::Message;
+use super::offload::Copying;
 use super::sessions::Session;
 use super::{Context, State};
 
@@ -36,7 +38,9 @@ use message::{Body, Call};
 const WAITING_PER_CLIENT: usize = 1024;
 
 /// NFS4ERR_SEQ_MISORDERED and NFS4ERR_BADSESSION, which say that a backchannel is of no use any more.
-const BACK_FAULTS: [u32; 2] = [10_063, 10_052];
+const BACK_FAULTS: [u32; 2] = [NfsStat4::SeqMisordered.code(), NfsStat4::BadSession.code()];
+/// The client asks to be called again.
+const DELAY: u32 = NfsStat4::Delay.code();
 
 /// Whether callbacks reach a client of NFSv4.0.
 ///
@@ -68,6 +72,8 @@ enum Job {
     Recall(Arc<Holding>),
     /// A lock may be free now: the file, its handle, and the lock owner.
     NotifyLock { handle: Box<[u8]>, owner: Arc<LockOwner> },
+    /// A copy is over.
+    Offload(Arc<Copying>),
     /// A call of NLM or NSM.
     Nlm(Box<Message>),
 }
@@ -91,7 +97,7 @@ struct Inner {
     xid: u32,
 }
 
-type Notify = Box<dyn Fn() + Send + Sync>;
+pub(crate) type Notify = Box<dyn Fn() + Send + Sync>;
 
 /// All calls.
 #[derive(Default)]
@@ -183,6 +189,11 @@ impl State {
         }
     }
 
+    /// Tells a client that a copy is over.
+    pub(super) fn call_offload(&self, context: &Context<'_>, copying: &Arc<Copying>) {
+        self.call(context, &copying.client, Job::Offload(Arc::clone(copying)));
+    }
+
     fn call(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         Counters::up(&self.counters.callbacks_sent);
         match client.version {
@@ -215,7 +226,10 @@ impl State {
 
     fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         let Some((session, slot, to)) = self.free_back_slot(client) else {
-            self.callbacks.wait(client.id, job);
+            match job {
+                Job::Offload(copying) => self.copy_not_told(&copying),
+                job => self.callbacks.wait(client.id, job),
+            }
             return;
         };
         let back = session.inner.lock();
@@ -262,6 +276,11 @@ impl State {
                 handle: handle.clone(),
                 client: owner.client(),
                 owner: owner.name().into(),
+            },
+            Job::Offload(copying) => Body::Offload {
+                stateid: copying.stateid(),
+                handle: context.keep.handle(copying.file),
+                result: copying.result(),
             },
             // Encoded by nlm.rs.
             Job::Nlm(_) => Body::Null,
@@ -339,11 +358,18 @@ impl State {
                 self.call_waiting(context, &client);
             }
         }
-        if let Job::Recall(holding) = &pending.job
-            && status == 0
-            && let Some(delegation) = holding.as_delegation()
-        {
-            delegation.told.store(true, Ordering::Relaxed);
+        match &pending.job {
+            Job::Recall(holding) if status == 0 => {
+                if let Some(delegation) = holding.as_delegation() {
+                    delegation.told.store(true, Ordering::Relaxed);
+                }
+            }
+            Job::Offload(copying) if BACK_FAULTS.contains(&status) || status == DELAY => {
+                self.copy_not_told(copying);
+            }
+            // A client that says anything else does not wait for it.
+            Job::Offload(copying) => self.copy_told(context, copying),
+            Job::Recall(_) | Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
         }
     }
 

@@ -588,7 +588,7 @@ impl State {
         drop(table);
         let client = client.filter(|client| client.version == Version::Sessions);
         let client = client.ok_or(NfsStat4::StaleClientId)?;
-        if client.has_state() {
+        if client.has_state() || self.has_copies(&client) {
             return Err(NfsStat4::ClientIdBusy.into());
         }
         self.remove_client(context, &client).map(drop)

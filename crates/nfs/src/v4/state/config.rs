@@ -42,6 +42,10 @@ pub(crate) struct Config {
     pub(crate) waiters_per_file: usize,
     /// Delegations of all clients.
     pub(crate) delegations: u64,
+    /// Copies that go on, and those whose end was not told yet: of all clients.
+    pub(crate) copies: usize,
+    /// Of one client.
+    pub(crate) copies_per_client: usize,
     /// How long a range that became free is kept for who waited first.
     pub(crate) turn: Duration,
     /// How long no delegation of a file is granted after one was recalled.
@@ -69,6 +73,8 @@ impl Default for Config {
             ranges: 4 << 20,
             waiters_per_file: 1024,
             delegations: 1 << 20,
+            copies: 64,
+            copies_per_client: 16,
             turn: Duration::from_secs(5),
             undelegated: Duration::from_secs(30),
             callback: Duration::from_secs(10),
@@ -88,6 +94,7 @@ pub(crate) struct Counters {
     pub(crate) delegations_granted: AtomicU64,
     pub(crate) delegations_recalled: AtomicU64,
     pub(crate) delegations_revoked: AtomicU64,
+    pub(crate) copies_begun: AtomicU64,
     pub(crate) clients_expired: AtomicU64,
     pub(crate) callbacks_sent: AtomicU64,
     pub(crate) callbacks_failed: AtomicU64,

@@ -20,6 +20,7 @@ impl State {
     /// Does what is due by time. Returns when to call it again.
     pub(crate) fn tick(&self, context: &Context<'_>) -> Duration {
         self.tick_callbacks(context);
+        self.tick_copies(context);
         let soon = self.tick_nlm(context);
         self.revoke_overdue(context);
         let last = Time::from_nanos(i64::try_from(self.swept.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
@@ -136,6 +137,7 @@ impl State {
                 self.end_session(context, &session)?;
             }
         }
+        self.end_copies(context, client)?;
         let found: Vec<Arc<Holding>> =
             holdings.iter().filter_map(|other| self.stateids.read(other).get(other).cloned()).collect();
         for holding in &found {

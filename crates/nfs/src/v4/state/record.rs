@@ -10,6 +10,7 @@
 //! | `D` ino, other | [`DelegationRecord`] |
 //! | `K` ino, other | [`LockStateRecord`]: a lock owner's stateid |
 //! | `R` ino, other, first byte | [`RangeRecord`]: a range that this owner has locked |
+//! | `P` ino, other | [`CopyRecord`]: a copy to this file goes on |
 //!
 //! Clients, sessions and the status monitor are in the home volume, the others in the volume of their file, which their keys do not name.
 
@@ -45,6 +46,7 @@ pub(crate) enum Key {
     Delegation(Ino, Other),
     LockState(Ino, Other),
     Range(Ino, Other, u64),
+    Copy(Ino, Other),
 }
 
 impl Key {
@@ -67,6 +69,7 @@ impl Key {
             Key::Delegation(ino, other) => (b'D', ino, other),
             Key::LockState(ino, other) => (b'K', ino, other),
             Key::Range(ino, other, _) => (b'R', ino, other),
+            Key::Copy(ino, other) => (b'P', ino, other),
         };
         let (tag, ino, other) = tagged;
         key.push(tag);
@@ -95,6 +98,7 @@ impl Key {
             (b'O', true) => Some(Key::Open(ino, other)),
             (b'D', true) => Some(Key::Delegation(ino, other)),
             (b'K', true) => Some(Key::LockState(ino, other)),
+            (b'P', true) => Some(Key::Copy(ino, other)),
             (b'R', false) => Some(Key::Range(ino, other, eight(first)?)),
             _ => None,
         }
@@ -481,6 +485,18 @@ impl Record for DelegationRecord {
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         Ok(DelegationRecord { write: input.bool()?, seqid: input.u32()? })
+    }
+}
+
+/// A copy that goes on, of which its client waits to be told. All else of it is lost with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyRecord;
+
+impl Record for CopyRecord {
+    fn write(&self, _: &mut Encoder<'_>) {}
+
+    fn read(_: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        Ok(CopyRecord)
     }
 }
 

@@ -17,8 +17,8 @@ use super::holding::Holding;
 use super::ids::{ClientId, FileId, Other, SessionId, StateId};
 use super::ranges::{Lock, Range};
 use super::record::{
-    ClientRecord, DelegationRecord, Key, LockStateRecord, MonitorRecord, OpenRecord, RangeRecord, Record,
-    SessionRecord,
+    ClientRecord, CopyRecord, DelegationRecord, Key, LockStateRecord, MonitorRecord, OpenRecord, RangeRecord,
+    Record, SessionRecord,
 };
 use super::sessions::Session;
 use super::share::Modes;
@@ -37,6 +37,7 @@ pub(crate) struct Records {
     delegations: Vec<(FileId, Other, DelegationRecord)>,
     lock_states: Vec<(FileId, Other, LockStateRecord)>,
     ranges: Vec<(FileId, Other, u64, RangeRecord)>,
+    copies: Vec<(FileId, Other)>,
     /// The highest state of the status monitor.
     monitor: Option<u32>,
     /// The highest sequence of a session's slot of which something is remembered.
@@ -72,6 +73,9 @@ impl Records {
             Some(Key::Range(ino, other, first)) => {
                 let record = RangeRecord::parse(value);
                 self.ranges.extend(record.map(|record| (file(ino), other, first, record)));
+            }
+            Some(Key::Copy(ino, other)) => {
+                self.copies.extend(CopyRecord::parse(value).map(|CopyRecord| (file(ino), other)));
             }
             None => {}
         }
@@ -128,7 +132,7 @@ impl State {
         let mut drop_record = |volume: VolumeId, key: Key| {
             unbacked.entry(volume).or_default().push(key.deleted());
         };
-        let Records { clients, sessions, opens, delegations, lock_states, ranges, monitor, highest } =
+        let Records { clients, sessions, opens, delegations, lock_states, ranges, copies, monitor, highest } =
             records;
         self.restore_instances(&clients, &sessions);
         // What an earlier start gave out within the same second, and no record names, must not come again.
@@ -169,6 +173,11 @@ impl State {
             match locking.get(&(*file, *other)) {
                 Some(holding) => self.restore_range(context, holding, *first, *record),
                 None => drop_record(file.volume, Key::Range(file.ino, *other, *first)),
+            }
+        }
+        for (file, other) in copies {
+            if !self.restore_copy(file, other) {
+                drop_record(file.volume, Key::Copy(file.ino, other));
             }
         }
         for (volume, changes) in unbacked {

@@ -154,6 +154,29 @@ impl State {
         Ok(Some(Arc::clone(&holding.client)))
     }
 
+    /// The same for what goes on by itself and so renews no lease: a stateid that was given back meanwhile is as none, and
+    /// its seqid does not matter.
+    ///
+    /// # Errors
+    /// NFS4ERR_OPENMODE, NFS4ERR_LOCKED; NFS4ERR_DELAY while a delegation is recalled.
+    pub(crate) fn check_lasting_io(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+        stateid: StateId,
+        file: FileId,
+        wanted: Use,
+    ) -> Result<(), Refusal> {
+        let caller = Caller::Session(client);
+        let holding = self.holding(caller, stateid.other).ok();
+        let held = holding.filter(|holding| holding.standing() == Standing::Live && holding.file == file);
+        match held.and_then(|holding| holding.mode()) {
+            Some(mode) if wanted == Use::Read || mode.writes() => Ok(()),
+            Some(_) => Err(NfsStat4::OpenMode.into()),
+            None => self.check_io(context, caller, StateId::ANONYMOUS, file, wanted).map(drop),
+        }
+    }
+
     /// What TEST_STATEID answers for a stateid (RFC 8881 section 18.48).
     pub(crate) fn test_stateid(&self, client: &Arc<Client>, stateid: StateId) -> NfsStat4 {
         let found = self.holding(Caller::Session(client), stateid.other);

@@ -24,17 +24,22 @@ impl<'s> Session<'s> {
 
     /// One whose replies are limited.
     pub(crate) fn with_replies(server: &'s Server, reply_bytes: u32) -> Session<'s> {
-        Session::made(server, b"a client", reply_bytes)
+        Session::made(server, b"a client", reply_bytes, create_session_flag::CONN_BACK_CHAN)
+    }
+
+    /// One that cannot be called back.
+    pub(crate) fn uncalled(server: &'s Server) -> Session<'s> {
+        Session::made(server, b"a client", 1 << 20, 0)
     }
 
     /// One of a client of this name, which has said that it reclaims nothing and can be called.
     pub(crate) fn of(server: &'s Server, name: &'static [u8]) -> Session<'s> {
-        let session = Session::made(server, name, 1 << 20);
+        let session = Session::made(server, name, 1 << 20, create_session_flag::CONN_BACK_CHAN);
         session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
         session
     }
 
-    fn made(server: &'s Server, name: &'static [u8], reply_bytes: u32) -> Session<'s> {
+    fn made(server: &'s Server, name: &'static [u8], reply_bytes: u32, flags: u32) -> Session<'s> {
         let exchange = ArgOp4::ExchangeId(ExchangeIdArgs {
             clientowner: ClientOwner4 { verifier: [1; 8], ownerid: OwnerId4(name) },
             flags: 0,
@@ -55,7 +60,7 @@ impl<'s> Session<'s> {
         let create = ArgOp4::CreateSession(CreateSessionArgs {
             clientid: client.clientid,
             sequence: client.sequenceid,
-            flags: create_session_flag::CONN_BACK_CHAN,
+            flags,
             fore_chan_attrs: channel,
             back_chan_attrs: ChannelAttrs4 { maxrequestsize: 4096, maxresponsesize: 4096, ..channel },
             cb_program: 1 << 30,
@@ -74,6 +79,14 @@ impl<'s> Session<'s> {
     /// What its client knows of it: its id, and the sequence of the last request.
     pub(crate) fn known(&self) -> (SessionId4, u32) {
         (self.id, self.sequence.get())
+    }
+
+    /// Has the client called back by the connection that its requests come by.
+    pub(crate) fn bind_backchannel(&self) {
+        let dir = ChannelDirFromClient4::BackOrBoth;
+        let bind = BindConnToSessionArgs { sessid: self.id, dir, use_conn_in_rdma_mode: false };
+        let results = compound_as(self.server, root(), 2, &[ArgOp4::BindConnToSession(bind)]);
+        assert_eq!(results.status, NfsStat4::Ok);
     }
 
     /// SEQUENCE for the next request.

@@ -1,21 +1,17 @@
-//! The bytes of a call to a client (RFC 7530 section 16 and 17, RFC 8881 section 20).
+//! The bytes of a call to a client (RFC 7530 section 16 and 17, RFC 8881 section 20, RFC 7862 section 16).
 
+use wire::array::Array;
+use wire::nfs4::callback::{
+    CALLBACK_VERSION, CbArgOp4, CbCompoundArgsEncoder, CbNotifyLockArgs, CbOffloadArgs, CbProcedure,
+    CbRecallArgs, CbSequenceArgs, OffloadFail,
+};
+use wire::nfs4::{ClientId4, FileHandle4, OwnerId4, Res4, SessionId4, StateOwner4, Utf8Str4, WriteResponse4};
 use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, OpaqueAuth};
 use wire::xdr::{Encode, Encoder};
 
 use crate::v4::state::ids::{ClientId, SessionId, StateId};
 use crate::v4::state::record::CallbackSecurity;
-
-/// The version of every callback program (RFC 8881 section 20).
-const VERSION: u32 = 1;
-
-const CB_NULL: u32 = 0;
-const CB_COMPOUND: u32 = 1;
-
-const OP_CB_RECALL: u32 = 4;
-const OP_CB_SEQUENCE: u32 = 11;
-const OP_CB_NOTIFY_LOCK: u32 = 13;
 
 /// What CB_SEQUENCE says.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +41,37 @@ pub(super) enum Body {
     Null,
     Recall { stateid: StateId, handle: Box<[u8]> },
     NotifyLock { handle: Box<[u8]>, client: ClientId, owner: Box<[u8]> },
+    Offload { stateid: StateId, handle: Box<[u8]>, result: Res4<WriteResponse4, OffloadFail> },
+}
+
+impl Body {
+    /// The operation; none for CB_NULL.
+    fn operation(&self) -> Option<CbArgOp4<'_>> {
+        Some(match self {
+            Body::Null => return None,
+            Body::Recall { stateid, handle } => {
+                // The file is not about to be truncated.
+                CbArgOp4::Recall(CbRecallArgs {
+                    stateid: (*stateid).into(),
+                    truncate: false,
+                    fh: file(handle),
+                })
+            }
+            Body::NotifyLock { handle, client, owner } => {
+                let lock_owner = StateOwner4 { clientid: ClientId4(client.0), owner: OwnerId4(owner) };
+                CbArgOp4::NotifyLock(CbNotifyLockArgs { fh: file(handle), lock_owner })
+            }
+            Body::Offload { stateid, handle, result } => CbArgOp4::Offload(CbOffloadArgs {
+                fh: file(handle),
+                stateid: (*stateid).into(),
+                offload_info: *result,
+            }),
+        })
+    }
+}
+
+fn file(handle: &[u8]) -> FileHandle4<'_> {
+    FileHandle4::new(handle).expect("handles are within the limit of NFSv4, see limits.rs")
 }
 
 impl Call {
@@ -57,59 +84,41 @@ impl Call {
                 Credential::Sys(AuthSys { stamp: 0, machine_name: b"holdfast", uid, gid, groups })
             }
         };
-        let procedure = if matches!(body, Body::Null) { CB_NULL } else { CB_COMPOUND };
+        let operation = body.operation();
+        let procedure = if operation.is_none() { CbProcedure::Null } else { CbProcedure::Compound };
         let header = CallHeader {
             xid,
             program: self.program,
-            version: VERSION,
-            procedure,
+            version: CALLBACK_VERSION,
+            procedure: procedure.code(),
             credential,
             verifier: OpaqueAuth::NONE,
         };
         let mut record = Vec::with_capacity(256);
         write_record(&mut record, |out| {
             header.encode(out);
-            self.compound(out, body);
+            if let Some(operation) = &operation {
+                self.compound(out, operation);
+            }
         });
         record
     }
 
     /// The arguments of CB_COMPOUND.
-    fn compound(&self, out: &mut Encoder<'_>, body: &Body) {
-        if matches!(body, Body::Null) {
-            return;
-        }
-        // No tag.
-        out.opaque(b"");
-        out.u32(self.sequence.map_or(0, |sequence| sequence.minor));
-        out.u32(self.ident);
-        out.u32(if self.sequence.is_some() { 2 } else { 1 });
+    fn compound(&self, out: &mut Encoder<'_>, operation: &CbArgOp4<'_>) {
+        let minor = self.sequence.map_or(0, |sequence| sequence.minor);
+        let mut operations = CbCompoundArgsEncoder::begin(out, Utf8Str4(b""), minor, self.ident);
         if let Some(sequence) = &self.sequence {
-            out.u32(OP_CB_SEQUENCE);
-            out.opaque_fixed(&sequence.session.0);
-            out.u32(sequence.sequence);
-            out.u32(sequence.slot);
-            out.u32(sequence.highest);
-            // Need not be remembered, and refers to no calls.
-            out.bool(false);
-            out.u32(0);
+            operations.push(&CbArgOp4::Sequence(CbSequenceArgs {
+                sessionid: SessionId4(sequence.session.0),
+                sequenceid: sequence.sequence,
+                slotid: sequence.slot,
+                highest_slotid: sequence.highest,
+                cachethis: false,
+                referring_call_lists: Array::EMPTY,
+            }));
         }
-        match body {
-            Body::Null => {}
-            Body::Recall { stateid, handle } => {
-                out.u32(OP_CB_RECALL);
-                out.u32(stateid.seqid);
-                out.opaque_fixed(&stateid.other.0);
-                // The file is not about to be truncated.
-                out.bool(false);
-                out.opaque(handle);
-            }
-            Body::NotifyLock { handle, client, owner } => {
-                out.u32(OP_CB_NOTIFY_LOCK);
-                out.opaque(handle);
-                out.u64(client.0);
-                out.opaque(owner);
-            }
-        }
+        operations.push(operation);
+        operations.finish();
     }
 }

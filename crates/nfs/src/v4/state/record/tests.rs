@@ -31,6 +31,7 @@ fn keys_have_a_format_that_never_changes() {
         (Key::Open(Ino(5), other), "4f 0000000000000005 6500000000000001 00000009"),
         (Key::Delegation(Ino(5), other), "44 0000000000000005 6500000000000001 00000009"),
         (Key::LockState(Ino(5), other), "4b 0000000000000005 6500000000000001 00000009"),
+        (Key::Copy(Ino(5), other), "50 0000000000000005 6500000000000001 00000009"),
         (Key::Range(Ino(5), other, 7), "52 0000000000000005 6500000000000001 00000009 0000000000000007"),
     ];
     for (key, expected) in keys {

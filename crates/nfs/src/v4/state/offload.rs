@@ -1,0 +1,372 @@
+//! Copies that go on after their COPY was answered (RFC 7862 section 4): what is known of them, and CB_OFFLOAD.
+//!
+//! Who copies is in `v4/offload.rs`; here a copy only has a stateid, a record and an end. The record says that a client
+//! waits: should the server stop before the end was told, the client is told after the restart that it has to ask again.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use volume::request::{Credentials, Durability};
+use volume::time::Time;
+use wire::nfs4::callback::OffloadFail;
+use wire::nfs4::{NfsStat4, Res4, StableHow4, Verifier4, WriteResponse4};
+
+use super::callbacks::Notify;
+use super::client::{Client, Version};
+use super::config::Counters;
+use super::ids::{FileId, Other, StateId};
+use super::record::{CopyRecord, Key};
+use super::{Context, Kept, Refusal, State};
+
+/// The minor version that brought COPY and CB_OFFLOAD.
+const MINOR: u32 = 2;
+
+/// A range of a file, as one side of a copy sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side {
+    pub(crate) file: FileId,
+    /// With which the client may read or write it.
+    pub(crate) stateid: StateId,
+    /// Where the range begins, in bytes.
+    pub(crate) offset: u64,
+}
+
+/// What is copied, and in whose name.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) from: Side,
+    pub(crate) to: Side,
+    /// All that is to be copied, in bytes.
+    pub(crate) count: u64,
+    pub(crate) credentials: Credentials,
+}
+
+/// How far a copy is.
+///
+/// ```text
+///   Running ──all is copied, or no more can be──▶ Settling ──durable──▶ Ended ──CB_OFFLOAD was answered──▶ Gone
+///      └────────┴──────── OFFLOAD_CANCEL, its client is gone ─────────────┴───────────────────────────────▶ ▲
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Parts of it are copied.
+    Running,
+    /// Nothing more is copied; what was is not durable yet.
+    Settling,
+    /// It came to this; the client is told.
+    Ended(NfsStat4),
+    /// Nobody waits for it any more.
+    Gone,
+}
+
+/// How far a copy is, and how much of it is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    pub(crate) phase: Phase,
+    /// Bytes from the beginning.
+    pub(crate) done: u64,
+    /// What makes them durable.
+    pub(crate) after: Durability,
+    /// Of the destination's volume, when it ended.
+    pub(crate) verifier: Verifier4,
+}
+
+/// A copy.
+#[derive(Debug)]
+pub(crate) struct Copying {
+    pub(crate) other: Other,
+    pub(crate) client: Arc<Client>,
+    /// The destination.
+    pub(crate) file: FileId,
+    /// None of one that a restart interrupted.
+    pub(crate) order: Option<Order>,
+    /// Whether CB_OFFLOAD is on its way.
+    calling: AtomicBool,
+    progress: Mutex<Progress>,
+    /// Held while a part is copied.
+    working: Mutex<()>,
+}
+
+impl Copying {
+    /// Its stateid, which never changes.
+    pub(crate) fn stateid(&self) -> StateId {
+        StateId { seqid: 1, other: self.other }
+    }
+
+    /// How far it is.
+    pub(crate) fn progress(&self) -> Progress {
+        *self.progress.lock()
+    }
+
+    /// Keeps it from being cancelled while a part is copied. None if it is not running.
+    pub(crate) fn work(&self) -> Option<MutexGuard<'_, ()>> {
+        let working = self.working.lock();
+        (self.progress().phase == Phase::Running).then_some(working)
+    }
+
+    /// A part was copied, of which `after` tells when it is durable.
+    pub(crate) fn copied(&self, count: u64, after: Durability) {
+        let mut progress = self.progress.lock();
+        progress.done += count;
+        progress.after = progress.after.and(after);
+        let all = self.order.as_ref().is_none_or(|order| progress.done >= order.count);
+        if all && progress.phase == Phase::Running {
+            progress.phase = Phase::Settling;
+        }
+    }
+
+    /// No more can be copied.
+    pub(crate) fn stop(&self) {
+        let mut progress = self.progress.lock();
+        if progress.phase == Phase::Running {
+            progress.phase = Phase::Settling;
+        }
+    }
+
+    /// What CB_OFFLOAD says. All that was copied is durable by then.
+    pub(super) fn result(&self) -> Res4<WriteResponse4, OffloadFail> {
+        let Progress { phase, done, verifier, .. } = self.progress();
+        match phase {
+            Phase::Ended(NfsStat4::Ok) => Ok(WriteResponse4 {
+                callback_id: None,
+                count: done,
+                committed: StableHow4::FileSync,
+                writeverf: verifier,
+            }),
+            Phase::Ended(status) => Err(OffloadFail { status, bytes_copied: done }),
+            // It was cancelled a moment ago; its stateid means nothing any more.
+            Phase::Running | Phase::Settling | Phase::Gone => {
+                Err(OffloadFail { status: NfsStat4::BadStateId, bytes_copied: done })
+            }
+        }
+    }
+}
+
+/// All copies. Their lock is taken before those of shards and clients.
+#[derive(Default)]
+pub(super) struct Copies {
+    all: Mutex<HashMap<Other, Arc<Copying>>>,
+    /// Whom to tell that there is something to copy.
+    notify: RwLock<Option<Notify>>,
+}
+
+impl fmt::Debug for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.all.lock().fmt(f)
+    }
+}
+
+impl Copies {
+    /// Those that go on, and those whose end was not told yet.
+    pub(super) fn len(&self) -> usize {
+        self.all.lock().len()
+    }
+}
+
+impl State {
+    /// A copy of which the first `done` bytes are copied goes on by itself. None if it must be answered now: there are
+    /// too many, or the client could not be told of its end.
+    ///
+    /// # Errors
+    /// Those of the journal.
+    pub(crate) fn begin_copy(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+        order: Order,
+        (done, after): (u64, Durability),
+    ) -> Result<Option<(StateId, Kept)>, Refusal> {
+        let mut copies = self.copies.all.lock();
+        let own = copies.values().filter(|copying| copying.client.id == client.id).count();
+        let room = copies.len() < self.config.copies && own < self.config.copies_per_client;
+        let told = client.version == Version::Sessions && client.minor >= MINOR && self.can_be_called(client);
+        if !room || !told {
+            return Ok(None);
+        }
+        let (other, file) = (self.next_other(client), order.to.file);
+        let kept = context.change(file.volume, &[Key::Copy(file.ino, other).put(&CopyRecord)])?;
+        [order.from.file, file].iter().for_each(|file| context.keep.hold(*file));
+        let progress = Progress { phase: Phase::Running, done, after, verifier: Verifier4::default() };
+        let copying = Arc::new(Copying {
+            other,
+            client: Arc::clone(client),
+            file,
+            order: Some(order),
+            calling: AtomicBool::new(false),
+            progress: Mutex::new(progress),
+            working: Mutex::default(),
+        });
+        let stateid = copying.stateid();
+        copies.insert(other, copying);
+        drop(copies);
+        Counters::up(&self.counters.copies_begun);
+        // Who removes a client says so first, and then ends its copies: this one is seen there, or that is seen here.
+        if client.inner.lock().gone {
+            self.end_copies(context, client)?;
+            return Err(NfsStat4::BadSession.into());
+        }
+        if let Some(notify) = &*self.copies.notify.read() {
+            notify();
+        }
+        Ok(Some((stateid, kept)))
+    }
+
+    /// Whether a client's lease has run out. It may come back: its copies wait for that.
+    pub(crate) fn is_silent(&self, client: &Client, now: Time) -> bool {
+        client.silent(now) > self.config.lease
+    }
+
+    /// `notify` is called whenever there is something to copy.
+    pub(crate) fn on_copies(&self, notify: Notify) {
+        *self.copies.notify.write() = Some(notify);
+    }
+
+    /// Brings back a copy that a restart interrupted: it is over, and its client has to be told.
+    pub(super) fn restore_copy(&self, file: FileId, other: Other) -> bool {
+        let Some(client) = self.clients.confirmed(other.client()) else { return false };
+        client.known(other);
+        // The client asks again, for all of it.
+        let phase = Phase::Ended(NfsStat4::Delay);
+        let progress = Progress { phase, done: 0, after: Durability::NOW, verifier: Verifier4::default() };
+        let copying = Copying {
+            other,
+            client,
+            file,
+            order: None,
+            calling: AtomicBool::new(false),
+            progress: Mutex::new(progress),
+            working: Mutex::default(),
+        };
+        self.copies.all.lock().insert(other, Arc::new(copying));
+        true
+    }
+
+    /// The copies that are not over.
+    pub(crate) fn copies_to_do(&self) -> Vec<Arc<Copying>> {
+        let copies = self.copies.all.lock();
+        let going =
+            |copying: &&Arc<Copying>| matches!(copying.progress().phase, Phase::Running | Phase::Settling);
+        copies.values().filter(going).cloned().collect()
+    }
+
+    /// All that was copied is durable, or never will be: the client is told.
+    pub(crate) fn end_copy(
+        &self,
+        context: &Context<'_>,
+        copying: &Arc<Copying>,
+        status: NfsStat4,
+        verifier: Verifier4,
+    ) {
+        let mut progress = copying.progress.lock();
+        if progress.phase != Phase::Settling {
+            return;
+        }
+        (progress.phase, progress.verifier) = (Phase::Ended(status), verifier);
+        drop(progress);
+        self.tell_copy(context, copying);
+    }
+
+    fn tell_copy(&self, context: &Context<'_>, copying: &Arc<Copying>) {
+        if !copying.calling.swap(true, Ordering::AcqRel) {
+            self.call_offload(context, copying);
+        }
+    }
+
+    /// CB_OFFLOAD could not be sent, or was not understood: it is sent again at the next tick.
+    pub(super) fn copy_not_told(&self, copying: &Copying) {
+        copying.calling.store(false, Ordering::Release);
+    }
+
+    /// The client knows: the copy is forgotten.
+    pub(super) fn copy_told(&self, context: &Context<'_>, copying: &Arc<Copying>) {
+        if self.forget_copy(context, copying).is_err() {
+            self.copy_not_told(copying);
+        }
+    }
+
+    /// Tells who could not be told before.
+    pub(super) fn tick_copies(&self, context: &Context<'_>) {
+        let copies: Vec<_> = self.copies.all.lock().values().cloned().collect();
+        for copying in copies {
+            let ended = matches!(copying.progress().phase, Phase::Ended(_));
+            if ended && self.can_be_called(&copying.client) {
+                self.tell_copy(context, &copying);
+            }
+        }
+    }
+
+    /// The copy that a stateid stands for, of a client and with this destination.
+    fn copying(
+        &self,
+        client: &Arc<Client>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<Arc<Copying>, NfsStat4> {
+        let found = self.copies.all.lock().get(&stateid.other).cloned();
+        found
+            .filter(|copying| copying.client.id == client.id && copying.file == file)
+            .filter(|copying| copying.stateid() == stateid)
+            .ok_or(NfsStat4::BadStateId)
+    }
+
+    /// OFFLOAD_STATUS (RFC 7862 section 15.9).
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID.
+    pub(crate) fn copy_progress(
+        &self,
+        client: &Arc<Client>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<Progress, NfsStat4> {
+        self.copying(client, stateid, file).map(|copying| copying.progress())
+    }
+
+    /// OFFLOAD_CANCEL (RFC 7862 section 15.8): nothing more is copied, and nothing told.
+    ///
+    /// # Errors
+    /// NFS4ERR_BAD_STATEID; NFS4ERR_DELAY while a part is copied; those of the journal.
+    pub(crate) fn cancel_copy(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<Kept, Refusal> {
+        let copying = self.copying(client, stateid, file)?;
+        let _idle = copying.working.try_lock().ok_or(NfsStat4::Delay)?;
+        self.forget_copy(context, &copying)
+    }
+
+    /// A client is gone: nobody waits for its copies. A part that is being copied is the last.
+    pub(super) fn end_copies(&self, context: &Context<'_>, client: &Client) -> Result<(), Refusal> {
+        let copies = self.copies.all.lock();
+        let own = copies.values().filter(|copying| copying.client.id == client.id);
+        let own: Vec<_> = own.cloned().collect();
+        drop(copies);
+        own.iter().try_for_each(|copying| self.forget_copy(context, copying).map(drop))
+    }
+
+    /// Whether a client has copies.
+    pub(super) fn has_copies(&self, client: &Client) -> bool {
+        self.copies.all.lock().values().any(|copying| copying.client.id == client.id)
+    }
+
+    fn forget_copy(&self, context: &Context<'_>, copying: &Arc<Copying>) -> Result<Kept, Refusal> {
+        let mut copies = self.copies.all.lock();
+        if !copies.contains_key(&copying.other) {
+            return Err(NfsStat4::BadStateId.into());
+        }
+        let file = copying.file;
+        let kept = context.change(file.volume, &[Key::Copy(file.ino, copying.other).deleted()])?;
+        copies.remove(&copying.other);
+        copying.progress.lock().phase = Phase::Gone;
+        if let Some(order) = &copying.order {
+            [order.from.file, file].iter().for_each(|file| context.keep.release(*file));
+        }
+        Ok(kept)
+    }
+}

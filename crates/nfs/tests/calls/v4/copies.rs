@@ -1,0 +1,231 @@
+//! COPY of more than is done before the reply.
+
+use std::time::Duration;
+
+use nfs::service::Destination;
+use wire::array::Array;
+use wire::nfs4::callback::{
+    CbArgOp4, CbCompoundEncoder, CbCompoundReader, CbResOp4, CbSequenceOk, OffloadFail,
+};
+use wire::nfs4::*;
+use wire::record::MARK_BYTES;
+use wire::rpc::{AcceptStat, ReplyHeader, decode_call};
+use wire::xdr::{Encode as _, Encoder};
+
+use super::session::Session;
+use super::support::*;
+use crate::support::{Server, root};
+
+const ANY: Stateid4 = Stateid4::ANONYMOUS;
+const SIZE: usize = 2 << 20;
+/// How far the holes are apart: so many pieces that the entries of the journal before a reply do not name all.
+const STRIDE: usize = 256;
+
+/// A file in many pieces, and an empty one; the content of the first.
+fn files(server: &Server, session: &Session<'_>) -> (&'static [u8], &'static [u8], Vec<u8>) {
+    let (from, to) = (file(server, "from"), file(server, "to"));
+    let mut data: Vec<u8> = (0..SIZE).map(|at| (at / 7 % 251).to_le_bytes()[0]).collect();
+    for (piece, offset) in data.chunks(SIZE / 4).zip((0_u64..).step_by(SIZE / 4)) {
+        let args = WriteArgs { stateid: ANY, offset, stable: StableHow4::FileSync, data: piece };
+        assert_eq!(session.on(from, &[ArgOp4::Write(args)]).status, NfsStat4::Ok);
+    }
+    let hole = |offset| ArgOp4::Deallocate(DeallocateArgs { stateid: ANY, offset, length: 1 });
+    let holes: Vec<_> = (0..u64::try_from(SIZE).unwrap()).step_by(STRIDE).map(hole).collect();
+    for some in holes.chunks(12) {
+        assert_eq!(session.on(from, some).status, NfsStat4::Ok);
+    }
+    data.iter_mut().step_by(STRIDE).for_each(|byte| *byte = 0);
+    (from, to, data)
+}
+
+fn copy_to(session: &Session<'_>, from: &[u8], to: &[u8], synchronous: bool) -> CopyOk {
+    let args = CopyArgs {
+        src_stateid: ANY,
+        dst_stateid: ANY,
+        src_offset: 0,
+        dst_offset: 3,
+        count: 0,
+        consecutive: true,
+        synchronous,
+        source_server: Array::EMPTY,
+    };
+    let results = session.on(from, &[ArgOp4::Savefh, putfh(to), ArgOp4::Copy(args)]);
+    let ResOp4::Copy(Ok(copied)) = results.last() else { panic!("{results:?}") };
+    *copied
+}
+
+fn status(session: &Session<'_>, to: &[u8], stateid: Stateid4) -> Result<OffloadStatusOk, NfsStat4> {
+    let asked = session.on(to, &[ArgOp4::OffloadStatus(OffloadStatusArgs { stateid })]);
+    match asked.last() {
+        ResOp4::OffloadStatus(result) => *result,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn cancel(session: &Session<'_>, to: &[u8], stateid: Stateid4) -> NfsStat4 {
+    session.on(to, &[ArgOp4::OffloadCancel(OffloadCancelArgs { stateid })]).status
+}
+
+/// Lets copies go on until there is nothing to copy.
+fn finish(server: &Server) {
+    for _ in 0..10_000 {
+        if server.service.copy_some(server.time()) > Duration::from_secs(1) {
+            return;
+        }
+        server.commit();
+    }
+    panic!("the copies do not end");
+}
+
+/// What the client is told of copies, in its words; answered with `answer`.
+fn told(server: &Server, answer: NfsStat4) -> Vec<(Stateid4, Res4<WriteResponse4, OffloadFail>)> {
+    let mut all = Vec::new();
+    for callback in server.service.take_callbacks() {
+        assert!(matches!(callback.to, Destination::Connection(_)));
+        let (header, input) = decode_call(&callback.record[MARK_BYTES..]).unwrap();
+        let mut record = Vec::new();
+        let mut out = Encoder::new(&mut record);
+        ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut out);
+        let reader = CbCompoundReader::new(input).unwrap();
+        assert_eq!(reader.minorversion(), 2);
+        let mut results = CbCompoundEncoder::begin(&mut out, reader.tag());
+        for operation in reader {
+            match operation.unwrap() {
+                CbArgOp4::Sequence(args) if answer == NfsStat4::Ok => {
+                    results.push(&CbResOp4::Sequence(Ok(CbSequenceOk {
+                        sessionid: args.sessionid,
+                        sequenceid: args.sequenceid,
+                        slotid: args.slotid,
+                        highest_slotid: 0,
+                        target_highest_slotid: 0,
+                    })));
+                }
+                CbArgOp4::Sequence(_) => {
+                    results.push(&CbResOp4::Sequence(Err(answer)));
+                    break;
+                }
+                CbArgOp4::Offload(args) => {
+                    all.push((args.stateid, args.offload_info));
+                    results.push(&CbResOp4::Offload(Ok(())));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        results.finish();
+        server.receive(root(), &record);
+    }
+    all
+}
+
+#[test]
+fn a_long_copy_ends_after_its_reply_and_its_client_is_told() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, data) = files(&server, &session);
+    let begun = copy_to(&session, from, to, false);
+    assert!(!begun.requirements.synchronous);
+    assert_eq!(begun.response.count, 0);
+    let stateid = begun.response.callback_id.unwrap();
+    let known = status(&session, to, stateid).unwrap();
+    assert!(known.complete.is_none() && known.count > 0 && known.count < SIZE as u64, "{known:?}");
+    assert_eq!(status(&session, from, stateid), Err(NfsStat4::BadStateId), "it is no copy to that file");
+    finish(&server);
+    let known = status(&session, to, stateid).unwrap();
+    assert_eq!((known.count, known.complete), (SIZE as u64, Some(NfsStat4::Ok)));
+    // The client has no time, and is called again.
+    assert!(told(&server, NfsStat4::Delay).is_empty());
+    server.service.tick(server.time());
+    let [(about, Ok(written))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended well") };
+    assert_eq!((about, written.count), (stateid, SIZE as u64));
+    assert_eq!(written.committed, StableHow4::FileSync);
+    assert_eq!(status(&session, to, stateid), Err(NfsStat4::BadStateId), "both sides forgot it");
+    server.service.tick(server.time());
+    assert!(told(&server, NfsStat4::Ok).is_empty());
+    let mut copied = Vec::new();
+    while copied.len() < SIZE {
+        let offset = u64::try_from(3 + copied.len()).unwrap();
+        let results = session.on(to, &[ArgOp4::Read(ReadArgs { stateid: ANY, offset, count: 1 << 19 })]);
+        let ResOp4::Read(Ok(found)) = results.last() else { panic!("{results:?}") };
+        assert!(!found.data.is_empty());
+        copied.extend_from_slice(found.data);
+    }
+    assert!(copied == data, "what was copied differs");
+}
+
+#[test]
+fn who_wants_to_wait_or_cannot_be_told_is_answered_short() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, _) = files(&server, &session);
+    let done = copy_to(&session, from, to, true);
+    assert!(done.requirements.synchronous && done.response.callback_id.is_none());
+    assert!(done.response.count > 0 && done.response.count < SIZE as u64);
+    let server = Server::new();
+    let session = Session::uncalled(&server);
+    let (from, to, _) = files(&server, &session);
+    let done = copy_to(&session, from, to, false);
+    assert!(done.requirements.synchronous && done.response.callback_id.is_none());
+    assert!(done.response.count > 0 && done.response.count < SIZE as u64);
+}
+
+#[test]
+fn of_copies_there_are_only_so_many_and_one_can_be_cancelled() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, _) = files(&server, &session);
+    let mut begun = Vec::new();
+    while let Some(stateid) = copy_to(&session, from, to, false).response.callback_id {
+        begun.push(stateid);
+        assert!(begun.len() <= 100, "nothing bounds them");
+    }
+    assert!(begun.len() > 1);
+    for stateid in begun {
+        assert_eq!(cancel(&session, from, stateid), NfsStat4::BadStateId);
+        assert_eq!(cancel(&session, to, stateid), NfsStat4::Ok);
+        assert_eq!(cancel(&session, to, stateid), NfsStat4::BadStateId);
+    }
+    finish(&server);
+    assert!(told(&server, NfsStat4::Ok).is_empty());
+    assert!(copy_to(&session, from, to, false).response.callback_id.is_some());
+}
+
+#[test]
+fn after_a_restart_the_client_is_told_to_ask_again() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, _) = files(&server, &session);
+    let stateid = copy_to(&session, from, to, false).response.callback_id.unwrap();
+    let known = session.known();
+    let server = server.restarted();
+    let session = Session::resumed(&server, known);
+    let ended = status(&session, to, stateid).unwrap();
+    assert_eq!(ended.complete, Some(NfsStat4::Delay));
+    finish(&server);
+    server.service.tick(server.time());
+    assert!(told(&server, NfsStat4::Ok).is_empty(), "it cannot be called yet");
+    session.bind_backchannel();
+    server.service.tick(server.time());
+    let [(about, Err(failed))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended") };
+    assert_eq!((about, failed.status), (stateid, NfsStat4::Delay));
+    let known = session.known();
+    server.commit();
+    let server = server.restarted();
+    let session = Session::resumed(&server, known);
+    assert_eq!(status(&session, to, stateid), Err(NfsStat4::BadStateId));
+}
+
+#[test]
+fn a_copy_pauses_while_its_client_is_silent() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    let (from, to, _) = files(&server, &session);
+    let stateid = copy_to(&session, from, to, false).response.callback_id.unwrap();
+    server.pass(61);
+    for _ in 0..100 {
+        assert_eq!(server.service.copy_some(server.time()), Duration::from_secs(1));
+    }
+    let known = status(&session, to, stateid).unwrap();
+    assert!(known.complete.is_none() && known.count < SIZE as u64);
+    finish(&server);
+    assert_eq!(told(&server, NfsStat4::Ok).len(), 1);
+}

@@ -1,0 +1,43 @@
+//! Copies that go on after the reply to COPY: a thread of their own does them, part by part.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::calls::Calls as _;
+use crate::clock::now;
+use crate::driver::join;
+use crate::protocol::Protocol;
+use crate::signal::Signal;
+
+/// The thread.
+pub(crate) struct Copies {
+    thread: JoinHandle<()>,
+    signal: Arc<Signal>,
+}
+
+impl Copies {
+    /// Copies what clients of `protocol` ask for.
+    pub(crate) fn start(protocol: &Arc<Protocol>) -> io::Result<Copies> {
+        let (signal, protocol) = (Arc::new(Signal::default()), Arc::clone(protocol));
+        let notified = Arc::clone(&signal);
+        protocol.service.on_copies(Box::new(move || notified.raise()));
+        let wait = Arc::clone(&signal);
+        let thread = thread::Builder::new().name("copies".to_owned()).spawn(move || {
+            let mut most = Duration::ZERO;
+            while wait.wait(most) {
+                most = protocol.service.copy_some(now());
+                protocol.commit(false);
+            }
+        })?;
+        Ok(Copies { thread, signal })
+    }
+
+    /// Ends the thread when it has copied the part that it is at. Clients whose copies did not end are told after the next
+    /// start.
+    pub(crate) fn stop(self) {
+        self.signal.stop();
+        join(self.thread);
+    }
+}
