@@ -13,6 +13,7 @@ use crate::ids::{ExtentId, Ino, Seq};
 use crate::inodes::{Guard, InodeState, Load, MapWindow};
 use crate::key::{self, Key};
 use crate::layers::Layers;
+use crate::limits::{MAP_WINDOW_PIECES, MAP_WINDOW_PIECES_APART};
 use crate::record::{InodeRecord, NameRecord};
 use crate::request::{Access, Answer, Durability, Error, Failure, Promised};
 use crate::volume::Volume;
@@ -25,8 +26,8 @@ const MOST_TRIES: usize = 1000;
 pub enum Missing {
     /// A record of the index.
     Record(Key),
-    /// Pieces of a file's map in the index, from an offset on.
-    Map(Ino, u64),
+    /// So many pieces of a file's map in the index, from an offset on.
+    Map(Ino, u64, usize),
     /// Groups of blocks of extents.
     Blocks(Vec<(ExtentId, u32)>),
     /// How many bytes of `[from, to)` of a file are mapped.
@@ -169,9 +170,9 @@ impl Attempt<'_> {
                 self.volume.remember_record(&layers, key, &slot);
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset) => {
+            Missing::Map(ino, offset, pieces) => {
                 self.follow(&layers);
-                self.load_window(&layers, *ino, *offset)?;
+                self.load_window(&layers, *ino, *offset, *pieces)?;
             }
             Missing::Blocks(_) | Missing::Coverage(..) => return Ok(false),
         }
@@ -187,8 +188,8 @@ impl Attempt<'_> {
         }
     }
 
-    fn load_window(&mut self, layers: &Layers, ino: Ino, offset: u64) -> Result<(), Error> {
-        let window = self.volume.read_window(layers, ino, offset)?;
+    fn load_window(&mut self, layers: &Layers, ino: Ino, offset: u64, pieces: usize) -> Result<(), Error> {
+        let window = self.volume.read_window(layers, ino, offset, pieces)?;
         self.windows.retain(|(of, kept)| *of != ino || kept.from != window.from);
         self.windows.push((ino, window));
         Ok(())
@@ -208,7 +209,7 @@ impl Attempt<'_> {
                 }
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset) => self.load_window(&layers, *ino, *offset)?,
+            Missing::Map(ino, offset, pieces) => self.load_window(&layers, *ino, *offset, *pieces)?,
             Missing::Blocks(wanted) => {
                 for (extent, group) in wanted {
                     if let Some(bytes) = self.volume.read_block(&layers, *extent, *group)? {
@@ -347,6 +348,19 @@ impl Attempt<'_> {
         self.windows.iter().filter(|(of, _)| *of == ino).count()
     }
 
+    /// How much of a map to read at `offset`: much for whoever goes on where the last part ended and of a map that seems to
+    /// be short, little for one who reads here and there in a long one.
+    fn pieces_from(&self, state: &InodeState, offset: u64) -> usize {
+        let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
+        let mut known = state.window.iter().chain(loaded).peekable();
+        let is_first = known.peek().is_none();
+        if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
+            MAP_WINDOW_PIECES
+        } else {
+            MAP_WINDOW_PIECES_APART
+        }
+    }
+
     /// The part of a locked file's map in the index that covers `offset`.
     pub fn window(&self, layers: &Layers, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
         let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
@@ -362,7 +376,7 @@ impl Attempt<'_> {
                 state.window = Some(window.clone());
                 Ok(window.clone())
             }
-            _ => Err(Stop::Missing(Missing::Map(state.ino, offset))),
+            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.pieces_from(state, offset)))),
         }
     }
 }

@@ -45,6 +45,8 @@ pub const INLINE_WRITE_BYTES: usize = 64 << 10;
 pub const INLINE_PIECE_BYTES: u64 = 4096;
 /// Pieces of an index map that are read at once and kept with an inode: at 40 bytes each, 2.5 KiB.
 pub const MAP_WINDOW_PIECES: usize = 64;
+/// The same, for somebody who reads here and there in a long map.
+pub const MAP_WINDOW_PIECES_APART: usize = 8;
 /// Runs of a file in one layer that one READ goes through: the data of 4 KiB pieces sixteen times over. A file in smaller
 /// pieces gives shorter READs.
 pub const READ_RUNS: usize = 4096;

@@ -6,7 +6,7 @@ use crate::file_map::{INLINE_ENTRY_BYTES, covered, next_piece, replaceable, reso
 use crate::ids::Ino;
 use crate::inodes::{InodeState, Load};
 use crate::layers::Layers;
-use crate::limits::{COUNT_LOCKED_WINDOWS, INLINE_PIECE_BYTES, MAP_BYTES_PER_ENTRY};
+use crate::limits::{COUNT_LOCKED_WINDOWS, INLINE_PIECE_BYTES, MAP_BYTES_PER_ENTRY, MAP_WINDOW_PIECES};
 use crate::record::{InodeRecord, MapRecord, Source};
 use crate::request::Error;
 use crate::volume::Volume;
@@ -75,7 +75,7 @@ impl Volume {
             let Some(piece) = next else { break };
             start = piece.max(start);
             // No more of the index than one window, whatever lies in it.
-            let window = self.read_window(layers, ino, start)?;
+            let window = self.read_window(layers, ino, start, MAP_WINDOW_PIECES)?;
             let end = to.min(start.saturating_add(COUNT_STEP_BYTES)).min(window.to);
             let mut windows = |_: &mut InodeState, _| Ok(window.clone());
             match resolve(layers, &mut copy, (start, end), false, &mut windows) {
@@ -98,7 +98,7 @@ impl Volume {
     /// Where the first piece that ends behind `from` begins, in any layer: what lies between is a hole, and may be as large
     /// as a file can be.
     fn next_mapped(&self, layers: &Layers, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
-        let in_index = self.read_window(layers, ino, from)?.pieces.first().map(|piece| piece.start);
+        let in_index = self.read_window(layers, ino, from, 1)?.pieces.first().map(|piece| piece.start);
         let memtables = std::iter::once(&layers.active).chain(&layers.frozen);
         let in_memory = memtables.filter_map(|memtable| next_piece(memtable, ino, from));
         Ok(in_memory.chain(in_index).min())

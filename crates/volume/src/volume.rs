@@ -19,7 +19,7 @@ use crate::index::{Index, IndexError};
 use crate::inodes::{Inodes, MapPiece, MapWindow};
 use crate::key::{self, Key};
 use crate::layers::Layers;
-use crate::limits::{self, MAP_WINDOW_PIECES};
+use crate::limits;
 use crate::media::Media;
 use crate::names::KnownNames;
 use crate::orphans::Orphans;
@@ -338,15 +338,21 @@ impl Volume {
         }
     }
 
-    /// Reads a part of a file's map from the index, from `offset` on.
-    pub(crate) fn read_window(&self, layers: &Layers, ino: Ino, offset: u64) -> Result<MapWindow, Error> {
+    /// Reads `most` pieces of a file's map from the index, from `offset` on.
+    pub(crate) fn read_window(
+        &self,
+        layers: &Layers,
+        ino: Ino,
+        offset: u64,
+        most: usize,
+    ) -> Result<MapWindow, Error> {
         let mut pieces = Vec::new();
         let (from, to) = (key::map(ino, offset.saturating_add(1)), key::map(ino, u64::MAX));
         let mut damaged = None;
         let scanned = layers.index.scan(&from, &to, &mut |key, value| match map_piece(key, value) {
             Ok(piece) => {
                 pieces.push(piece);
-                if pieces.len() == MAP_WINDOW_PIECES {
+                if pieces.len() == most {
                     std::ops::ControlFlow::Break(())
                 } else {
                     std::ops::ControlFlow::Continue(())
@@ -362,7 +368,7 @@ impl Volume {
             return Err(self.report(&error));
         }
         let to = match pieces.last() {
-            Some(last) if pieces.len() == MAP_WINDOW_PIECES => last.end,
+            Some(last) if pieces.len() == most => last.end,
             _ => u64::MAX,
         };
         Ok(MapWindow { version: layers.version, from: offset, to, pieces: Arc::new(pieces) })

@@ -13,6 +13,8 @@ use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 use wire::mount3::{self, DirPath, MntRes};
 use wire::nfs3::{self, Procedure};
+use wire::nfs4::compound::CompoundArgsEncoder;
+use wire::nfs4::{self, ArgOp4, Utf8Str4};
 use wire::record::MARK_BYTES;
 use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, SUCCESS_BYTES};
 use wire::xdr::{Encode, Encoder, decode_all};
@@ -82,17 +84,32 @@ impl Server {
 
     /// A record of the NFS program.
     pub(crate) fn record(&mut self, procedure: Procedure, arguments: &impl Encode) -> Record {
-        self.record_of(nfs3::PROGRAM, procedure.code(), arguments)
+        self.record_of(nfs3::PROGRAM, nfs3::VERSION, procedure.code(), |out| arguments.encode(out))
     }
 
-    fn record_of(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> Record {
+    /// A record of a COMPOUND of NFSv4.2.
+    pub(crate) fn compound(&mut self, operations: &[ArgOp4<'_>]) -> Record {
+        self.record_of(nfs4::PROGRAM, nfs4::VERSION, nfs4::Procedure::Compound.code(), |out| {
+            let mut compound = CompoundArgsEncoder::begin(out, Utf8Str4(b""), 2);
+            operations.iter().for_each(|operation| compound.push(operation));
+            compound.finish();
+        })
+    }
+
+    fn record_of(
+        &mut self,
+        program: u32,
+        version: u32,
+        procedure: u32,
+        arguments: impl FnOnce(&mut Encoder<'_>),
+    ) -> Record {
         self.xid += 1;
         let groups = Groups::default();
         let who = AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups };
         let header = CallHeader {
             xid: self.xid,
             program,
-            version: 3,
+            version,
             procedure,
             credential: Credential::Sys(who),
             verifier: OpaqueAuth::NONE,
@@ -100,7 +117,7 @@ impl Server {
         let mut record = Vec::new();
         let mut encoder = Encoder::new(&mut record);
         header.encode(&mut encoder);
-        arguments.encode(&mut encoder);
+        arguments(&mut encoder);
         record
     }
 
@@ -116,8 +133,9 @@ impl Server {
         self.now = self.now.plus(Duration::from_micros(1));
         self.out.clear();
         self.tail.clear();
+        let mut progress = None;
         for access in [Access::Cached, Access::Blocking] {
-            let (progress, out, tail) = (&mut None, &mut self.out, &mut self.tail);
+            let (progress, out, tail) = (&mut progress, &mut self.out, &mut self.tail);
             match self.service.handle_in_parts(record, self.connection, self.now, access, progress, out, tail)
             {
                 Outcome::Reply { after, .. } => {
@@ -168,7 +186,8 @@ impl Server {
     /// The handle of the root directory.
     pub(crate) fn mount(&mut self) -> Result<Vec<u8>, String> {
         let mnt = mount3::Procedure::Mnt.code();
-        let record = self.record_of(mount3::PROGRAM, mnt, &DirPath(PATH.as_bytes()));
+        let record =
+            self.record_of(mount3::PROGRAM, mount3::VERSION, mnt, |out| DirPath(PATH.as_bytes()).encode(out));
         let results = self.call(&record)?;
         let mounted: MntRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
         mounted.map(|it| it.fhandle.as_bytes().to_vec()).map_err(|status| format!("MNT: {status:?}"))

@@ -7,7 +7,7 @@ use wire::nfs3::{
 };
 use wire::xdr::decode_all;
 
-use super::{Record, Server};
+use super::{Record, Server, nfs4};
 
 /// An operation.
 pub(crate) struct Operation {
@@ -43,29 +43,35 @@ const fn warm(name: &'static str, prepare: fn(&mut Server, &Tree) -> Result<Prep
 pub(crate) const OPERATIONS: &[Operation] = &[
     warm("NULL", null),
     warm("GETATTR", getattr),
+    warm("NFSv4.2 GETATTR", nfs4::getattr),
     warm("LOOKUP", lookup),
+    warm("NFSv4.2 LOOKUP", nfs4::lookup),
+    warm("NFSv4.2 OPEN and CLOSE", nfs4::open_close),
     warm("READ 4 KiB, cached", read_small),
+    warm("NFSv4.2 READ 4 KiB, cached", nfs4::read),
     warm("READ 1 MiB, cached", read_large),
     warm("CREATE", create),
     warm("REMOVE", remove),
     warm("WRITE 4 KiB FILE_SYNC", write_stable),
+    warm("NFSv4.2 WRITE 4 KiB FILE_SYNC", nfs4::write),
     warm("WRITE 4 KiB UNSTABLE + COMMIT", write_commit),
     warm("WRITE 1 MiB UNSTABLE, and its write-back", write_large),
     warm("READDIRPLUS, a name", listing),
     warm("a checkpoint of created files, a file", checkpoint_of_files),
     warm("a checkpoint of random writes, a write", checkpoint_of_writes),
+    warm("READ 4 KiB, cached, after random writes", read_small),
     Operation { name: "LOOKUP, from the index", is_cold: true, prepare: lookup_cold },
 ];
 
 /// Calls in flight.
-const GROUP: usize = 16;
+pub(crate) const GROUP: usize = 16;
 /// Calls that are counted, of small and cheap ones, of those that change something, and of large ones.
-const MANY: usize = 1024;
-const SOME: usize = 512;
+pub(crate) const MANY: usize = 1024;
+pub(crate) const SOME: usize = 512;
 const FEW: usize = 16;
 
-const NAMES: usize = 2000;
-const SMALL: u32 = 4 << 10;
+pub(crate) const NAMES: usize = 2000;
+pub(crate) const SMALL: u32 = 4 << 10;
 const LARGE: u32 = 1 << 20;
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 const LISTING_BYTES: u32 = 32 << 10;
@@ -73,11 +79,11 @@ const LISTING_BYTES: u32 = 32 << 10;
 /// What is there before anything is counted.
 pub(crate) struct Tree {
     /// Of [`NAMES`] empty files.
-    full: Vec<u8>,
+    pub(crate) full: Vec<u8>,
     /// One that is empty but for what operations make there.
     empty: Vec<u8>,
     /// Files of [`LARGE_FILE_BYTES`], as many as are in flight.
-    files: Vec<Vec<u8>>,
+    pub(crate) files: Vec<Vec<u8>>,
 }
 
 fn handle(bytes: &[u8]) -> FileHandle3<'_> {
@@ -136,18 +142,18 @@ impl Tree {
     }
 }
 
-fn name(number: usize) -> String {
+pub(crate) fn name(number: usize) -> String {
     format!("name-{number}")
 }
 
 /// Numbers that look random and are the same each time: a multiplicative congruential generator.
-fn scattered(number: usize, below: usize) -> usize {
+pub(crate) fn scattered(number: usize, below: usize) -> usize {
     let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 33).expect("31 bits") % below
 }
 
 /// A small block anywhere in a large file.
-fn scattered_offset(number: usize) -> u64 {
+pub(crate) fn scattered_offset(number: usize) -> u64 {
     let blocks = usize::try_from(LARGE_FILE_BYTES / u64::from(SMALL)).expect("a few thousand");
     scattered(number, blocks) as u64 * u64::from(SMALL)
 }
