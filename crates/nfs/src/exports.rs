@@ -4,11 +4,11 @@
 //! names its volume and not the path by which it was mounted; so several exports of one volume are alternatives, of
 //! which the first that admits the client holds, whatever path it mounted.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use ipnet::IpNet;
 use volume::ids::VolumeId;
 use wire::rpc::Credential;

@@ -1,10 +1,10 @@
 //! The service: exports and volumes, and what becomes of a call.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use volume::bytes::Slice;
 use volume::ids::VolumeId;
 use volume::request::{Access, Durability, Durable};

@@ -386,7 +386,7 @@ impl State {
     pub(super) fn close_held(
         &self,
         context: &Context<'_>,
-        files: &mut std::collections::HashMap<FileId, File>,
+        files: &mut foldhash::HashMap<FileId, File>,
         holding: &Arc<Holding>,
     ) -> Result<Kept, Refusal> {
         let file = holding.file;
@@ -461,7 +461,7 @@ impl State {
     /// Forgets a file of which nothing is held any more.
     pub(super) fn leave(
         &self,
-        files: &mut std::collections::HashMap<FileId, File>,
+        files: &mut foldhash::HashMap<FileId, File>,
         context: &Context<'_>,
         file: FileId,
     ) {
@@ -476,7 +476,7 @@ impl State {
 
 /// The state of a file; from its first on, the file is kept though its names go.
 pub(super) fn enter<'a>(
-    files: &'a mut std::collections::HashMap<FileId, File>,
+    files: &'a mut foldhash::HashMap<FileId, File>,
     context: &Context<'_>,
     file: FileId,
 ) -> &'a mut File {

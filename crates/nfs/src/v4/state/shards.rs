@@ -1,8 +1,10 @@
-//! A map in parts, each with a lock of its own, so that threads rarely meet.
+//! A map in parts, each with a lock of its own, so that threads rarely meet. Its keys are made by the server, so that no
+//! client can choose them to collide.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 
+use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// How many parts; a power of two.
@@ -17,7 +19,7 @@ pub(super) struct Shards<K, V> {
 
 impl<K, V> Default for Shards<K, V> {
     fn default() -> Self {
-        Shards { parts: std::array::from_fn(|_| RwLock::default()), hasher: RandomState::new() }
+        Shards { parts: std::array::from_fn(|_| RwLock::default()), hasher: RandomState::default() }
     }
 }
 
