@@ -42,6 +42,10 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// It is in the loop's list of those to be written to.
     pub(crate) touched: bool,
+    /// Bytes received and replied in the portion that is being served, or was last.
+    pub(crate) portion_bytes: usize,
+    /// It moved so much when it was served last that it stands behind those which ask little.
+    pub(crate) is_heavy: bool,
     /// Bytes that the loop counts for what it receives, and for its output.
     pub(crate) counted_input: usize,
     pub(crate) counted_output: usize,
@@ -85,6 +89,8 @@ impl Connection {
             ended: false,
             listed: false,
             touched: false,
+            portion_bytes: 0,
+            is_heavy: false,
             counted_input: 0,
             counted_output: 0,
             moved: Instant::now(),

@@ -3,6 +3,9 @@
 //! In each turn it takes what happened (sockets, messages of other threads, durability), executes calls, and at the end
 //! writes to each connection once, however many replies that takes along.
 //!
+//! A turn is short: of connections that move much data one is served, with one portion ([`crate::ready`]), and of calls that
+//! are tried again as many as move a portion. So a small call of one client does not wait for megabytes of others.
+//!
 //! # Memory
 //! `budget` counts what all its connections hold: records that are arriving, calls that wait, replies that have not left.
 //! Before a call runs whose reply may be large, its size is reserved; while it does not fit, the call waits in its
@@ -30,6 +33,7 @@ use crate::limits::{BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX
 use crate::lines::{Lines, Place};
 use crate::mailbox::{Mailbox, Message};
 use crate::parked::Parked;
+use crate::ready::Ready;
 use crate::workers::{HeldCall, Owner, Workers};
 
 mod answers;
@@ -69,7 +73,7 @@ pub(crate) struct EventLoop {
     /// Where a connection is that a callback may be sent by.
     by_id: HashMap<ConnectionId, usize>,
     /// Connections with input to take.
-    ready: VecDeque<usize>,
+    ready: Ready,
     /// Connections with input, for which there is no memory.
     starved: VecDeque<usize>,
     /// Connections with a call for whose reply there is no memory.
@@ -112,7 +116,7 @@ impl EventLoop {
             vacant: Vec::new(),
             generation: 0,
             by_id: HashMap::new(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             starved: VecDeque::new(),
             hungry: VecDeque::new(),
             favoured: None,
@@ -166,9 +170,10 @@ impl EventLoop {
             self.accept();
             self.release_parked();
             self.retry_busy(progress);
-            let served = self.ready.len();
-            for _ in 0..served {
-                self.serve_next();
+            let mut turn = self.ready.turn();
+            let served = turn.len();
+            while let Some(index) = self.ready.next(&mut turn) {
+                self.serve(index);
             }
             if self.shared.calls.commit(served <= 1 && self.ready.is_empty()) {
                 self.release_parked();

@@ -43,6 +43,7 @@ mod outbound;
 mod output;
 mod parked;
 mod protocol;
+mod ready;
 mod rpcbind;
 pub mod server;
 mod signal;

@@ -19,6 +19,13 @@ pub const WORKERS_DEFAULT: usize = 16;
 /// Bytes read from a socket at once, into a buffer that all connections of a loop share.
 pub const READ_BYTES: usize = 256 << 10;
 
+/// Bytes that a connection receives and is replied, after which the next one is served: a large call, or some hundred
+/// small ones. A call is not interrupted.
+pub const PORTION_BYTES: usize = 512 << 10;
+
+/// A connection that moved so many bytes when it was served last stands behind those that move less.
+pub const HEAVY_BYTES: usize = 64 << 10;
+
 /// Bytes of one connection's replies that have not left and requests that have not been answered, after which
 /// it is not read any more. One reply may exceed it. While a loop is short of memory, a connection gets no second large
 /// reply before the first has left.
@@ -96,5 +103,7 @@ pub const OUTBOUND_ANSWER_BYTES_MAX: usize = 4096;
 // takes twice its size.
 const _: () = assert!(LOOP_BYTES_MIN / 2 > REQUEST_SLACK_BYTES + RECORD_BYTES_MAX);
 const _: () = assert!(LOOP_BYTES_MIN / 2 >= SMALL_REPLIES_BYTES + 2 * RECORD_BYTES_MAX);
+// A portion that was read is begun.
+const _: () = assert!(READ_BYTES < PORTION_BYTES && HEAVY_BYTES < READ_BYTES);
 // One connection cannot use up its loop.
 const _: () = assert!(CONNECTION_BYTES_MAX < LOOP_BYTES_MIN && CONNECTION_BYTES_MAX > 2 * RECORD_BYTES_MAX);

@@ -56,11 +56,13 @@ impl Output {
         self.bytes.capacity() + self.tail_bytes
     }
 
-    /// Data that leaves behind what is in `bytes` now.
-    pub(crate) fn push_tail(&mut self, tail: &mut Vec<Slice>) {
-        self.tail_bytes += length_of(tail);
+    /// Data that leaves behind what is in `bytes` now; returns how much that is.
+    pub(crate) fn push_tail(&mut self, tail: &mut Vec<Slice>) -> usize {
+        let length = length_of(tail);
+        self.tail_bytes += length;
         let place = self.bytes.len();
         self.tails.extend(tail.drain(..).filter(|slice| !slice.is_empty()).map(|slice| (place, slice)));
+        length
     }
 
     /// Adds a reply.

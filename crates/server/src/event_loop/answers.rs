@@ -10,7 +10,7 @@ use super::{EventLoop, Refused};
 use crate::calls::{Handled, Head, Wait};
 use crate::connection::Connection;
 use crate::counters::add;
-use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX};
+use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES};
 use crate::lines::Place;
 use crate::output::Body;
 use crate::parked::Reply;
@@ -48,7 +48,8 @@ impl EventLoop {
         );
         match handled {
             Handled::Reply { after: None, hold: Duration::ZERO } | Handled::Nothing => {
-                output.push_tail(&mut tail)
+                connection.portion_bytes += output.bytes.len() - start;
+                connection.portion_bytes += output.push_tail(&mut tail);
             }
             Handled::Reply { after, hold } => {
                 let body = Body { bytes: output.bytes.split_off(start), tail };
@@ -179,31 +180,34 @@ impl EventLoop {
     }
 
     /// Tries again, in order, the calls that the engine found no room for, if there was progress or it is time: in each line
-    /// those whose turn it is, until one finds no room again.
+    /// those whose turn it is, until one finds no room again or so many bytes were tried that others have their turn.
     pub(super) fn retry_busy(&mut self, progress: bool) {
         if !self.retry.is_some_and(|time| progress || Instant::now() >= time) {
             return;
         }
         self.retry = None;
-        let mut line = 0;
+        let (mut line, mut go_on) = (0, false);
         while let Some((place, _)) = self.busy.range(Place { line, number: 0 }..).next() {
             line = place.line;
-            self.retry_line(line);
+            go_on |= self.retry_line(line);
             self.shared.lines.call_first(line, self.number);
             line += 1;
         }
         if !self.busy.is_empty() {
-            self.retry = Some(Instant::now() + BUSY_RETRY);
+            let pause = if go_on { Duration::ZERO } else { BUSY_RETRY };
+            self.retry = Some(Instant::now() + pause);
         }
     }
 
-    fn retry_line(&mut self, line: usize) {
-        loop {
+    /// Answers whether it ended because enough was done.
+    fn retry_line(&mut self, line: usize) -> bool {
+        let mut bytes = 0;
+        while bytes < PORTION_BYTES {
             let from = Place { line, number: 0 };
-            let Some((place, _)) = self.busy.range(from..).next() else { return };
+            let Some((place, _)) = self.busy.range(from..).next() else { return false };
             let place = *place;
             if place.line != line || !self.shared.lines.is_first(place) {
-                return;
+                return false;
             }
             let mut held = self.busy.remove(&place).expect("it was found there");
             if self.connection_of(held.owner).is_none() {
@@ -212,6 +216,7 @@ impl EventLoop {
                 self.forget(&held);
                 continue;
             }
+            bytes += held.request_bytes() + held.reply_bytes;
             let mut reply = Body::default();
             let handled = held.try_again(&*self.shared.calls, &mut reply);
             if handled != Handled::Busy {
@@ -219,9 +224,10 @@ impl EventLoop {
             }
             self.finished(Finished { held, handled, reply });
             if handled == Handled::Busy {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Lets go the parked replies whose time has come.

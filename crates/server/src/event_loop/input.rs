@@ -7,7 +7,7 @@ use wire::record::RecordReader;
 use super::{EventLoop, Refused};
 use crate::connection::{Connection, Received, Waiting};
 use crate::counters::add;
-use crate::limits::{READ_BYTES, SEND_EARLY_BYTES};
+use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES};
 use crate::workers::Owner;
 
 /// What is reserved for a large reply: itself, and the blocks that it is made from.
@@ -25,7 +25,7 @@ impl EventLoop {
             // If it may not begin, one of its own replies is still to leave, and then it comes here again.
             connection.listed = connection.may_begin(reply_bytes, self.budget.is_tight());
             if connection.listed && self.hungry.is_empty() && reply_bytes <= self.budget.room_to_reply() {
-                self.ready.push_back(index);
+                self.ready.push(index, connection.is_heavy);
             } else if connection.listed {
                 self.hungry.push_back(index);
             }
@@ -38,7 +38,7 @@ impl EventLoop {
             let begun = !connection.reader.is_between_records();
             let owner = Owner { index, generation: connection.generation };
             if self.has_room(owner) && (begun || self.starved.is_empty() || self.favoured == Some(owner)) {
-                self.ready.push_back(index);
+                self.ready.push(index, connection.is_heavy);
             } else if begun {
                 // Completing a record gives memory back sooner than beginning another.
                 self.starved.push_front(index);
@@ -53,11 +53,11 @@ impl EventLoop {
         self.budget.room_to_read() > 0 || self.favoured == Some(owner)
     }
 
-    /// Serves the connection that waits longest: the call that waited for room, or one portion of input.
-    pub(super) fn serve_next(&mut self) {
-        let Some(index) = self.ready.pop_front() else { return };
+    /// Serves a connection whose turn it is: the call that waited for room, or one portion of input.
+    pub(super) fn serve(&mut self, index: usize) {
         let Some(mut connection) = self.connections[index].take() else { return };
         connection.listed = false;
+        connection.portion_bytes = 0;
         let result = if let Some(waiting) = connection.waiting.take() {
             if self.may_begin(&connection, waiting.reply_bytes) {
                 self.call(index, &mut connection, &waiting.call, waiting.reply_bytes)
@@ -75,6 +75,7 @@ impl EventLoop {
             }
             self.take_portion(index, &mut connection)
         };
+        connection.is_heavy = connection.portion_bytes >= HEAVY_BYTES;
         // Large output leaves at once, so that it does not pile up; an error shows again at the end of the turn.
         if connection.unsent() >= SEND_EARLY_BYTES {
             let _ = connection.send(&mut self.buffers);
@@ -117,6 +118,7 @@ impl EventLoop {
         let result = match connection.receive(&mut buffer[..most]) {
             Received::Bytes(count) => {
                 add(&self.counters.received, u64::try_from(count).unwrap_or(0));
+                connection.portion_bytes += count;
                 self.take_in(index, connection, &buffer[..count]).map(|left| {
                     connection.rest = buffer[count - left..count].to_vec();
                     connection.rest_taken = 0;
@@ -135,7 +137,9 @@ impl EventLoop {
     /// Receives a part of a large record into the place where it stays.
     fn take_part(&mut self, index: usize, connection: &mut Connection) -> Result<(), Refused> {
         let mut reader = std::mem::replace(&mut connection.reader, RecordReader::new(RECORD_BYTES_MAX));
-        let received = connection.receive(reader.space());
+        let space = reader.space();
+        let most = space.len().min(READ_BYTES);
+        let received = connection.receive(&mut space[..most]);
         if let Received::Bytes(count) = received {
             reader.received(count);
         }
@@ -143,6 +147,7 @@ impl EventLoop {
         match received {
             Received::Bytes(count) => {
                 add(&self.counters.received, u64::try_from(count).unwrap_or(0));
+                connection.portion_bytes += count;
                 self.take_in(index, connection, &[]).map(|_| ())
             }
             Received::Nothing => Ok(()),
@@ -164,6 +169,10 @@ impl EventLoop {
         let mut result = Ok(());
         while (!input.is_empty() || reader.has_completed()) && result.is_ok() {
             if connection.is_full() && (connection.send(&mut self.buffers).is_err() || connection.is_full()) {
+                break;
+            }
+            if connection.portion_bytes >= PORTION_BYTES && !input.is_empty() {
+                // Others have their turn before it goes on.
                 break;
             }
             if connection.unsent() >= SEND_EARLY_BYTES && connection.send(&mut self.buffers).is_err() {
@@ -214,7 +223,7 @@ impl EventLoop {
             }
             room -= wanted;
             self.hungry.pop_front();
-            self.ready.push_back(index);
+            self.make_ready(index);
         }
         let mut room = self.budget.room_to_read();
         if room > 0 {
@@ -224,11 +233,17 @@ impl EventLoop {
             && let Some(index) = self.starved.pop_front()
         {
             room = room.saturating_sub(READ_BYTES);
-            self.ready.push_back(index);
+            self.make_ready(index);
         }
         if !self.starved.is_empty() {
             self.favour();
         }
+    }
+
+    /// Lets a connection go on that waited for memory.
+    fn make_ready(&mut self, index: usize) {
+        let is_heavy = self.connections[index].as_ref().is_some_and(|connection| connection.is_heavy);
+        self.ready.push(index, is_heavy);
     }
 
     /// Chooses one of those that wait to be read, unless what is in flight gives memory back soon.
@@ -247,7 +262,7 @@ impl EventLoop {
                     return;
                 }
                 self.favoured = Some(Owner { index, generation: connection.generation });
-                self.ready.push_back(index);
+                self.make_ready(index);
                 return;
             }
         }
