@@ -17,7 +17,7 @@ pub const EXAMPLE: &str = include_str!("config/example.toml");
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:2049";
 
 /// Bytes of a new volume's journal unless told otherwise.
-pub const JOURNAL_BYTES_DEFAULT: u64 = 256 << 20;
+pub const JOURNAL_BYTES_DEFAULT: u64 = 512 << 20;
 
 /// Seconds of a lease unless told otherwise.
 pub const LEASE_SECONDS_DEFAULT: u32 = 60;

@@ -24,6 +24,7 @@ mod warmth;
 
 pub use checked_file::CheckedFile;
 pub use error::IndexError;
+pub use warmth::ColdReads;
 use warmth::Warmth;
 
 const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("records");
@@ -154,6 +155,11 @@ impl Snapshot {
     /// Whether reading a few records will hardly need media: reads of late did not.
     pub fn is_warm(&self) -> bool {
         self.warmth.is_warm()
+    }
+
+    /// Reads through snapshots that needed the file, since the index was opened.
+    pub fn cold_reads(&self) -> ColdReads {
+        self.warmth.cold_reads()
     }
 
     /// The value of a key.

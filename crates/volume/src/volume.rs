@@ -268,6 +268,7 @@ impl Volume {
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
         let usage = self.usage.get(UsageKind::Volume, 0);
         let layers = self.layers();
+        let cold = layers.index.cold_reads();
         vec![
             ("usage_bytes", usage.bytes),
             ("usage_inodes", usage.inodes),
@@ -285,6 +286,8 @@ impl Volume {
             ("record_cache_bytes", self.records.weight()),
             ("names_known", self.names.len() as u64),
             ("replies_remembered", self.replies.len() as u64),
+            ("index_cold_reads", cold.reads),
+            ("index_file_reads", cold.file_reads),
             ("orphans", self.orphans.len() as u64),
             ("segments", self.segments.infos().len() as u64),
             ("segments_spare", self.segments.spares() as u64),

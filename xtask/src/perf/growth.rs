@@ -26,6 +26,9 @@ const SMALL_FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u32 = 4096;
 const FILE_SYNC: u32 = 2;
 
+/// How many reads of the index's file a record that is not in memory may take. The levels above the leaves are read too, once.
+const COLD_READS_MOST: f64 = 1.05;
+
 /// How much dearer operations may become.
 const RATIO_MOST: f64 = 1.5;
 
@@ -51,7 +54,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let directories = (run.options.files / FILES_PER_DIRECTORY).max(FEW_DIRECTORIES);
     let few = populate(run.server(NO_DELAY)?, FEW_DIRECTORIES, SMALL_FILE_BYTES)?;
     let began = Instant::now();
-    let many = populate(run.server(NO_DELAY)?, directories, HUGE_FILE_BYTES)?;
+    let mut many = populate(run.server(NO_DELAY)?, directories, HUGE_FILE_BYTES)?;
     let seconds = began.elapsed().as_secs_f64();
     let files = directories * FILES_PER_DIRECTORY;
     eprintln!("perf: {files} files made in {seconds:.0} s");
@@ -71,7 +74,28 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         fact(format!("{name}: CPU with {files} files"), large, " µs", Goal::None);
         fact(format!("{name}: and of checkpoints"), checkpoints, " µs", Goal::None);
     }
+    let reads = cold_reads(&mut many, run.time().seconds)?;
+    run.facts.push(Fact {
+        name: format!("cold index, {files} files: reads of its file for each record"),
+        values: vec![reads],
+        unit: "",
+        goal: Goal::Most(COLD_READS_MOST),
+    });
     Ok(())
+}
+
+/// How many reads of the index's file a record takes that is not in memory, after a restart: of all that took any, while
+/// files are looked up for so long.
+fn cold_reads(populated: &mut Populated, seconds: f64) -> Result<f64, String> {
+    populated.server.kill_and_restart()?;
+    let gauges = |populated: &Populated| -> Result<[f64; 2], String> {
+        let server = &populated.server;
+        Ok([server.gauge("index_cold_reads")?, server.gauge("index_file_reads")?])
+    };
+    let before = gauges(populated)?;
+    measure(populated, lookups, seconds)?;
+    let [records, reads] = gauges(populated)?;
+    Ok((reads - before[1]) / (records - before[0]).max(1.0))
 }
 
 /// Makes directories full of empty files, and a file of holes.

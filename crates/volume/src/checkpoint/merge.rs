@@ -1,5 +1,6 @@
 //! The index transaction of a checkpoint.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -368,11 +369,12 @@ impl Merge<'_> {
         records: &[(Key, Slot)],
         destaged: &Destaged,
     ) -> Result<BTreeMap<SegmentId, i64>, Undone> {
-        let mut newest: BTreeMap<ExtentId, ExtentRecord> = destaged.extents.clone();
+        let mut newest: BTreeMap<ExtentId, Cow<'_, ExtentRecord>> =
+            destaged.extents.iter().map(|(id, record)| (*id, Cow::Borrowed(record))).collect();
         for (key, slot) in records {
             if let (Some((_, Table::Extent, fields)), Some(value)) = (key::parse(key), slot) {
                 let id = ExtentId(key::number(fields).unwrap_or_default());
-                newest.insert(id, decode_extent(value)?);
+                newest.insert(id, Cow::Owned(decode_extent(value)?));
             }
         }
         let touched: BTreeSet<ExtentId> = newest.keys().chain(self.references.keys()).copied().collect();
@@ -384,12 +386,12 @@ impl Merge<'_> {
             if let Some(old) = &old {
                 *live.entry(old.segment).or_default() -= i64::from(old.stored);
             }
-            match newest.remove(&id).or_else(|| old.clone()) {
-                Some(mut row) if references > 0 => {
-                    row.references =
+            match newest.remove(&id).or(old.map(Cow::Owned)) {
+                Some(row) if references > 0 => {
+                    let references =
                         u32::try_from(references).map_err(|_| corrupt(id, "too many references"))?;
                     *live.entry(row.segment).or_default() += i64::from(row.stored);
-                    self.index.put(&key::extent(id), &row.encode())?;
+                    self.index.put(&key::extent(id), &row.encode_with(references))?;
                 }
                 _ if references < 0 => {
                     return Err(corrupt(id, "more references dropped than there were").into());

@@ -5,7 +5,7 @@
 //! read that did need one makes the index cold again, so at most one in [`WARM_AFTER`] surprises who must not wait.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Reads in a row without a block of the file, after which the index is warm.
 const WARM_AFTER: u32 = 1024;
@@ -24,11 +24,22 @@ pub(super) fn count_block_read() {
 pub(super) struct Warmth {
     /// Reads to go until the index is warm.
     left: AtomicU32,
+    cold: AtomicU64,
+    blocks: AtomicU64,
+}
+
+/// Reads of the index that needed its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColdReads {
+    /// How many there were.
+    pub reads: u64,
+    /// How many times they read the file.
+    pub file_reads: u64,
 }
 
 impl Default for Warmth {
     fn default() -> Warmth {
-        Warmth { left: AtomicU32::new(WARM_AFTER) }
+        Warmth { left: AtomicU32::new(WARM_AFTER), cold: AtomicU64::new(0), blocks: AtomicU64::new(0) }
     }
 }
 
@@ -38,11 +49,22 @@ impl Warmth {
         self.left.load(Ordering::Relaxed) == 0
     }
 
+    /// Those that needed the file so far.
+    pub(super) fn cold_reads(&self) -> ColdReads {
+        ColdReads {
+            reads: self.cold.load(Ordering::Relaxed),
+            file_reads: self.blocks.load(Ordering::Relaxed),
+        }
+    }
+
     /// Reads, and notes whether that needed blocks of the file.
     pub(super) fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
         let before = BLOCK_READS.with(Cell::get);
         let result = read();
-        if BLOCK_READS.with(Cell::get) != before {
+        let blocks = BLOCK_READS.with(Cell::get) - before;
+        if blocks > 0 {
+            self.cold.fetch_add(1, Ordering::Relaxed);
+            self.blocks.fetch_add(blocks, Ordering::Relaxed);
             self.left.store(WARM_AFTER, Ordering::Relaxed);
         } else {
             // Two threads at once may count as one: a guess need not be exact.
@@ -71,5 +93,7 @@ mod tests {
         assert!(warmth.is_warm());
         warmth.watch(count_block_read);
         assert!(!warmth.is_warm());
+        warmth.watch(|| (count_block_read(), count_block_read()));
+        assert_eq!(warmth.cold_reads(), ColdReads { reads: 2, file_reads: 3 });
     }
 }

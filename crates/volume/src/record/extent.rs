@@ -59,14 +59,19 @@ impl ExtentRecord {
 
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(30 + 4 * self.checksums.len());
+        self.encode_with(self.references)
+    }
+
+    /// Its bytes, if it had so many references.
+    pub fn encode_with(&self, references: u32) -> Vec<u8> {
+        let mut out = Vec::with_capacity(34 + 4 * self.checksums.len());
         out.u64(self.segment.0);
         out.u64(self.offset);
         out.u32(self.stored);
         out.u32(self.length);
         out.u8(self.transform);
         out.u8(self.tier);
-        out.u32(self.references);
+        out.u32(references);
         for checksum in &self.checksums {
             out.u32(*checksum);
         }
