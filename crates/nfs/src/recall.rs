@@ -1,7 +1,7 @@
 //! What an operation of any version does before it touches a file of which an NFSv4 client may have a delegation: it
-//! recalls that, and asks its own client to come again.
+//! recalls that, and asks its own client to come again. So does one on data that a share reservation denies.
 //!
-//! As long as there is no delegation at all, this costs one look at a counter.
+//! As long as there is no delegation at all, and nobody denies anything, this costs a look at two counters.
 
 use volume::request::Answer;
 use volume::results::Found;
@@ -10,6 +10,7 @@ use wire::nfs3::NfsStat3;
 use crate::call::{Call, Object, Stop};
 use crate::v4::held::file_of;
 use crate::v4::state::delegations::Touch;
+use crate::v4::state::stateids::Use;
 use crate::v4::state::{Caller, Refusal, State};
 
 /// What a name in a directory stands for, if anything may be delegated at all.
@@ -32,6 +33,35 @@ impl<'a> Call<'a> {
             Ok(()) => Ok(()),
             Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
             Err(Refusal::Engine(_)) => Err(Stop::Busy),
+        }
+    }
+
+    /// The same for an operation of NFSv3 on the data of a file, with which share reservations interfere too: an operation
+    /// without an open must heed them (RFC 7530 section 9.9).
+    ///
+    /// # Errors
+    /// NFS3ERR_JUKEBOX until nothing is in the way.
+    pub(crate) fn check_use(&self, file: &Object<'a>, wanted: Use) -> Result<(), Stop> {
+        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
+        match state.check_shares(&context, file_of(file), wanted, Some(self.client())) {
+            Ok(()) => self.check_delegations(file, wanted.into()),
+            Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
+            Err(Refusal::Engine(_)) => Err(Stop::Busy),
+        }
+    }
+
+    /// The same for the file of a name, if there is one, which is about to be cut.
+    ///
+    /// # Errors
+    /// NFS3ERR_JUKEBOX until nothing is in the way.
+    pub(crate) fn check_cut_of(&self, directory: &Object<'a>, name: &[u8]) -> Result<(), Stop> {
+        let state = &self.service.shared.state;
+        if !state.has_delegations() && !state.has_denials() {
+            return Ok(());
+        }
+        match directory.volume.lookup(&directory.request(), directory.ino, name) {
+            Ok(found) => self.check_use(&directory.beside(found.value.attributes.ino), Use::Write),
+            Err(_) => Ok(()),
         }
     }
 

@@ -12,6 +12,9 @@ use crate::replies::{Once, ToJournal, once};
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: CreateArgs<'_> = call.arguments()?;
     let directory = call.object(args.place.dir)?;
+    if matches!(&args.how, CreateHow3::Unchecked(set) if set.size.is_some()) {
+        call.check_cut_of(&directory, args.place.name.0)?;
+    }
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let how = how(&args.how)?;

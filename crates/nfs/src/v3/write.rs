@@ -8,12 +8,12 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Object};
-use crate::v4::state::delegations::Touch;
+use crate::v4::state::stateids::Use;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: WriteArgs<'_> = call.arguments()?;
     let file = call.object(args.file)?;
-    call.check_delegations(&file, Touch::Change)?;
+    call.check_use(&file, Use::Write)?;
     match write(&file, &args) {
         Ok(promised) => {
             let written = &promised.value;

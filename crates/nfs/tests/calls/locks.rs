@@ -2,7 +2,7 @@
 
 use nfs::service::{Callback, Destination};
 use volume::request::Access;
-use wire::nfs3::FileHandle3;
+use wire::nfs3::{self, FileHandle3, NfsStat3};
 use wire::nlm4::{self, *};
 use wire::nsm::{self, SmName, SmRes, SmStatRes, StatChge};
 use wire::record::{Peek, peek};
@@ -454,6 +454,37 @@ fn shares_deny_and_are_taken_back() {
     assert_eq!(share(&server, one, file, Procedure::Unshare, Fsh4Mode::DenyWrite), Granted, "again");
     assert_eq!(share(&server, two, file, Procedure::Share, Fsh4Mode::DenyRead), Granted);
     assert_eq!(share(&server, one, file, Procedure::Share, Fsh4Mode::DenyNone), Denied);
+}
+
+#[test]
+fn shares_bind_those_who_open_nothing() {
+    let server = Server::new();
+    let file = file_of(&server);
+    let (one, two) = (process(1, 7), process(2, 8));
+    let write = |of: Process| {
+        let args =
+            nfs3::WriteArgs { file, offset: 0, count: 1, stable: nfs3::StableHow::FileSync, data: b"1" };
+        let written: nfs3::WriteRes = server.call(of.who, nfs3::Procedure::Write, &args);
+        written.map_or_else(|failed| failed.status, |_| NfsStat3::Ok)
+    };
+    let read = |of: Process| {
+        let args = nfs3::ReadArgs { file, offset: 0, count: 1 };
+        let found: nfs3::ReadRes<'_> = server.call(of.who, nfs3::Procedure::Read, &args);
+        found.map_or_else(|failed| failed.status, |_| NfsStat3::Ok)
+    };
+    let cut = |of: Process| {
+        let new_attributes = nfs3::Sattr3 { size: Some(0), ..nfs3::Sattr3::default() };
+        let args = nfs3::SetattrArgs { object: file, new_attributes, guard: None };
+        let set: nfs3::SetattrRes = server.call(of.who, nfs3::Procedure::Setattr, &args);
+        set.map_or_else(|failed| failed.status, |_| NfsStat3::Ok)
+    };
+    assert_eq!((write(two), cut(two), read(two)), (NfsStat3::Ok, NfsStat3::Ok, NfsStat3::Ok));
+    assert_eq!(share(&server, one, file, Procedure::Share, Fsh4Mode::DenyWrite), Granted);
+    let jukebox = NfsStat3::Jukebox;
+    assert_eq!((write(two), cut(two), read(two)), (jukebox, jukebox, NfsStat3::Ok));
+    assert_eq!((write(one), cut(one)), (NfsStat3::Ok, NfsStat3::Ok), "its own");
+    assert_eq!(share(&server, one, file, Procedure::Unshare, Fsh4Mode::DenyWrite), Granted);
+    assert_eq!((write(two), cut(two)), (NfsStat3::Ok, NfsStat3::Ok));
 }
 
 #[test]

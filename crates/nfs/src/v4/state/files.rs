@@ -1,6 +1,7 @@
 //! Who has a file open: OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, and the share reservations between them.
 
 use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use volume::state::StateChange;
@@ -9,7 +10,7 @@ use wire::nfs4::NfsStat4;
 
 use super::client::{Client, LockOwner, OpenOwner, Version};
 use super::config::Counters;
-use super::holding::{Holding, Standing, What};
+use super::holding::{Holding, Open, Standing, What};
 use super::ids::{FileId, StateId};
 use super::locking::Waiter;
 use super::ranges::Ranges;
@@ -156,7 +157,7 @@ impl State {
             }
         }
         if cuts {
-            self.check_shares(context, file, Use::Write).map_err(|refusal| match refusal {
+            self.check_shares(context, file, Use::Write, None).map_err(|refusal| match refusal {
                 Refusal::Status(NfsStat4::Locked) => NfsStat4::ShareDenied.into(),
                 other => other,
             })?;
@@ -275,6 +276,7 @@ impl State {
         self.add(&holding)?;
         state.opens.push(Arc::clone(&holding));
         Counters::up(&self.counters.opens);
+        self.count_denial(None, Some(prepared.modes));
         Ok(Opened {
             stateid: prepared.stateid,
             confirm: !prepared.record.confirmed,
@@ -319,6 +321,7 @@ impl State {
         let record = OpenRecord { owner: open.owner.name.clone(), seqid, modes: modes.0, confirmed };
         let change = Key::Open(holding.file.ino, holding.other).put(&record);
         let kept = context.change(holding.file.volume, &[change])?;
+        self.count_denial(Some(open.modes()), Some(modes));
         open.set_modes(modes);
         holding.set_seqid(seqid);
         Ok((holding.stateid(), kept))
@@ -408,6 +411,7 @@ impl State {
         }
         state.opens.retain(|other| !Arc::ptr_eq(other, holding));
         Counters::down(&self.counters.opens);
+        self.count_denial(holding.as_open().map(Open::modes), None);
         holding.set_seqid(holding.next_seqid());
         holding.end();
         self.leave(files, context, file);
@@ -417,7 +421,25 @@ impl State {
         Ok(kept)
     }
 
-    /// Whether share reservations allow what comes without a stateid.
+    /// Counts whether an open denies something, before and after a change.
+    pub(super) fn count_denial(&self, before: Option<Modes>, after: Option<Modes>) {
+        let denies = |modes: Option<Modes>| modes.and_then(Modes::union).is_some_and(Mode::denies);
+        match (denies(before), denies(after)) {
+            (false, true) => Counters::up(&self.counters.denials),
+            (true, false) => Counters::down(&self.counters.denials),
+            (false, false) | (true, true) => {}
+        }
+    }
+
+    /// Whether any open denies anything.
+    pub(crate) fn has_denials(&self) -> bool {
+        Counters::get(&self.counters.denials) > 0
+    }
+
+    /// Whether share reservations allow what comes without a stateid. `host` is the address of a caller of NFSv3, which its
+    /// own SHAREs do not bind: its READs and WRITEs do not say which process they are of.
+    ///
+    /// While nobody denies anything this costs one look at a counter.
     ///
     /// # Errors
     /// NFS4ERR_LOCKED.
@@ -426,12 +448,18 @@ impl State {
         context: &Context<'_>,
         file: FileId,
         wanted: Use,
+        host: Option<IpAddr>,
     ) -> Result<(), Refusal> {
+        if !self.has_denials() {
+            return Ok(());
+        }
+        let own = |client: &Client| host.is_some() && client.host.map(|known| known.address) == host;
         loop {
             let found = match self.files.read(&file).get(&file) {
                 None => return Ok(()),
                 Some(state) => {
-                    let denying = state.opens.iter().filter(|holding| {
+                    let others = state.opens.iter().filter(|holding| !own(&holding.client));
+                    let denying = others.filter(|holding| {
                         holding.mode().is_some_and(|mode| match wanted {
                             Use::Read => mode.denies_reading(),
                             Use::Write => mode.denies_writing(),

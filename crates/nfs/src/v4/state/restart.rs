@@ -256,6 +256,7 @@ impl State {
         let mut files = self.files.write(&file);
         enter(&mut files, context, file).opens.push(Arc::clone(&holding));
         Counters::up(&self.counters.opens);
+        self.count_denial(None, Some(Modes(record.modes)));
         Some(holding)
     }
 

@@ -141,7 +141,7 @@ impl State {
         wanted: Use,
     ) -> Result<Option<Arc<Client>>, Refusal> {
         if stateid.is_without_state() {
-            self.check_shares(context, file, wanted)?;
+            self.check_shares(context, file, wanted, None)?;
             self.check_delegations(context, caller, file, wanted.into())?;
             return Ok(caller.client().cloned());
         }
