@@ -28,6 +28,9 @@ use crate::v4::{attributes, names};
 
 mod create;
 mod delegation;
+mod staying;
+
+use staying::Staying;
 
 /// Who opens, and how.
 struct Request<'a> {
@@ -155,7 +158,8 @@ fn open_named(
         Target::Stored(directory) => directory,
     };
     compound.check_directory(directory)?;
-    match compound.find(directory, name)? {
+    let (found, _staying) = staying::find(compound, directory, name)?;
+    match found {
         Target::Pseudo(_) => Err(NfsStat4::IsDir.into()),
         Target::Stored(file) => {
             let cinfo = unchanged(compound, directory)?;
@@ -180,6 +184,7 @@ fn open_file<'c>(
     request: &Request<'_>,
     out: &mut Encoder<'_>,
 ) -> Done {
+    let _staying = Staying::of(file);
     check_file(compound, file, request.mode, size.is_some())?;
     compound.state().check_open(&compound.ask(), file_of(file), &request.opening(), size.is_some())?;
     let mut attrset = AttrMask::EMPTY;

@@ -19,6 +19,7 @@ use crate::v4::state::delegations::{Delegated, WhyNone};
 use crate::v4::state::files::Prepared;
 use crate::v4::state::ids::FileId;
 
+use super::staying::{self, Staying};
 use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
 
 /// Creates a file, or opens one that is there if `how` allows it.
@@ -39,9 +40,9 @@ pub(super) fn run(
         // It was created by this very request, before a restart.
         return create(compound, &directory, name, how, new, request, out);
     }
-    match compound.find(&directory, name) {
-        Ok(Target::Pseudo(_)) => Err(NfsStat4::IsDir.into()),
-        Ok(Target::Stored(file)) => match how {
+    match staying::find(compound, &directory, name) {
+        Ok((Target::Pseudo(_), _)) => Err(NfsStat4::IsDir.into()),
+        Ok((Target::Stored(file), _staying)) => match how {
             Createhow4::Unchecked(_) => {
                 let cinfo = unchanged(compound, &directory)?;
                 // Of the attributes only a size of zero counts for a file that is there.
@@ -85,12 +86,14 @@ fn create<'c>(
     let (minor, volume) = (compound.minor, directory.volume.id());
     let confirm = !prepared.is_confirmed();
     let made: Cell<Option<Made>> = Cell::new(None);
+    let staying: Cell<Option<Staying<'c>>> = Cell::new(None);
     let none = Delegated::None(WhyNone::NotWanted);
     let at = out.position();
     let once_only = Once4 {
         run: |asked: &volume::request::Request<'_>, encode: ToJournal<'_, Created>| -> Answer<Created> {
             let mut with_open = |created: &Created| -> Journaled {
                 let file = FileId { volume, ino: created.attributes.ino };
+                staying.set(Some(Staying::new(directory.volume, file.ino)));
                 let mut journaled = encode(created);
                 journaled.state.push(prepared.change(file));
                 made.set(Some(Made { created: *created, journaled: true, after: Durability::NOW }));

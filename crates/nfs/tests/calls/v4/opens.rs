@@ -1,10 +1,16 @@
 //! OPEN: what it does to files that others have open.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use volume::request::Access;
+use volume::time::Time;
 use wire::nfs4::*;
 
 use super::session::Session;
 use super::support::*;
-use crate::support::Server;
+use crate::support::{Server, root};
 
 /// OPEN of "file" to read, which cuts it if `cuts`.
 fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
@@ -63,4 +69,69 @@ fn who_cuts_a_file_recalls_what_others_read_by() {
     let back = ArgOp4::Delegreturn(DelegreturnArgs { deleg_stateid: delegation.stateid });
     assert_eq!(one.on(handle, &[back]).status, NfsStat4::Ok);
     assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::Ok);
+}
+
+/// The requests of a client, in order: a thread of its own sends them.
+fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
+    let connection =
+        Connection { peer: root().peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
+    let now = Time::from_parts(1_700_000_100, 0);
+    let serve = |(_, record): &(u32, Vec<u8>)| {
+        let mut progress = None;
+        loop {
+            let mut out = Vec::new();
+            let outcome = service.handle(record, connection, now, Access::Blocking, &mut progress, &mut out);
+            if matches!(outcome, Outcome::Reply { .. }) {
+                return out;
+            }
+        }
+    };
+    records.iter().map(serve).collect()
+}
+
+/// As editors and databases replace files: there is no moment in which the name stands for nothing.
+#[test]
+fn a_file_can_be_opened_and_read_while_others_take_its_name() {
+    const TIMES: usize = 3_000;
+    let server = Server::new();
+    file(&server, "file");
+    let (one, two) = (Session::of(&server, b"one"), Session::of(&server, b"two"));
+    let request = |session: &Session<'_>, operations: &[ArgOp4<'_>]| {
+        let all = [&[session.sequence(false)][..], &to_root(), operations].concat();
+        record(&server, root(), 2, &all)
+    };
+    let renames: Vec<_> = (0..TIMES)
+        .map(|number| {
+            let name = format!("new {number}");
+            file(&server, &name);
+            let rename = RenameArgs { oldname: Component4(name.as_bytes()), newname: Component4(b"file") };
+            request(&one, &[ArgOp4::Savefh, ArgOp4::Rename(rename)])
+        })
+        .collect();
+    let read = ArgOp4::Read(ReadArgs { stateid: Stateid4::CURRENT, offset: 0, count: 1 });
+    let close = ArgOp4::Close(CloseArgs { seqid: 0, open_stateid: Stateid4::CURRENT });
+    let opens: Vec<_> =
+        (0..4 * TIMES).map(|_| request(&two, &[open(false, share_deny::WRITE), read, close])).collect();
+    let (done, volume) = (AtomicBool::new(false), Arc::clone(&server.volume));
+    let (renamed, opened) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let now = Time::from_parts(1_700_000_100, 0);
+                volume.step_commit(now);
+                volume.step_checkpoint(now, false);
+                volume.step_orphans(now);
+            }
+        });
+        let opening = scope.spawn(|| serve_all(&server.service, &opens));
+        let renamed = serve_all(&server.service, &renames);
+        let opened = opening.join().unwrap();
+        done.store(true, Ordering::Relaxed);
+        (renamed, opened)
+    });
+    for (replies, records) in [(renamed, &renames), (opened, &opens)] {
+        for (number, (reply, (xid, _))) in replies.iter().zip(records).enumerate() {
+            let results = results(reply, *xid);
+            assert_eq!(results.status, NfsStat4::Ok, "{number}: {results:?}");
+        }
+    }
 }
