@@ -25,6 +25,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "mount", seeds: mount::seeds, run: mount::run },
     Target { name: "nfs3", seeds: nfs3::seeds, run: nfs3::run },
     Target { name: "nfs4", seeds: nfs4::seeds, run: nfs4::run },
+    Target { name: "compounds", seeds: compounds::seeds, run: compounds::run },
     Target { name: "journal", seeds: journal::seeds, run: journal::run },
     Target { name: "segment", seeds: segment::seeds, run: segment::run },
     Target { name: "record", seeds: record::seeds, run: record::run },
@@ -65,6 +66,7 @@ macro_rules! there_and_back {
     }};
 }
 
+mod compounds;
 mod journal;
 mod mount;
 mod nfs3;

@@ -14,7 +14,8 @@ const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The targets, as `fuzz/src/targets.rs` names them.
-const TARGETS: [&str; 8] = ["rpc", "xdr", "mount", "nfs3", "nfs4", "journal", "segment", "record"];
+const TARGETS: [&str; 9] =
+    ["rpc", "xdr", "mount", "nfs3", "nfs4", "compounds", "journal", "segment", "record"];
 
 /// How long the build may take.
 const BUILD: Duration = Duration::from_secs(6 * 60);

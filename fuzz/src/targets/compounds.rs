@@ -1,0 +1,379 @@
+//! A server of NFSv4 that is asked anything, in any order, by a handful of clients.
+//!
+//! An input is a list of steps, separated by [`STEP`]: a COMPOUND of one of the clients, time that passes, a connection
+//! that closes, a restart. In a COMPOUND [references](Known::fill_in) stand for what earlier replies told: client ids,
+//! verifiers, stateids, sessions, handles. So a changed input still asks for something that is there, or nearly so.
+//!
+//! Demanded is: no panic; an answer to everything, which decodes and stays within the limits; a repetition in a slot is
+//! answered with the same bytes; what is held is bounded by what was asked, survives a restart, and is gone when all
+//! clients are.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nfs::exports::{Export, Squash};
+use nfs::limits::COMPOUND_REPLY_BYTES;
+use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use sim::media::SimMedia;
+use sim::run::{BEGIN, Sizes, create, open};
+use volume::Volume;
+use volume::request::{Access, Durable};
+use volume::time::Time;
+use wire::nfs4::callback::CbCompoundReader;
+use wire::nfs4::compound::CompoundResReader;
+use wire::nfs4::{self, NfsStat4, OpNum4, OpenDelegation4, Outcome as _, ResOp4, SessionId4, Stateid4};
+use wire::record::{Peek, peek};
+use wire::rpc::{
+    AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader, decode_call,
+};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+
+use super::Kind;
+
+mod seeds;
+
+pub(super) use seeds::seeds;
+
+/// Begins every step but the first.
+const STEP: &[u8] = b"\xF7STP";
+/// Begins a reference; its kind, which one and how it is changed follow.
+const REFERENCE: [u8; 3] = *b"\xF7RF";
+/// Clients, each with an address of its own.
+const CLIENTS: u8 = 4;
+/// Steps that are taken of one input.
+const STEPS_MAX: usize = 64;
+/// How often a call is made again that has to wait.
+const PATIENCE: usize = 200;
+/// Most bytes of a reply beside the results.
+const HEAD_BYTES: usize = 64;
+/// Longer than a client that is silent is kept.
+const FOR_EVER: Duration = Duration::from_secs(30 * 3600);
+/// Gauges of what clients hold that a restart does not change.
+const HELD: [&str; 5] =
+    ["nfs4_sessions", "nfs4_opens", "nfs4_lock_states", "nfs4_locked_ranges", "nfs4_delegations"];
+
+/// What references stand for.
+#[derive(Default)]
+struct Known {
+    client_ids: Vec<Vec<u8>>,
+    verifiers: Vec<Vec<u8>>,
+    stateids: Vec<Vec<u8>>,
+    sessions: Vec<Vec<u8>>,
+    handles: Vec<Vec<u8>>,
+    /// The last sequence id of each slot.
+    sequences: HashMap<(SessionId4, u32), u32>,
+}
+
+impl Known {
+    /// Puts what is known in place of references: [`REFERENCE`], kind, how many were told since, what is added to the
+    /// first byte. That of a session stands before a sequence id, to which the last one of the slot is added, and the slot.
+    fn fill_in(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        while let Some(found) = bytes[at..].windows(6).position(|window| window.starts_with(&REFERENCE)) {
+            at += found;
+            let [kind, which, change] = [bytes[at + 3], bytes[at + 4], bytes[at + 5]];
+            let values = match kind {
+                0 => &self.client_ids,
+                1 => &self.verifiers,
+                2 => &self.stateids,
+                3 | 4 => &self.sessions,
+                _ => &self.handles,
+            };
+            let value = values.iter().nth_back(usize::from(which) % values.len().max(1));
+            if let Some(value) = value
+                && let Some(place) = bytes.get_mut(at..at + value.len())
+            {
+                place.copy_from_slice(value);
+                place[0] = place[0].wrapping_add(change);
+                if kind == 3 {
+                    self.count_on(&mut bytes[at..]);
+                }
+            }
+            at += 6;
+        }
+    }
+
+    /// Adds the slot's last sequence id to that behind a session id.
+    fn count_on(&self, bytes: &mut [u8]) -> Option<()> {
+        let session = SessionId4(*bytes.first_chunk()?);
+        let number = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+        let (given, slot) = (number(16)?, number(20)?);
+        let last = self.sequences.get(&(session, slot)).copied().unwrap_or(0);
+        bytes.get_mut(16..20)?.copy_from_slice(&last.wrapping_add(given).to_be_bytes());
+        Some(())
+    }
+
+    fn learn(&mut self, result: &ResOp4<'_>) {
+        let stateid = |known: &mut Self, stateid: Stateid4| {
+            known.stateids.retain(|other| other.as_slice() != stateid.other);
+            known.stateids.push(stateid.other.to_vec());
+        };
+        match result {
+            ResOp4::ExchangeId(Ok(ok)) => self.client_ids.push(ok.clientid.0.to_be_bytes().to_vec()),
+            ResOp4::SetClientId(Ok(ok)) => {
+                self.client_ids.push(ok.clientid.0.to_be_bytes().to_vec());
+                self.verifiers.push(ok.setclientid_confirm.to_vec());
+            }
+            ResOp4::CreateSession(Ok(ok)) => self.sessions.push(ok.sessionid.0.to_vec()),
+            ResOp4::Sequence(Ok(ok)) => {
+                self.sequences.insert((ok.sessionid, ok.slotid), ok.sequenceid);
+            }
+            ResOp4::Getfh(Ok(ok)) => self.handles.push(ok.object.as_bytes().to_vec()),
+            ResOp4::Lock(Ok(ok)) => stateid(self, ok.lock_stateid),
+            ResOp4::Open(Ok(ok)) => {
+                match ok.delegation {
+                    OpenDelegation4::Read(given) => stateid(self, given.stateid),
+                    OpenDelegation4::Write(given) => stateid(self, given.stateid),
+                    _ => {}
+                }
+                stateid(self, ok.stateid);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The server, and what its clients know.
+struct World {
+    volume: Arc<Volume>,
+    service: Service,
+    known: Known,
+    now: Time,
+    /// The connection that each client has now.
+    connections: [u64; CLIENTS as usize],
+    xid: u32,
+    operations: u64,
+    /// What was answered.
+    seen: Vec<(OpNum4, NfsStat4)>,
+}
+
+/// Steps as [`STEP`] separates them.
+pub(super) fn run(bytes: &[u8]) -> Kind {
+    let mut world = World::new();
+    let mut rest = bytes;
+    for _ in 0..STEPS_MAX {
+        let end = rest.windows(STEP.len()).position(|window| window == STEP);
+        world.step(&rest[..end.unwrap_or(rest.len())]);
+        let Some(end) = end else { break };
+        rest = &rest[end + STEP.len()..];
+    }
+    world.end();
+    world.seen.sort_unstable();
+    world.seen.dedup();
+    Kind::of(world.seen)
+}
+
+fn service(volume: &Arc<Volume>, now: Time) -> Service {
+    let export = Export { squash: Squash::None, ..Export::new("/main", volume.id()) };
+    let service = Service::new(vec![export], vec![Arc::clone(volume)]).expect("a path that can be exported");
+    service.restore_state(now).expect("the state can be read");
+    service
+}
+
+impl World {
+    fn new() -> World {
+        let sizes = Sizes::default();
+        let media = SimMedia::new(sizes.log_bytes, sizes.capacity, sim::random::Random::new(1));
+        create(&media).expect("a volume can be created");
+        let volume = open(&media, &sizes, BEGIN).expect("a new volume opens");
+        let now = Time::from_nanos(BEGIN + 1_000_000_000);
+        World {
+            service: service(&volume, now),
+            volume,
+            known: Known::default(),
+            now,
+            connections: std::array::from_fn(|client| 1 + client as u64),
+            xid: 0,
+            operations: 0,
+            seen: Vec::new(),
+        }
+    }
+
+    /// The first byte says what happens, and to which client.
+    fn step(&mut self, step: &[u8]) {
+        let Some((first, body)) = step.split_first() else { return };
+        let client = first % CLIENTS;
+        match first / CLIENTS {
+            0 => self.pass(Duration::from_secs(u64::from(body.first().copied().unwrap_or(1)))),
+            1 => self.close(client),
+            2 => self.restart(),
+            _ => self.compound(client, body),
+        }
+        self.call_back();
+        for (name, count) in self.held() {
+            assert!(count <= 4 * self.operations + 1, "{count} {name} after {} operations", self.operations);
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now.plus(time);
+        self.service.tick(self.now);
+    }
+
+    fn close(&mut self, client: u8) {
+        let connection = &mut self.connections[usize::from(client)];
+        self.service.connection_closed(ConnectionId(*connection));
+        *connection += u64::from(CLIENTS);
+    }
+
+    fn held(&self) -> Vec<(&'static str, u64)> {
+        self.service.state_gauges().into_iter().filter(|(name, _)| HELD.contains(name)).collect()
+    }
+
+    /// The service starts again on the same volume, which has journaled everything.
+    fn restart(&mut self) {
+        let before = self.held();
+        for client in 0..CLIENTS {
+            self.close(client);
+        }
+        self.work();
+        self.service = service(&self.volume, self.now);
+        assert_eq!(self.held(), before, "a restart changes nothing");
+    }
+
+    /// What a server's threads do.
+    fn work(&self) {
+        self.volume.step_write_back(self.now, true, true);
+        self.volume.step_commit(self.now);
+        self.volume.step_checkpoint(self.now, false);
+    }
+
+    /// Takes callbacks, which must decode; of those that go to an address of our own, NULL is answered.
+    fn call_back(&mut self) {
+        for callback in self.service.take_callbacks() {
+            let record = whole(&callback.record);
+            let (header, input) = decode_call(record).expect("a callback is a call");
+            if header.procedure == 0 {
+                let mut answer = Vec::new();
+                ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut Encoder::new(&mut answer));
+                self.service.callback_answered(&answer, self.now);
+                continue;
+            }
+            let operations = CbCompoundReader::new(input).expect("a callback decodes");
+            assert!(operations.fold(true, |all, operation| all && operation.is_ok()), "a callback decodes");
+            // A client that does not answer, or one that cannot be reached.
+            if callback.id % 2 == 0 {
+                self.service.callback_failed(callback.id, self.now);
+            }
+        }
+    }
+
+    /// A client asks.
+    fn compound(&mut self, client: u8, body: &[u8]) {
+        self.xid += 1;
+        let groups = Groups::new(&[]).expect("no groups are not too many");
+        let credential = Credential::Sys(AuthSys { stamp: 0, machine_name: b"", uid: 0, gid: 0, groups });
+        let (program, version, verifier) = (nfs4::PROGRAM, nfs4::VERSION, OpaqueAuth::NONE);
+        let mut record = Vec::new();
+        CallHeader { xid: self.xid, program, version, procedure: 1, credential, verifier }
+            .encode(&mut Encoder::new(&mut record));
+        let at = record.len();
+        record.extend_from_slice(body);
+        self.known.fill_in(&mut record[at..]);
+        self.operations += record.len() as u64 / 4;
+
+        let Some(reply) = self.ask(client, &record) else { return };
+        let Some(body) = body_of(&reply, self.xid) else { return };
+        let results = take_apart(body);
+        for result in &results {
+            self.known.learn(result);
+            self.seen.push((result.num(), result.status()));
+        }
+        if matches!(results.first(), Some(ResOp4::Sequence(Ok(_)))) {
+            self.repeat(client, &record, &reply, &results);
+        }
+    }
+
+    /// What was executed in a slot is answered again with the same bytes, as long as there is that slot.
+    fn repeat(&mut self, client: u8, record: &[u8], reply: &[u8], results: &[ResOp4<'_>]) {
+        self.now = self.now.plus(Duration::from_millis(1));
+        let Some(again) = self.ask(client, record) else { return };
+        if again == reply {
+            return;
+        }
+        let ended = |result: &ResOp4<'_>| {
+            matches!(result, ResOp4::DestroySession(Ok(())) | ResOp4::CreateSession(Ok(_)))
+        };
+        let body = body_of(&again, self.xid).expect("it was a COMPOUND before");
+        let answered = take_apart(body);
+        let last = answered.last().map(|result| (result.num(), result.status()));
+        match last {
+            Some((_, NfsStat4::RetryUncachedRep)) => {}
+            Some((OpNum4::Sequence, NfsStat4::BadSession)) if results.iter().any(ended) => {}
+            _ => panic!("it was answered {results:?}, and again {answered:?}"),
+        }
+    }
+
+    /// Hands a call in until it is answered and the answer may leave; nothing if its connection is to be closed.
+    fn ask(&mut self, client: u8, record: &[u8]) -> Option<Vec<u8>> {
+        let host = IpAddr::V4(Ipv4Addr::new(10, 0, 1, client));
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2049);
+        let id = ConnectionId(self.connections[usize::from(client)]);
+        let connection = Connection { peer: SocketAddr::new(host, 700), local, id };
+        let (mut access, mut progress) = (Access::Cached, None);
+        for _ in 0..PATIENCE {
+            let mut out = Vec::new();
+            match self.service.handle(record, connection, self.now, access, &mut progress, &mut out) {
+                Outcome::Reply { after, .. } => {
+                    self.work();
+                    let durable = after.map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
+                    assert_eq!(durable, Durable::Yes, "what is committed is durable");
+                    assert!(out.len() <= COMPOUND_REPLY_BYTES + HEAD_BYTES, "a reply of {} bytes", out.len());
+                    return Some(out);
+                }
+                Outcome::WouldBlock => access = Access::Blocking,
+                Outcome::Busy => self.work(),
+                Outcome::Nothing => return None,
+                Outcome::Close => {
+                    self.close(client);
+                    return None;
+                }
+            }
+        }
+        panic!("it is not answered");
+    }
+
+    /// Everybody is silent for ever: nothing is held any more, in memory and on media.
+    fn end(&mut self) {
+        for client in 0..CLIENTS {
+            self.close(client);
+        }
+        for _ in 0..3 {
+            self.pass(FOR_EVER);
+            self.call_back();
+        }
+        self.work();
+        let left: Vec<_> = self.held().into_iter().filter(|(_, count)| *count > 0).collect();
+        assert!(left.is_empty(), "{left:?} are held when all clients are gone");
+        let mut records = Vec::new();
+        self.volume.scan_state(&mut |key, _| records.push(key.to_vec())).expect("the state can be read");
+        assert!(records.is_empty(), "{records:02x?} are kept when all clients are gone");
+    }
+}
+
+/// A record without its mark.
+fn whole(marked: &[u8]) -> &[u8] {
+    match peek(marked, wire::limits::RECORD_BYTES_MAX) {
+        Ok(Peek::Complete { record, used }) if used == marked.len() => record,
+        _ => panic!("what is sent is one record: {marked:02x?}"),
+    }
+}
+
+/// The results in a marked reply; nothing if RPC refused the call.
+fn body_of(reply: &[u8], xid: u32) -> Option<&[u8]> {
+    let mut input = Decoder::new(whole(reply));
+    let header = ReplyHeader::decode(&mut input).expect("a reply decodes");
+    assert_eq!(header.xid, xid, "the reply is to this call");
+    matches!(header.body, ReplyBody::Accepted { stat: AcceptStat::Success, .. }).then(|| input.rest())
+}
+
+fn take_apart(body: &[u8]) -> Vec<ResOp4<'_>> {
+    let mut reader = CompoundResReader::new(Decoder::new(body)).expect("results decode");
+    let results: Vec<_> = reader.by_ref().map(|result| result.expect("a result decodes")).collect();
+    reader.finish().expect("nothing follows the results");
+    let last = results.last().map_or(reader.status(), |result| result.status());
+    assert_eq!(last, reader.status(), "the status is that of the last operation");
+    results
+}
