@@ -3,6 +3,7 @@
 use crate::record::UsageKind;
 use crate::request::{Answer, Promised, Request};
 use crate::results::VolumeStatus;
+use crate::segments::SegmentInfo;
 use crate::volume::{SPARES_SET_ASIDE, Volume};
 
 /// Bytes that an object takes at least: its records in the index, twice for what a tree leaves unused.
@@ -18,11 +19,16 @@ impl Volume {
         let usage = self.usage.get(UsageKind::Volume, 0);
         let device = self.space.device();
         // Whole segments only, and those set aside and the rests of the open ones left out.
-        let (infos, spares) = (self.segments.infos().len() as u64, self.segments.spares() as u64);
-        let segments = device.available / self.segments.capacity_bytes() + infos + spares;
+        let (infos, spares) = (self.segments.infos(), self.segments.spares() as u64);
+        let segments = device.available / self.segments.capacity_bytes() + infos.len() as u64 + spares;
         let room = segments.saturating_sub(SPARES_SET_ASIDE + STREAMS) * self.segments.usable_bytes();
-        let bytes_free =
-            room.saturating_sub(usage.bytes).saturating_sub(self.space.reserved()).min(device.total);
+        // What files share is counted to each of them, but takes room once: never more than segments hold. What only
+        // memtables name may be anything that was written there.
+        let oldest_in_memory = self.layers().oldest_in_memory();
+        let stored =
+            |info: &SegmentInfo| if info.is_settled(oldest_in_memory) { info.live } else { info.written };
+        let taken = usage.bytes.min(infos.iter().map(|(_, info)| stored(info)).sum());
+        let bytes_free = room.saturating_sub(taken).saturating_sub(self.space.reserved()).min(device.total);
         let inodes_free = bytes_free / BYTES_PER_OBJECT;
         let status = VolumeStatus {
             bytes_total: usage.bytes + bytes_free,

@@ -80,6 +80,31 @@ fn a_clone_shares_what_is_in_segments_and_neither_file_changes_the_other() {
 }
 
 #[test]
+fn what_is_shared_takes_room_once() {
+    let mut world = World::new();
+    let source = world.file("source");
+    world.write_unstable(source, 0, &pattern(600_000, 3));
+    world.background();
+    let status = |world: &mut World| world.run(|v, r| v.status(r)).unwrap();
+    let before = status(&mut world);
+    for number in 0..10 {
+        let clone = world.file(&format!("clone {number}"));
+        world.clone_once((source, 0), (clone, 0), 0).unwrap();
+    }
+    for _ in 0..2 {
+        let after = status(&mut world);
+        assert_eq!(after.bytes_used, 11 * 600_000);
+        let taken = before.bytes_free - after.bytes_free;
+        assert!(taken < 10_000, "clones took {taken} bytes");
+        world.background();
+    }
+    world.remove(Ino::ROOT, "source").unwrap();
+    assert!(before.bytes_free - status(&mut world).bytes_free < 10_000, "the clones need all of it");
+    (0..10).for_each(|number| world.remove(Ino::ROOT, &format!("clone {number}")).unwrap());
+    assert!(status(&mut world).bytes_free >= before.bytes_free + 600_000, "nobody needs it");
+}
+
+#[test]
 fn a_clone_holds_whatever_happens_to_its_source_around_a_checkpoint() {
     // When the source was written, and what happens to it then: in the same memtable, in the next, after a checkpoint.
     for case in 0..27_u64 {
