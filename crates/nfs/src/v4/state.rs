@@ -202,6 +202,8 @@ pub(crate) struct State {
     newest_known: AtomicU32,
     /// Delegations that were asked back and not returned yet.
     recalls: Mutex<Vec<Arc<holding::Holding>>>,
+    /// Until when files are not delegated, as several want them.
+    contended: Shards<FileId, Time>,
     /// Calls to the lock managers of hosts, and this status monitor.
     hosts: nlm::Hosts,
     /// To the backchannels of which sessions a connection is bound.

@@ -50,6 +50,11 @@ pub(crate) struct Config {
     pub(crate) turn: Duration,
     /// How long no delegation of a file is granted after one was recalled.
     pub(crate) undelegated: Duration,
+    /// How long after one was revoked, or lost with its client. Clients that come back go by what they have in memory
+    /// when they are given another one.
+    pub(crate) undelegated_after_loss: Duration,
+    /// Files that are not delegated for these reasons, in each part of the state; more are forgotten.
+    pub(crate) contended: usize,
     /// How long a callback's answer is waited for.
     pub(crate) callback: Duration,
 }
@@ -77,6 +82,8 @@ impl Default for Config {
             copies_per_client: 16,
             turn: Duration::from_secs(5),
             undelegated: Duration::from_secs(30),
+            undelegated_after_loss: Duration::from_secs(600),
+            contended: 1024,
             callback: Duration::from_secs(10),
         }
     }

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use volume::time::Time;
 use wire::nfs4::NfsStat4;
 
 use super::client::{Client, Version};
@@ -159,9 +161,7 @@ impl State {
             return;
         }
         Counters::up(&self.counters.delegations_recalled);
-        if let Some(state) = self.files.write(&holding.file).get_mut(&holding.file) {
-            state.recalled = context.now;
-        }
+        self.contend(context.now, holding.file, self.config.undelegated);
         self.recalls.lock().push(Arc::clone(holding));
         self.call_recall(context, holding);
     }
@@ -202,8 +202,7 @@ impl State {
         if write && client.version == Version::Zero {
             return None;
         }
-        let lately = state.recalled != volume::time::Time::EPOCH
-            && context.now.since(state.recalled) < self.config.undelegated;
+        let lately = self.contended.read(&file).get(&file).is_some_and(|until| context.now < *until);
         let others_open = state.opens.iter().any(|other| {
             let locks = other.client.version == Version::Nlm;
             let minds = write || locks || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
@@ -257,9 +256,24 @@ impl State {
         if holding.standing() == Standing::Live {
             holding.revoke();
             holding.client.revoked.fetch_add(1, Ordering::Relaxed);
-            Counters::up(&self.counters.delegations_revoked);
+            self.count_loss(context, holding);
         }
         Ok(())
+    }
+
+    /// A delegation is lost to a client that has not returned it.
+    pub(super) fn count_loss(&self, context: &Context<'_>, holding: &Holding) {
+        Counters::up(&self.counters.delegations_revoked);
+        self.contend(context.now, holding.file, self.config.undelegated_after_loss);
+    }
+
+    /// Notes that several want a file: for so long it is not delegated.
+    fn contend(&self, now: Time, file: FileId, time: Duration) {
+        let mut contended = self.contended.write(&file);
+        if contended.len() < self.config.contended || contended.contains_key(&file) {
+            let until = contended.entry(file).or_insert(Time::EPOCH);
+            *until = now.plus(time).max(*until);
+        }
     }
 
     /// Takes a delegation from its file, and its record away.

@@ -8,7 +8,7 @@ use volume::time::Time;
 
 use super::client::{Client, Version};
 use super::config::Counters;
-use super::holding::{Holding, Recall, What};
+use super::holding::{Holding, Recall, Standing, What};
 use super::record::Key;
 use super::sessions::Session;
 use super::{Context, Kept, Refusal, State};
@@ -55,6 +55,7 @@ impl State {
         let holdings = Counters::get(&self.counters.opens) + Counters::get(&self.counters.lock_states);
         let short = holdings > self.config.holdings / 8 * 7;
         let patience = if short { self.config.lease } else { self.config.courtesy };
+        self.contended.retain(|until| context.now < *until);
         self.clients.forget_unconfirmed(context.now, self.config.lease);
         let mut silent = Vec::new();
         for client in self.clients.all() {
@@ -113,10 +114,20 @@ impl State {
             if client.unheard(context.now) <= self.config.lease && !client.is_gone() {
                 continue;
             }
+            let delegations = self.delegations_of(client);
             self.remove_client(context, client)?;
+            delegations.iter().for_each(|holding| self.count_loss(context, holding));
             Counters::up(&self.counters.clients_expired);
         }
         Ok(())
+    }
+
+    fn delegations_of(&self, client: &Client) -> Vec<Arc<Holding>> {
+        let holdings: Vec<_> = client.inner.lock().holdings.keys().copied().collect();
+        let found = holdings.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
+        found
+            .filter(|holding| holding.as_delegation().is_some() && holding.standing() == Standing::Live)
+            .collect()
     }
 
     /// A client is no more, and nothing that it held; it is so after a crash when its record is gone: its sessions first, so that nothing is added, then what it held,

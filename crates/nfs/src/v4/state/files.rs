@@ -30,8 +30,6 @@ pub(crate) struct File {
     pub(super) waiters: Vec<Waiter>,
     /// When a range last became free.
     pub(super) freed: Time,
-    /// When a delegation was last recalled.
-    pub(super) recalled: Time,
 }
 
 /// All files of which there is state.

@@ -39,6 +39,11 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.part(key).write()
     }
 
+    /// Drops all but those that `keep` wants.
+    pub(super) fn retain(&self, keep: impl Fn(&V) -> bool) {
+        self.parts.iter().for_each(|part| part.write().retain(|_, value| keep(value)));
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.read().len()).sum()

@@ -1,7 +1,8 @@
 use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
 
 use super::*;
-use crate::v4::state::delegations::{Ask, Delegated, Touch};
+use crate::v4::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::v4::state::files::Opened;
 
 fn delegate(world: &World, client: &Arc<Client>, ask: Ask, mode: (u32, u32)) -> Delegated {
     let opened = world.open(client, b"o", file(1), mode).unwrap();
@@ -51,4 +52,45 @@ fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
     let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
     world.state.return_delegation(&world.ask(), &holding).unwrap();
     assert_eq!(read(&world, Caller::Unknown), Ok(()));
+}
+
+#[test]
+fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_open_meanwhile() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let delegate = |world: &World, opened: &Opened| {
+        world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false)
+    };
+    let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("nobody minds") };
+    let change =
+        |world: &World| world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change);
+    assert_eq!(refused(change(&world)), NfsStat4::Delay);
+    let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.return_delegation(&world.ask(), &holding).unwrap();
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+    assert_eq!(change(&world), Ok(()));
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    assert_eq!(delegate(&world, &opened), Delegated::None(WhyNone::Contention));
+    world.pass(31);
+    one.renew(world.now);
+    assert!(matches!(delegate(&world, &opened), Delegated::Read(_)));
+}
+
+#[test]
+fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_back() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    assert!(matches!(delegate(&world, &one, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
+    world.pass(61);
+    world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).unwrap();
+    let counted = world.state.gauges().into_iter().find(|(name, _)| *name == "nfs4_delegations_revoked");
+    assert_eq!(counted, Some(("nfs4_delegations_revoked", 1)));
+    world.pass(120);
+    let (back, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let again = delegate(&world, &back, Ask::NoPreference, (3, 0));
+    assert_eq!(again, Delegated::None(WhyNone::Contention));
+    world.pass(601);
+    back.renew(world.now);
+    assert!(matches!(delegate(&world, &back, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
 }
