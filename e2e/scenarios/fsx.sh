@@ -2,7 +2,7 @@
 # fsx.sh PROGRAM SECONDS SEED: the file system exerciser, first through the
 # page cache with mmap, then with the cache dropped and files reopened often.
 . "$(dirname "$0")/lib.sh"
-attach /mnt/a nconnect=4
+attach /mnt/a nconnect=8
 cat >/run/tmp/cached.toml <<END
 flen = 1048576
 [opsize]

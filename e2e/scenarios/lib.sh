@@ -1,5 +1,6 @@
 # Sourced by the scenarios, inside a guest: mounting, and how to fail.
 set -eu
+here=$(dirname "$0")
 
 fail() {
 	echo "FAIL: $*"
@@ -9,6 +10,32 @@ fail() {
 # Seconds since boot, for the marks that say where the time goes.
 mark() {
 	echo "[$(cut -d' ' -f1 /proc/uptime)] $*"
+}
+
+# await FILE: of $OUT, which the peer or the host makes.
+await() {
+	tries=0
+	until [ -e "$OUT/$1" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 900 ] || fail "$1 never came"
+		sleep 0.1
+	done
+}
+
+# meet NAME: go on when both guests have come here.
+meet() {
+	: >"$OUT/met-$1-$GUEST"
+	await "met-$1-$((3 - GUEST))"
+}
+
+# locked FILE TYPE START LENGTH HOW [COMMAND]: see locked.pl.
+locked() { perl "$here/locked.pl" "$@"; }
+
+# denied FILE TYPE START LENGTH: somebody else has a lock there.
+denied() {
+	status=0
+	locked "$@" try || status=$?
+	[ $status = 1 ]
 }
 
 # attach DIRECTORY [OPTIONS]: hard, as users mount it who mean it.

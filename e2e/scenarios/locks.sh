@@ -5,47 +5,42 @@
 . "$(dirname "$0")/lib.sh"
 VERSION=$1
 attach_with_locks /mnt/a
-peer=$((3 - GUEST))
-
-# meet NAME: go on when both have come here.
-meet() {
-	: >"$OUT/met-$1-$GUEST"
-	await "$OUT/met-$1-$peer"
-}
-
-await() {
-	tries=0
-	until [ -e "$1" ]; do
-		tries=$((tries + 1))
-		[ $tries -lt 900 ] || fail "$1 never came"
-		sleep 0.1
-	done
-}
-
-# locked FILE TYPE START LENGTH HOW [COMMAND]: whether the lock is there; COMMAND runs while it is held.
-cat >/run/tmp/locked.pl <<'END'
-use Fcntl qw(:DEFAULT SEEK_SET);
-my ($file, $type, $start, $length, $how, $command) = @ARGV;
-sysopen(my $open, $file, O_RDWR | O_CREAT) or die "open $file: $!\n";
-my $lock = pack('s s x4 q q i x4', $type eq 'w' ? F_WRLCK : F_RDLCK, SEEK_SET, $start, $length, 0);
-fcntl($open, $how eq 'wait' ? F_SETLKW : F_SETLK, $lock) or exit 1;
-exit(defined $command && system('/bin/sh', '-c', $command) ? 2 : 0);
-END
-locked() { perl /run/tmp/locked.pl "$@"; }
-
 cd /mnt/a
 : >>file
 meet start
 if [ "$GUEST" = 1 ]; then
 	locked file w 0 10 try ": >$OUT/held; sleep 3; : >$OUT/freed; sleep 0.2" || fail "a free range is not locked"
 else
-	await "$OUT/held"
-	! locked file w 5 1 try || fail "two have a range"
-	! locked file r 5 1 try || fail "shared beside exclusive"
+	await held
+	denied file w 5 1 || fail "two have a range"
+	denied file r 5 1 || fail "shared beside exclusive"
 	locked file w 10 5 try || fail "another range is not free"
 	locked file w 0 0 wait "[ -e $OUT/freed ]" || fail "granted too early, or never"
 fi
 meet contended
+
+# Two may share a range, and nobody may write it then.
+if [ "$GUEST" = 1 ]; then
+	locked file r 50 10 try ": >$OUT/shared; until [ -e $OUT/shared-too ]; do sleep 0.1; done" || fail "not shared"
+else
+	await shared
+	locked file r 50 10 try ":" || fail "two cannot share a range"
+	denied file w 55 1 || fail "exclusive beside shared"
+	: >"$OUT/shared-too"
+fi
+meet shared
+
+# flock(2), which the client makes a lock of the whole file; 9 is "somebody else has it".
+if [ "$GUEST" = 1 ]; then
+	flock -x flocked -c ": >$OUT/flocked; sleep 3; : >$OUT/unflocked; sleep 0.2" || fail "a free file is not locked"
+else
+	await flocked
+	status=0
+	flock -x -n -E 9 flocked true || status=$?
+	[ $status = 9 ] || fail "two have a file, status $status"
+	flock -x flocked [ -e "$OUT/unflocked" ] || fail "a file is granted too early, or never"
+fi
+meet flocked
 
 # Each adds to a counter under the lock, by turns and without caching.
 for number in $(seq 30); do
@@ -53,6 +48,9 @@ for number in $(seq 30); do
 done
 meet added
 [ "$(cat counter)" = 60 ] || fail "the counter is $(cat counter), not 60"
+perl "$here/turns.pl" turns 30 || fail "turns"
+meet turned
+[ "$(od -An -v -tu4 -w4 turns | sort -u | tr -d ' ')" = 60 ] || fail "a file that stayed open lost turns"
 meet counted
 
 # The server is killed while one holds and the other waits.
@@ -60,7 +58,7 @@ if [ "$GUEST" = 1 ]; then
 	locked file w 200 10 try ": >$OUT/kill-me; until [ -e $OUT/killed ]; do sleep 0.1; done; sleep 3; : >$OUT/freed-2; sleep 0.2" ||
 		fail "a free range is not locked"
 else
-	await "$OUT/kill-me"
+	await kill-me
 	locked file w 205 1 wait "[ -e $OUT/freed-2 ]" || fail "the server lost a lock, or who waited"
 fi
 meet killed

@@ -11,6 +11,7 @@ use crate::report::Report;
 use crate::usage;
 
 mod bench;
+mod delegations;
 mod full_names;
 mod kill;
 mod lab;
@@ -34,6 +35,11 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   pjdfstest     the POSIX suite as root; expected failures are listed in e2e/pjdfstest.expected
   fsx           the file system exerciser, through the page cache and around it
   two-guests    two machines in one directory
+  locks         locks contended between two guests, with the server killed, and of a guest that dies
+  mixed         the same between a guest with NFSv3 and one with the version that is tried
+  mount         what mount(8) makes of no options at all, and of eight connections
+  extents       clones, copies by the server, holes, room asked for, and extended attributes (NFSv4.2)
+  delegations   granted, recalled, revoked from a guest that is cut off or dies; open files that lose their names
   libnfs        the tools of libnfs, which are another client than Linux's
   full-disk     ENOSPC, removing, and space that comes back
   full-names    the same with names alone: creating, removing and restarting on the full disk

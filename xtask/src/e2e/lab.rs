@@ -97,6 +97,8 @@ pub(super) struct Lab {
     version: Version,
     pub(super) folder: PathBuf,
     namespace: String,
+    /// More of the server's configuration, its first lines.
+    settings: String,
     /// Scenarios end before this, whatever they wait for.
     end: Instant,
     /// Held for as long as the folder is used.
@@ -125,6 +127,7 @@ impl Lab {
             version,
             folder,
             namespace: namespace.to_owned(),
+            settings: String::new(),
             end,
             _claim: claim,
             server: None,
@@ -166,6 +169,11 @@ impl Lab {
     /// The time that is left, less what cleaning up takes.
     pub(super) fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// Lines for the configuration of servers that are started from now on.
+    pub(super) fn configure(&mut self, settings: &str) {
+        settings.clone_into(&mut self.settings);
     }
 
     /// Puts the data directory on an ext4 file system of so many MiB.
@@ -214,7 +222,8 @@ impl Lab {
         }
         let configuration = self.folder.join("holdfast.toml");
         // Guests act as root, as the tests of permissions need.
-        let text = "journal_size = \"64 MiB\"\n\n[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
+        let export = "[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
+        let text = format!("journal_size = \"64 MiB\"\n{}\n\n{export}", self.settings);
         fs::write(&configuration, text).map_err(|error| format!("{}: {error}", configuration.display()))?;
         let mut command = Command::new(self.binary());
         command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
@@ -287,6 +296,16 @@ impl Lab {
         Ok(Summary { inodes: count("inodes")?, extents: count("extents")?, live_bytes: count("live_bytes")? })
     }
 
+    /// What `holdfast status` says of the server, its gauges and counters.
+    pub(super) fn counters(&self) -> Result<serde_json::Map<String, serde_json::Value>, String> {
+        let mut status = Command::new(self.binary());
+        let said = process::output(status.args(["status", "--json"]).arg(self.data()))?;
+        let report: serde_json::Value =
+            serde_json::from_str(&said).map_err(|error| format!("holdfast status: {error}"))?;
+        let server = report.get("server").and_then(serde_json::Value::as_object);
+        server.cloned().ok_or_else(|| "holdfast status says nothing of the server".to_owned())
+    }
+
     /// How many records a table of the index has. No server may have it open.
     pub(super) fn records(&self, table: &str) -> Result<usize, String> {
         let mut dump = Command::new(self.binary());
@@ -322,6 +341,25 @@ impl Lab {
         self.finish_guest(1, &mut guest)
     }
 
+    /// Loses all packets to and from a guest.
+    pub(super) fn cut_guest(&self, number: u8) -> Result<(), String> {
+        // Those to it go round the loopback, where nobody takes them; those from it come from where its route is not.
+        let strict = format!("/proc/sys/net/ipv4/conf/guest{number}/rp_filter");
+        fs::write(&strict, "1").map_err(|error| format!("{strict}: {error}"))?;
+        self.route(&[&guest_address(number), "dev", "lo"])
+    }
+
+    /// Lets packets through again.
+    pub(super) fn heal_guest(&self, number: u8) -> Result<(), String> {
+        self.route(&[&guest_address(number), "dev", &format!("guest{number}"), "src", ADDRESS])
+    }
+
+    fn route(&self, words: &[&str]) -> Result<(), String> {
+        let mut command = Command::new("ip");
+        command.args(["-n", &self.namespace, "route", "replace"]).args(words);
+        process::output(&mut command).map(|_| ())
+    }
+
     /// Starts a script of `e2e/scenarios` in guest `number`.
     pub(super) fn start_guest(
         &self,
@@ -351,9 +389,14 @@ impl Lab {
         process::start(&mut command)
     }
 
-    /// Ends a guest as a power failure would.
-    pub(super) fn kill_guest(guest: &mut Child) {
+    /// Ends a guest as a power failure would, and waits until it has let go of its network.
+    pub(super) fn kill_guest(number: u8, guest: &mut Child) {
         process::stop(guest);
+        let end = Instant::now() + STOP;
+        let carrier = format!("/sys/class/net/guest{number}/carrier");
+        while Instant::now() < end && fs::read_to_string(&carrier).is_ok_and(|text| text.trim() == "1") {
+            thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Waits until a guest, or the server's operator, has made this file of [`Lab::out`].
@@ -385,6 +428,11 @@ impl Drop for Lab {
             let _ = Command::new("umount").arg("-l").arg(disk).status();
         }
     }
+}
+
+/// As `e2e/guest` gives it.
+fn guest_address(number: u8) -> String {
+    format!("10.77.0.{}", number + 10)
 }
 
 /// A folder that no other run uses, and the locked file that says so.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
-use super::{Options, bench, full_names, installed, kill, remove, scratch};
+use super::{Options, bench, delegations, full_names, installed, kill, remove, scratch};
 use crate::process::{self, root};
 
 use Version::{V3, V40, V41, V42};
@@ -46,6 +46,10 @@ const ALL: &[Scenario] = &[
     Scenario { name: "libnfs", seconds: 60, foreign: true, versions: &[V3], run: libnfs },
     Scenario { name: "two-guests", seconds: 120, foreign: true, versions: &[V3, V40, V42], run: two_guests },
     Scenario { name: "locks", seconds: 200, foreign: false, versions: &[V3, V42], run: locks },
+    Scenario { name: "mixed", seconds: 200, foreign: false, versions: &[V42], run: mixed },
+    Scenario { name: "mount", seconds: 60, foreign: false, versions: &[V42], run: mount },
+    Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
+    Scenario { name: "delegations", seconds: 300, foreign: false, versions: &[V42], run: delegations::run },
     Scenario { name: "git", seconds: 200, foreign: true, versions: &[V3, V42], run: git },
     Scenario { name: "sqlite", seconds: 120, foreign: true, versions: &[V3, V42], run: sqlite },
     Scenario { name: "pjdfstest", seconds: 180, foreign: true, versions: &[V3, V42], run: pjdfstest },
@@ -131,10 +135,31 @@ fn two_guests(lab: &mut Lab, _: &Options) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Guest 1 has NFSv3, guest 2 the version that is tried; guest 3 has NFSv3 and dies.
+/// Both guests mount alike.
 fn locks(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.start()?;
-    let mut one = lab.start_guest(1, "locks.sh", "256M", &[V3.name()])?;
+    contend(lab, lab.version())?;
+    if lab.version() == V3 {
+        let mut mortal = lab.start_guest(3, "locks-dies.sh", "256M", &["hold"])?;
+        let held = lab.await_file("mortal-held", Duration::from_secs(60));
+        Lab::kill_guest(3, &mut mortal);
+        held?;
+        let mut back = lab.start_guest(3, "locks-dies.sh", "256M", &["return"])?;
+        lab.finish_guest(3, &mut back)?;
+    }
+    Ok(String::new())
+}
+
+/// Guest 1 has NFSv3 and its locks, guest 2 the version that is tried.
+fn mixed(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.start()?;
+    contend(lab, V3)?;
+    Ok(String::new())
+}
+
+/// Two guests contend for locks, of which the first mounts with `version`; meanwhile the server is killed.
+fn contend(lab: &mut Lab, version: Version) -> Result<(), String> {
+    let mut one = lab.start_guest(1, "locks.sh", "256M", &[version.name()])?;
     let mut two = lab.start_guest(2, "locks.sh", "256M", &[lab.version().name()])?;
     let killed = lab.await_file("kill-me", Duration::from_secs(120)).and_then(|()| {
         std::thread::sleep(Duration::from_secs(1));
@@ -144,15 +169,19 @@ fn locks(lab: &mut Lab, _: &Options) -> Result<String, String> {
     });
     let one = lab.finish_guest(1, &mut one);
     let two = lab.finish_guest(2, &mut two);
-    killed.and(one).and(two)?;
-    if lab.version() == V3 {
-        let mut mortal = lab.start_guest(3, "locks-dies.sh", "256M", &["hold"])?;
-        let held = lab.await_file("mortal-held", Duration::from_secs(60));
-        Lab::kill_guest(&mut mortal);
-        held?;
-        let mut back = lab.start_guest(3, "locks-dies.sh", "256M", &["return"])?;
-        lab.finish_guest(3, &mut back)?;
-    }
+    killed.and(one).and(two)
+}
+
+fn mount(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.start()?;
+    lab.guest("mount.sh", "256M", &[])?;
+    Ok(String::new())
+}
+
+fn extents(lab: &mut Lab, _: &Options) -> Result<String, String> {
+    lab.mount_disk(2048)?;
+    lab.start()?;
+    lab.guest("extents.sh", "768M", &[])?;
     Ok(String::new())
 }
 
