@@ -78,6 +78,23 @@ fn when_there_are_too_many_clients_those_that_are_silent_give_way() {
 }
 
 #[test]
+fn when_there_are_too_many_opens_those_of_silent_clients_give_way() {
+    let mut world = World::with(Config { holdings: 8, ..Config::default() });
+    let ((one, _), (two, _)) = (world.client(b"one", 1, 0), world.client(b"two", 1, 0));
+    for number in 0..8 {
+        world.open(&one, b"o", file(number), (1, 0)).unwrap();
+    }
+    assert_eq!(refused(world.open(&two, b"o", file(9), (1, 0)).map(drop)), NfsStat4::Delay);
+    world.state.tick(&world.ask());
+    assert_eq!(gauge(&world, "nfs4_opens"), 8, "nobody is silent");
+    world.pass(61);
+    two.renew(world.now);
+    world.state.tick(&world.ask());
+    assert_eq!(gauge(&world, "nfs4_opens"), 0);
+    world.open(&two, b"o", file(9), (1, 0)).unwrap();
+}
+
+#[test]
 fn who_is_not_confirmed_keeps_nobody_else_out() {
     let world = World::with(Config { clients: 16, ..Config::default() });
     for number in 0..100_u8 {
