@@ -1,8 +1,13 @@
 //! The load generator against a server of its own: what it counts is what it was told to do.
 
+use std::io::Read as _;
+use std::net::{Shutdown, TcpListener};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::running::{Scratch, Server, fail, run, succeed};
+use crate::running::{Scratch, Server, command, fail, run, succeed};
 
 /// Workloads with what they need to be small. Each does exactly `--operations`.
 const WORKLOADS: &[(&str, &[&str])] = &[
@@ -94,6 +99,45 @@ fn threads_make_a_measurement_each() {
         .collect();
     assert_eq!(threads, [1, 2, 4, 8, 16, 32, 64]);
     drop(server);
+}
+
+/// Whether signals were sent to a process that none of its threads has taken.
+fn has_pending_signals(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let masks = status.lines().filter_map(|line| line.split_once("Pnd:"));
+    masks.into_iter().any(|(_, mask)| mask.trim().bytes().any(|digit| digit != b'0'))
+}
+
+/// Whether the first thread of a process waits for something.
+fn sleeps(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
+}
+
+#[test]
+fn a_signal_does_not_break_a_call_that_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (target, port) = (format!("{address}:/main"), address.port().to_string());
+    let child = command(&["bench", "run", &target, "getattr", "--mount-port", &port])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A server that is asked, and closes the connection when the signal has arrived.
+    let (mut connection, _) = listener.accept().unwrap();
+    connection.read_exact(&mut [0; 24]).unwrap();
+    while !sleeps(child.id()) {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    while has_pending_signals(child.id()) {
+        std::thread::yield_now();
+    }
+    connection.shutdown(Shutdown::Write).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "holdfast: the server closed the connection\n");
 }
 
 #[test]

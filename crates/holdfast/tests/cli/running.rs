@@ -46,7 +46,7 @@ impl Drop for Scratch {
     }
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
     command.args(arguments).stdin(Stdio::null());
     command
