@@ -175,6 +175,7 @@ impl World {
         let again = match op {
             Op::Close { .. } => self.calls[number].repeated,
             Op::Return { .. } => self.tally.crashes > 0,
+            Op::Read { stateid, .. } | Op::Write { stateid, .. } => self.back.contains(&stateid.other),
             _ => false,
         };
         if let Some(stateid) = op.uses().filter(|_| !again) {
@@ -556,7 +557,7 @@ impl World {
         }
         self.forget_untold();
         for slot in self.clients.iter_mut().flat_map(|client| &mut client.slots) {
-            slot.returned.clear();
+            self.back.extend(slot.returned.drain(..).map(|(returned, _)| returned.other));
         }
         Ok(())
     }

@@ -71,6 +71,8 @@ pub(super) struct World {
     pub(super) held: Vec<Held>,
     /// Stateids that clients were told: whose, and for which file.
     pub(super) issued: std::collections::BTreeMap<[u8; 12], (usize, usize)>,
+    /// Delegations that were returned before a crash, which may have brought them back: what was asked before may use them.
+    pub(super) back: std::collections::BTreeSet<[u8; 12]>,
     pub(super) tally: Tally,
     /// The names of slots that do not go on: what each can be.
     pub(super) abandoned: Vec<Vec<Names>>,
@@ -105,6 +107,7 @@ impl World {
             files,
             held: Vec::new(),
             issued: std::collections::BTreeMap::new(),
+            back: std::collections::BTreeSet::new(),
             tally: Tally::default(),
             abandoned: Vec::new(),
             root,
