@@ -143,7 +143,7 @@ impl Change<'_> {
             self.cut_back(ino, (old_end, &old), pieces);
         }
         for (end, piece) in pieces {
-            self.entry.records.push((key::map(ino, *end), Some(piece.encode_shared())));
+            self.put(key::map(ino, *end), piece.encode());
         }
     }
 

@@ -41,39 +41,19 @@ const HEAD_BYTES: usize = 29;
 impl<B: AsRef<[u8]>> MapRecord<B> {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let inline = self.inline();
-        let mut out = Vec::with_capacity(HEAD_BYTES + inline.len());
-        self.encode_head(&mut out);
-        out.bytes(inline);
-        out
-    }
-
-    /// Its bytes where they stay: inline data is copied once.
-    pub fn encode_shared(&self) -> Arc<[u8]> {
-        let inline = self.inline();
-        let mut head = Vec::with_capacity(HEAD_BYTES);
-        self.encode_head(&mut head);
-        let mut out: Arc<[u8]> = std::iter::repeat_n(0, head.len() + inline.len()).collect();
-        let (first, rest) = Arc::get_mut(&mut out).expect("nobody else has it yet").split_at_mut(head.len());
-        first.copy_from_slice(&head);
-        rest.copy_from_slice(inline);
-        out
-    }
-
-    fn inline(&self) -> &[u8] {
-        match &self.source {
-            Source::Inline(bytes) => bytes.as_ref(),
-            Source::Extent { .. } | Source::Hole => &[],
-        }
-    }
-
-    /// What comes before inline data.
-    fn encode_head(&self, out: &mut Vec<u8>) {
+        let inline = match &self.source {
+            Source::Inline(bytes) => bytes.as_ref().len(),
+            Source::Extent { .. } | Source::Hole => 0,
+        };
+        let mut out = Vec::with_capacity(HEAD_BYTES + inline);
         out.u32(self.epoch.0);
         out.u64(self.start);
         out.u32(self.birth);
         match &self.source {
-            Source::Inline(_) => out.u8(0),
+            Source::Inline(bytes) => {
+                out.u8(0);
+                out.bytes(bytes.as_ref());
+            }
             Source::Extent { id, offset } => {
                 out.u8(1);
                 out.u64(id.0);
@@ -81,6 +61,7 @@ impl<B: AsRef<[u8]>> MapRecord<B> {
             }
             Source::Hole => out.u8(2),
         }
+        out
     }
 
     /// The same, with inline data of its own.
