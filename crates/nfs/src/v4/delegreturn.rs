@@ -16,8 +16,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut
     }
     let client = compound.session_client();
     let ask = compound.ask();
-    let holding = compound.state().current(&ask, caller(client.as_ref()), stateid, file)?;
-    compound.state().return_delegation(&ask, &holding)?;
+    compound.state().return_stateid(&ask, caller(client.as_ref()), stateid, file)?;
     DelegreturnRes::Ok(()).encode(out);
     Ok(())
 }

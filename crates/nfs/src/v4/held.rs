@@ -180,7 +180,8 @@ impl<'c> Compound<'c> {
         if self.minor > 0 {
             return run(self, out);
         }
-        let turn = match turns.begin(seqid, self.now) {
+        let operation = self.unfinished().ok_or(NfsStat4::ServerFault)?;
+        let turn = match turns.begin(seqid, operation, self.now) {
             Begun::Go(turn) => turn,
             Begun::Again(again) => return self.answer_again(&again, out),
             Begun::Taken => return Err(Stop::Busy),
@@ -199,7 +200,7 @@ impl<'c> Compound<'c> {
             _ => None,
         };
         let waits = self.waits.first().map(|(volume, after)| Kept { volume: volume.id(), after: *after });
-        turn.finish(Again { reply: reply.into(), current, waits });
+        turn.finish(Again { operation, reply: reply.into(), current, waits });
         done
     }
 

@@ -271,11 +271,13 @@ impl State {
     /// RENEW (RFC 7530 section 16.29).
     ///
     /// # Errors
-    /// Those of [`State::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled.
+    /// Those of [`State::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled, and
+    /// while it has not tried to return one that was revoked: nothing else tells it to give up what it trusts in.
     pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), NfsStat4> {
         let client = self.client(context, id)?;
         let down = client.inner.lock().path == super::callbacks::Path::Down;
-        if down && client.delegations.load(Ordering::Relaxed) > 0 {
+        let was_revoked = client.revoked.load(Ordering::Relaxed) > 0;
+        if was_revoked || down && client.delegations.load(Ordering::Relaxed) > 0 {
             Err(NfsStat4::CbPathDown)
         } else {
             Ok(())

@@ -232,7 +232,31 @@ impl State {
         Some(if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) })
     }
 
-    /// DELEGRETURN (RFC 7530 section 16.8).
+    /// DELEGRETURN (RFC 7530 section 16.8). NFSv4.0 has no other way to say that the loss of a revoked one is known.
+    ///
+    /// # Errors
+    /// Those of [`State::current`]; NFS4ERR_BAD_STATEID if it is no delegation.
+    pub(crate) fn return_stateid(
+        &self,
+        context: &Context<'_>,
+        caller: Caller<'_>,
+        stateid: StateId,
+        file: FileId,
+    ) -> Result<(), Refusal> {
+        match self.current(context, caller, stateid, file) {
+            Ok(holding) => self.return_delegation(context, &holding),
+            Err(NfsStat4::Expired) => {
+                let holding = self.holding(caller, stateid.other)?;
+                if holding.file == file {
+                    self.forget_revoked(&holding);
+                }
+                Err(NfsStat4::Expired.into())
+            }
+            Err(status) => Err(status.into()),
+        }
+    }
+
+    /// It is given back.
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID if it is no delegation.
@@ -259,6 +283,14 @@ impl State {
             self.count_loss(context, holding);
         }
         Ok(())
+    }
+
+    /// The client knows that it was revoked.
+    fn forget_revoked(&self, holding: &Holding) {
+        if holding.end_revoked() {
+            self.forget(&holding.client, holding.other);
+            holding.client.revoked.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// A delegation is lost to a client that has not returned it.
@@ -309,9 +341,7 @@ impl State {
         let holding = self.holding(Caller::Session(client), stateid.other)?;
         match holding.standing() {
             Standing::Revoked => {
-                holding.end();
-                self.forget(client, holding.other);
-                client.revoked.fetch_sub(1, Ordering::Relaxed);
+                self.forget_revoked(&holding);
                 Ok(())
             }
             Standing::Gone => Err(NfsStat4::BadStateId.into()),

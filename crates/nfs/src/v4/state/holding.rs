@@ -170,6 +170,11 @@ impl Holding {
         self.standing.store(1, Ordering::Release);
     }
 
+    /// Its holder knows that it was taken away. Whether nobody else said so before.
+    pub(crate) fn end_revoked(&self) -> bool {
+        self.standing.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// It is no more.
     pub(crate) fn end(&self) {
         self.standing.store(2, Ordering::Release);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use volume::time::Time;
+use wire::nfs4::OpNum4;
 
 use super::Kept;
 use super::ids::{FileId, Other};
@@ -28,6 +29,8 @@ enum Next {
 /// What was answered to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Again {
+    /// Which operation it was: the result of another one would not be understood.
+    pub(crate) operation: OpNum4,
     /// Its result.
     pub(crate) reply: Arc<[u8]>,
     /// The file that was current after it.
@@ -82,8 +85,8 @@ impl Turns {
         Turns(Mutex::new(inner))
     }
 
-    /// Begins request `seqid`.
-    pub(crate) fn begin(&self, seqid: u32, now: Time) -> Begun<'_> {
+    /// Begins request `seqid`, which is this operation.
+    pub(crate) fn begin(&self, seqid: u32, operation: OpNum4, now: Time) -> Begun<'_> {
         let mut inner = self.0.lock();
         if inner.taken {
             return Begun::Taken;
@@ -92,7 +95,8 @@ impl Turns {
         if let Some((last, reply)) = &inner.last
             && *last == seqid
         {
-            return Begun::Again(reply.clone());
+            let is_the_same = reply.operation == operation;
+            return if is_the_same { Begun::Again(reply.clone()) } else { Begun::OutOfOrder };
         }
         if inner.next != Next::Any && inner.next != Next::Is(seqid) {
             return Begun::OutOfOrder;
@@ -168,10 +172,21 @@ mod tests {
     use super::*;
 
     fn go(turns: &Turns, seqid: u32, reply: &[u8]) {
-        match turns.begin(seqid, Time::EPOCH) {
-            Begun::Go(turn) => turn.finish(Again { reply: reply.into(), current: None, waits: None }),
+        match begin(turns, seqid) {
+            Begun::Go(turn) => {
+                turn.finish(Again {
+                    operation: OpNum4::Lock,
+                    reply: reply.into(),
+                    current: None,
+                    waits: None,
+                });
+            }
             other => panic!("{seqid}: {other:?}"),
         }
+    }
+
+    fn begin(turns: &Turns, seqid: u32) -> Begun<'_> {
+        turns.begin(seqid, OpNum4::Lock, Time::EPOCH)
     }
 
     #[test]
@@ -179,17 +194,18 @@ mod tests {
         let turns = Turns::new(Time::EPOCH);
         go(&turns, u32::MAX, b"a");
         go(&turns, 0, b"b");
-        assert!(matches!(turns.begin(0, Time::EPOCH), Begun::Again(again) if *again.reply == *b"b"));
-        assert!(matches!(turns.begin(2, Time::EPOCH), Begun::OutOfOrder));
-        assert!(matches!(turns.begin(u32::MAX, Time::EPOCH), Begun::OutOfOrder));
+        assert!(matches!(begin(&turns, 0), Begun::Again(again) if *again.reply == *b"b"));
+        assert!(matches!(turns.begin(0, OpNum4::Locku, Time::EPOCH), Begun::OutOfOrder));
+        assert!(matches!(begin(&turns, 2), Begun::OutOfOrder));
+        assert!(matches!(begin(&turns, u32::MAX), Begun::OutOfOrder));
     }
 
     #[test]
     fn one_request_at_a_time_and_one_that_did_not_count_is_forgotten() {
         let turns = Turns::new(Time::EPOCH);
         go(&turns, 1, b"a");
-        let turn = turns.begin(2, Time::EPOCH);
-        assert!(matches!(turns.begin(2, Time::EPOCH), Begun::Taken));
+        let turn = begin(&turns, 2);
+        assert!(matches!(begin(&turns, 2), Begun::Taken));
         drop(turn);
         go(&turns, 2, b"b");
     }

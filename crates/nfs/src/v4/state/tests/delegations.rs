@@ -1,8 +1,10 @@
 use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
 
 use super::*;
+use crate::v4::state::callbacks::Path;
 use crate::v4::state::delegations::{Ask, Delegated, Touch, WhyNone};
 use crate::v4::state::files::Opened;
+use crate::v4::state::record::CallbackAddress;
 
 fn delegate(world: &World, client: &Arc<Client>, ask: Ask, mode: (u32, u32)) -> Delegated {
     let opened = world.open(client, b"o", file(1), mode).unwrap();
@@ -32,6 +34,50 @@ fn a_conflict_recalls_and_a_lease_later_revokes() {
     assert!(world.state.session(session).is_ok());
     world.state.free_stateid(&world.ask(), &one, stateid).unwrap();
     assert_eq!(world.state.test_stateid(&one, stateid), NfsStat4::BadStateId);
+}
+
+/// A confirmed client of NFSv4.0 that can be called.
+fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
+    let who = Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
+    let callback = CallbackAddress {
+        program: 0x4000_0000,
+        netid: Box::from(&b"tcp"[..]),
+        address: Box::from(&b"192.0.2.1.8.1"[..]),
+        ident: 1,
+    };
+    let Ok((id, confirm)) = world.state.set_client_id(&world.ask(), &who, callback) else {
+        panic!("nobody else has the name")
+    };
+    world.state.confirm_client_id(&world.ask(), id, confirm, Principal::User(0)).unwrap();
+    let client = world.state.client(&world.ask(), id).unwrap();
+    client.inner.lock().path = Path::Up;
+    client
+}
+
+#[test]
+fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
+    let mut world = World::new();
+    let one = called_client(&world, b"one");
+    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+        panic!("nobody minds");
+    };
+    assert_eq!(world.state.renew(&world.ask(), one.id), Ok(()));
+    let (two, _) = world.client(b"two", 1, 0);
+    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), NfsStat4::Delay);
+    for _ in 0..7 {
+        world.pass(10);
+        one.renew(world.now);
+        two.renew(world.now);
+        world.state.tick(&world.ask());
+    }
+    world.open(&two, b"o", file(1), (2, 0)).unwrap();
+    one.inner.lock().path = Path::Up;
+    let renew = |world: &World| world.state.renew(&world.ask(), one.id);
+    assert_eq!((renew(&world), renew(&world)), (Err(NfsStat4::CbPathDown), Err(NfsStat4::CbPathDown)));
+    let give_back = || world.state.return_stateid(&world.ask(), Caller::Zero, stateid, file(1));
+    assert_eq!(refused(give_back()), NfsStat4::Expired);
+    assert_eq!(renew(&world), Ok(()));
+    assert_eq!(refused(give_back()), NfsStat4::BadStateId);
 }
 
 #[test]
