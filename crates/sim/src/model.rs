@@ -31,6 +31,26 @@ use inode::{Inode, What, When};
 /// What the model makes of a reply.
 pub type Judgement<T> = Result<T, String>;
 
+/// Why the judging of a reply ends before its success is looked at.
+#[derive(Debug)]
+enum End {
+    /// It is a failure that may be, and tells this.
+    Failed(Told),
+    /// It is wrong, for this reason.
+    Wrong(String),
+}
+
+impl From<String> for End {
+    fn from(wrong: String) -> End {
+        End::Wrong(wrong)
+    }
+}
+
+/// The reply is of another kind than the call.
+fn odd(outcome: &Outcome) -> End {
+    End::Wrong(format!("odd answer {outcome:?}"))
+}
+
 /// What a reply tells a client, and so what must survive once it has left.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
@@ -202,6 +222,13 @@ impl Model {
     /// # Errors
     /// What is wrong with the answer.
     pub fn judge(&mut self, operation: &Operation, now: i64, outcome: &Outcome) -> Judgement<Told> {
+        match self.follow(operation, now, outcome) {
+            Ok(told) | Err(End::Failed(told)) => Ok(told),
+            Err(End::Wrong(wrong)) => Err(wrong),
+        }
+    }
+
+    fn follow(&mut self, operation: &Operation, now: i64, outcome: &Outcome) -> Result<Told, End> {
         let who = operation.user.credentials();
         let (id, who) = (operation.id, &who);
         match operation.call {
@@ -280,32 +307,46 @@ impl Model {
         Ok(told)
     }
 
-    /// Compares an outcome with a verdict: true if the call succeeded.
-    fn decide(&mut self, verdict: &Verdict, changes: bool, outcome: &Outcome) -> Judgement<bool> {
+    /// Compares an outcome with a verdict, and goes on if the call succeeded; a failure tells nothing.
+    fn decide(&mut self, verdict: &Verdict, changes: bool, outcome: &Outcome) -> Result<(), End> {
+        self.decide_or(Told::default(), verdict, changes, outcome)
+    }
+
+    /// The same where a failure tells something.
+    fn decide_or(
+        &mut self,
+        told: Told,
+        verdict: &Verdict,
+        changes: bool,
+        outcome: &Outcome,
+    ) -> Result<(), End> {
         match outcome {
-            Ok(_) if verdict.must.is_empty() => Ok(true),
-            Ok(_) => Err(format!("succeeded, expected one of {:?}", verdict.must)),
-            Err(error) if verdict.must.contains(error) => Ok(false),
-            Err(error) if verdict.may.contains(error) => Ok(false),
+            Ok(_) if verdict.must.is_empty() => Ok(()),
+            Ok(_) => Err(End::Wrong(format!("succeeded, expected one of {:?}", verdict.must))),
+            Err(error) if verdict.must.contains(error) || verdict.may.contains(error) => {
+                Err(End::Failed(told))
+            }
             Err(Error::NoSpace) if changes && self.leniency.full => {
                 self.refused += 1;
-                Ok(false)
+                Err(End::Failed(told))
             }
-            Err(error) => {
-                Err(format!("failed with {error:?}, expected {:?}, perhaps {:?}", verdict.must, verdict.may))
-            }
+            Err(error) => Err(End::Wrong(format!(
+                "failed with {error:?}, expected {:?}, perhaps {:?}",
+                verdict.must, verdict.may
+            ))),
         }
     }
 
-    /// The object, or the judgement of a call that names one that is gone.
-    fn present(&self, object: Obj, outcome: &Outcome) -> Judgement<Result<u64, Told>> {
-        let ino = self.ino(object).ok_or("the harness called an object that never was")?;
+    /// The object; the judgement ends here for a call that names one that is gone.
+    fn present(&self, object: Obj, outcome: &Outcome) -> Result<u64, End> {
+        let never = || End::Wrong("the harness called an object that never was".to_owned());
+        let ino = self.ino(object).ok_or_else(never)?;
         if self.inodes.contains_key(&ino) {
-            return Ok(Ok(ino));
+            return Ok(ino);
         }
-        match outcome {
+        Err(match outcome {
             Err(Error::Stale) => {
-                Ok(Err(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() }))
+                End::Failed(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() })
             }
             // Names and callers may be looked at before objects.
             Err(
@@ -316,9 +357,9 @@ impl Model {
                 | Error::Exists
                 | Error::IsDirectory
                 | Error::NotEmpty,
-            ) => Ok(Err(Told::default())),
-            other => Err(format!("inode {ino} is gone, but the answer is {other:?}")),
-        }
+            ) => End::Failed(Told::default()),
+            other => End::Wrong(format!("inode {ino} is gone, but the answer is {other:?}")),
+        })
     }
 
     /// Compares attributes that a reply shows, and says what that tells.
@@ -347,22 +388,16 @@ impl Model {
         self.meet(ino, wcc.after.as_ref(), what)
     }
 
-    fn get_attributes(&mut self, object: Obj, outcome: &Outcome) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    fn get_attributes(&mut self, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Attributes(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let Ok(Success::Attributes(seen)) = outcome else { return Err(odd(outcome)) };
         Ok(Told { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Told::default() })
     }
 
     /// FSINFO and PATHCONF: what the server promises of itself, and the object's attributes.
-    fn limits(&mut self, object: Obj, outcome: &Outcome) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    fn limits(&mut self, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         self.decide(&Verdict::default(), false, outcome)?;
         let seen = match outcome {
             Ok(Success::Limits { object, transfer, file_bytes, properties })
@@ -375,19 +410,16 @@ impl Model {
             // No name is cut, files are not given away, names keep their case.
             Ok(Success::Configuration { object, name_bytes: 255, posix: [true, true, true, true] }) => object,
             Ok(Success::Attributes(object)) => object,
-            _ => return Err(format!("odd answer {outcome:?}")),
+            _ => return Err(odd(outcome)),
         };
         Ok(Told { mutation: self.meet(ino, Some(seen), "limits")?, ..Told::default() })
     }
 
-    fn access(&mut self, who: &Credentials, object: Obj, mask: u32, outcome: &Outcome) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    fn access(&mut self, who: &Credentials, object: Obj, mask: u32, outcome: &Outcome) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         self.decide(&Verdict::default(), false, outcome)?;
         let Ok(Success::Accessible { granted, object }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let inode = self.edit(ino);
         let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
@@ -408,7 +440,8 @@ impl Model {
             if answered && mask & bit == 0 || !free && mask & bit != 0 && answered != expected {
                 return Err(format!(
                     "ACCESS {mask:x} of inode {ino} granted {granted:x}: bit {bit:x} should be {expected}"
-                ));
+                )
+                .into());
             }
         }
         Ok(Told {
@@ -417,19 +450,19 @@ impl Model {
         })
     }
 
-    fn status(&mut self, outcome: &Outcome) -> Judgement<Told> {
+    fn status(&mut self, outcome: &Outcome) -> Result<Told, End> {
         self.decide(&Verdict::default(), false, outcome)?;
         let Ok(Success::Status { bytes_used, inodes_used }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let inodes = self.inodes.len() as u64;
         if *inodes_used != inodes {
-            return Err(format!("FSSTAT counts {inodes_used} objects, expected {inodes}"));
+            return Err(format!("FSSTAT counts {inodes_used} objects, expected {inodes}").into());
         }
         let bytes: u64 = self.inodes.values().map(|inode| inode.content.used()).sum();
         let free = self.inodes.values().any(|inode| inode.used_free || inode.soft > 0);
         if bytes_used.is_some_and(|used| used != bytes) && !free {
-            return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}"));
+            return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}").into());
         }
         Ok(Told { mutation: self.usage_by, ..Told::default() })
     }

@@ -7,7 +7,7 @@ use volume::request::{Credentials, Error};
 use volume::results::Stability;
 
 use super::inode::{Inode, What, When};
-use super::{Judgement, Model, Told, Verdict};
+use super::{End, Model, Told, Verdict, odd};
 use crate::call::{Guard, Obj, OperationId, Outcome, Success, payload};
 
 /// Largest file that the engine promises: offsets stay positive in signed 64 bits.
@@ -28,6 +28,12 @@ pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
         modes.push(mode);
     }
     modes
+}
+
+/// What it tells that a call was not allowed: up to which change of owner and mode.
+pub(super) fn told_by_refusal(inode: &Inode, outcome: &Outcome) -> Told {
+    let refused = matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted));
+    Told { mutation: if refused { inode.allowed_by } else { 0 }, ..Told::default() }
 }
 
 impl Model {
@@ -65,26 +71,17 @@ impl Model {
         now: i64,
         (object, set, guard): (Obj, &SetAttributes, Guard),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         self.judge_set(who, &before, set, &mut verdict);
         verdict.must(guard == Guard::Wrong, Error::NotSync);
         verdict.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
         // Truncating works on a full disk; only growing needs room, and none for its hole.
-        if !self.decide(&verdict, true, outcome)? {
-            let told = if matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted)) {
-                before.allowed_by
-            } else {
-                0
-            };
-            return Ok(Told { mutation: told, ..Told::default() });
-        }
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let told = told_by_refusal(&before, outcome);
+        self.decide_or(told, &verdict, true, outcome)?;
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(odd(outcome)) };
         if let Some(size) = set.size {
             self.resize(id, who, now, ino, size);
         } else if *set != SetAttributes::default() {
@@ -123,22 +120,17 @@ impl Model {
         inode.note(id, What::Size(size));
     }
 
-    pub(super) fn read_link(&mut self, now: i64, object: Obj, outcome: &Outcome) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    pub(super) fn read_link(&mut self, now: i64, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let mut verdict = Verdict::default();
         verdict.must(self.inodes[&ino].kind != FileType::Symlink, Error::Invalid);
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(Told::default());
-        }
+        self.decide(&verdict, false, outcome)?;
         let Ok(Success::Target { target, object }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let inode = self.edit(ino);
         if *target != inode.target {
-            return Err(format!("inode {ino}: the target is {:?}", target.escape_ascii().to_string()));
+            return Err(format!("inode {ino}: the target is {:?}", target.escape_ascii().to_string()).into());
         }
         let clock = self.clock;
         let read = self.edit(ino);
@@ -153,11 +145,8 @@ impl Model {
         now: i64,
         (object, offset, count): (Obj, u64, u32),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
@@ -165,20 +154,20 @@ impl Model {
         verdict.must(inode.is_directory(), Error::IsDirectory);
         verdict.must(inode.kind != FileType::Regular, Error::Invalid);
         verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
-        if !self.decide(&verdict, false, outcome)? {
-            let told = if matches!(outcome, Err(Error::AccessDenied)) { inode.allowed_by } else { 0 };
-            return Ok(Told { mutation: told, ..Told::default() });
-        }
+        let told = told_by_refusal(&inode, outcome);
+        self.decide_or(told, &verdict, false, outcome)?;
         let Ok(Success::Data { bytes, eof, object }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let expected = inode.content.read(offset, u64::from(count.min(TRANSFER_BYTES_MAX)));
         if let Some(wrong) = difference(bytes, &expected) {
-            return Err(format!("READ of inode {ino} at {offset}: {wrong}"));
+            return Err(format!("READ of inode {ino} at {offset}: {wrong}").into());
         }
         let end = offset.saturating_add(bytes.len() as u64);
         if *eof != (end >= inode.content.size) {
-            return Err(format!("READ of inode {ino} to {end} of {}: eof is {eof}", inode.content.size));
+            return Err(
+                format!("READ of inode {ino} to {end} of {}: eof is {eof}", inode.content.size).into()
+            );
         }
         let clock = self.clock;
         let read = self.edit(ino);
@@ -195,11 +184,8 @@ impl Model {
         now: i64,
         (object, offset, length, stability): (Obj, u64, u32, Stability),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         verdict.must(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
@@ -208,17 +194,16 @@ impl Model {
         let end = offset.saturating_add(u64::from(length));
         verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         verdict.must(end > FILE_BYTES_MAX, Error::Invalid);
-        if !self.decide(&verdict, true, outcome)? {
-            let told = if matches!(outcome, Err(Error::AccessDenied)) { before.allowed_by } else { 0 };
-            return Ok(Told { mutation: told, ..Told::default() });
-        }
+        let told = told_by_refusal(&before, outcome);
+        self.decide_or(told, &verdict, true, outcome)?;
         let Ok(Success::Written { count, committed, object, .. }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         if *count != length || *committed < stability {
             return Err(format!(
                 "WRITE of {length} bytes, {stability:?}: took {count}, made them {committed:?}"
-            ));
+            )
+            .into());
         }
         let bytes = payload(id, length);
         let stable = *committed != Stability::Unstable;
@@ -246,22 +231,17 @@ impl Model {
         who: &Credentials,
         (object, offset, count): (Obj, u64, u32),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         verdict.must(before.is_directory(), Error::IsDirectory);
         verdict.must(before.kind != FileType::Regular, Error::Invalid);
         verdict.may(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
         verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(Told::default());
-        }
+        self.decide(&verdict, false, outcome)?;
         let Ok(Success::Committed { object, .. }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
         // A count of zero is "to the end of the file" (RFC 1813 section 3.3.21).

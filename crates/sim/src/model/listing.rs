@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use volume::request::{Credentials, Error};
 
-use super::{Judgement, Model, Told, Verdict};
+use super::{End, Judgement, Model, Told, Verdict, odd};
 use crate::call::{From, Listed, Obj, Outcome, Success};
 
 impl Model {
@@ -14,24 +14,19 @@ impl Model {
         now: i64,
         (directory, from, plus): (Obj, From, bool),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let dir = match self.present(directory, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let dir = self.present(directory, outcome)?;
         let inode = &self.inodes[&dir];
         let mut verdict = Verdict::default();
         verdict.must(!inode.is_directory(), Error::NotDirectory);
         verdict.must(inode.is_directory() && !inode.grants(who, 4), Error::AccessDenied);
         let start = if from == From::Start { 0 } else { self.cursor(dir) };
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(Told::default());
-        }
+        self.decide(&verdict, false, outcome)?;
         let Ok(Success::Listing { entries, end, directory }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         if entries.is_empty() && !*end {
-            return Err(format!("READDIR of {dir} gave nothing, and that is not the end"));
+            return Err(format!("READDIR of {dir} gave nothing, and that is not the end").into());
         }
         self.judge_page(dir, start, entries, *end)
             .map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;

@@ -6,7 +6,7 @@ use volume::attributes::{FileType, SetAttributes};
 use volume::request::{Credentials, Error};
 
 use super::inode::{Entry, Inode, What};
-use super::{Judgement, Model, Told, Verdict, dress, judge_name};
+use super::{End, Model, Told, Verdict, dress, judge_name, odd};
 use crate::call::{How, Name, Node, Obj, OperationId, Outcome, Success};
 
 /// The object that a MKNOD makes.
@@ -67,19 +67,15 @@ impl Model {
         directory: Obj,
         name: Name,
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let dir = match self.present(directory, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let dir = self.present(directory, outcome)?;
         let mut verdict = Verdict::default();
         let (name, child) = self.judge_use(dir, who, 1, name, &mut verdict);
         verdict.must(child.is_none(), Error::NoEntry);
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(dir, &name)]));
-        }
+        let told = self.told_by_error(outcome, &[(dir, &name)]);
+        self.decide_or(told, &verdict, false, outcome)?;
         let (Ok(Success::Found { object, directory }), Some(child)) = (outcome, child) else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let told = self.meet(child, Some(object), "LOOKUP object")?;
         let told =
@@ -126,11 +122,8 @@ impl Model {
         now: i64,
         (directory, name, mut new, set): (Obj, Name, Inode, &SetAttributes),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let dir = match self.present(directory, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let dir = self.present(directory, outcome)?;
         let mut verdict = Verdict::default();
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
         let device = matches!(new.kind, FileType::Block | FileType::Character);
@@ -141,9 +134,8 @@ impl Model {
         verdict.may(new.kind == FileType::Symlink && new.target.is_empty(), Error::NoEntry);
         verdict.must(new.target.len() > 4095, Error::NameTooLong);
         judge_owner(who, set, &mut verdict);
-        if !self.decide(&verdict, true, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(dir, &name)]));
-        }
+        let told = self.told_by_error(outcome, &[(dir, &name)]);
+        self.decide_or(told, &verdict, true, outcome)?;
         dress(&mut new, set, who, &self.inodes[&dir]);
         self.add(id, now, (dir, &name, new), outcome)
     }
@@ -155,13 +147,13 @@ impl Model {
         now: i64,
         (dir, name, mut new): (u64, &[u8], Inode),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
+    ) -> Result<Told, End> {
         let Ok(Success::Created { object, directory }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let ino = object.ino;
         if self.inodes.contains_key(&ino) || self.gone.contains_key(&ino) {
-            return Err(format!("inode number {ino} was used before"));
+            return Err(format!("inode number {ino} was used before").into());
         }
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
@@ -181,7 +173,7 @@ impl Model {
         self.told_now()
     }
 
-    fn told_now(&self) -> Judgement<Told> {
+    fn told_now(&self) -> Result<Told, End> {
         Ok(Told { mutation: self.mutations, ..Told::default() })
     }
 
@@ -207,11 +199,8 @@ impl Model {
         now: i64,
         (directory, name, how): (Obj, Name, &How),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let dir = match self.present(directory, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let dir = self.present(directory, outcome)?;
         let bytes = name.bytes();
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
@@ -242,9 +231,8 @@ impl Model {
             }
         };
         judge_owner(who, &set, &mut verdict);
-        if !self.decide(&verdict, true, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(dir, &name)]));
-        }
+        let told = self.told_by_error(outcome, &[(dir, &name)]);
+        self.decide_or(told, &verdict, true, outcome)?;
         dress(&mut new, &set, who, &self.inodes[&dir]);
         if let (How::Exclusive(_), Ok(Success::Created { object, .. })) = (how, outcome) {
             // Where the verifier is kept is the engine's affair; many keep it in the times.
@@ -262,7 +250,7 @@ impl Model {
         now: i64,
         (dir, name, ino, how): (u64, &[u8], u64, &How),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
+    ) -> Result<Told, End> {
         let mut verdict = Verdict::default();
         let inode = &self.inodes[&ino];
         // The size that it has is nothing to set.
@@ -277,11 +265,10 @@ impl Model {
         verdict.may(exclusive && !inode.untouched, Error::Exists);
         verdict.must(size.is_some() && !inode.grants(who, 2) && !inode.owned_by(who), Error::AccessDenied);
         verdict.may(size.is_some() && !inode.grants(who, 2), Error::AccessDenied);
-        if !self.decide(&verdict, true, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(dir, name)]));
-        }
+        let told = self.told_by_error(outcome, &[(dir, name)]);
+        self.decide_or(told, &verdict, true, outcome)?;
         let Ok(Success::Created { object, directory }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let mut told = self.named_by(dir, name);
         if let Some(size) = size {
@@ -313,11 +300,8 @@ impl Model {
         now: i64,
         (directory, name, as_directory): (Obj, Name, bool),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let dir = match self.present(directory, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let dir = self.present(directory, outcome)?;
         let mut verdict = Verdict::default();
         let (name, child) = self.judge_use(dir, who, 3, name, &mut verdict);
         verdict.must(child.is_none(), Error::NoEntry);
@@ -334,11 +318,10 @@ impl Model {
             verdict.must(as_directory && !victim.entries.is_empty(), Error::NotEmpty);
             verdict.must(as_directory && !victim.entries.is_empty(), Error::Exists);
         }
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(dir, &name)]));
-        }
+        let told = self.told_by_error(outcome, &[(dir, &name)]);
+        self.decide_or(told, &verdict, false, outcome)?;
         let (Ok(Success::Removed { directory }), Some(child)) = (outcome, child) else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
@@ -372,12 +355,8 @@ impl Model {
         now: i64,
         (object, directory, name): (Obj, Obj, Name),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let (ino, dir) = match (self.present(object, outcome), self.present(directory, outcome)) {
-            (Ok(Ok(ino)), Ok(Ok(dir))) => (ino, dir),
-            (Ok(Err(told)), _) | (_, Ok(Err(told))) => return Ok(told),
-            (Err(wrong), _) | (_, Err(wrong)) => return Err(wrong),
-        };
+    ) -> Result<Told, End> {
+        let (ino, dir) = (self.present(object, outcome)?, self.present(directory, outcome)?);
         let mut verdict = Verdict::default();
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
         verdict.must(self.inodes[&ino].links == 0, Error::NoEntry);
@@ -385,11 +364,10 @@ impl Model {
         for error in [Error::NotPermitted, Error::IsDirectory, Error::Invalid] {
             verdict.must(is_directory, error);
         }
-        if !self.decide(&verdict, true, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(dir, &name)]));
-        }
+        let told = self.told_by_error(outcome, &[(dir, &name)]);
+        self.decide_or(told, &verdict, true, outcome)?;
         let Ok(Success::Linked { object, directory }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
@@ -463,22 +441,17 @@ impl Model {
         now: i64,
         ((from, name), (to, as_name)): ((Obj, Name), (Obj, Name)),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let (from, to) = match (self.present(from, outcome), self.present(to, outcome)) {
-            (Ok(Ok(from)), Ok(Ok(to))) => (from, to),
-            (Ok(Err(told)), _) | (_, Ok(Err(told))) => return Ok(told),
-            (Err(wrong), _) | (_, Err(wrong)) => return Err(wrong),
-        };
+    ) -> Result<Told, End> {
+        let (from, to) = (self.present(from, outcome)?, self.present(to, outcome)?);
         let mut verdict = Verdict::default();
         self.judge_directory(from, who, 3, &mut verdict);
         self.judge_directory(to, who, 3, &mut verdict);
         let (name, as_name) = (judge_name(name, &mut verdict), judge_name(as_name, &mut verdict));
         let (moved, victim) = self.judge_rename(who, (from, &name), (to, &as_name), &mut verdict);
-        if !self.decide(&verdict, true, outcome)? {
-            return Ok(self.told_by_error(outcome, &[(from, &name), (to, &as_name)]));
-        }
+        let told = self.told_by_error(outcome, &[(from, &name), (to, &as_name)]);
+        self.decide_or(told, &verdict, true, outcome)?;
         let (Ok(Success::Renamed { from: from_wcc, to: to_wcc }), Some(moved)) = (outcome, moved) else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         let (from_before, to_before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
         if victim != Some(moved) {

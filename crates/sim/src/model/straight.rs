@@ -6,9 +6,9 @@ use volume::attributes::FileType;
 use volume::request::{Credentials, Error};
 use volume::results::{SetXattr, Sought, SoughtContent};
 
-use super::files::{FILE_BYTES_MAX, without_privileges};
+use super::files::{FILE_BYTES_MAX, told_by_refusal, without_privileges};
 use super::inode::{Inode, What};
-use super::{Judgement, Model, Told, Verdict};
+use super::{End, Model, Told, Verdict, odd};
 use crate::call::{How, Name, Obj, OperationId, Outcome, Straight, Success, payload, xattr_name};
 
 /// The name `..`.
@@ -23,11 +23,12 @@ impl Model {
         now: i64,
         straight: Straight,
         outcome: &Outcome,
-    ) -> Judgement<Told> {
+    ) -> Result<Told, End> {
         match straight {
             Straight::ChangeState { .. } => {
-                self.decide(&Verdict::default(), true, outcome)?;
-                self.mutations += u64::from(outcome.is_ok());
+                let told = Told { mutation: self.mutations, ..Told::default() };
+                self.decide_or(told, &Verdict::default(), true, outcome)?;
+                self.mutations += 1;
                 Ok(Told { mutation: self.mutations, ..Told::default() })
             }
             Straight::Hold { object } => {
@@ -48,7 +49,8 @@ impl Model {
             Straight::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
                 let mut verdict = Verdict::default();
                 verdict.must(true, Error::NoEntry);
-                self.decide(&verdict, false, outcome).map(|_| Told::default())
+                self.decide(&verdict, false, outcome)?;
+                Ok(Told::default())
             }
             Straight::Clone { object, offset, to, at, count, copy } => {
                 let unit = if copy { 1 } else { 4096 };
@@ -83,21 +85,16 @@ impl Model {
         who: &Credentials,
         (object, offset, content): (Obj, u64, SoughtContent),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
         verdict.must(!allowed, Error::AccessDenied);
         verdict.must(inode.is_directory(), Error::IsDirectory);
         verdict.must(inode.kind != FileType::Regular, Error::Invalid);
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(Told::default());
-        }
-        let Ok(Success::Sought(sought)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        self.decide(&verdict, false, outcome)?;
+        let Ok(Success::Sought(sought)) = outcome else { return Err(odd(outcome)) };
         let size = inode.content.size;
         let expected = if offset >= size {
             Sought::Beyond
@@ -110,7 +107,8 @@ impl Model {
         if *sought != expected && !free {
             return Err(format!(
                 "SEEK {content:?} of inode {ino} at {offset} of {size}: {sought:?}, expected {expected:?}"
-            ));
+            )
+            .into());
         }
         let end = if let Sought::At(at) = sought { *at } else { size };
         Ok(Told { bytes: Some((ino, offset, end.max(offset))), ..Told::default() })
@@ -123,12 +121,8 @@ impl Model {
         now: i64,
         ((object, offset), (to, at), count, unit): ((Obj, u64), (Obj, u64), u64, u64),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let (from, to) = match (self.present(object, outcome), self.present(to, outcome)) {
-            (Ok(Ok(from)), Ok(Ok(to))) => (from, to),
-            (Ok(Err(told)), _) | (_, Ok(Err(told))) => return Ok(told),
-            (Err(wrong), _) | (_, Err(wrong)) => return Err(wrong),
-        };
+    ) -> Result<Told, End> {
+        let (from, to) = (self.present(object, outcome)?, self.present(to, outcome)?);
         let (source, before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
         let rest = source.content.size.saturating_sub(offset);
         let asked = if count == 0 { rest } else { count };
@@ -143,14 +137,12 @@ impl Model {
         verdict.must(at.saturating_add(asked) > FILE_BYTES_MAX, Error::FileTooLarge);
         let overlaps = from == to && at < offset.saturating_add(asked) && offset < at.saturating_add(asked);
         verdict.must(overlaps, Error::Invalid);
-        if !self.decide(&verdict, true, outcome)? {
-            return Ok(Told::default());
-        }
+        self.decide(&verdict, true, outcome)?;
         let Ok(Success::Cloned { count, object: wcc }) = outcome else {
-            return Err(format!("odd answer {outcome:?}"));
+            return Err(odd(outcome));
         };
         if *count > asked || (*count == 0) != (asked == 0) {
-            return Err(format!("CLONE of {asked} bytes did {count}"));
+            return Err(format!("CLONE of {asked} bytes did {count}").into());
         }
         if *count > 0 {
             self.mutations += 1;
@@ -175,44 +167,36 @@ impl Model {
         who: &Credentials,
         (object, key): (Obj, u8),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         judge_xattr(&inode, who, 4, &mut verdict);
         let value = inode.xattrs.get(&xattr_name(key));
         verdict.must(value.is_none(), Error::NoEntry);
         let told = Told { mutation: inode.xattrs_by, ..Told::default() };
-        if self.decide(&verdict, false, outcome)? {
-            let Ok(Success::Xattr(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
-            if value != Some(seen) {
-                return Err(format!("inode {ino}: another value of extended attribute {key}"));
-            }
-            return Ok(told);
+        let failed = if matches!(outcome, Err(Error::NoEntry)) { told.clone() } else { Told::default() };
+        self.decide_or(failed, &verdict, false, outcome)?;
+        let Ok(Success::Xattr(seen)) = outcome else { return Err(odd(outcome)) };
+        if value != Some(seen) {
+            return Err(format!("inode {ino}: another value of extended attribute {key}").into());
         }
-        Ok(if matches!(outcome, Err(Error::NoEntry)) { told } else { Told::default() })
+        Ok(told)
     }
 
-    fn list_xattrs(&mut self, who: &Credentials, object: Obj, outcome: &Outcome) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    fn list_xattrs(&mut self, who: &Credentials, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         judge_xattr(&inode, who, 4, &mut verdict);
-        if !self.decide(&verdict, false, outcome)? {
-            return Ok(Told::default());
-        }
-        let Ok(Success::Xattrs(seen)) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        self.decide(&verdict, false, outcome)?;
+        let Ok(Success::Xattrs(seen)) = outcome else { return Err(odd(outcome)) };
         if !seen.iter().eq(inode.xattrs.keys()) {
             return Err(format!(
                 "inode {ino}: extended attributes {seen:?}, expected {:?}",
                 inode.xattrs.keys()
-            ));
+            )
+            .into());
         }
         Ok(Told { mutation: inode.xattrs_by, ..Told::default() })
     }
@@ -225,11 +209,8 @@ impl Model {
         now: i64,
         (object, key, new): (Obj, u8, Option<(Vec<u8>, SetXattr)>),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let name = xattr_name(key);
         let is_there = before.xattrs.contains_key(&name);
@@ -245,12 +226,10 @@ impl Model {
         }
         let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         verdict.must(bytes > 128 << 10, Error::NoSpace);
-        if !self.decide(&verdict, new.is_some(), outcome)? {
-            let told = matches!(outcome, Err(Error::NoEntry | Error::Exists));
-            let mutation = if told { before.xattrs_by } else { 0 };
-            return Ok(Told { mutation, ..Told::default() });
-        }
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let told = matches!(outcome, Err(Error::NoEntry | Error::Exists));
+        let told = Told { mutation: if told { before.xattrs_by } else { 0 }, ..Told::default() };
+        self.decide_or(told, &verdict, new.is_some(), outcome)?;
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(odd(outcome)) };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
@@ -269,11 +248,8 @@ impl Model {
         now: i64,
         (object, offset, length, allocates): (Obj, u64, u64, bool),
         outcome: &Outcome,
-    ) -> Judgement<Told> {
-        let ino = match self.present(object, outcome)? {
-            Ok(ino) => ino,
-            Err(told) => return Ok(told),
-        };
+    ) -> Result<Told, End> {
+        let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let end = offset.saturating_add(length);
         let mut verdict = Verdict::default();
@@ -283,11 +259,9 @@ impl Model {
         verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         // More than the device has.
         verdict.must(allocates && length > 1 << 30, Error::NoSpace);
-        if !self.decide(&verdict, allocates, outcome)? {
-            let told = if matches!(outcome, Err(Error::AccessDenied)) { before.allowed_by } else { 0 };
-            return Ok(Told { mutation: told, ..Told::default() });
-        }
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(format!("odd answer {outcome:?}")) };
+        let told = told_by_refusal(&before, outcome);
+        self.decide_or(told, &verdict, allocates, outcome)?;
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(odd(outcome)) };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
@@ -320,7 +294,7 @@ impl Model {
     }
 
     /// The engine may take none if it is busy, and takes that with the lowest number.
-    fn reap_orphan(&mut self, outcome: &Outcome) -> Judgement<Told> {
+    fn reap_orphan(&mut self, outcome: &Outcome) -> Result<Told, End> {
         let leaves =
             |inode: &super::Inode| inode.kind == FileType::Regular && inode.links == 0 && inode.held == 0;
         let first = self.inodes.iter().find(|(_, inode)| leaves(inode)).map(|(ino, _)| *ino);
@@ -332,7 +306,7 @@ impl Model {
                 self.inodes.remove(&ino);
                 Rc::make_mut(&mut self.gone).insert(ino, self.mutations);
             }
-            _ => return Err(format!("odd answer {outcome:?} where {first:?} may go")),
+            _ => return Err(format!("odd answer {outcome:?} where {first:?} may go").into()),
         }
         Ok(Told::default())
     }
