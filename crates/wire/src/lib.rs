@@ -28,6 +28,7 @@
 mod message;
 
 pub mod array;
+mod entries;
 pub mod limits;
 pub mod list;
 pub mod mount3;

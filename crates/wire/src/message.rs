@@ -145,6 +145,56 @@ macro_rules! xdr_bytes {
     };
 }
 
+/// Declares a file handle: opaque bytes with a limit, which are shown in hexadecimal.
+macro_rules! xdr_handle {
+    ($(#[$meta:meta])* pub struct $name:ident max $limit:expr) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name<'a>(&'a [u8]);
+
+        impl<'a> $name<'a> {
+            /// The handle of these bytes, or nothing if they are too many.
+            #[must_use]
+            pub const fn new(bytes: &'a [u8]) -> Option<Self> {
+                if bytes.len() <= $limit { Some(Self(bytes)) } else { None }
+            }
+
+            /// The bytes.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &'a [u8] {
+                self.0
+            }
+        }
+
+        impl std::fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl $crate::xdr::Encode for $name<'_> {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                out.opaque(self.0);
+            }
+        }
+
+        impl<'a> $crate::xdr::Decode<'a> for $name<'a> {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<'a>) -> Result<Self, $crate::xdr::DecodeError> {
+                input.opaque($limit).map(Self)
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name<'_> {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self(rng.bytes($limit))
+            }
+        }
+    };
+}
+
 /// Declares a type of its own for a number or an array that identifies something.
 macro_rules! xdr_newtype {
     ($(#[$meta:meta])* pub struct $name:ident($inner:ty)) => {

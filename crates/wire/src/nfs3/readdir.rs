@@ -5,6 +5,7 @@
 //! bound; if not even one fits, the answer is NFS3ERR_TOOSMALL.
 
 use super::{Fattr3, FileHandle3, Filename3, NfsStat3, PostOpAttr, PostOpFh3, Res3};
+use crate::entries::EntriesEncoder;
 use crate::limits::VERIFIER_BYTES;
 use crate::list::List;
 use crate::xdr::{Encode, Encoder};
@@ -139,73 +140,47 @@ fn dir_bytes(name: Filename3<'_>) -> usize {
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReaddirEncoder<'b> {
-    out: Encoder<'b>,
-    start: usize,
-    /// Where the last entry must end so that the end of the list and eof still fit; before the first one, if
-    /// not even an empty list fits.
-    entries_end: usize,
-    entries: usize,
-    /// What is left of `dircount`, in bytes.
-    dir_bytes_left: usize,
+    list: EntriesEncoder<'b>,
 }
 
 impl<'b> ReaddirEncoder<'b> {
-    const STATUS_BYTES: usize = 4;
     /// Attributes and verifier.
     const HEADER_BYTES: usize = 4 + Fattr3::BYTES + VERIFIER_BYTES;
-    /// The end of the list, and eof.
-    const TRAILER_BYTES: usize = 4 + 4;
     /// A resok body without entries.
-    pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + Self::TRAILER_BYTES;
+    pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + EntriesEncoder::TRAILER_BYTES;
 
     /// Begins a result whose resok body has at most `maxcount` bytes, of which numbers, names and cookies are at
     /// most `dircount`. The latter is only a wish (RFC 1813 calls it a hint), so one entry is let in whatever it is;
     /// READDIR has no such wish, and passes `usize::MAX`.
     pub fn begin(out: &'b mut Encoder<'_>, dircount: usize, maxcount: usize) -> Self {
-        let mut out = out.reborrow();
-        let start = out.position();
-        out.raw(&[0; Self::STATUS_BYTES + Self::HEADER_BYTES]);
-        let resok_start = start + Self::STATUS_BYTES;
-        let entries_end = resok_start + maxcount.saturating_sub(Self::TRAILER_BYTES);
-        Self { out, start, entries_end, entries: 0, dir_bytes_left: dircount }
+        let header = |out: &mut Encoder<'_>| {
+            NfsStat3::Ok.encode(out);
+            out.raw(&[0; Self::HEADER_BYTES]);
+        };
+        Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
     /// Appends an entry, or says `false` and changes nothing if it does not fit.
     pub fn push(&mut self, entry: &impl DirectoryEntry) -> bool {
-        let left = self.dir_bytes_left.checked_sub(entry.dir_bytes());
-        if left.is_none() && self.entries > 0 {
-            return false;
-        }
-        let before = self.out.position();
-        self.out.bool(true);
-        entry.encode(&mut self.out);
-        if self.out.position() > self.entries_end {
-            self.out.rewind(before);
-            return false;
-        }
-        self.entries += 1;
-        self.dir_bytes_left = left.unwrap_or(0);
-        true
+        self.list.push(entry.dir_bytes(), |out| entry.encode(out))
     }
 
     /// How many entries were appended.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.entries
+        self.list.entries()
     }
 
     /// Fills in the rest.
     pub fn finish(mut self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
-        self.out.bool(false);
-        self.out.bool(eof);
-        self.out.patch(self.start, &NfsStat3::Ok.code().to_be_bytes());
-        let attributes = self.start + Self::STATUS_BYTES;
-        self.out.patch(attributes, &dir_attributes.to_post_op_bytes());
-        self.out.patch(attributes + 4 + Fattr3::BYTES, &cookieverf);
+        let attributes = EntriesEncoder::STATUS_BYTES;
+        self.list.patch(attributes, &dir_attributes.to_post_op_bytes());
+        self.list.patch(attributes + 4 + Fattr3::BYTES, &cookieverf);
+        self.list.finish(eof);
     }
 
     /// Takes everything back; the caller writes a failure instead.
-    pub fn abandon(mut self) {
-        self.out.rewind(self.start);
+    pub fn abandon(self) {
+        self.list.abandon();
     }
 }

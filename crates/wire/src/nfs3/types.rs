@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 xdr_enum! {
     /// What became of a call (RFC 1813 section 2.6, nfsstat3).
@@ -95,49 +94,9 @@ xdr_enum! {
     }
 }
 
-/// A file handle (RFC 1813 section 2.5, nfs_fh3): opaque, at most [`HANDLE_BYTES_MAX`] bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileHandle3<'a>(&'a [u8]);
-
-impl<'a> FileHandle3<'a> {
-    /// The handle of these bytes, or nothing if they are too many.
-    #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
-        if bytes.len() <= HANDLE_BYTES_MAX { Some(Self(bytes)) } else { None }
-    }
-
-    /// The bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.0
-    }
-}
-
-impl fmt::Debug for FileHandle3<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl Encode for FileHandle3<'_> {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.opaque(self.0);
-    }
-}
-
-impl<'a> Decode<'a> for FileHandle3<'a> {
-    #[inline]
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        input.opaque(HANDLE_BYTES_MAX).map(Self)
-    }
-}
-
-#[cfg(test)]
-impl crate::sample::Sample for FileHandle3<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        Self(rng.bytes(HANDLE_BYTES_MAX))
-    }
+xdr_handle! {
+    /// A file handle (RFC 1813 section 2.5, nfs_fh3): opaque, at most [`HANDLE_BYTES_MAX`] bytes.
+    pub struct FileHandle3 max HANDLE_BYTES_MAX
 }
 
 /// A handle that a server may leave out (RFC 1813 section 2.5, post_op_fh3).

@@ -5,6 +5,7 @@
 //! NFS4ERR_TOOSMALL.
 
 use super::{AttrMask, Attributes4, Component4, Fattr4, NfsStat4, Res4, Verifier4};
+use crate::entries::EntriesEncoder;
 use crate::list::List;
 use crate::xdr::{Encode, Encoder};
 
@@ -55,36 +56,24 @@ pub type ReaddirRes<'a> = Res4<ReaddirOk<'a>>;
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReaddirEncoder<'b> {
-    out: Encoder<'b>,
-    start: usize,
-    /// Where the last entry must end so that the end of the list and eof still fit; before the first one, if
-    /// not even an empty list fits.
-    entries_end: usize,
-    entries: usize,
-    /// What is left of `dircount`, in bytes.
-    dir_bytes_left: usize,
+    list: EntriesEncoder<'b>,
 }
 
 impl<'b> ReaddirEncoder<'b> {
-    const STATUS_BYTES: usize = 4;
     /// The verifier.
     const HEADER_BYTES: usize = 8;
-    /// The end of the list, and eof.
-    const TRAILER_BYTES: usize = 4 + 4;
     /// A resok body without entries.
-    pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + Self::TRAILER_BYTES;
+    pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + EntriesEncoder::TRAILER_BYTES;
 
     /// Begins a result whose resok body has at most `maxcount` bytes, of which names and cookies are at most
     /// `dircount`. The latter is only a hint, so one entry is let in whatever it is, and 0 is no wish at all.
     pub fn begin(out: &'b mut Encoder<'_>, cookieverf: Verifier4, dircount: usize, maxcount: usize) -> Self {
-        let mut out = out.reborrow();
-        let start = out.position();
-        NfsStat4::Ok.encode(&mut out);
-        out.raw(&cookieverf);
-        let resok_start = start + Self::STATUS_BYTES;
-        let entries_end = resok_start + maxcount.saturating_sub(Self::TRAILER_BYTES);
-        let dir_bytes_left = if dircount == 0 { usize::MAX } else { dircount };
-        Self { out, start, entries_end, entries: 0, dir_bytes_left }
+        let header = |out: &mut Encoder<'_>| {
+            NfsStat4::Ok.encode(out);
+            out.raw(&cookieverf);
+        };
+        let dircount = if dircount == 0 { usize::MAX } else { dircount };
+        Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
     /// Appends an entry with those of its attributes that are in `request`, or says `false` and changes nothing if it
@@ -96,39 +85,26 @@ impl<'b> ReaddirEncoder<'b> {
         attributes: &Attributes4<'_>,
         request: AttrMask,
     ) -> bool {
-        let dir_bytes = 8 + 4 + name.0.len().next_multiple_of(4);
-        let left = self.dir_bytes_left.checked_sub(dir_bytes);
-        if left.is_none() && self.entries > 0 {
-            return false;
-        }
-        let before = self.out.position();
-        self.out.bool(true);
-        self.out.u64(cookie);
-        name.encode(&mut self.out);
-        attributes.encode_requested(request, &mut self.out);
-        if self.out.position() > self.entries_end {
-            self.out.rewind(before);
-            return false;
-        }
-        self.entries += 1;
-        self.dir_bytes_left = left.unwrap_or(0);
-        true
+        self.list.push(8 + 4 + name.0.len().next_multiple_of(4), |out| {
+            out.u64(cookie);
+            name.encode(out);
+            attributes.encode_requested(request, out);
+        })
     }
 
     /// How many entries were appended.
     #[must_use]
     pub fn entries(&self) -> usize {
-        self.entries
+        self.list.entries()
     }
 
     /// Ends the list.
-    pub fn finish(mut self, eof: bool) {
-        self.out.bool(false);
-        self.out.bool(eof);
+    pub fn finish(self, eof: bool) {
+        self.list.finish(eof);
     }
 
     /// Takes everything back; the caller writes a failure instead.
-    pub fn abandon(mut self) {
-        self.out.rewind(self.start);
+    pub fn abandon(self) {
+        self.list.abandon();
     }
 }

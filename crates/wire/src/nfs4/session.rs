@@ -92,18 +92,24 @@ xdr_struct! {
     }
 }
 
-/// How a client wants its state to be protected (RFC 8881 section 18.35, state_protect4_a).
+/// How a client's state is protected (RFC 8881 section 18.35), with what is said of a shared secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateProtect4A<'a> {
+pub enum StateProtect4<S> {
     /// Not.
     None,
     /// By the credential of the machine.
     MachCred(StateProtectOps4),
     /// By a shared secret.
-    Ssv(SsvSpParms4<'a>),
+    Ssv(S),
 }
 
-impl Encode for StateProtect4A<'_> {
+/// What a client wishes (state_protect4_a).
+pub type StateProtect4A<'a> = StateProtect4<SsvSpParms4<'a>>;
+
+/// What it is given (state_protect4_r).
+pub type StateProtect4R<'a> = StateProtect4<SsvProtInfo4<'a>>;
+
+impl<S: Encode> Encode for StateProtect4<S> {
     fn encode(&self, out: &mut Encoder<'_>) {
         match self {
             Self::None => out.u32(0),
@@ -111,21 +117,21 @@ impl Encode for StateProtect4A<'_> {
                 out.u32(1);
                 ops.encode(out);
             }
-            Self::Ssv(parms) => {
+            Self::Ssv(secret) => {
                 out.u32(2);
-                parms.encode(out);
+                secret.encode(out);
             }
         }
     }
 }
 
-impl<'a> Decode<'a> for StateProtect4A<'a> {
+impl<'a, S: Decode<'a>> Decode<'a> for StateProtect4<S> {
     fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
         match input.u32()? {
             0 => Ok(Self::None),
             1 => StateProtectOps4::decode(input).map(Self::MachCred),
-            2 => SsvSpParms4::decode(input).map(Self::Ssv),
-            value => Err(DecodeError::BadEnum { name: "StateProtect4A", value }),
+            2 => S::decode(input).map(Self::Ssv),
+            value => Err(DecodeError::BadEnum { name: "StateProtect4", value }),
         }
     }
 }
@@ -159,44 +165,6 @@ xdr_struct! {
         pub window: u32,
         /// GSS handles.
         pub handles: SecOids4<'a>,
-    }
-}
-
-/// How a client's state is protected (RFC 8881 section 18.35, state_protect4_r).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateProtect4R<'a> {
-    /// Not.
-    None,
-    /// By the credential of the machine.
-    MachCred(StateProtectOps4),
-    /// By a shared secret.
-    Ssv(SsvProtInfo4<'a>),
-}
-
-impl Encode for StateProtect4R<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::None => out.u32(0),
-            Self::MachCred(ops) => {
-                out.u32(1);
-                ops.encode(out);
-            }
-            Self::Ssv(info) => {
-                out.u32(2);
-                info.encode(out);
-            }
-        }
-    }
-}
-
-impl<'a> Decode<'a> for StateProtect4R<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Ok(Self::None),
-            1 => StateProtectOps4::decode(input).map(Self::MachCred),
-            2 => SsvProtInfo4::decode(input).map(Self::Ssv),
-            value => Err(DecodeError::BadEnum { name: "StateProtect4R", value }),
-        }
     }
 }
 
@@ -566,20 +534,10 @@ pub type SetSsvRes<'a> = Res4<SetSsvOk<'a>>;
 
 #[cfg(test)]
 mod samples {
-    use super::{CallbackSecParms4, StateProtect4A, StateProtect4R};
+    use super::{CallbackSecParms4, StateProtect4};
     use crate::sample::{Rng, Sample};
 
-    impl Sample for StateProtect4A<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(3) {
-                0 => Self::None,
-                1 => Self::MachCred(Sample::sample(rng)),
-                _ => Self::Ssv(Sample::sample(rng)),
-            }
-        }
-    }
-
-    impl Sample for StateProtect4R<'_> {
+    impl<S: Sample> Sample for StateProtect4<S> {
         fn sample(rng: &mut Rng) -> Self {
             match rng.below(3) {
                 0 => Self::None,

@@ -1,12 +1,9 @@
 //! The basic data types (RFC 7530 section 2, RFC 8881 section 3).
 
-use std::fmt;
-
 use crate::array::Array;
 use crate::limits::{
     BODY4_BYTES_MAX, COMPONENTS_MAX, HANDLE4_BYTES_MAX, NAME_BYTES_MAX, OPAQUE4_BYTES_MAX, PATH_BYTES_MAX,
 };
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 xdr_enum! {
     /// The type of a file (RFC 8881 section 3.2, nfs_ftype4).
@@ -32,49 +29,9 @@ xdr_enum! {
     }
 }
 
-/// A file handle (RFC 8881 section 3.2, nfs_fh4): opaque, at most [`HANDLE4_BYTES_MAX`] bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileHandle4<'a>(&'a [u8]);
-
-impl<'a> FileHandle4<'a> {
-    /// The handle of these bytes, or nothing if they are too many.
-    #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Option<Self> {
-        if bytes.len() <= HANDLE4_BYTES_MAX { Some(Self(bytes)) } else { None }
-    }
-
-    /// The bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.0
-    }
-}
-
-impl fmt::Debug for FileHandle4<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl Encode for FileHandle4<'_> {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.opaque(self.0);
-    }
-}
-
-impl<'a> Decode<'a> for FileHandle4<'a> {
-    #[inline]
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        input.opaque(HANDLE4_BYTES_MAX).map(Self)
-    }
-}
-
-#[cfg(test)]
-impl crate::sample::Sample for FileHandle4<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        Self(rng.bytes(HANDLE4_BYTES_MAX))
-    }
+xdr_handle! {
+    /// A file handle (RFC 8881 section 3.2, nfs_fh4): opaque, at most [`HANDLE4_BYTES_MAX`] bytes.
+    pub struct FileHandle4 max HANDLE4_BYTES_MAX
 }
 
 xdr_bytes! {
