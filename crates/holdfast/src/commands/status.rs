@@ -31,6 +31,7 @@ fn show(value: &Value, indent: usize, out: &mut String) {
     let width = members.keys().map(String::len).max().unwrap_or(0);
     for (name, member) in members {
         let shown = match member {
+            Value::Object(members) if members.is_empty() => "none".to_owned(),
             Value::Object(_) => String::new(),
             Value::String(text) => text.clone(),
             Value::Null => "no".to_owned(),
