@@ -41,14 +41,14 @@ pub struct Wait {
     pub durability: Durability,
 }
 
-/// What became of a call.
-#[derive(Debug)]
-pub enum Outcome {
+/// What became of a call. `W` is how a volume and a state of it are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome<W = Wait> {
     /// The reply was appended, with its record mark, as one fragment.
     Reply {
         /// The reply may leave when this is durable. If it never will be, [`Service::failure_reply`] is to be sent
         /// instead. None: it may leave at once.
-        after: Option<Wait>,
+        after: Option<W>,
         /// How long to hold the reply back besides, so that changes do not outrun checkpoints; zero normally.
         hold: Duration,
     },
@@ -62,6 +62,19 @@ pub enum Outcome {
     Nothing,
     /// The record is no call, or breaks a limit of the protocol. Nothing was appended; close the connection.
     Close,
+}
+
+impl<W> Outcome<W> {
+    /// The same with another name for what a reply waits for.
+    pub fn map_wait<V>(self, name: impl FnOnce(W) -> V) -> Outcome<V> {
+        match self {
+            Outcome::Reply { after, hold } => Outcome::Reply { after: after.map(name), hold },
+            Outcome::WouldBlock => Outcome::WouldBlock,
+            Outcome::Busy => Outcome::Busy,
+            Outcome::Nothing => Outcome::Nothing,
+            Outcome::Close => Outcome::Close,
+        }
+    }
 }
 
 /// What outlives a change of the configuration.

@@ -1,14 +1,9 @@
 //! The seam between event loops and what they serve: bytes of a call in, a reply and what it waits for out.
 
-use std::time::Duration;
-
-use nfs::service::{Connection, ConnectionId, Progress};
+pub(crate) use nfs::service::HEAD_BYTES;
+use nfs::service::{Connection, ConnectionId, Outcome, Progress};
 use volume::bytes::Slice;
 use volume::request::{Access, Durability, Durable};
-
-/// Bytes at the front of a call that say what it is: xid, direction, RPC version, program, version and procedure
-/// (RFC 5531 section 9).
-pub(crate) const HEAD_BYTES: usize = 24;
 
 /// The first [`HEAD_BYTES`] of a call; zeros where it was shorter.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,24 +45,7 @@ pub(crate) struct Wait {
 }
 
 /// What became of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handled {
-    /// A reply was appended, with its record mark.
-    Reply {
-        /// It may leave when this is durable.
-        after: Option<Wait>,
-        /// How long it is to be held back besides.
-        hold: Duration,
-    },
-    /// It needs media: run it again on a worker.
-    WouldBlock,
-    /// A limit is reached: run it again soon.
-    Busy,
-    /// It deserves no reply.
-    Nothing,
-    /// It deserves no connection.
-    Close,
-}
+pub(crate) type Handled = Outcome<Wait>;
 
 /// What event loops serve.
 pub(crate) trait Calls: Send + Sync {

@@ -37,21 +37,15 @@ impl Calls for Protocol {
         tail: &mut Vec<Slice>,
     ) -> Handled {
         let start = out.len();
-        match self.service.handle_in_parts(call, connection, now(), access, progress, out, tail) {
-            Outcome::Reply { after, hold } => {
-                log_mount(call, connection, out.get(start..).unwrap_or_default());
-                let after = after.map(|wait| {
-                    let number = self.volumes.iter().position(|volume| Arc::ptr_eq(volume, &wait.volume));
-                    let volume = number.expect("the service was given these volumes and no others");
-                    Wait { volume, after: wait.durability }
-                });
-                Handled::Reply { after, hold }
-            }
-            Outcome::WouldBlock => Handled::WouldBlock,
-            Outcome::Busy => Handled::Busy,
-            Outcome::Nothing => Handled::Nothing,
-            Outcome::Close => Handled::Close,
+        let outcome = self.service.handle_in_parts(call, connection, now(), access, progress, out, tail);
+        if matches!(outcome, Outcome::Reply { .. }) {
+            log_mount(call, connection, out.get(start..).unwrap_or_default());
         }
+        outcome.map_wait(|wait| {
+            let number = self.volumes.iter().position(|volume| Arc::ptr_eq(volume, &wait.volume));
+            let volume = number.expect("the service was given these volumes and no others");
+            Wait { volume, after: wait.durability }
+        })
     }
 
     fn reply_bytes_max(&self, call: &[u8]) -> usize {
