@@ -1,6 +1,7 @@
 # call.pl: system calls that no tool of the guest makes (x86_64). What is refused ends with the name of the error.
 #   map FILE                                       prints where data is, as SEEK_DATA and SEEK_HOLE tell: START-END ...
 #   copy FROM OFFSET TO OFFSET LENGTH              copy_file_range
+#   scatter FILE COUNT                             that many pieces of 4 KiB, each different, with as much between them
 #   clone FROM OFFSET TO OFFSET LENGTH             FICLONERANGE
 #   set FILE NAME VALUE [create|replace]           setxattr
 #   get FILE NAME | list FILE | remove FILE NAME   getxattr, listxattr, removexattr
@@ -47,6 +48,13 @@ if ($call eq 'map') {
         $left -= $done;
     }
     exit($left == 0 ? 0 : 1);
+} elsif ($call eq 'scatter') {
+    my $to = opened($words[0], O_WRONLY | O_CREAT);
+    for my $piece (0 .. $words[1] - 1) {
+        sysseek($to, $piece * 8192, 0);
+        syswrite($to, pack('N', $piece) x 1024) == 4096 or refuse();
+    }
+    close($to) or refuse();
 } elsif ($call eq 'clone') {
     my ($from, $to) = (opened($words[0], O_RDONLY), opened($words[2], O_WRONLY | O_CREAT));
     my $range = pack('q Q Q Q', fileno($from), $words[1], $words[4], $words[3]);

@@ -10,12 +10,8 @@ LEASE=$1
 # Clients of NFSv4.0 are given none to write.
 to_write=$([ "$VERSION" = 4.0 ] || echo yes)
 
-# count granted|recalled|revoked: how many delegations so far; the host asks the server.
-count() {
-	question=$(mktemp "$OUT/question-XXXXXX")
-	await "answer-${question##*-}"
-	sed -n "s/^nfs4_delegations_$1 //p" "$OUT/answer-${question##*-}"
-}
+# count granted|recalled|revoked: how many delegations so far.
+count() { counted "nfs4_delegations_$1"; }
 # more granted|recalled|revoked THAN: since then.
 more() { [ "$(count "$1")" -gt "$2" ] || fail "none was $1 (step $step)"; }
 # given FILE: opens it as file 3, with a delegation.

@@ -28,6 +28,13 @@ meet() {
 	await "met-$1-$((3 - GUEST))"
 }
 
+# counted NAME: what the server has counted by now; the host asks it.
+counted() {
+	question=$(mktemp "$OUT/question-XXXXXX")
+	await "answer-${question##*-}"
+	sed -n "s/^$1 //p" "$OUT/answer-${question##*-}"
+}
+
 # locked FILE TYPE START LENGTH HOW [COMMAND]: see locked.pl.
 locked() { perl "$here/locked.pl" "$@"; }
 

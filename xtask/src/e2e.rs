@@ -10,7 +10,9 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::usage;
 
+mod asked;
 mod bench;
+mod copies;
 mod delegations;
 mod full_names;
 mod kill;
@@ -39,6 +41,7 @@ cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the relea
   mixed         the same between a guest with NFSv3 and one with the version that is tried
   mount         what mount(8) makes of no options at all, and of eight connections
   extents       clones, copies by the server, holes, room asked for, and extended attributes (NFSv4.2)
+  copies        copies by the server that take longer than a reply, and the server killed meanwhile (NFSv4.2)
   delegations   granted, recalled, revoked from a guest that is cut off or dies; open files that lose their names
   libnfs        the tools of libnfs, which are another client than Linux's
   full-disk     ENOSPC, removing, and space that comes back

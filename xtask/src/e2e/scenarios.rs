@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::lab::{Lab, Peer, Version};
 use super::libnfs::Client;
-use super::{Options, bench, delegations, full_names, installed, kill, remove, scratch};
+use super::{Options, bench, copies, delegations, full_names, installed, kill, remove, scratch};
 use crate::process::{self, root};
 
 use Version::{V3, V40, V41, V42};
@@ -49,6 +49,7 @@ const ALL: &[Scenario] = &[
     Scenario { name: "mixed", seconds: 200, foreign: false, versions: &[V42], run: mixed },
     Scenario { name: "mount", seconds: 60, foreign: false, versions: &[V42], run: mount },
     Scenario { name: "extents", seconds: 180, foreign: false, versions: &[V42], run: extents },
+    Scenario { name: "copies", seconds: 180, foreign: false, versions: &[V42], run: copies::run },
     Scenario {
         name: "delegations",
         seconds: 300,

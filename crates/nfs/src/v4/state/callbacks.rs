@@ -23,7 +23,7 @@ use crate::v4::callback::{Callback, Destination};
 
 use super::client::{Client, LockOwner, Version};
 use super::config::Counters;
-use super::holding::Holding;
+use super::holding::{Delegation, Holding};
 use super::ids::{ClientId, FileId, SessionId};
 use super::nlm::Message;
 use super::offload::Copying;
@@ -39,8 +39,10 @@ const WAITING_PER_CLIENT: usize = 1024;
 
 /// NFS4ERR_SEQ_MISORDERED and NFS4ERR_BADSESSION, which say that a backchannel is of no use any more.
 const BACK_FAULTS: [u32; 2] = [NfsStat4::SeqMisordered.code(), NfsStat4::BadSession.code()];
-/// The client asks to be called again.
-const DELAY: u32 = NfsStat4::Delay.code();
+/// The client asks to be called again; or it has answered a call of this sequence before the server's restart, so that
+/// from the next one on both count alike.
+const AGAIN: [u32; 3] =
+    [NfsStat4::Delay.code(), NfsStat4::RetryUncachedRep.code(), NfsStat4::SeqFalseRetry.code()];
 
 /// Whether callbacks reach a client of NFSv4.0.
 ///
@@ -76,6 +78,17 @@ enum Job {
     Offload(Arc<Copying>),
     /// A call of NLM or NSM.
     Nlm(Box<Message>),
+}
+
+impl Job {
+    /// The client has not heard of it: it is told at a later tick, if that matters.
+    fn not_told(&self) {
+        match self {
+            Job::Recall(holding) => holding.as_delegation().into_iter().for_each(Delegation::not_told),
+            Job::Offload(copying) => copying.not_told(),
+            Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
+        }
+    }
 }
 
 /// A call that was not answered yet.
@@ -132,6 +145,8 @@ impl Callbacks {
         let waiting = inner.waiting.entry(client).or_default();
         if waiting.len() < WAITING_PER_CLIENT {
             waiting.push_back(job);
+        } else {
+            job.not_told();
         }
     }
 
@@ -160,9 +175,11 @@ impl State {
         *self.callbacks.notify.write() = Some(notify);
     }
 
-    /// Asks a delegation back.
+    /// Asks a delegation back, unless that is being done or was heard.
     pub(super) fn call_recall(&self, context: &Context<'_>, holding: &Arc<Holding>) {
-        self.call(context, &holding.client, Job::Recall(Arc::clone(holding)));
+        if holding.as_delegation().is_some_and(Delegation::tell) {
+            self.call(context, &holding.client, Job::Recall(Arc::clone(holding)));
+        }
     }
 
     /// Tells a client that a lock that it waits for may be free; NFSv4.0 has to ask.
@@ -206,10 +223,11 @@ impl State {
 
     fn call_zero(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         let mut held = client.inner.lock();
-        let Some((_, callback)) = held.callback.clone() else { return };
-        let Some(address) = callback_address(&callback.netid, &callback.address) else {
+        let callback = held.callback.clone();
+        let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
+        let (Some((_, callback)), Some(address)) = (callback, address) else {
             held.path = Path::Down;
-            return;
+            return job.not_told();
         };
         drop(held);
         let call = Call {
@@ -227,7 +245,7 @@ impl State {
     fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         let Some((session, slot, to)) = self.free_back_slot(client) else {
             match job {
-                Job::Offload(copying) => self.copy_not_told(&copying),
+                Job::Offload(copying) => copying.not_told(),
                 job => self.callbacks.wait(client.id, job),
             }
             return;
@@ -359,13 +377,10 @@ impl State {
             }
         }
         match &pending.job {
-            Job::Recall(holding) if status == 0 => {
-                if let Some(delegation) = holding.as_delegation() {
-                    delegation.told.store(true, Ordering::Relaxed);
-                }
-            }
-            Job::Offload(copying) if BACK_FAULTS.contains(&status) || status == DELAY => {
-                self.copy_not_told(copying);
+            // It may be faster than the reply to the OPEN that granted it, so that the client does not know it yet.
+            job @ Job::Recall(_) if status != 0 => job.not_told(),
+            job @ Job::Offload(_) if BACK_FAULTS.contains(&status) || AGAIN.contains(&status) => {
+                job.not_told()
             }
             // A client that says anything else does not wait for it.
             Job::Offload(copying) => self.copy_told(context, copying),
@@ -399,7 +414,10 @@ impl State {
                 }
                 self.call(context, &client, pending.job);
             }
-            _ => client.inner.lock().path = Path::Down,
+            _ => {
+                client.inner.lock().path = Path::Down;
+                pending.job.not_told();
+            }
         }
     }
 

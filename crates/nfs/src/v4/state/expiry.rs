@@ -43,6 +43,9 @@ impl State {
             else {
                 return false;
             };
+            if self.can_be_called(&holding.client) {
+                self.call_recall(context, holding);
+            }
             // What the journal does not take now it takes at the next tick.
             context.now.since(since) <= self.config.lease || self.revoke(context, holding).is_err()
         });

@@ -66,8 +66,8 @@ pub(crate) struct Delegation {
     pub(crate) write: bool,
     /// When it was recalled, in nanoseconds; [`NEVER`] if it was not.
     recalled: AtomicI64,
-    /// Whether the client was told.
-    pub(crate) told: AtomicBool,
+    /// Whether the client was told of that, or is being told.
+    told: AtomicBool,
 }
 
 const NEVER: i64 = i64::MIN;
@@ -259,5 +259,15 @@ impl Delegation {
         let exchanged =
             self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok()
+    }
+
+    /// The client is to be told. False if it was, or is being told.
+    pub(crate) fn tell(&self) -> bool {
+        !self.told.swap(true, Ordering::AcqRel)
+    }
+
+    /// It could not be told, or did not know what it was told of.
+    pub(crate) fn not_told(&self) {
+        self.told.store(false, Ordering::Release);
     }
 }

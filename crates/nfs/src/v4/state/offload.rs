@@ -126,6 +126,11 @@ impl Copying {
         }
     }
 
+    /// CB_OFFLOAD could not be sent, or was not understood: it is sent again at the next tick.
+    pub(super) fn not_told(&self) {
+        self.calling.store(false, Ordering::Release);
+    }
+
     /// What CB_OFFLOAD says. All that was copied is durable by then.
     pub(super) fn result(&self) -> Res4<WriteResponse4, OffloadFail> {
         let Progress { phase, done, verifier, .. } = self.progress();
@@ -275,15 +280,10 @@ impl State {
         }
     }
 
-    /// CB_OFFLOAD could not be sent, or was not understood: it is sent again at the next tick.
-    pub(super) fn copy_not_told(&self, copying: &Copying) {
-        copying.calling.store(false, Ordering::Release);
-    }
-
     /// The client knows: the copy is forgotten.
     pub(super) fn copy_told(&self, context: &Context<'_>, copying: &Arc<Copying>) {
         if self.forget_copy(context, copying).is_err() {
-            self.copy_not_told(copying);
+            copying.not_told();
         }
     }
 
