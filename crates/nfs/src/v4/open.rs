@@ -267,14 +267,18 @@ fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder
 /// Grants a delegation if the export has them and nobody minds; not to an owner that is still to be confirmed (RFC 7530
 /// section 16.18.5).
 fn delegate(
-    compound: &Compound<'_>,
+    compound: &mut Compound<'_>,
     file: &Object<'_>,
     opened: &Opened,
     ask: Ask,
     created: bool,
 ) -> Delegated {
     let ask = if opened.confirm || !file.export.delegations { Ask::None } else { ask };
-    compound.state().delegate(&compound.ask(), &opened.holding, ask, created)
+    let (delegated, kept) = compound.state().delegate(&compound.ask(), &opened.holding, ask, created);
+    if let Some(kept) = kept {
+        compound.wait_for_kept(kept);
+    }
+    delegated
 }
 
 /// Writes the result of a success.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -128,6 +128,8 @@ pub(crate) struct Client {
     pub(crate) revoked: AtomicU32,
     /// Delegations that it has.
     pub(crate) delegations: AtomicU32,
+    /// Whether delegations may be lost to it with the last batch of an earlier start of the server, and it does not know.
+    unsure: AtomicBool,
     /// Of an NLM client.
     pub(crate) host: Option<Host>,
     /// What has its record, if that was written by this process: an NLM client's, which is not waited for when it is made.
@@ -197,6 +199,7 @@ impl Client {
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
             delegations: AtomicU32::new(0),
+            unsure: AtomicBool::new(false),
             host,
             recorded: OnceLock::new(),
             inner: Mutex::new(held),
@@ -239,6 +242,20 @@ impl Client {
     /// each start has numbers of its own.
     pub(crate) fn begin_generation(&self, generation: u32) {
         self.numbers.store(generation.wrapping_mul(NUMBERS_SKIPPED).max(1), Ordering::Relaxed);
+        // What NFSv4.0 is granted is durable before it is told.
+        self.unsure.store(self.version == Version::Sessions, Ordering::Relaxed);
+    }
+
+    /// Whether every reply has to say that delegations may be lost.
+    pub(super) fn is_unsure(&self) -> bool {
+        self.unsure.load(Ordering::Relaxed)
+    }
+
+    /// It has received a reply that said so.
+    pub(super) fn is_told(&self) {
+        if self.is_unsure() {
+            self.unsure.store(false, Ordering::Relaxed);
+        }
     }
 
     /// A record names this stateid: new ones come after it.

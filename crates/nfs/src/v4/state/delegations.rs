@@ -19,7 +19,7 @@ use super::ids::{FileId, StateId};
 use super::ranges::LockKind;
 use super::record::{DelegationRecord, Key};
 use super::stateids::Use;
-use super::{Caller, Context, Refusal, State};
+use super::{Caller, Context, Kept, Refusal, State};
 
 /// What an operation does to a file that others may have delegations of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,17 +168,22 @@ impl State {
 
     /// Grants a delegation with an open, if nobody minds (RFC 8881 section 10.4). `created` if the OPEN made the file:
     /// it is about to be written and closed, which a delegation would only make dearer.
+    ///
+    /// What the reply waits for is returned with it. Of one to read that is nothing: should a crash lose it, the client is
+    /// told to test what it has ([`Client::is_unsure`]). With one to write a client locks exclusively by itself, and
+    /// NFSv4.0 cannot tell.
     pub(crate) fn delegate(
         &self,
         context: &Context<'_>,
         open: &Arc<Holding>,
         ask: Ask,
         created: bool,
-    ) -> Delegated {
+    ) -> (Delegated, Option<Kept>) {
+        let none = |why| (Delegated::None(why), None);
         let wanted = match ask {
-            Ask::None => return Delegated::None(WhyNone::NotWanted),
-            Ask::Cancel => return Delegated::None(WhyNone::Cancelled),
-            Ask::NoPreference if created => return Delegated::None(WhyNone::NotWanted),
+            Ask::None => return none(WhyNone::NotWanted),
+            Ask::Cancel => return none(WhyNone::Cancelled),
+            Ask::NoPreference if created => return none(WhyNone::NotWanted),
             Ask::NoPreference | Ask::Any => None,
             Ask::Read => Some(false),
             Ask::Write => Some(true),
@@ -186,13 +191,18 @@ impl State {
         if Counters::get(&self.counters.delegations) >= self.config.delegations
             || !self.can_be_called(&open.client)
         {
-            return Delegated::None(WhyNone::Resource);
+            return none(WhyNone::Resource);
         }
-        self.grant(context, open, wanted).unwrap_or(Delegated::None(WhyNone::Contention))
+        self.grant(context, open, wanted).unwrap_or(none(WhyNone::Contention))
     }
 
     /// `wanted` is whether it must be one to write.
-    fn grant(&self, context: &Context<'_>, open: &Arc<Holding>, wanted: Option<bool>) -> Option<Delegated> {
+    fn grant(
+        &self,
+        context: &Context<'_>,
+        open: &Arc<Holding>,
+        wanted: Option<bool>,
+    ) -> Option<(Delegated, Option<Kept>)> {
         let (file, client) = (open.file, &open.client);
         let mut files = self.files.write(&file);
         let state = files.get_mut(&file)?;
@@ -222,14 +232,15 @@ impl State {
         let stateid = StateId { seqid: 1, other: self.next_other(client) };
         let record = DelegationRecord { write, seqid: 1 };
         let put = Key::Delegation(file.ino, stateid.other).put(&record);
-        context.change(file.volume, &[put]).ok()?;
+        let kept = context.change(file.volume, &[put]).ok()?;
         let holding = Holding::delegation(client, file, stateid, write);
         self.add(&holding).ok()?;
         state.delegations.push(holding);
         client.delegations.fetch_add(1, Ordering::Relaxed);
         Counters::up(&self.counters.delegations);
         Counters::up(&self.counters.delegations_granted);
-        Some(if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) })
+        let delegated = if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) };
+        Some((delegated, (write || client.version == Version::Zero).then_some(kept)))
     }
 
     /// DELEGRETURN (RFC 7530 section 16.8). NFSv4.0 has no other way to say that the loss of a revoked one is known.

@@ -147,7 +147,7 @@ impl Session {
             raise(all_down, sequence_status::CB_PATH_DOWN);
         }
         raise(self.back_fault.load(Ordering::Relaxed), sequence_status::BACKCHANNEL_FAULT);
-        let revoked = self.client.revoked.load(Ordering::Relaxed) > 0;
+        let revoked = self.client.revoked.load(Ordering::Relaxed) > 0 || self.client.is_unsure();
         raise(revoked, sequence_status::RECALLABLE_STATE_REVOKED);
         flags
     }
@@ -309,7 +309,13 @@ impl State {
         }
         session.client.renew(context.now);
         let perhaps_again = match slot.begin(args.sequenceid, checksum) {
-            Begun::Go => false,
+            Begun::Go => {
+                // Who goes on in a slot has the reply to what was asked there before; the first request asks nothing yet.
+                if args.sequenceid != 1 {
+                    session.client.is_told();
+                }
+                false
+            }
             Begun::GoPerhapsAgain => true,
             Begun::Again(reply) => return Ok(Sequenced::Again(reply)),
             Begun::FalseRetry => return Err(NfsStat4::SeqFalseRetry),
