@@ -301,6 +301,14 @@ impl Client {
         owner
     }
 
+    /// Forgets a lock owner that has nothing, as after a CLOSE; whether it was so. Does not look at all that the client has.
+    pub(crate) fn forget_idle(&self, owner: &Arc<LockOwner>) -> bool {
+        let mut held = self.inner.lock();
+        // One reference is the map's, another the caller's; each of its locks and places in queues has one more.
+        let idle = Arc::strong_count(owner) == 2;
+        idle && held.lock_owners.remove(owner.name()).is_some()
+    }
+
     /// Whether nothing can be added to it any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.inner.lock().gone

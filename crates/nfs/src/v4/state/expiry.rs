@@ -56,7 +56,8 @@ impl State {
     /// is short, those that are silent go too.
     fn sweep(&self, context: &Context<'_>) {
         let holdings = Counters::get(&self.counters.opens) + Counters::get(&self.counters.lock_states);
-        let short = holdings > self.config.holdings / 8 * 7;
+        let ranges = Counters::get(&self.counters.ranges);
+        let short = holdings > self.config.holdings / 8 * 7 || ranges > self.config.ranges / 8 * 7;
         let patience = if short { self.config.lease } else { self.config.courtesy };
         self.contended.retain(|until| context.now < *until);
         self.clients.forget_unconfirmed(context.now, self.config.lease);

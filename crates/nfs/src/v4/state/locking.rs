@@ -151,8 +151,8 @@ impl State {
     /// regular one.
     ///
     /// # Errors
-    /// [`NoLock::Denied`]; NFS4ERR_OPENMODE if the open does not allow it; NFS4ERR_RESOURCE or NFS4ERR_DELAY if there are
-    /// too many.
+    /// [`NoLock::Denied`]; NFS4ERR_OPENMODE if the open does not allow it; NFS4ERR_RESOURCE, NFS4ERR_DELAY or
+    /// NFS4ERR_SERVERFAULT if there are too many.
     pub(crate) fn lock(
         &self,
         context: &Context<'_>,
@@ -292,6 +292,11 @@ impl State {
     }
 
     /// Whether there is room for a change of ranges, which unlocking the middle of one needs too.
+    ///
+    /// Without NFS4ERR_RESOURCE, which is NFSv4.0's, LOCK and LOCKU can say NFS4ERR_DELAY or NFS4ERR_SERVERFAULT (RFC 8881
+    /// section 15.2). Upon the first a client asks for ever, which is right where there is hope: of all files, silent clients
+    /// give way then, see `expiry.rs`. A file of which so much is locked is that of a program that goes on so, perhaps the very one
+    /// that asks: it is told.
     fn check_ranges(
         &self,
         state: &File,
@@ -299,12 +304,12 @@ impl State {
         change: &Change<Arc<LockOwner>>,
     ) -> Result<(), NfsStat4> {
         let all = Counters::get(&self.counters.ranges).saturating_add(change.growth() as u64);
-        let fits =
-            state.locks.len() + change.growth() <= self.config.ranges_per_file && all <= self.config.ranges;
+        let fits = state.locks.len() + change.growth() <= self.config.ranges_per_file;
         match client.version {
-            _ if change.growth() == 0 || fits => Ok(()),
+            _ if change.growth() == 0 || (fits && all <= self.config.ranges) => Ok(()),
             Version::Zero | Version::Nlm => Err(NfsStat4::Resource),
-            Version::Sessions => Err(NfsStat4::Delay),
+            Version::Sessions if fits => Err(NfsStat4::Delay),
+            Version::Sessions => Err(NfsStat4::ServerFault),
         }
     }
 
@@ -456,6 +461,9 @@ impl State {
         name: &[u8],
     ) -> Result<(), Refusal> {
         let Some(owner) = client.known_lock_owner(name) else { return Ok(()) };
+        if client.forget_idle(&owner) {
+            return Ok(());
+        }
         let states = self.lock_states_of(client, &owner);
         let holds = |holding: &Arc<Holding>| {
             let files = self.files.read(&holding.file);
