@@ -50,7 +50,9 @@ impl State {
 
     /// Whether an id was given out since the oldest thing that is known.
     pub(crate) fn is_of_known_instance(&self, client: super::ids::ClientId) -> bool {
-        let newest = self.instance.get().copied().unwrap_or(0);
+        // After a restart an instance begins with the first id that it gives out.
+        let known = || self.newest_known.load(Ordering::Relaxed);
+        let newest = self.instance.get().copied().unwrap_or_else(known);
         (self.oldest.load(Ordering::Relaxed)..=newest).contains(&client.instance()) && newest != 0
     }
 

@@ -73,3 +73,28 @@ fn a_silent_client_keeps_what_it_has_until_somebody_minds() {
     assert_eq!(gone.err(), Some(NfsStat4::BadStateId));
     assert_eq!(world.memory.records.lock().len(), 3, "the other client, its session, its open");
 }
+
+/// It has an open since before a restart, and nobody else has come since.
+#[test]
+fn a_client_without_sessions_that_was_expired_is_told_so_after_a_restart_too() {
+    let mut world = World::new();
+    let who = |name| Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
+    let nowhere =
+        || record::CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
+    let made = [&b"one"[..], b"two"].map(|name| {
+        let (id, confirm) = world.state.set_client_id(&world.ask(), &who(name), nowhere()).unwrap();
+        world.state.confirm_client_id(&world.ask(), id, confirm, Principal::User(0)).unwrap();
+        id
+    });
+    let client = |world: &World, id| world.state.client(&world.ask(), id);
+    let opened = world.open(&client(&world, made[0]).unwrap(), b"o", file(1), (3, 2)).unwrap();
+    world.restart();
+    world.pass(100);
+    let two = client(&world, made[1]).unwrap();
+    world.open(&two, b"o", file(1), (3, 0)).unwrap();
+    assert_eq!(client(&world, made[0]).err(), Some(NfsStat4::Expired));
+    let of_open = world.state.open_of(&world.ask(), Caller::Zero, opened.stateid, file(1));
+    assert_eq!(of_open.err(), Some(NfsStat4::Expired));
+    let never = ids::ClientId::new(1, 1);
+    assert_eq!(client(&world, never).err(), Some(NfsStat4::StaleClientId));
+}
