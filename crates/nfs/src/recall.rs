@@ -9,6 +9,7 @@ use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
 use crate::v4::held::file_of;
+use crate::v4::state::changing::Changing;
 use crate::v4::state::delegations::Touch;
 use crate::v4::state::stateids::Use;
 use crate::v4::state::{Caller, Refusal, State};
@@ -19,18 +20,15 @@ pub(crate) fn named(state: &State, directory: &Object<'_>, name: &[u8]) -> Optio
 }
 
 impl<'a> Call<'a> {
-    /// Recalls the delegations that are in the way of an operation of NFSv3.
+    /// Recalls the delegations that are in the way of an operation of NFSv3. What is returned is kept until a change is
+    /// done.
     ///
     /// # Errors
     /// NFS3ERR_JUKEBOX until they are gone.
-    pub(crate) fn check_delegations(&self, object: &Object<'a>, touch: Touch) -> Result<(), Stop> {
-        let state = &self.service.shared.state;
-        if !state.has_delegations() {
-            return Ok(());
-        }
-        let context = self.service.context(self.now);
+    pub(crate) fn check_delegations(&self, object: &Object<'a>, touch: Touch) -> Result<Changing<'a>, Stop> {
+        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
         match state.check_delegations(&context, Caller::Unknown, file_of(object), touch) {
-            Ok(()) => Ok(()),
+            Ok(changing) => Ok(changing),
             Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
             Err(Refusal::Engine(_)) => Err(Stop::Busy),
         }
@@ -41,7 +39,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// NFS3ERR_JUKEBOX until nothing is in the way.
-    pub(crate) fn check_use(&self, file: &Object<'a>, wanted: Use) -> Result<(), Stop> {
+    pub(crate) fn check_use(&self, file: &Object<'a>, wanted: Use) -> Result<Changing<'a>, Stop> {
         let (state, context) = (&self.service.shared.state, self.service.context(self.now));
         match state.check_shares(&context, file_of(file), wanted, Some(self.client())) {
             Ok(()) => self.check_delegations(file, wanted.into()),
@@ -54,14 +52,15 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// NFS3ERR_JUKEBOX until nothing is in the way.
-    pub(crate) fn check_cut_of(&self, directory: &Object<'a>, name: &[u8]) -> Result<(), Stop> {
+    pub(crate) fn check_cut_of(&self, directory: &Object<'a>, name: &[u8]) -> Result<Changing<'a>, Stop> {
         let state = &self.service.shared.state;
+        let changing = state.changing_name(file_of(directory));
         if !state.has_delegations() && !state.has_denials() {
-            return Ok(());
+            return Ok(changing);
         }
         match directory.volume.lookup(&directory.request(), directory.ino, name) {
             Ok(found) => self.check_use(&directory.beside(found.value.attributes.ino), Use::Write),
-            Err(_) => Ok(()),
+            Err(_) => Ok(changing),
         }
     }
 
@@ -69,13 +68,19 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// NFS3ERR_JUKEBOX until they are gone.
-    pub(crate) fn check_delegations_of(&self, directory: &Object<'a>, name: &[u8]) -> Result<(), Stop> {
-        match named(&self.service.shared.state, directory, name) {
+    pub(crate) fn check_delegations_of(
+        &self,
+        directory: &Object<'a>,
+        name: &[u8],
+    ) -> Result<Changing<'a>, Stop> {
+        let state = &self.service.shared.state;
+        let changing = state.changing_name(file_of(directory));
+        match named(state, directory, name) {
             Some(Ok(found)) => {
                 self.check_delegations(&directory.beside(found.value.attributes.ino), Touch::Change)
             }
             // Without it there is nothing to recall; the operation itself says what is wrong.
-            Some(Err(_)) | None => Ok(()),
+            Some(Err(_)) | None => Ok(changing),
         }
     }
 }

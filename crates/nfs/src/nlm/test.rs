@@ -82,7 +82,7 @@ fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), NoTest> {
     super::check_access(call, &object)?;
     let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
     let (state, context, file) = (super::state(call), super::context(call), file_of(&object));
-    state.check_delegations(&context, Caller::Unknown, file, kind.into())?;
+    drop(state.check_delegations(&context, Caller::Unknown, file, kind.into())?);
     let client = super::known(call, lock.caller_name);
     let owner = client.and_then(|client| client.known_lock_owner(&super::owner(lock)));
     match state.test_lock(&context, file, owner.as_ref(), range, kind) {

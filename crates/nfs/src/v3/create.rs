@@ -8,13 +8,17 @@ use wire::xdr::{Encode, Encoder};
 use crate::attributes::{set_attributes, unchanged};
 use crate::call::{Call, Handled, Object, file_handle};
 use crate::replies::{Once, ToJournal, once};
+use crate::v4::state::changing::Changing;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: CreateArgs<'_> = call.arguments()?;
     let directory = call.object(args.place.dir)?;
-    if matches!(&args.how, CreateHow3::Unchecked(set) if set.size.is_some()) {
-        call.check_cut_of(&directory, args.place.name.0)?;
-    }
+    let _changing = match &args.how {
+        CreateHow3::Unchecked(set) if set.size.is_some() => {
+            call.check_cut_of(&directory, args.place.name.0)?
+        }
+        _ => Changing::NOTHING,
+    };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let how = how(&args.how)?;

@@ -12,7 +12,7 @@ use crate::replies::{Once, ToJournal, once};
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: RemoveArgs<'_> = call.arguments()?;
     let directory = call.object(args.object.dir)?;
-    call.check_delegations_of(&directory, args.object.name.0)?;
+    let _changing = call.check_delegations_of(&directory, args.object.name.0)?;
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             directory.volume.remove(request, directory.ino, args.object.name.0, encode)

@@ -13,10 +13,10 @@ use crate::v4::state::stateids::Use;
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: SetattrArgs<'_> = call.arguments()?;
     let object = call.object(args.object)?;
-    match args.new_attributes.size {
+    let _changing = match args.new_attributes.size {
         Some(_) => call.check_use(&object, Use::Write)?,
         None => call.check_delegations(&object, Touch::Change)?,
-    }
+    };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let set = set_attributes(&args.new_attributes)?;

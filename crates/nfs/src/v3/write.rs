@@ -13,7 +13,7 @@ use crate::v4::state::stateids::Use;
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: WriteArgs<'_> = call.arguments()?;
     let file = call.object(args.file)?;
-    call.check_use(&file, Use::Write)?;
+    let _changing = call.check_use(&file, Use::Write)?;
     match write(&file, &args) {
         Ok(promised) => {
             let written = &promised.value;

@@ -6,11 +6,12 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::call::Object;
 use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::regular;
+use crate::v4::state::changing::Changing;
 use crate::v4::state::{self, Io};
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &AllocateArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.changeable()?;
-    writable(compound, &file, args.stateid, args.offset, args.length)?;
+    let _changing = writable(compound, &file, args.stateid, args.offset, args.length)?;
     let allocated = file.volume.allocate(&file.request(), file.ino, args.offset, args.length);
     compound.answered(file.volume, allocated)?;
     compound.note_change();
@@ -25,9 +26,13 @@ pub(super) fn writable<'c>(
     stateid: Stateid4,
     offset: u64,
     length: u64,
-) -> Result<(), Stop> {
+) -> Result<Changing<'c>, Stop> {
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
-    state::check_io(compound, stateid, file, Io::Write { offset, length })?;
-    if length == 0 || offset.checked_add(length).is_none() { Err(NfsStat4::Inval.into()) } else { Ok(()) }
+    let changing = state::check_io(compound, stateid, file, Io::Write { offset, length })?;
+    if length == 0 || offset.checked_add(length).is_none() {
+        Err(NfsStat4::Inval.into())
+    } else {
+        Ok(changing)
+    }
 }

@@ -11,11 +11,12 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::call::Object;
 use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::regular;
+use crate::v4::state::changing::Changing;
 use crate::v4::state::{self, Io};
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encoder<'_>) -> Done {
     let (offset, at) = (args.src_offset, args.dst_offset);
-    let Copied { from, to, size } =
+    let Copied { from, to, size, changing: _changing } =
         both(compound, (args.src_stateid, offset), (args.dst_stateid, at), args.count)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     let count = if args.count == 0 { rest } else { args.count };
@@ -43,6 +44,8 @@ pub(super) struct Copied<'c> {
     pub(super) from: Rc<Object<'c>>,
     pub(super) to: Rc<Object<'c>>,
     pub(super) size: u64,
+    /// Kept until all is copied.
+    pub(super) changing: Changing<'c>,
 }
 
 /// The saved file, to be read, and the current one, to be written, if their stateids and kinds allow that.
@@ -65,7 +68,7 @@ pub(super) fn both<'c>(
     // The current stateid that one may mean is that of its own filehandle.
     let from_stateid = compound.saved_stateid(from_stateid)?;
     let to_stateid = compound.stateid(to_stateid)?;
-    state::check_io(compound, from_stateid, &from, Io::Read { offset, length })?;
-    state::check_io(compound, to_stateid, &to, Io::Write { offset: at, length })?;
-    Ok(Copied { from, to, size })
+    drop(state::check_io(compound, from_stateid, &from, Io::Read { offset, length })?);
+    let changing = state::check_io(compound, to_stateid, &to, Io::Write { offset: at, length })?;
+    Ok(Copied { from, to, size, changing })
 }

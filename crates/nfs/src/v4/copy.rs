@@ -23,7 +23,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
         return Err(NfsStat4::NotSupp.into());
     }
     let (offset, at) = (args.src_offset, args.dst_offset);
-    let Copied { from, to, size } =
+    let Copied { from, to, size, changing: _changing } =
         both(compound, (args.src_stateid, offset), (args.dst_stateid, at), args.count)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     if args.count > rest {

@@ -9,6 +9,7 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 use crate::call::Object;
 use crate::recall;
 use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::state::changing::Changing;
 use crate::v4::state::client::Client;
 use crate::v4::state::delegations::Touch;
 use crate::v4::state::holding::{Holding, Standing};
@@ -55,18 +56,18 @@ pub(crate) fn file_of(object: &Object<'_>) -> FileId {
     FileId { volume: object.volume.id(), ino: object.ino }
 }
 
-/// Whether a stateid allows to do this with a file, and nothing that others hold forbids it.
-pub(crate) fn check_io(
-    compound: &mut Compound<'_>,
+/// Whether a stateid allows to do this with a file, and nothing that others hold forbids it. What is returned is kept until it
+/// is done.
+pub(crate) fn check_io<'c>(
+    compound: &Compound<'c>,
     stateid: Stateid4,
     file: &Object<'_>,
     io: Io,
-) -> Result<(), Stop> {
+) -> Result<Changing<'c>, Stop> {
     let wanted = if matches!(io, Io::Read { .. }) { Use::Read } else { Use::Write };
     let client = compound.session_client();
     let caller = caller(client.as_ref());
-    compound.state().check_io(&compound.ask(), caller, stateid.into(), file_of(file), wanted)?;
-    Ok(())
+    Ok(compound.state().check_io(&compound.ask(), caller, stateid.into(), file_of(file), wanted)?)
 }
 
 /// Who asks, by the client of the session.
@@ -141,13 +142,14 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Recalls the delegations of others that are in the way of an operation on `object`.
+    /// Recalls the delegations of others that are in the way of an operation on `object`. What is returned is kept until a
+    /// change is done.
     ///
     /// # Errors
     /// NFS4ERR_DELAY until they are gone.
-    pub(super) fn check_delegations(&self, object: &Object<'_>, touch: Touch) -> Result<(), Stop> {
-        if !self.state().has_delegations() {
-            return Ok(());
+    pub(super) fn check_delegations(&self, object: &Object<'_>, touch: Touch) -> Result<Changing<'c>, Stop> {
+        if touch == Touch::Read && !self.state().has_delegations() {
+            return Ok(Changing::NOTHING);
         }
         let client = self.session_client();
         let caller = caller(client.as_ref());
@@ -158,13 +160,18 @@ impl<'c> Compound<'c> {
     ///
     /// # Errors
     /// NFS4ERR_DELAY until they are gone.
-    pub(super) fn check_delegations_of(&self, directory: &Object<'c>, name: &[u8]) -> Result<(), Stop> {
+    pub(super) fn check_delegations_of(
+        &self,
+        directory: &Object<'c>,
+        name: &[u8],
+    ) -> Result<Changing<'c>, Stop> {
+        let changing = self.state().changing_name(file_of(directory));
         match recall::named(self.state(), directory, name) {
             Some(Ok(found)) => {
                 self.check_delegations(&directory.beside(found.value.attributes.ino), Touch::Change)
             }
             // Without it there is nothing to recall; the operation itself says what is wrong.
-            Some(Err(_)) | None => Ok(()),
+            Some(Err(_)) | None => Ok(changing),
         }
     }
 

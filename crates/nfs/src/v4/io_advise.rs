@@ -11,7 +11,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &IoAdviseArgs, out: &mut En
     let file = compound.object_or(NfsStat4::WrongType)?;
     regular::check(compound, &file)?;
     let stateid = compound.stateid(args.stateid)?;
-    state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: args.count })?;
+    drop(state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: args.count })?);
     IoAdviseRes::Ok(IoAdviseOk { hints: Bitmap4::EMPTY }).encode(out);
     Ok(())
 }

@@ -11,6 +11,7 @@ use wire::nfs4::NfsStat4;
 
 use crate::service::Service;
 use crate::v4::state::Refusal;
+use crate::v4::state::changing::Changing;
 use crate::v4::state::offload::{Copying, Order, Phase, Side};
 use crate::v4::state::stateids::Use;
 
@@ -65,14 +66,14 @@ impl Service {
         if self.shared.state.is_silent(&copying.client, now) {
             return Step::After(SILENT);
         }
-        match self.allowed(copying, order, now) {
-            Ok(()) => {}
+        let _changing = match self.allowed(copying, order, now) {
+            Ok(changing) => changing,
             Err(Refusal::Status(NfsStat4::Delay) | Refusal::Engine(_)) => return Step::After(SOON),
             Err(Refusal::Status(_)) => {
                 copying.stop();
                 return Step::After(Duration::ZERO);
             }
-        }
+        };
         let request = Request { credentials: &order.credentials, now, access: Access::Blocking, key: None };
         let done = copying.progress().done;
         let place = |side: &Side| (side.file.ino, side.offset + done);
@@ -92,13 +93,14 @@ impl Service {
         }
     }
 
-    /// Whether the client may still do this: with its stateids, or if it gave them back meanwhile, as without.
-    fn allowed(&self, copying: &Copying, order: &Order, now: Time) -> Result<(), Refusal> {
+    /// Whether the client may still do this: with its stateids, or if it gave them back meanwhile, as without. What is
+    /// returned is kept until a part is copied.
+    fn allowed(&self, copying: &Copying, order: &Order, now: Time) -> Result<Changing<'_>, Refusal> {
         let (state, context) = (&self.shared.state, self.context(now));
         let check = |side: &Side, wanted| {
             state.check_lasting_io(&context, &copying.client, side.stateid, side.file, wanted)
         };
-        check(&order.from, Use::Read)?;
+        drop(check(&order.from, Use::Read)?);
         check(&order.to, Use::Write)
     }
 

@@ -186,13 +186,16 @@ fn open_file<'c>(
 ) -> Done {
     let _staying = Staying::of(file);
     check_file(compound, file, request.mode, size.is_some())?;
-    compound.state().check_open(&compound.ask(), file_of(file), &request.opening(), size.is_some())?;
+    let state = compound.state();
+    let changing = size.map(|_| state.changing(file_of(file)));
+    state.check_open(&compound.ask(), file_of(file), &request.opening(), size.is_some())?;
     let mut attrset = AttrMask::EMPTY;
     if let Some(size) = size {
         truncate(compound, file, size)?;
         attrset = attrset.with(Attr4::Size);
     }
-    let opened = compound.state().open(&compound.ask(), file_of(file), &request.opening())?;
+    drop(changing);
+    let opened = state.open(&compound.ask(), file_of(file), &request.opening())?;
     if let Some(kept) = opened.kept {
         compound.wait_for_kept(kept);
     }

@@ -51,7 +51,7 @@ pub(super) fn readable<'c>(
 ) -> Result<(), Stop> {
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
-    state::check_io(compound, stateid, file, Io::Read { offset, length: u64::from(count) })
+    state::check_io(compound, stateid, file, Io::Read { offset, length: u64::from(count) }).map(drop)
 }
 
 /// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.

@@ -15,7 +15,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
     let directory = compound.changeable()?;
     compound.check_directory(&directory)?;
     let name = names::check(args.target)?;
-    compound.check_delegations_of(&directory, name)?;
+    let _changing = compound.check_delegations_of(&directory, name)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             // NFSv4 has one operation for what are two in the engine.

@@ -9,9 +9,11 @@ use crate::replies::ToJournal;
 use crate::v4::context::{Compound, Done};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::setxattr::missing;
+use crate::v4::state::delegations::Touch;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &RemovexattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
+    let _changing = compound.check_delegations(&object, Touch::Change)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             object.volume.remove_xattr(request, object.ino, args.name.0, encode)

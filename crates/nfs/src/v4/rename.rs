@@ -19,8 +19,8 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &RenameArgs<'_>, out: &mut 
     compound.check_directory(&from)?;
     compound.check_directory(&to)?;
     let (name, new_name) = (names::check(args.oldname)?, names::check(args.newname)?);
-    compound.check_delegations_of(&from, name)?;
-    compound.check_delegations_of(&to, new_name)?;
+    let _moved = compound.check_delegations_of(&from, name)?;
+    let _replaced = compound.check_delegations_of(&to, new_name)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode)

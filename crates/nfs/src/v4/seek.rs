@@ -12,7 +12,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &SeekArgs, out: &mut Encode
     let file = compound.object_or(NfsStat4::WrongType)?;
     let size = regular::check(compound, &file)?.size;
     let stateid = compound.stateid(args.stateid)?;
-    state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: 0 })?;
+    drop(state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: 0 })?);
     let content = match DataContent4::from_code(args.what) {
         Some(DataContent4::Data) => SoughtContent::Data,
         Some(DataContent4::Hole) => SoughtContent::Hole,

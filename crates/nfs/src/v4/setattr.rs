@@ -19,9 +19,9 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
     if set.size.is_some() {
         regular::check_type(found.file_type, compound.minor)?;
         let stateid = compound.stateid(args.stateid)?;
-        state::check_io(compound, stateid, &object, Io::SetSize)?;
+        drop(state::check_io(compound, stateid, &object, Io::SetSize)?);
     }
-    compound.check_delegations(&object, Touch::Change)?;
+    let _changing = compound.check_delegations(&object, Touch::Change)?;
     let attrsset = args.obj_attributes.attrmask;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

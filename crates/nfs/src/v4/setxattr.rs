@@ -10,9 +10,11 @@ use crate::replies::ToJournal;
 use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::getxattr::named;
 use crate::v4::once::{Once4, change_info, once};
+use crate::v4::state::delegations::Touch;
 
 pub(super) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
+    let _changing = compound.check_delegations(&object, Touch::Change)?;
     let how = match args.option {
         SetxattrOption4::Either => SetXattr::Either,
         SetxattrOption4::Create => SetXattr::Create,

@@ -14,6 +14,7 @@
 //! | [`locking`], [`ranges`] | who has which bytes locked, and who waits for them |
 //! | [`nlm`] | the lock managers of hosts that use NFSv3, and what they are called for |
 //! | [`delegations`] | granting, recalling, revoking |
+//! | [`changing`] | changes of files that are under way, which are not delegated meanwhile |
 //! | [`offload`] | copies that go on after the reply |
 //! | [`callbacks`] | calls to clients |
 //! | [`expiry`] | what time does: leases, recalls, owners that are not used any more |
@@ -44,6 +45,7 @@ use volume::time::Time;
 use wire::nfs4::NfsStat4;
 
 pub(crate) mod callbacks;
+pub(crate) mod changing;
 pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod config;
@@ -68,6 +70,7 @@ pub(crate) mod turns;
 use crate::call::ConnectionId;
 
 use callbacks::Callbacks;
+use changing::Changes;
 use client::Client;
 use clients::Clients;
 use config::{Config, Counters};
@@ -196,6 +199,7 @@ pub(crate) struct State {
     callbacks: Callbacks,
     copies: Copies,
     counters: Counters,
+    changes: Changes,
     /// When [`State::tick`] last looked at everybody, in nanoseconds.
     swept: AtomicU64,
     /// The newest instance that records name.
@@ -233,7 +237,7 @@ impl State {
             ("nfs4_opens", Counters::get(&counters.opens)),
             ("nfs4_lock_states", Counters::get(&counters.lock_states)),
             ("nfs4_locked_ranges", Counters::get(&counters.ranges)),
-            ("nfs4_delegations", Counters::get(&counters.delegations)),
+            ("nfs4_delegations", self.changes.granted()),
             ("nfs4_delegations_granted", Counters::get(&counters.delegations_granted)),
             ("nfs4_delegations_recalled", Counters::get(&counters.delegations_recalled)),
             ("nfs4_delegations_revoked", Counters::get(&counters.delegations_revoked)),

@@ -17,7 +17,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut E
     regular::check(compound, &file)?;
     let length = u64::try_from(args.data.len()).expect("limited by the decoder");
     let stateid = compound.stateid(args.stateid)?;
-    state::check_io(compound, stateid, &file, Io::Write { offset: args.offset, length })?;
+    let _changing = state::check_io(compound, stateid, &file, Io::Write { offset: args.offset, length })?;
     if args.offset.checked_add(length).is_none_or(|end| end > FILE_BYTES) {
         return Err(NfsStat4::Fbig.into());
     }

@@ -100,7 +100,6 @@ pub(crate) struct Counters {
     pub(crate) denials: AtomicU64,
     pub(crate) lock_states: AtomicU64,
     pub(crate) ranges: AtomicU64,
-    pub(crate) delegations: AtomicU64,
     pub(crate) delegations_granted: AtomicU64,
     pub(crate) delegations_recalled: AtomicU64,
     pub(crate) delegations_revoked: AtomicU64,

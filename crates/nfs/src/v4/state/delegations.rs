@@ -11,6 +11,7 @@ use std::time::Duration;
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
 
+use super::changing::Changing;
 use super::client::{Client, Version};
 use super::config::Counters;
 use super::files::{File, Opening};
@@ -90,11 +91,11 @@ pub(crate) enum Delegated {
 impl State {
     /// Whether there is any.
     pub(crate) fn has_delegations(&self) -> bool {
-        Counters::get(&self.counters.delegations) > 0
+        self.changes.sees_delegations()
     }
 
     /// Recalls what conflicts with an operation by whoever asks. To be called before every operation that
-    /// looks at or changes a file without an open that did so already.
+    /// looks at or changes a file without an open that did so already. What is returned is kept until a change is done.
     ///
     /// # Errors
     /// NFS4ERR_DELAY until it is gone.
@@ -104,8 +105,23 @@ impl State {
         caller: Caller<'_>,
         file: FileId,
         touch: Touch,
-    ) -> Result<(), Refusal> {
-        self.recall_from_others(context, caller.client(), file, touch)
+    ) -> Result<Changing<'_>, Refusal> {
+        let changing = match touch {
+            Touch::Read => Changing::NOTHING,
+            Touch::Change => self.changing(file),
+        };
+        self.recall_from_others(context, caller.client(), file, touch)?;
+        Ok(changing)
+    }
+
+    /// A file is about to be changed, and not delegated until what is returned is dropped.
+    pub(crate) fn changing(&self, file: FileId) -> Changing<'_> {
+        self.changes.of(file)
+    }
+
+    /// The same for what a name in `directory` stands for, as long as there are no delegations.
+    pub(crate) fn changing_name(&self, directory: FileId) -> Changing<'_> {
+        self.changes.of_name(directory)
     }
 
     pub(super) fn recall_from_others(
@@ -188,9 +204,7 @@ impl State {
             Ask::Read => Some(false),
             Ask::Write => Some(true),
         };
-        if Counters::get(&self.counters.delegations) >= self.config.delegations
-            || !self.can_be_called(&open.client)
-        {
+        if self.changes.granted() >= self.config.delegations || !self.can_be_called(&open.client) {
             return none(WhyNone::Resource);
         }
         self.grant(context, open, wanted).unwrap_or(none(WhyNone::Contention))
@@ -232,12 +246,21 @@ impl State {
         let stateid = StateId { seqid: 1, other: self.next_other(client) };
         let record = DelegationRecord { write, seqid: 1 };
         let put = Key::Delegation(file.ino, stateid.other).put(&record);
-        let kept = context.change(file.volume, &[put]).ok()?;
+        if !self.changes.announce(file) {
+            return None;
+        }
         let holding = Holding::delegation(client, file, stateid, write);
-        self.add(&holding).ok()?;
+        let kept = context.change(file.volume, &[put]).and_then(|kept| {
+            self.add(&holding)?;
+            Ok(kept)
+        });
+        let Ok(kept) = kept else {
+            self.changes.withdraw();
+            return None;
+        };
         state.delegations.push(holding);
         client.delegations.fetch_add(1, Ordering::Relaxed);
-        Counters::up(&self.counters.delegations);
+        self.changes.grant();
         Counters::up(&self.counters.delegations_granted);
         let delegated = if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) };
         Some((delegated, (write || client.version == Version::Zero).then_some(kept)))
@@ -334,7 +357,7 @@ impl State {
         context.change(file.volume, &[Key::Delegation(file.ino, holding.other).deleted()])?;
         state.delegations.retain(|other| !Arc::ptr_eq(other, holding));
         holding.client.delegations.fetch_sub(1, Ordering::Relaxed);
-        Counters::down(&self.counters.delegations);
+        self.changes.end();
         self.leave(&mut files, context, file);
         Ok(())
     }

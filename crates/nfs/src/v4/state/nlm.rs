@@ -255,7 +255,7 @@ impl State {
         reclaim: bool,
     ) -> Result<Kept, NoLock> {
         let Asker { client, file, owner: name } = asker;
-        self.check_delegations(context, Caller::Unknown, file, wanted.kind.into())?;
+        drop(self.check_delegations(context, Caller::Unknown, file, wanted.kind.into())?);
         let turns = || Turns::restored(context.now, true);
         let owner = client.lock_owner(name, turns);
         let opener = client.open_owner(&open_name(b'L', name), turns);

@@ -277,7 +277,7 @@ impl State {
         client.delegations.fetch_add(1, Ordering::Relaxed);
         let mut files = self.files.write(&file);
         enter(&mut files, context, file).delegations.push(holding);
-        Counters::up(&self.counters.delegations);
+        self.changes.restore();
         true
     }
 

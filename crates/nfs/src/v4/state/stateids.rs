@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use wire::nfs4::NfsStat4;
 
+use super::changing::Changing;
 use super::client::{Client, Version};
 use super::holding::{Holding, Standing};
 use super::ids::{FileId, Other, StateId};
@@ -126,8 +127,8 @@ impl State {
     }
 
     /// Whether `stateid` allows its holder to read or write `file`. On the path of every READ and WRITE: takes the read
-    /// lock of one shard of stateids; without state, that of the file's shard. Returns who the holder is, if that is
-    /// known.
+    /// lock of one shard of stateids; without state, that of the file's shard. What is returned is kept until the data is
+    /// changed.
     ///
     /// A stateid without state is held up by share reservations (RFC 7530 section 9.1.4.3) and by delegations of others.
     ///
@@ -141,19 +142,23 @@ impl State {
         stateid: StateId,
         file: FileId,
         wanted: Use,
-    ) -> Result<Option<Arc<Client>>, Refusal> {
+    ) -> Result<Changing<'_>, Refusal> {
         if stateid.is_without_state() {
             self.check_shares(context, file, wanted, None)?;
-            self.check_delegations(context, caller, file, wanted.into())?;
-            return Ok(caller.client().cloned());
+            return self.check_delegations(context, caller, file, wanted.into());
         }
+        // The holder may be expired, and the file delegated to somebody else, before the data is changed.
+        let changing = match wanted {
+            Use::Read => Changing::NOTHING,
+            Use::Write => self.changing(file),
+        };
         let holding = self.current(context, caller, stateid, file)?;
         let mode = holding.mode().ok_or(NfsStat4::BadStateId)?;
         // Who may write may read: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3 allows it).
         if wanted == Use::Write && !mode.writes() {
             return Err(NfsStat4::OpenMode.into());
         }
-        Ok(Some(Arc::clone(&holding.client)))
+        Ok(changing)
     }
 
     /// The same for what goes on by itself and so renews no lease: a stateid that was given back meanwhile is as none, and
@@ -168,14 +173,15 @@ impl State {
         stateid: StateId,
         file: FileId,
         wanted: Use,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Changing<'_>, Refusal> {
         let caller = Caller::Session(client);
         let holding = self.holding(caller, stateid.other).ok();
         let held = holding.filter(|holding| holding.standing() == Standing::Live && holding.file == file);
         match held.and_then(|holding| holding.mode()) {
-            Some(mode) if wanted == Use::Read || mode.writes() => Ok(()),
+            Some(_) if wanted == Use::Read => Ok(Changing::NOTHING),
+            Some(mode) if mode.writes() => Ok(self.changing(file)),
             Some(_) => Err(NfsStat4::OpenMode.into()),
-            None => self.check_io(context, caller, StateId::ANONYMOUS, file, wanted).map(drop),
+            None => self.check_io(context, caller, StateId::ANONYMOUS, file, wanted),
         }
     }
 

@@ -95,7 +95,7 @@ fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
         panic!("nobody minds");
     };
     let read = |world: &World, caller: Caller<'_>| {
-        world.state.check_delegations(&world.ask(), caller, file(1), Touch::Read)
+        world.state.check_delegations(&world.ask(), caller, file(1), Touch::Read).map(drop)
     };
     assert_eq!(read(&world, Caller::Session(&one)), Ok(()));
     assert_eq!(refused(read(&world, Caller::Unknown)), NfsStat4::Delay);
@@ -116,8 +116,9 @@ fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_ope
         world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
     };
     let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("nobody minds") };
-    let change =
-        |world: &World| world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change);
+    let change = |world: &World| {
+        world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).map(drop)
+    };
     assert_eq!(refused(change(&world)), NfsStat4::Delay);
     let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
     world.state.return_delegation(&world.ask(), &holding).unwrap();
@@ -136,7 +137,7 @@ fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_b
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     assert!(matches!(delegate(&world, &one, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
     world.pass(61);
-    world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).unwrap();
+    drop(world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).unwrap());
     let counted = world.state.gauges().into_iter().find(|(name, _)| *name == "nfs4_delegations_revoked");
     assert_eq!(counted, Some(("nfs4_delegations_revoked", 1)));
     world.pass(120);
@@ -224,8 +225,9 @@ fn who_did_not_know_what_is_recalled_is_asked_again_until_he_does() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     delegate(&world, &one, Ask::NoPreference, (1, 0));
-    let change =
-        |world: &World| world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change);
+    let change = |world: &World| {
+        world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).map(drop)
+    };
     assert_eq!(refused(change(&world)), NfsStat4::Delay);
     for status in [NfsStat4::BadStateId, NfsStat4::Delay, NfsStat4::RetryUncachedRep] {
         assert_eq!(answer(&world, &one, status), 1);

@@ -1,8 +1,11 @@
 //! What another thread does between two steps of one.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use super::locking::{Locker, NoLock, Wanted};
 use super::ranges::{LockKind, Range};
 use super::*;
+use crate::v4::state::delegations::{Ask, Delegated, Touch, WhyNone};
 
 fn wanted(first: u64, last: u64, kind: LockKind) -> Wanted {
     Wanted { range: Range { first, last }, kind, waits: false }
@@ -112,4 +115,81 @@ fn what_was_locked_stays_so_while_ranges_are_joined() {
             assert!(matches!(tried, Err(NoLock::Denied(_))), "{left} changes left, byte {from}");
         }
     }
+}
+
+/// An operation has looked for delegations, and found none; OPEN comes before it has changed the file.
+#[test]
+fn what_is_being_changed_is_not_delegated() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let delegate = |ino: u64| {
+        let opened = world.open(&one, b"o", file(ino), (1, 0)).unwrap();
+        world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
+    };
+    let contended = Delegated::None(WhyNone::Contention);
+    let check = |touch| world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), touch);
+    let changing = check(Touch::Change).unwrap();
+    assert_eq!(delegate(1), contended);
+    drop(changing);
+    // Of a name it is known what it stands for only if somebody has looked.
+    let renaming = world.state.changing_name(file(9));
+    assert!(!world.state.has_delegations());
+    assert_eq!(delegate(1), contended);
+    drop(renaming);
+    let reading = check(Touch::Read).unwrap();
+    assert!(matches!(delegate(1), Delegated::Read(_)));
+    drop(reading);
+    let renaming = world.state.changing_name(file(9));
+    assert!(world.state.has_delegations(), "who renames now looks");
+    assert!(matches!(delegate(2), Delegated::Read(_)));
+    drop(renaming);
+    assert_eq!(refused(check(Touch::Change).map(drop)), NfsStat4::Delay);
+    assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
+}
+
+/// Two threads: what one of them has read under a delegation, the other does not change before it has recalled that.
+#[test]
+fn nothing_changes_under_a_delegation() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let (data, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (state, now) = (&world.state, world.now);
+    let changes = std::thread::scope(|scope| {
+        let changer = scope.spawn(|| {
+            let memory = Memory::default();
+            let context = Context { keep: &memory, now };
+            let mut changes = 0_u64;
+            while !over.load(Ordering::Relaxed) || changes == 0 {
+                if let Ok(_changing) =
+                    state.check_delegations(&context, Caller::Unknown, file(1), Touch::Change)
+                {
+                    data.fetch_add(1, Ordering::SeqCst);
+                    changes += 1;
+                }
+                // Otherwise there would be hardly a moment in which it is not being changed.
+                (0..changes % 512).for_each(|_| std::hint::spin_loop());
+                std::thread::yield_now();
+            }
+            changes
+        });
+        let mut granted = 0;
+        for _ in 0..20_000 {
+            // As if nobody had wanted it.
+            state.contended.write(&file(1)).clear();
+            let asked = state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0;
+            if let Delegated::Read(stateid) = asked {
+                let before = data.load(Ordering::SeqCst);
+                std::hint::spin_loop();
+                assert_eq!(data.load(Ordering::SeqCst), before);
+                let caller = Caller::Session(&one);
+                state.return_stateid(&world.ask(), caller, stateid, file(1)).unwrap();
+                granted += 1;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        assert!(granted > 0);
+        changer.join().unwrap()
+    });
+    assert!(changes > 0);
 }
