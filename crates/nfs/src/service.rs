@@ -134,8 +134,20 @@ impl Service {
     /// The same with leases of this length (RFC 8881 section 8.3); to be called before the first call is handled.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Service {
-        let state = State::new(Config { lease, ..Config::default() });
-        Service { shared: Arc::new(Shared { state, ..Shared::default() }), ..self }
+        let config = Config { lease, ..self.shared.state.config().clone() };
+        self.with_config(config)
+    }
+
+    /// The same with limits such that what clients of NFSv4 and NLM hold takes so many bytes of memory at most; to be called
+    /// before the first call is handled.
+    #[must_use]
+    pub fn with_state_bytes(self, bytes: u64) -> Service {
+        let config = self.shared.state.config().clone().bound(bytes);
+        self.with_config(config)
+    }
+
+    fn with_config(self, config: Config) -> Service {
+        Service { shared: Arc::new(Shared { state: State::new(config), ..Shared::default() }), ..self }
     }
 
     /// The volumes, in no particular order.

@@ -58,6 +58,8 @@ fn group_limit(cgroup: &str) -> Option<u64> {
 pub struct Shares {
     /// Requests that are being received or executed and replies that have not left, bytes, for all event loops.
     pub requests: u64,
+    /// What clients of NFSv4 and NLM hold, bytes.
+    pub state: u64,
     /// Each volume, bytes.
     pub volume: u64,
 }
@@ -69,14 +71,14 @@ const FIXED_BYTES: u64 = 16 << 20;
 /// measured; see `docs/decisions/2026-11-21-system-allocator.md`.
 const ALLOCATOR_SHARE: u64 = 4;
 
-/// Divides `memory` bytes: what is fixed and what the allocator takes first, an eighth for requests, the rest to the
-/// volumes evenly.
+/// Divides `memory` bytes: what is fixed and what the allocator takes first, an eighth for requests, a sixteenth for what
+/// clients hold, the rest to the volumes evenly.
 pub fn shares(memory: u64, volumes: usize) -> Shares {
-    let requests = memory / 8;
-    let taken = requests + memory / ALLOCATOR_SHARE + FIXED_BYTES;
+    let (requests, state) = (memory / 8, memory / 16);
+    let taken = requests + state + memory / ALLOCATOR_SHARE + FIXED_BYTES;
     let rest = memory.saturating_sub(taken);
     let volumes = u64::try_from(volumes.max(1)).unwrap_or(u64::MAX);
-    Shares { requests, volume: rest / volumes }
+    Shares { requests, state, volume: rest / volumes }
 }
 
 /// How many event loops there are if `wanted` are: each has its least memory out of what all requests have.
@@ -114,7 +116,8 @@ mod tests {
         for volumes in [0, 1, 3] {
             let shares = shares(1 << 30, volumes);
             let count = u64::try_from(volumes.max(1)).unwrap();
-            assert!(shares.requests + shares.volume * count + FIXED_BYTES <= 3 << 28);
+            let all = shares.requests + shares.state + shares.volume * count + FIXED_BYTES;
+            assert!(all <= 3 << 28);
         }
     }
 

@@ -88,7 +88,8 @@ impl Server {
         let paths = exports.iter().map(|export| export.path.clone()).collect();
         let open: Vec<Arc<Volume>> = volumes.iter().map(|served| Arc::clone(&served.volume)).collect();
         let service = Service::new(exports, open.clone()).map_err(|error| Error::usage(error.to_string()))?;
-        let service = service.with_lease(settings.lease);
+        let state_bytes = memory::shares(settings.memory, 1).state;
+        let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
         service.restore_state(now()).map_err(|error| {
             Error::failed(format!("what clients held could not be read back ({error:?}); check the volumes"))
         })?;

@@ -220,6 +220,11 @@ impl State {
         State { config, ..State::default() }
     }
 
+    /// Its limits.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// How long a lease lasts, in seconds.
     pub(crate) fn lease_time(&self) -> u32 {
         u32::try_from(self.config.lease.as_secs()).unwrap_or(u32::MAX)

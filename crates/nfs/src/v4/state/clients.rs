@@ -505,11 +505,10 @@ impl State {
         {
             return Err(NfsStat4::ClidInUse.into());
         }
-        let channels = args.channels.granted(&self.config, Counters::get(&self.counters.slot_bytes))?;
-        if confirmed
-            .as_ref()
-            .is_some_and(|client| client.inner.lock().sessions.len() >= self.config.sessions_per_client)
-        {
+        let taken = Counters::get(&self.counters.slot_bytes);
+        let channels = args.channels.granted(&self.config, taken)?;
+        let most = if taken < self.config.slot_bytes { self.config.sessions_per_client } else { 1 };
+        if confirmed.as_ref().is_some_and(|client| client.inner.lock().sessions.len() >= most) {
             return Err(NfsStat4::NoSpc.into());
         }
         let client = match (&confirmed, &proposed) {

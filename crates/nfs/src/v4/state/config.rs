@@ -3,8 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Limits. Each kind of state costs some hundred bytes of memory, so that the bounds on opens, locks and delegations
-/// bound memory.
+/// Most bytes of memory of an open or of the locks of an owner in a file, its share of tables included. With one owner of many
+/// opens 420 to 480 were measured.
+const HOLDING_BYTES: u64 = 480;
+/// Of a delegation of a file that is not open, so that nothing else has its tables.
+const DELEGATION_BYTES: u64 = 480;
+/// Of a locked range, in a table that has grown.
+const RANGE_BYTES: u64 = 64;
+/// Of a client with its first session, what that keeps left out.
+const CLIENT_BYTES: u64 = 4 << 10;
+
+/// Limits, which bound memory: see [`Config::bound`]. Those of the default are the most that there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
     /// How long a client may be silent before it is expired when somebody minds what it holds; and how long a client has
@@ -23,8 +32,8 @@ pub(crate) struct Config {
     pub(crate) sessions_per_client: usize,
     /// Slots of a session.
     pub(crate) slots_per_session: u32,
-    /// What the slots of all sessions may keep, in bytes. No session gets more than a sixteenth of what is left of it, and
-    /// each gets one slot.
+    /// What the slots of all sessions may keep, in bytes. No session gets more than a sixteenth of what is left of it; when
+    /// nothing is, the first session of a client still gets one slot, and there is no second one.
     pub(crate) slot_bytes: u64,
     /// Largest request and reply of a session, in bytes.
     pub(crate) message_bytes: u32,
@@ -32,8 +41,7 @@ pub(crate) struct Config {
     pub(crate) cached_bytes: u32,
     /// Operations of a COMPOUND.
     pub(crate) operations: u32,
-    /// Opens and lock states of all clients. An open was measured to take 420 to 480 bytes of memory, its share of tables
-    /// included, with an owner of many opens.
+    /// Opens and lock states of all clients.
     pub(crate) holdings: u64,
     /// Locked ranges of one file.
     pub(crate) ranges_per_file: usize,
@@ -89,6 +97,34 @@ impl Default for Config {
         }
     }
 }
+
+impl Config {
+    /// Lowers limits so that what clients hold takes `bytes` of memory at most: three eighths for opens and locks, two for
+    /// what sessions keep, one each for delegations, for ranges, and for clients with one slot each.
+    #[must_use]
+    pub(crate) fn bound(self, bytes: u64) -> Config {
+        let eighth = bytes / 8;
+        let clients = eighth / (CLIENT_BYTES + u64::from(self.cached_bytes));
+        // A client that has one open can do something.
+        let most = |limit: u64, within: u64| limit.min(within).max(1);
+        let size = |limit: usize, within: u64| limit.min(usize::try_from(within).unwrap_or(usize::MAX));
+        let holdings = most(self.holdings, 3 * eighth / HOLDING_BYTES);
+        let ranges = most(self.ranges, eighth / RANGE_BYTES);
+        Config {
+            clients: size(self.clients, clients).max(CLIENTS_MIN),
+            owners_per_client: size(self.owners_per_client, holdings),
+            slot_bytes: self.slot_bytes.min(2 * eighth),
+            holdings,
+            ranges,
+            ranges_per_file: size(self.ranges_per_file, ranges),
+            delegations: most(self.delegations, eighth / DELEGATION_BYTES),
+            ..self
+        }
+    }
+}
+
+/// Clients that there may be with the least memory.
+const CLIENTS_MIN: usize = 16;
 
 /// What is counted.
 #[derive(Debug, Default)]

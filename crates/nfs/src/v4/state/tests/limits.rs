@@ -109,3 +109,35 @@ fn who_is_not_confirmed_keeps_nobody_else_out() {
     let (client, _) = world.client(b"one", 1, 0);
     world.open(&client, b"o", file(1), (3, 0)).unwrap();
 }
+
+/// With what there is room for at the least, and with more than the limits need.
+#[test]
+fn what_clients_hold_is_bounded_by_memory() {
+    for mebibytes in [0, 1, 4, 64, 512] {
+        let bytes = mebibytes << 20;
+        let config = Config::default().bound(bytes);
+        let clients = u64::try_from(config.clients).unwrap();
+        let all = 480 * (config.holdings + config.delegations)
+            + 64 * config.ranges
+            + config.slot_bytes
+            + clients * (4096 + u64::from(config.cached_bytes));
+        // The least that there always is: 16 clients, and one of each.
+        assert!(all <= bytes + (256 << 10), "{mebibytes} MiB: {all} bytes");
+        assert!(all >= bytes * 3 / 4, "{mebibytes} MiB: {all} bytes");
+        assert!(config.ranges_per_file as u64 <= config.ranges);
+    }
+    assert_eq!(Config::default().bound(64 << 30), Config::default());
+}
+
+#[test]
+fn when_slots_keep_as_much_as_they_may_each_client_has_one_session() {
+    let bytes = 8 * (512 + sessions::SLOT_BYTES);
+    let world = World::with(Config { slot_bytes: bytes, ..Config::default() });
+    let names: Vec<[u8; 1]> = (0..8).map(|number| [number]).collect();
+    let clients: Vec<_> = names.iter().map(|name| world.client(name, 1, 0).0).collect();
+    assert_eq!(refused(world.create_session(clients[0].id, 2, 0)), NfsStat4::NoSpc);
+    let (another, session) = world.client(b"another", 1, 0);
+    world.open(&another, b"o", file(1), (3, 0)).unwrap();
+    world.state.destroy_session(&world.ask(), session).unwrap();
+    world.create_session(another.id, 2, 0).unwrap();
+}
