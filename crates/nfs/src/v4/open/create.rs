@@ -12,12 +12,12 @@ use wire::xdr::{Decode as _, Decoder, Encoder};
 use crate::call::Object;
 use crate::replies::ToJournal;
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::held::file_of;
+use crate::v4::held::{caller, file_of};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::state::Kept;
 use crate::v4::state::delegations::{Delegated, WhyNone};
 use crate::v4::state::files::Prepared;
-use crate::v4::state::ids::FileId;
+use crate::v4::state::ids::{FileId, Other};
 
 use super::staying::{self, Staying};
 use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
@@ -113,18 +113,35 @@ fn create<'c>(
     };
     once(compound, directory, out, once_only)?;
     match made.get() {
-        // It was answered before; the open is there.
-        None => {
-            let mut answer = Decoder::new(out.buffer().get(at..).unwrap_or_default());
-            answer.u32()?;
-            compound.current_stateid = Some(Stateid4::decode(&mut answer)?);
-            Ok(())
-        }
+        None => answered_before(compound, directory, request, at, out),
         Some(made) => {
             out.rewind(at);
             open_created(compound, directory, &made, &prepared, request, attrset, out)
         }
     }
+}
+
+/// What was done is remembered, with the stateid of an open that is there; or is not, as it was closed since, or was not made
+/// because the journal was full after a file had been found: then the file is opened now.
+fn answered_before<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    request: &Request<'_>,
+    at: usize,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let mut answer = Decoder::new(out.buffer().get(at..).unwrap_or_default());
+    answer.u32()?;
+    let stateid = Stateid4::decode(&mut answer)?;
+    let client = compound.session_client();
+    if compound.state().holding(caller(client.as_ref()), Other(stateid.other)).is_ok() {
+        compound.current_stateid = Some(stateid);
+        return Ok(());
+    }
+    out.rewind(at);
+    let cinfo = unchanged(compound, directory)?;
+    let file = compound.file()?;
+    open_file(compound, &file, None, cinfo, request, out)
 }
 
 /// What the engine did.

@@ -186,3 +186,30 @@ fn what_changes_an_open_or_a_lock_is_answered_again() {
     let session = Session::resumed(&server, known);
     assert_eq!(session.on(handle, &[close]).status, NfsStat4::BadStateId);
 }
+
+/// What is remembered of an OPEN names a stateid, which may be gone by then.
+#[test]
+fn an_open_that_is_repeated_gives_a_stateid_that_is_there() {
+    let server = Server::new();
+    let session = Session::new(&server);
+    session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
+    let create = Some(Createhow4::Exclusive41(Creatverfattr { verf: [7; 8], attrs: Fattr4::EMPTY }));
+    let opening = [&to_root()[..], &[open(b"owner", share_deny::NONE, create), ArgOp4::Getfh]].concat();
+    let open = |session: &Session<'_>| {
+        let opened = session.compound(&opening);
+        let [.., ResOp4::Open(Ok(open_ok)), ResOp4::Getfh(Ok(handle))] = &opened.all[..] else {
+            panic!("{opened:?}")
+        };
+        (open_ok.stateid, handle.object.as_bytes())
+    };
+    let (open_stateid, handle) = open(&session);
+    let (id, sequence) = session.known();
+    let close = |stateid| ArgOp4::Close(CloseArgs { seqid: 0, open_stateid: stateid });
+    assert_eq!(session.on(handle, &[close(open_stateid)]).status, NfsStat4::Ok);
+    let server = server.restarted();
+    let session = Session::resumed(&server, (id, sequence - 1));
+    let (again, same) = open(&session);
+    assert_eq!(same, handle);
+    assert_ne!(again, open_stateid);
+    assert_eq!(session.on(handle, &[close(again)]).status, NfsStat4::Ok);
+}
