@@ -26,7 +26,11 @@ impl<'a> Call<'a> {
     /// # Errors
     /// NFS3ERR_JUKEBOX until they are gone.
     pub(crate) fn check_delegations(&self, object: &Object<'a>, touch: Touch) -> Result<Changing<'a>, Stop> {
-        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
+        let state = &self.service.shared.state;
+        if touch == Touch::Read && !state.has_delegations() {
+            return Ok(Changing::NOTHING);
+        }
+        let context = self.service.context(self.now);
         match state.check_delegations(&context, Caller::Unknown, file_of(object), touch) {
             Ok(changing) => Ok(changing),
             Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
