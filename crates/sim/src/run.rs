@@ -59,7 +59,8 @@ impl Sizes {
     pub fn draw(random: &mut Random) -> Sizes {
         Sizes {
             log_bytes: *random.pick(&[512 << 10, 1 << 20, 2 << 20]),
-            memory: *random.pick(&[1 << 20, 4 << 20]),
+            // The least is so little that names, inodes and parts of maps are forgotten all the time.
+            memory: *random.pick(&[64 << 10, 1 << 20, 4 << 20]),
             segment_bytes: *random.pick(&[512 << 10, 1 << 20]),
             capacity: 1 << 30,
         }

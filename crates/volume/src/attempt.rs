@@ -228,9 +228,14 @@ impl Attempt<'_> {
 
     /// A record, from memory.
     pub fn record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
-        if let Some(slot) = layers.recent(key) {
-            return Ok(slot);
+        match layers.recent(key) {
+            Some(slot) => Ok(slot),
+            None => self.older_record(layers, key),
         }
+    }
+
+    /// A record that no memtable knows.
+    fn older_record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
         if layers.version == self.version
             && let Some(slot) = self.records.get(key)
         {
@@ -258,8 +263,13 @@ impl Attempt<'_> {
         let layers = self.volume.layers();
         let key = key::inode(state.ino);
         // A change that is in a memtable may not be durable, and nobody remembers which entry made it.
-        let seq = if layers.recent(&key).is_some() { self.volume.committer.last_queued() } else { Seq(0) };
-        state.load = match self.record(&layers, &key)? {
+        let recent = layers.recent(&key);
+        let seq = if recent.is_some() { self.volume.committer.last_queued() } else { Seq(0) };
+        let slot = match recent {
+            Some(slot) => slot,
+            None => self.older_record(&layers, &key)?,
+        };
+        state.load = match slot {
             Some(bytes) => Load::Present(self.volume.decode(InodeRecord::decode(&bytes))?),
             None => Load::Absent,
         };
@@ -286,14 +296,27 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// What a name names; the directory should be locked for a reliable answer.
+    /// What a name of a directory names that is locked by the caller.
     pub fn name(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
+        let known = &self.volume.name_cache;
+        if let Some(record) = known.get(directory, name) {
+            return Ok(Some(record));
+        }
+        let found = self.name_unlocked(directory, name)?;
+        if let Some(record) = &found {
+            known.put(directory, name, record);
+        }
+        Ok(found)
+    }
+
+    /// What a name of a directory names, or did a moment ago, as the directory is not locked.
+    pub fn name_unlocked(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
         let layers = self.volume.layers();
         let key = key::name(directory, name);
         let slot = match layers.recent(&key) {
             Some(slot) => slot,
             None if self.volume.names.is_absent(directory, name) => None,
-            None => self.record(&layers, &key)?,
+            None => self.older_record(&layers, &key)?,
         };
         slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()
     }
@@ -352,7 +375,7 @@ impl Attempt<'_> {
     /// be short, little for one who reads here and there in a long one.
     fn pieces_from(&self, state: &InodeState, offset: u64) -> usize {
         let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
-        let mut known = state.window.iter().chain(loaded).peekable();
+        let mut known = state.window().into_iter().chain(loaded).peekable();
         let is_first = known.peek().is_none();
         if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
             MAP_WINDOW_PIECES
@@ -364,7 +387,7 @@ impl Attempt<'_> {
     /// The part of a locked file's map in the index that covers `offset`.
     pub fn window(&self, layers: &Layers, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
         let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
-        if let Some(window) = &state.window
+        if let Some(window) = state.window()
             && covers(window)
             && layers.is_map_current(state.ino, window.version)
         {
@@ -373,7 +396,7 @@ impl Attempt<'_> {
         let loaded = self.windows.iter().find(|(ino, window)| *ino == state.ino && covers(window));
         match loaded {
             Some((_, window)) if layers.is_map_current(state.ino, window.version) => {
-                state.window = Some(window.clone());
+                self.volume.inodes.keep_window(state, window.clone());
                 Ok(window.clone())
             }
             _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.pieces_from(state, offset)))),

@@ -174,6 +174,7 @@ impl Change<'_> {
         }
         let after = Durability { seq, round: self.round };
         let names = self.volume.name_changes(&self.entry.records);
+        self.volume.follow_names(&self.entry.records);
         apply::apply(self.entry, after, active, &self.volume.usage, &self.volume.replies);
         self.volume.names.note(&names);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;

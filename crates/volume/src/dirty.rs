@@ -59,17 +59,25 @@ impl DirtyPiece {
     }
 }
 
-/// The unstable data of one file: pieces that do not overlap, by their end.
+/// The unstable data of one file. Apart, and only where there is some, as most inodes in memory have none.
 #[derive(Debug, Default)]
-pub struct Dirty {
-    pieces: BTreeMap<u64, DirtyPiece>,
+pub struct Dirty(Option<Box<Pieces>>);
+
+/// Pieces that do not overlap, by their end; never none.
+#[derive(Debug, Default)]
+struct Pieces {
+    by_end: BTreeMap<u64, DirtyPiece>,
     bytes: u64,
 }
 
 impl Dirty {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.0.as_ref().map_or(0, |pieces| pieces.bytes)
+    }
+
+    fn count(&self) -> usize {
+        self.0.as_ref().map_or(0, |pieces| pieces.by_end.len())
     }
 
     /// Memory that they take, bytes: with their buffers, and with the inode that cannot be forgotten for them.
@@ -78,56 +86,63 @@ impl Dirty {
             return 0;
         }
         // What a piece keeps of a longer buffer is less than it is long itself; that is not counted.
-        self.bytes + self.pieces.len() as u64 * DIRTY_PIECE_BYTES + DIRTY_FILE_BYTES
+        self.bytes() + self.count() as u64 * DIRTY_PIECE_BYTES + DIRTY_FILE_BYTES
     }
 
     /// Segment space to reserve for them: with an extent's header for each piece.
     pub fn footprint(&self) -> u64 {
-        self.bytes + self.pieces.len() as u64 * crate::space::PIECE_OVERHEAD_BYTES
+        self.bytes() + self.count() as u64 * crate::space::PIECE_OVERHEAD_BYTES
     }
 
     /// Whether it is little enough to travel in the journal: few bytes, and not in too many pieces, each of which is a
     /// record.
     pub fn is_small(&self) -> bool {
-        self.bytes <= INLINE_WRITE_BYTES as u64 && self.pieces.len() <= INLINE_PIECES
+        self.bytes() <= INLINE_WRITE_BYTES as u64 && self.count() <= INLINE_PIECES
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.0.is_none()
     }
 
     /// Takes new data over; what it replaces goes.
     pub fn insert(&mut self, start: u64, bytes: Bytes, write: u64) {
         let end = start + bytes.len() as u64;
         self.remove(start, end);
-        self.bytes += end - start;
-        self.pieces.insert(end, DirtyPiece { start, end, write, bytes, from: 0 });
+        let pieces = self.0.get_or_insert_default();
+        pieces.bytes += end - start;
+        pieces.by_end.insert(end, DirtyPiece { start, end, write, bytes, from: 0 });
     }
 
     /// Forgets `[start, end)`.
     pub fn remove(&mut self, start: u64, end: u64) {
-        for piece in self.overlapping(start, end).cloned().collect::<Vec<_>>() {
-            self.pieces.remove(&piece.end);
-            self.bytes -= piece.end - piece.start;
+        let overlapping: Vec<DirtyPiece> = self.overlapping(start, end).cloned().collect();
+        let Some(pieces) = &mut self.0 else { return };
+        for piece in overlapping {
+            pieces.by_end.remove(&piece.end);
+            pieces.bytes -= piece.end - piece.start;
             for rest in [(piece.start, start), (end, piece.end)] {
                 if rest.0 < rest.1 {
-                    self.bytes += rest.1 - rest.0;
-                    self.pieces.insert(rest.1, piece.clipped(rest.0, rest.1).compact());
+                    pieces.bytes += rest.1 - rest.0;
+                    pieces.by_end.insert(rest.1, piece.clipped(rest.0, rest.1).compact());
                 }
             }
+        }
+        if pieces.by_end.is_empty() {
+            self.0 = None;
         }
     }
 
     /// Pieces that touch `[start, end)`, in file order.
     pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &DirtyPiece> {
         let from = start.saturating_add(1);
-        self.pieces.range(from..).map(|(_, piece)| piece).take_while(move |piece| piece.start < end)
+        let behind = self.0.iter().flat_map(move |pieces| pieces.by_end.range(from..));
+        behind.map(|(_, piece)| piece).take_while(move |piece| piece.start < end)
     }
 
     /// All pieces, in file order.
     pub fn pieces(&self) -> impl Iterator<Item = &DirtyPiece> {
-        self.pieces.values()
+        self.0.iter().flat_map(|pieces| pieces.by_end.values())
     }
 }
 

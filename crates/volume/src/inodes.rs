@@ -16,6 +16,15 @@ use crate::request::Durability;
 /// Parts that are locked one by one; a power of two.
 const SHARDS: usize = 16;
 
+/// What an allocation takes beside what was asked for, with the counters of an `Arc`, bytes.
+const ALLOCATION_BYTES: u64 = 24;
+
+/// What an inode takes that is not in use, bytes, its places in the table and in the queue included: but for what is kept of its
+/// map, and for unstable data and truncations, which the journal and write-back bound.
+pub const INODE_BYTES: u64 = 352;
+
+const _: () = assert!(size_of::<Mutex<InodeState>>() as u64 + ALLOCATION_BYTES + 64 <= INODE_BYTES);
+
 /// What is known of an inode.
 #[derive(Debug, Default)]
 pub enum Load {
@@ -56,6 +65,14 @@ pub struct MapWindow {
     pub pieces: Arc<Vec<MapPiece>>,
 }
 
+impl MapWindow {
+    /// What it takes in memory.
+    fn bytes(&self) -> u64 {
+        let apart = size_of::<MapWindow>() + size_of::<Vec<MapPiece>>();
+        (apart + self.pieces.capacity() * size_of::<MapPiece>()) as u64 + 3 * ALLOCATION_BYTES
+    }
+}
+
 /// An inode in memory. Its lock is held for short pieces of work, never across I/O; several are locked in order of
 /// their numbers.
 #[derive(Debug)]
@@ -80,8 +97,8 @@ pub struct InodeState {
     pub unsaved: bool,
     /// Counts changes of its map, so that what was found without the lock can be checked.
     pub map_changes: u64,
-    /// What was last read of its map in the index.
-    pub window: Option<MapWindow>,
+    /// What was last read of its map in the index; set by [`Inodes::keep_window`]. Most inodes in memory have none.
+    window: Option<Box<MapWindow>>,
 }
 
 impl InodeState {
@@ -146,6 +163,16 @@ impl InodeState {
         Durability { seq: self.seq, round: self.round }
     }
 
+    /// What was last read of its map in the index.
+    pub fn window(&self) -> Option<&MapWindow> {
+        self.window.as_deref()
+    }
+
+    /// What that takes in memory.
+    fn window_bytes(&self) -> u64 {
+        self.window.as_ref().map_or(0, |window| window.bytes())
+    }
+
     fn can_be_forgotten(&self, durable: Seq, round: u64) -> bool {
         self.dirty.is_empty() && !self.unsaved && self.seq <= durable && self.round <= round
     }
@@ -162,6 +189,8 @@ pub type Guard = ArcMutexGuard<RawMutex, InodeState>;
 pub struct Inodes {
     shards: [Mutex<Shard>; SHARDS],
     most_per_shard: usize,
+    /// What a shard may keep of maps.
+    window_bytes_most: u64,
 }
 
 #[derive(Debug, Default)]
@@ -169,18 +198,25 @@ struct Shard {
     cells: HashMap<Ino, Cell>,
     /// In the order in which they are looked at when one has to go.
     order: VecDeque<Ino>,
+    /// Those with a part of their map, in the order in which it goes; and some that are gone or have none any more.
+    windows: VecDeque<Ino>,
+    /// What those parts take.
+    window_bytes: u64,
 }
 
 impl Inodes {
-    /// Holds about `most` inodes, more only while they are in use or not durable.
-    pub fn new(most: usize) -> Inodes {
-        Inodes { shards: Default::default(), most_per_shard: (most / SHARDS).max(4) }
+    /// Holds about `most` inodes, more only while they are in use or not durable; and so many bytes of their maps.
+    pub fn new(most: usize, window_bytes: u64) -> Inodes {
+        Inodes {
+            shards: Default::default(),
+            most_per_shard: (most / SHARDS).max(4),
+            window_bytes_most: window_bytes / SHARDS as u64,
+        }
     }
 
     /// The inode of a number, known or not. `durable` and `round` tell which states may be forgotten for it.
     pub fn get(&self, ino: Ino, durable: Seq, round: u64) -> Cell {
-        let index = usize::try_from(ino.0 % SHARDS as u64).expect("a remainder is small");
-        let mut shard = self.shards[index].lock();
+        let mut shard = self.shard(ino).lock();
         if let Some(cell) = shard.cells.get(&ino) {
             return Arc::clone(cell);
         }
@@ -195,13 +231,38 @@ impl Inodes {
 
     /// The inode of a number, if it is in memory.
     pub fn peek(&self, ino: Ino) -> Option<Cell> {
-        let index = usize::try_from(ino.0 % SHARDS as u64).expect("a remainder is small");
-        self.shards[index].lock().cells.get(&ino).cloned()
+        self.shard(ino).lock().cells.get(&ino).cloned()
+    }
+
+    /// Keeps a part of the map of an inode that is in memory and locked; others go for it if there is no room.
+    pub fn keep_window(&self, state: &mut InodeState, window: MapWindow) {
+        let before = state.window_bytes();
+        state.window = Some(Box::new(window));
+        let after = state.window_bytes();
+        if before == after {
+            return;
+        }
+        let mut shard = self.shard(state.ino).lock();
+        shard.window_bytes = shard.window_bytes + after - before;
+        if before == 0 {
+            shard.windows.push_back(state.ino);
+        }
+        shard.forget_windows(self.window_bytes_most);
     }
 
     /// How many are in memory.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().cells.len()).sum()
+    }
+
+    /// What the parts of their maps take that are in memory.
+    pub fn window_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().window_bytes).sum()
+    }
+
+    fn shard(&self, ino: Ino) -> &Mutex<Shard> {
+        let index = usize::try_from(ino.0 % SHARDS as u64).expect("a remainder is small");
+        &self.shards[index]
     }
 }
 
@@ -216,13 +277,36 @@ impl Shard {
             let Some(ino) = self.order.pop_front() else { return };
             let cell = self.cells.get(&ino).expect("the queue names each cell once");
             // With the shard locked nobody can get a new reference, so a count of one stays one.
-            let forget = Arc::strong_count(cell) == 1
-                && cell.try_lock().is_some_and(|state| state.can_be_forgotten(durable, round));
-            if forget {
+            let mut forgotten = None;
+            if Arc::strong_count(cell) == 1
+                && let Some(state) = cell.try_lock()
+                && state.can_be_forgotten(durable, round)
+            {
+                forgotten = Some(state.window_bytes());
+            }
+            if let Some(window_bytes) = forgotten {
+                self.window_bytes -= window_bytes;
                 self.cells.remove(&ino);
                 evicted += 1;
             } else {
                 self.order.push_back(ino);
+            }
+        }
+    }
+
+    /// Forgets parts of maps that are not in use, the oldest first, while there are too many.
+    fn forget_windows(&mut self, most: u64) {
+        let mut looks = 32;
+        while looks > 0 && (self.window_bytes > most || self.windows.len() > self.cells.len()) {
+            looks -= 1;
+            let Some(ino) = self.windows.pop_front() else { return };
+            let Some(cell) = self.cells.get(&ino) else { continue };
+            match cell.try_lock() {
+                Some(mut state) => {
+                    self.window_bytes -= state.window_bytes();
+                    state.window = None;
+                }
+                None => self.windows.push_back(ino),
             }
         }
     }

@@ -33,6 +33,7 @@ pub mod limits;
 mod mapping;
 pub mod media;
 mod memtable;
+mod name_cache;
 mod names;
 mod open;
 mod ops;

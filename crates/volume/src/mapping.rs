@@ -62,11 +62,10 @@ impl Volume {
         let mut copy = {
             let state = cell.lock();
             let Load::Present(record) = &state.load else { return Ok(None) };
-            InodeState {
-                load: Load::Present(record.clone()),
-                map_changes: state.map_changes,
-                ..InodeState::new(ino)
-            }
+            let mut copy = InodeState::new(ino);
+            copy.load = Load::Present(record.clone());
+            copy.map_changes = state.map_changes;
+            copy
         };
         let mut bytes = 0;
         let mut start = from;

@@ -25,6 +25,7 @@ use crate::layers::Layers;
 use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::memtable::Memtable;
+use crate::name_cache::NameCache;
 use crate::names::KnownNames;
 use crate::orphans::Orphans;
 use crate::record::{
@@ -332,9 +333,10 @@ fn assemble(
         layers: RwLock::new(Arc::new(layers)),
         index: Mutex::new(index),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
-        inodes: Inodes::new(limits.inodes),
+        inodes: Inodes::new(limits.inodes, limits.window_bytes),
         records: cache::records(limits.record_cache_bytes),
         names: KnownNames::new(limits.names_bytes),
+        name_cache: NameCache::new(limits.name_cache_bytes),
         blocks: cache::blocks(limits.block_cache_bytes - limits.pool_bytes()),
         segments,
         space,

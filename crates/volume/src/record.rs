@@ -14,6 +14,7 @@ mod tests;
 pub use directory::{CookieRecord, NameRecord};
 pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
 pub use inode::{Cut, InodeRecord};
+pub(crate) use inode::{type_byte, type_from_byte};
 pub use map::{MapRecord, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
 

@@ -16,11 +16,12 @@ use crate::entry::Slot;
 use crate::handle::Handle;
 use crate::ids::{ExtentId, Ino, SnapshotId, VolumeId};
 use crate::index::{Index, IndexError};
-use crate::inodes::{Inodes, MapPiece, MapWindow};
+use crate::inodes::{INODE_BYTES, Inodes, MapPiece, MapWindow};
 use crate::key::{self, Key};
 use crate::layers::Layers;
 use crate::limits;
 use crate::media::Media;
+use crate::name_cache::NameCache;
 use crate::names::KnownNames;
 use crate::orphans::Orphans;
 use crate::record::{ExtentRecord, MapRecord, Source, UsageKind};
@@ -86,14 +87,15 @@ pub struct MemoryLimits {
     pub index_cache_bytes: u64,
     /// Hashes of the names of directories.
     pub names_bytes: u64,
+    /// Names with what they name.
+    pub name_cache_bytes: u64,
     /// Inodes in memory, a number.
     pub inodes: usize,
+    /// Parts of their maps.
+    pub window_bytes: u64,
     /// Remembered answers, a number.
     pub replies: usize,
 }
-
-/// What an inode in memory takes, bytes: state, table entry and a window of its map.
-const INODE_BYTES: u64 = 4096;
 
 /// What a remembered answer takes, bytes: itself, and its key in each of the tables that find and forget it.
 const REPLY_BYTES: u64 = 640;
@@ -105,10 +107,12 @@ impl MemoryLimits {
             memtable_bytes: (memory / 12).min(ring / 3).max(64 << 10),
             dirty_bytes: (memory / 12).max(256 << 10),
             block_cache_bytes: memory / 4,
-            record_cache_bytes: memory / 16,
+            record_cache_bytes: memory / 32,
             index_cache_bytes: memory / 6,
             names_bytes: memory / 64,
-            inodes: usize::try_from(memory / 8 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
+            name_cache_bytes: memory / 32,
+            inodes: usize::try_from(memory / 10 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
+            window_bytes: memory / 40,
             replies: usize::try_from(memory / 12 / REPLY_BYTES)
                 .unwrap_or(usize::MAX)
                 .clamp(limits::REPLIES_MIN, limits::REPLIES),
@@ -155,6 +159,7 @@ pub struct Volume {
     pub(crate) inodes: Inodes,
     pub(crate) records: RecordCache,
     pub(crate) names: KnownNames,
+    pub(crate) name_cache: NameCache,
     pub(crate) blocks: BlockCache,
     pub(crate) segments: Segments,
     pub(crate) space: Ledger,
@@ -282,9 +287,11 @@ impl Volume {
             ("write_back_rounds", self.rounds_done()),
             ("checkpoints", self.checkpoints.done()),
             ("inodes_in_memory", self.inodes.len() as u64),
+            ("map_window_bytes", self.inodes.window_bytes()),
             ("block_cache_bytes", self.blocks.weight()),
             ("record_cache_bytes", self.records.weight()),
             ("names_known", self.names.len() as u64),
+            ("names_cached", self.name_cache.len() as u64),
             ("replies_remembered", self.replies.len() as u64),
             ("index_cold_reads", cold.reads),
             ("index_file_reads", cold.file_reads),

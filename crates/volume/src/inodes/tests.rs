@@ -9,7 +9,7 @@ fn numbers() -> impl Iterator<Item = Ino> {
 
 #[test]
 fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
-    let inodes = Inodes::new(0);
+    let inodes = Inodes::new(0, 0);
     let (durable, round) = (Seq(10), 3);
     let kept: Vec<Ino> = numbers().take(4).collect();
     let used = inodes.get(kept[3], durable, round);
@@ -60,4 +60,46 @@ fn unstable_data_shows_in_size_and_use() {
     // Unstable data over stable data is not more than the file can hold.
     state.dirty.insert(0, vec![1; 90].into(), 2);
     assert_eq!(state.attributes().used, 100);
+}
+
+/// A part of a map of so many pieces.
+fn window(pieces: usize) -> MapWindow {
+    let piece = MapPiece { start: 0, end: 1, birth: 0, extent: ExtentId(1), offset: 0 };
+    MapWindow { version: 1, from: 0, to: 1, pieces: Arc::new(vec![piece; pieces]) }
+}
+
+#[test]
+fn parts_of_maps_are_counted_and_the_oldest_go() {
+    let (one, eight) = (window(1).bytes(), window(8).bytes());
+    let inodes = Inodes::new(100 * SHARDS, (eight + 3 * one) * SHARDS as u64);
+    let has_one = |ino: Ino| inodes.peek(ino).is_some_and(|cell| cell.lock().window().is_some());
+    let keep = |ino: Ino, pieces| {
+        let cell = inodes.get(ino, Seq(0), 0);
+        inodes.keep_window(&mut cell.lock(), window(pieces));
+    };
+    let inos: Vec<Ino> = numbers().take(6).collect();
+    inos[..4].iter().for_each(|ino| keep(*ino, 1));
+    assert_eq!(inodes.window_bytes(), 4 * one);
+    keep(inos[1], 8);
+    assert!(inos[..4].iter().all(|ino| has_one(*ino)));
+    assert_eq!(inodes.window_bytes(), eight + 3 * one);
+    // One that is in use stays.
+    let used = inodes.peek(inos[0]).unwrap();
+    let guard = used.lock();
+    keep(inos[4], 1);
+    drop(guard);
+    assert!(has_one(inos[0]) && !has_one(inos[1]) && has_one(inos[4]));
+    assert_eq!(inodes.window_bytes(), 4 * one);
+    // An inode that is forgotten takes its part along, and leaves no trace for long.
+    drop(used);
+    for ino in numbers().skip(6).take(1000) {
+        inodes.get(ino, Seq(0), 0);
+    }
+    assert!(!has_one(inos[0]));
+    assert_eq!(inodes.window_bytes(), 0);
+    for ino in numbers().take(100_000) {
+        keep(ino, 1);
+    }
+    let shard = inodes.shard(inos[0]).lock();
+    assert!(shard.windows.len() <= 101 && shard.window_bytes <= eight + 3 * one);
 }

@@ -42,7 +42,9 @@ impl Volume {
             // A directory that changes its parent must not end up below itself. Only such renames change who is below
             // whom, so one at a time can look at all ancestors without holding their locks together.
             let moves_directory = from.0 != to.0
-                && attempt.name(from.0, from.1)?.is_some_and(|name| name.file_type == FileType::Directory);
+                && attempt
+                    .name_unlocked(from.0, from.1)?
+                    .is_some_and(|name| name.file_type == FileType::Directory);
             #[cfg(test)]
             if moves_directory {
                 self.hooks.reach(crate::hooks::Point::MoveBegins);

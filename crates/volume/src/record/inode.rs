@@ -213,7 +213,7 @@ const TYPES: [FileType; 7] = [
 ];
 
 /// Numbers of file types in records: those of `ftype3`.
-pub(super) fn type_byte(file_type: FileType) -> u8 {
+pub(crate) fn type_byte(file_type: FileType) -> u8 {
     match file_type {
         FileType::Regular => 1,
         FileType::Directory => 2,
@@ -226,6 +226,6 @@ pub(super) fn type_byte(file_type: FileType) -> u8 {
 }
 
 /// The file type of a number.
-pub(super) fn type_from_byte(byte: u8) -> Option<FileType> {
+pub(crate) fn type_from_byte(byte: u8) -> Option<FileType> {
     TYPES.get(usize::from(byte.checked_sub(1)?)).copied()
 }

@@ -52,7 +52,7 @@ fn access_times_of_more_files_than_fit_in_memory_are_let_go() {
         let file = world.lookup(Ino::ROOT, &number.to_string()).unwrap();
         world.read_at(file, 0, 10).unwrap();
     }
-    assert!(world.volume.write_back.files() <= most / 2);
+    assert!(world.volume.write_back.files() <= most / 16);
     assert!(world.volume.inodes.len() <= most + 64, "{} of {most}", world.volume.inodes.len());
     world.background();
     world.check();

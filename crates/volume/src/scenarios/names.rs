@@ -5,6 +5,7 @@ use crate::attributes::SetAttributes;
 use crate::ids::{Cookie, Ino};
 use crate::request::{Credentials, Error};
 use crate::results::AccessMask;
+use crate::volume::Progress;
 
 fn user(uid: u32, gid: u32) -> Credentials {
     Credentials { uid, gid, groups: Vec::new() }
@@ -268,4 +269,71 @@ fn access_tells_what_the_mode_grants() {
     assert_eq!(world.create(directory, "x"), Err(Error::AccessDenied));
     let listed = world.run(|v, r| v.read_directory(r, directory, Cookie(0), 10, false));
     assert_eq!(listed.map(drop), Err(Error::AccessDenied));
+}
+
+/// Asks for a name twice, the second time when it is in memory.
+fn look(world: &mut World, directory: Ino, name: &str) -> Result<Ino, Error> {
+    let found = world.lookup(directory, name);
+    assert_eq!(world.lookup(directory, name), found, "{name}");
+    found
+}
+
+#[test]
+fn names_that_are_in_memory_follow_every_change() {
+    let mut world = World::new();
+    let long = "l".repeat(255);
+    let between: [fn(&mut World); 4] =
+        [|_| {}, World::background, |world| assert_eq!(world.checkpoint(), Progress::Worked), World::reopen];
+    for between in between {
+        let [here, there] = ["here", "there"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
+        for name in ["n", &long] {
+            let first = world.create(here, name).unwrap();
+            between(&mut world);
+            assert_eq!(look(&mut world, here, name), Ok(first));
+            assert_eq!(look(&mut world, there, name), Err(Error::NoEntry));
+            world.rename((here, name), (there, name)).unwrap();
+            between(&mut world);
+            assert_eq!(look(&mut world, here, name), Err(Error::NoEntry));
+            assert_eq!(look(&mut world, there, name), Ok(first));
+            let second = world.create(here, name).unwrap();
+            assert_eq!(look(&mut world, here, name), Ok(second));
+            world.rename((there, name), (here, name)).unwrap();
+            between(&mut world);
+            assert_eq!(look(&mut world, here, name), Ok(first), "it replaced the second");
+            world.link(first, there, name).unwrap();
+            assert_eq!(look(&mut world, there, name), Ok(first));
+            world.remove(here, name).unwrap();
+            between(&mut world);
+            assert_eq!(look(&mut world, here, name), Err(Error::NoEntry));
+            assert_eq!(look(&mut world, there, name), Ok(first));
+            world.remove(there, name).unwrap();
+            assert_eq!(look(&mut world, there, name), Err(Error::NoEntry));
+        }
+        let inner = world.mkdir(here, "inner").unwrap();
+        world.rename((Ino::ROOT, "there"), (here, "inner")).unwrap();
+        between(&mut world);
+        assert_eq!(look(&mut world, here, "inner"), Ok(there));
+        assert_eq!(world.attributes(inner), Err(Error::Stale));
+        world.rmdir(here, "inner").unwrap();
+        world.rmdir(Ino::ROOT, "here").unwrap();
+        assert_eq!(look(&mut world, Ino::ROOT, "here"), Err(Error::NoEntry));
+    }
+    world.check();
+}
+
+#[test]
+fn a_name_that_is_in_memory_needs_no_layer() {
+    let mut world = World::new();
+    let file = world.file("f");
+    world.reopen();
+    assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(file));
+    assert_eq!(world.volume.name_cache.len(), 1);
+    // What is only in the layers is not what is answered: while a directory is locked nothing else changes them.
+    let other = world.file("g");
+    let record = world.volume.name_cache.get(Ino::ROOT, b"g").unwrap();
+    assert_eq!(record.ino, other);
+    world.volume.name_cache.put(Ino::ROOT, b"f", &record);
+    assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(other));
+    world.volume.name_cache.remove(Ino::ROOT, b"f");
+    assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(file));
 }
