@@ -19,11 +19,20 @@ const SHARDS: usize = 16;
 /// What an allocation takes beside what was asked for, with the counters of an `Arc`, bytes.
 const ALLOCATION_BYTES: u64 = 24;
 
-/// What an inode takes that is not in use, bytes, its places in the table and in the queue included: but for what is kept of its
-/// map, and for unstable data and truncations, which the journal and write-back bound.
-pub const INODE_BYTES: u64 = 352;
+/// What an inode takes that is not in use, bytes, with its place in the queue: but for what is kept of its map, and for unstable
+/// data and truncations, which the journal and write-back bound.
+const CELL_BYTES: u64 = 312;
 
-const _: () = assert!(size_of::<Mutex<InodeState>>() as u64 + ALLOCATION_BYTES + 64 <= INODE_BYTES);
+const _: () = assert!(size_of::<Mutex<InodeState>>() as u64 + ALLOCATION_BYTES + 16 <= CELL_BYTES);
+
+/// Inodes whose numbers follow each other and that share a place of the table; a power of two.
+const GROUP: usize = 8;
+
+/// What such a place takes, bytes, in a table that is half full.
+const GROUP_BYTES: u64 = 2 * (size_of::<(u64, Group)>() as u64 + 1);
+
+/// What an inode takes with its part of the table, where most have others beside them.
+pub const INODE_BYTES: u64 = CELL_BYTES + GROUP_BYTES / 4;
 
 /// What is known of an inode.
 #[derive(Debug, Default)]
@@ -188,14 +197,55 @@ pub type Guard = ArcMutexGuard<RawMutex, InodeState>;
 #[derive(Debug)]
 pub struct Inodes {
     shards: [Mutex<Shard>; SHARDS],
-    most_per_shard: usize,
+    /// What a shard may take but for maps.
+    bytes_most: u64,
     /// What a shard may keep of maps.
     window_bytes_most: u64,
 }
 
+/// Inodes by their numbers, in groups: of a million of them the table is then small enough for the processor's cache.
+#[derive(Debug, Default)]
+struct Cells {
+    groups: HashMap<u64, Group>,
+    len: usize,
+}
+
+type Group = [Option<Cell>; GROUP];
+
+/// The group of a number, and its place in it.
+fn place(ino: Ino) -> (u64, usize) {
+    let size = GROUP as u64;
+    (ino.0 / size, usize::try_from(ino.0 % size).expect("a remainder is small"))
+}
+
+impl Cells {
+    fn get(&self, ino: Ino) -> Option<&Cell> {
+        let (group, within) = place(ino);
+        self.groups.get(&group)?[within].as_ref()
+    }
+
+    fn insert(&mut self, ino: Ino, cell: Cell) {
+        let (group, within) = place(ino);
+        self.len += usize::from(self.groups.entry(group).or_default()[within].replace(cell).is_none());
+    }
+
+    fn remove(&mut self, ino: Ino) {
+        let (group, within) = place(ino);
+        let Some(cells) = self.groups.get_mut(&group) else { return };
+        self.len -= usize::from(cells[within].take().is_some());
+        if cells.iter().all(Option::is_none) {
+            self.groups.remove(&group);
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.len as u64 * CELL_BYTES + self.groups.len() as u64 * GROUP_BYTES
+    }
+}
+
 #[derive(Debug, Default)]
 struct Shard {
-    cells: HashMap<Ino, Cell>,
+    cells: Cells,
     /// In the order in which they are looked at when one has to go.
     order: VecDeque<Ino>,
     /// Those with a part of their map, in the order in which it goes; and some that are gone or have none any more.
@@ -205,11 +255,12 @@ struct Shard {
 }
 
 impl Inodes {
-    /// Holds about `most` inodes, more only while they are in use or not durable; and so many bytes of their maps.
-    pub fn new(most: usize, window_bytes: u64) -> Inodes {
+    /// Takes about `bytes`, at least what a few inodes take, more only while they are in use or not durable; and so many bytes of
+    /// their maps.
+    pub fn new(bytes: u64, window_bytes: u64) -> Inodes {
         Inodes {
             shards: Default::default(),
-            most_per_shard: (most / SHARDS).max(4),
+            bytes_most: (bytes / SHARDS as u64).max(4 * INODE_BYTES),
             window_bytes_most: window_bytes / SHARDS as u64,
         }
     }
@@ -217,10 +268,10 @@ impl Inodes {
     /// The inode of a number, known or not. `durable` and `round` tell which states may be forgotten for it.
     pub fn get(&self, ino: Ino, durable: Seq, round: u64) -> Cell {
         let mut shard = self.shard(ino).lock();
-        if let Some(cell) = shard.cells.get(&ino) {
+        if let Some(cell) = shard.cells.get(ino) {
             return Arc::clone(cell);
         }
-        if shard.cells.len() >= self.most_per_shard {
+        if shard.cells.bytes() + INODE_BYTES > self.bytes_most {
             shard.evict(durable, round);
         }
         let cell = Arc::new(Mutex::new(InodeState::new(ino)));
@@ -231,7 +282,7 @@ impl Inodes {
 
     /// The inode of a number, if it is in memory.
     pub fn peek(&self, ino: Ino) -> Option<Cell> {
-        self.shard(ino).lock().cells.get(&ino).cloned()
+        self.shard(ino).lock().cells.get(ino).cloned()
     }
 
     /// Keeps a part of the map of an inode that is in memory and locked; others go for it if there is no room.
@@ -252,7 +303,7 @@ impl Inodes {
 
     /// How many are in memory.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().cells.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().cells.len).sum()
     }
 
     /// What the parts of their maps take that are in memory.
@@ -261,7 +312,7 @@ impl Inodes {
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard> {
-        let index = usize::try_from(ino.0 % SHARDS as u64).expect("a remainder is small");
+        let index = usize::try_from(place(ino).0 % SHARDS as u64).expect("a remainder is small");
         &self.shards[index]
     }
 }
@@ -275,7 +326,7 @@ impl Shard {
         while looks > 0 && evicted < 2 {
             looks -= 1;
             let Some(ino) = self.order.pop_front() else { return };
-            let cell = self.cells.get(&ino).expect("the queue names each cell once");
+            let cell = self.cells.get(ino).expect("the queue names each cell once");
             // With the shard locked nobody can get a new reference, so a count of one stays one.
             let mut forgotten = None;
             if Arc::strong_count(cell) == 1
@@ -286,7 +337,7 @@ impl Shard {
             }
             if let Some(window_bytes) = forgotten {
                 self.window_bytes -= window_bytes;
-                self.cells.remove(&ino);
+                self.cells.remove(ino);
                 evicted += 1;
             } else {
                 self.order.push_back(ino);
@@ -297,10 +348,10 @@ impl Shard {
     /// Forgets parts of maps that are not in use, the oldest first, while there are too many.
     fn forget_windows(&mut self, most: u64) {
         let mut looks = 32;
-        while looks > 0 && (self.window_bytes > most || self.windows.len() > self.cells.len()) {
+        while looks > 0 && (self.window_bytes > most || self.windows.len() > self.cells.len) {
             looks -= 1;
             let Some(ino) = self.windows.pop_front() else { return };
-            let Some(cell) = self.cells.get(&ino) else { continue };
+            let Some(cell) = self.cells.get(ino) else { continue };
             match cell.try_lock() {
                 Some(mut state) => {
                     self.window_bytes -= state.window_bytes();

@@ -333,7 +333,7 @@ fn assemble(
         layers: RwLock::new(Arc::new(layers)),
         index: Mutex::new(index),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
-        inodes: Inodes::new(limits.inodes, limits.window_bytes),
+        inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
         records: cache::records(limits.record_cache_bytes),
         names: KnownNames::new(limits.names_bytes),
         name_cache: NameCache::new(limits.name_cache_bytes),

@@ -89,8 +89,8 @@ pub struct MemoryLimits {
     pub names_bytes: u64,
     /// Names with what they name.
     pub name_cache_bytes: u64,
-    /// Inodes in memory, a number.
-    pub inodes: usize,
+    /// Inodes in memory.
+    pub inode_bytes: u64,
     /// Parts of their maps.
     pub window_bytes: u64,
     /// Remembered answers, a number.
@@ -111,7 +111,7 @@ impl MemoryLimits {
             index_cache_bytes: memory / 6,
             names_bytes: memory / 64,
             name_cache_bytes: memory / 32,
-            inodes: usize::try_from(memory / 10 / INODE_BYTES).unwrap_or(usize::MAX).max(64),
+            inode_bytes: memory / 10,
             window_bytes: memory / 40,
             replies: usize::try_from(memory / 12 / REPLY_BYTES)
                 .unwrap_or(usize::MAX)
@@ -121,6 +121,11 @@ impl MemoryLimits {
 }
 
 impl MemoryLimits {
+    /// About how many inodes may be in memory.
+    pub(crate) fn inodes(&self) -> usize {
+        usize::try_from(self.inode_bytes / INODE_BYTES).unwrap_or(usize::MAX).max(64)
+    }
+
     /// Memory for file data that is kept while nobody uses it, a part of the share of cached blocks.
     pub(crate) fn pool_bytes(&self) -> u64 {
         (self.block_cache_bytes / 16).min(crate::bytes::KEPT_BYTES as u64)

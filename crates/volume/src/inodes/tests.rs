@@ -2,9 +2,9 @@ use super::*;
 use crate::attributes::FileType;
 use crate::media::memory::record_of;
 
-/// Numbers that share a shard.
+/// Numbers that share a shard, each in a group of its own.
 fn numbers() -> impl Iterator<Item = Ino> {
-    (1..).map(|number| Ino(number * SHARDS as u64))
+    (1..).map(|number| Ino(number * (SHARDS * GROUP) as u64))
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
     for ino in kept.iter().chain([&waits]) {
         assert!(inodes.peek(*ino).is_some(), "{ino} is in use or not durable");
     }
-    assert!(inodes.len() <= 5 + 4, "the others went: {}", inodes.len());
+    assert!(inodes.len() <= 5 + 2, "the others went: {}", inodes.len());
     // Once durable, all may go.
     drop(used);
     for ino in &kept {
@@ -71,7 +71,8 @@ fn window(pieces: usize) -> MapWindow {
 #[test]
 fn parts_of_maps_are_counted_and_the_oldest_go() {
     let (one, eight) = (window(1).bytes(), window(8).bytes());
-    let inodes = Inodes::new(100 * SHARDS, (eight + 3 * one) * SHARDS as u64);
+    let inodes =
+        Inodes::new(100 * (CELL_BYTES + GROUP_BYTES) * SHARDS as u64, (eight + 3 * one) * SHARDS as u64);
     let has_one = |ino: Ino| inodes.peek(ino).is_some_and(|cell| cell.lock().window().is_some());
     let keep = |ino: Ino, pieces| {
         let cell = inodes.get(ino, Seq(0), 0);
@@ -102,4 +103,26 @@ fn parts_of_maps_are_counted_and_the_oldest_go() {
     }
     let shard = inodes.shard(inos[0]).lock();
     assert!(shard.windows.len() <= 101 && shard.window_bytes <= eight + 3 * one);
+}
+
+#[test]
+fn groups_come_and_go_with_their_inodes() {
+    let inodes = Inodes::new(1 << 20, 0);
+    let most = usize::try_from((1 << 20) / INODE_BYTES).unwrap();
+    for ino in 1..100_000 {
+        let cell = inodes.get(Ino(ino), Seq(0), 0);
+        assert_eq!(cell.lock().ino, Ino(ino));
+        assert!(Arc::ptr_eq(&cell, &inodes.peek(Ino(ino)).unwrap()));
+    }
+    let kept = (1..100_000).filter(|ino| inodes.peek(Ino(*ino)).is_some()).count();
+    assert_eq!(kept, inodes.len());
+    assert!(kept > most && kept < most * 5 / 4, "{kept}, where {most} may be");
+    let groups: usize = inodes.shards.iter().map(|shard| shard.lock().cells.groups.len()).sum();
+    assert!(groups <= kept / GROUP + 2 * SHARDS, "{groups}");
+    for ino in numbers().take(100_000) {
+        inodes.get(ino, Seq(0), 0);
+    }
+    let shard = inodes.shard(numbers().next().unwrap()).lock();
+    assert!(shard.cells.bytes() <= inodes.bytes_most + CELL_BYTES + GROUP_BYTES);
+    assert_eq!(shard.cells.groups.len(), shard.cells.len);
 }

@@ -79,7 +79,7 @@ impl Volume {
         let record = state.record();
         let stale = record.atime <= record.mtime || record.atime <= record.ctime;
         // Each such file stays in memory until it is saved, with more than an inode takes that is not in use.
-        let has_room = || self.write_back.files() < self.limits.inodes / 16;
+        let has_room = || self.write_back.files() < self.limits.inodes() / 16;
         if (stale || now.since(record.atime) >= ATIME_AGE) && now > record.atime && has_room() {
             state.record_mut().atime = now;
             state.unsaved = true;
