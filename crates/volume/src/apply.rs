@@ -32,7 +32,7 @@ pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage
 pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
     for (key, slot) in records {
         if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
-            && let Some(start) = MapRecord::start_of(value)
+            && let Some(start) = MapRecord::start_of(end, value)
         {
             cut_back(memtable, ino, start, end);
         }
@@ -42,7 +42,7 @@ pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
 
 fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
     let mut older: Vec<(u64, MapRecord)> = Vec::new();
-    memtable_pieces(memtable, ino, (start, end), &mut |old_end, old| {
+    memtable_pieces(memtable, ino, (start, end), &mut |_, old_end, old| {
         older.push((old_end, decode_held(old)));
     });
     for (old_end, old) in older {

@@ -3,11 +3,10 @@
 //!
 //! So no lock is ever held across I/O, and an event loop can try an operation without fear of blocking.
 
-use std::sync::Arc;
-
 use foldhash::{HashMap, HashMapExt};
 
 use crate::bytes::Bytes;
+use crate::bytes::Value;
 use crate::entry::Slot;
 use crate::ids::{ExtentId, Ino, Seq};
 use crate::inodes::{Guard, InodeState, Load, MapWindow};
@@ -166,7 +165,7 @@ impl Attempt<'_> {
                 let found = layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?;
                 let Some(value) = found else { return Ok(false) };
                 self.follow(&layers);
-                let slot = Some(Arc::from(value));
+                let slot = Some(Value::from(value));
                 self.volume.remember_record(&layers, key, &slot);
                 self.records.insert(key.clone(), slot);
             }
@@ -202,7 +201,7 @@ impl Attempt<'_> {
         match missing {
             Missing::Record(key) => {
                 let slot: Slot =
-                    layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Arc::from);
+                    layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Value::from);
                 self.volume.remember_record(&layers, key, &slot);
                 if slot.is_none() {
                     self.volume.learn_names_around(key);

@@ -10,6 +10,10 @@ use parking_lot::Mutex;
 
 use crate::limits::EXTENT_BYTES;
 
+mod value;
+
+pub use value::Value;
+
 /// Bytes that a pool keeps at most while nobody uses them, if it was not told to keep less.
 pub(crate) const KEPT_BYTES: usize = 16 << 20;
 
@@ -49,6 +53,12 @@ impl Deref for Bytes {
             Repr::Shared(bytes) => bytes,
             Repr::Owned(buffer) => &buffer.bytes,
         }
+    }
+}
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        self
     }
 }
 

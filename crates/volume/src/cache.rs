@@ -4,7 +4,7 @@ use foldhash::fast::RandomState;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
-use crate::bytes::Bytes;
+use crate::bytes::{Bytes, Value};
 use crate::entry::Slot;
 use crate::ids::ExtentId;
 use crate::key::Key;
@@ -32,7 +32,7 @@ pub struct RecordWeight;
 
 impl Weighter<Key, Slot> for RecordWeight {
     fn weight(&self, key: &Key, slot: &Slot) -> u64 {
-        (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + ENTRY_OVERHEAD_BYTES
+        (key.len() + slot.as_ref().map_or(0, Value::memory_bytes)) as u64 + ENTRY_OVERHEAD_BYTES
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parking_lot::RwLockReadGuard;
 
 use crate::apply;
-use crate::entry::{Entry, Remembered};
+use crate::bytes::Value;
+use crate::entry::{Draft, Remembered};
 use crate::file_map::{decode_held, memtable_pieces};
 use crate::ids::{Ino, Seq};
 use crate::key::{self, Key};
@@ -18,12 +19,15 @@ use crate::state::{self, StateChange};
 use crate::usage;
 use crate::volume::Volume;
 
+/// What a piece takes in an entry beside its record, at most, bytes: tag, key and lengths.
+const PIECE_OVERHEAD_BYTES: usize = 32;
+
 /// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no look at
 /// [`Volume::layers`] but through it.
 pub struct Change<'v> {
     volume: &'v Volume,
     layers: RwLockReadGuard<'v, Arc<Layers>>,
-    entry: Entry,
+    draft: Draft,
     inline_bytes: u64,
     /// The write-back round that the remembered reply waits for.
     round: u64,
@@ -71,11 +75,18 @@ impl Volume {
         Ok(Change {
             volume: self,
             layers: self.layers.read(),
-            entry: Entry::default(),
+            draft: Draft::default(),
             inline_bytes: 0,
             round: 0,
         })
     }
+}
+
+/// A piece that newer ones replace.
+struct Older {
+    end: u64,
+    /// Unless nothing is left of it.
+    value: Option<Value>,
 }
 
 impl Change<'_> {
@@ -86,24 +97,24 @@ impl Change<'_> {
 
     /// Puts a record.
     pub fn put(&mut self, key: Key, value: Vec<u8>) {
-        self.entry.records.push((key, Some(value.into())));
+        self.draft.push(key, Some(value.into()));
     }
 
     /// Deletes a record.
     pub fn delete(&mut self, key: Key) {
-        self.entry.records.push((key, None));
+        self.draft.push(key, None);
     }
 
     /// Puts a record of which no layer holds anything, not even that it was deleted.
     pub fn put_new(&mut self, key: Key, value: Vec<u8>) {
-        self.entry.fresh.push(self.entry.records.len());
+        self.draft.mark_next_fresh();
         self.put(key, value);
     }
 
     /// Deletes a record on which nothing depends that stays, so that none is left if it was put by
     /// [`Change::put_new`] into the same layer.
     pub fn forget(&mut self, key: Key) {
-        self.entry.fresh.push(self.entry.records.len());
+        self.draft.mark_next_fresh();
         self.delete(key);
     }
 
@@ -115,7 +126,7 @@ impl Change<'_> {
     /// Counts bytes and inodes to those whose they are.
     pub fn add_usage(&mut self, inode: &InodeRecord, bytes: i64, inodes: i64) {
         if bytes != 0 || inodes != 0 {
-            self.entry.usage.extend(usage::deltas(inode, bytes, inodes));
+            self.draft.add_usage(usage::deltas(inode, bytes, inodes));
         }
     }
 
@@ -128,54 +139,72 @@ impl Change<'_> {
     /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
     /// come.
     pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, pieces: &[(u64, MapRecord<B>)]) {
-        let mut older: Vec<(u64, Arc<[u8]>)> = Vec::new();
+        let mut older: Vec<Older> = Vec::new();
         // Run by run: what lies between two of them, which may be very much, stays as it is.
         for run in pieces.chunk_by(|(end, _), (_, next)| *end == next.start) {
             let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
-            memtable_pieces(&self.layers.active, ino, (first.start, *last_end), &mut |end, old| {
+            let run = (first.start, *last_end);
+            memtable_pieces(&self.layers.active, ino, run, &mut |start, end, value| {
                 // One that reaches over two runs is met twice.
-                if older.last().is_none_or(|(last, _)| *last < end) {
-                    older.push((end, Arc::clone(old)));
+                if older.last().is_none_or(|last| last.end < end) {
+                    // Mostly nothing is left of it, and then its data need not be looked at.
+                    let value = (start < run.0 || end > run.1).then(|| value.clone());
+                    older.push(Older { end, value });
                 }
             });
         }
-        for (old_end, old) in older {
-            self.cut_back(ino, (old_end, &old), pieces);
+        let data: usize = pieces.iter().map(|(_, piece)| piece.encoded_bytes()).sum();
+        self.draft.prepare(data + pieces.len() * PIECE_OVERHEAD_BYTES);
+        for old in older {
+            self.cut_back(ino, &old, pieces);
         }
         for (end, piece) in pieces {
-            self.put(key::map(ino, *end), piece.encode());
+            self.put_piece(ino, *end, piece);
+        }
+    }
+
+    fn put_piece<B: AsRef<[u8]>>(&mut self, ino: Ino, end: u64, piece: &MapRecord<B>) {
+        let key = key::map(ino, end);
+        if matches!(piece.source, Source::Inline(_)) {
+            self.draft.push_piece(key, piece);
+        } else {
+            self.put(key, piece.encode());
         }
     }
 
     /// Replaces an older piece by what newer ones leave of it.
-    fn cut_back<B>(&mut self, ino: Ino, (old_end, old): (u64, &[u8]), newer: &[(u64, MapRecord<B>)]) {
-        self.delete(key::map(ino, old_end));
-        // Mostly nothing is left of it, and then its data need not be copied.
-        let cut = |start, end| cut_piece(&decode_held(old), start, end).encode();
-        let mut cursor = MapRecord::start_of(old).unwrap_or(old_end);
+    fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, MapRecord<B>)]) {
+        // A newer one that ends there takes its record.
+        if newer.binary_search_by_key(&old.end, |(end, _)| *end).is_err() {
+            self.delete(key::map(ino, old.end));
+        }
+        let Some(value) = &old.value else { return };
+        let (old_piece, old_end) = (decode_held(value), old.end);
+        let mut cursor = old_piece.start;
         let first = newer.partition_point(|(end, _)| *end <= cursor);
         for (end, piece) in newer[first..].iter().take_while(|(_, piece)| piece.start < old_end) {
             if cursor < piece.start {
-                self.put(key::map(ino, piece.start), cut(cursor, piece.start));
+                self.put_piece(ino, piece.start, &cut_piece(&old_piece, cursor, piece.start));
             }
             cursor = *end;
         }
         if cursor < old_end {
-            self.put(key::map(ino, old_end), cut(cursor, old_end));
+            self.put_piece(ino, old_end, &cut_piece(&old_piece, cursor, old_end));
         }
     }
 
     /// Journals it and makes it visible. The caller holds the locks of all that it changes.
     pub fn commit(self) -> Seq {
-        let seq = self.volume.committer.push(self.entry.encode());
+        let (bytes, entry) = self.draft.finish();
+        let seq = self.volume.committer.push(bytes);
         let active = &self.layers.active;
         if self.inline_bytes > 0 {
             active.add_inline(self.inline_bytes);
         }
         let after = Durability { seq, round: self.round };
-        let names = self.volume.name_changes(&self.entry.records);
-        self.volume.follow_names(&self.entry.records);
-        apply::apply(self.entry, after, active, &self.volume.usage, &self.volume.replies);
+        let names = self.volume.name_changes(&entry.records);
+        self.volume.follow_names(&entry.records);
+        apply::apply(entry, after, active, &self.volume.usage, &self.volume.replies);
         self.volume.names.note(&names);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;
         drop(self.layers);
@@ -187,8 +216,9 @@ impl Change<'_> {
 
     /// Changes records of protocol state, which are no bigger than they may be.
     pub fn put_state(&mut self, changes: &[StateChange]) {
-        let records = changes.iter().map(|change| (key::state(&change.key), change.value.clone()));
-        self.entry.records.extend(records);
+        for change in changes {
+            self.draft.push(key::state(&change.key), change.value.clone().map(Value::from));
+        }
     }
 
     /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be, and with
@@ -207,7 +237,7 @@ impl Change<'_> {
             self.put_state(&state);
             debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES, "{} bytes", answer.len());
             if answer.len() <= REQUEST_ANSWER_BYTES {
-                self.entry.remembered = Some(Remembered { key: key.clone(), time: request.now, answer });
+                self.draft.remember(Remembered { key: key.clone(), time: request.now, answer });
             }
         }
         self.commit()

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::bytes::Bytes;
 use crate::ids::{Generation, Seq};
 use crate::journal::{Anchor, AppendError, Batch, Ring};
 use crate::limits::ENTRY_BYTES;
@@ -56,7 +57,7 @@ pub struct Committer {
 
 #[derive(Default)]
 struct Queue {
-    entries: Vec<Vec<u8>>,
+    entries: Vec<Bytes>,
     /// Sequence of the first entry of `entries`.
     first: u64,
     /// Bytes of `entries`.
@@ -70,7 +71,7 @@ struct Queue {
 struct Writer {
     ring: Ring,
     /// A batch that did not fit, to be tried again when the ring was trimmed.
-    waiting: Option<(u64, Vec<Vec<u8>>)>,
+    waiting: Option<(u64, Vec<Bytes>)>,
 }
 
 impl std::fmt::Debug for Committer {
@@ -110,7 +111,8 @@ impl Committer {
 
     /// Queues an entry; its sequence number is its place. Callers hold the locks of what it changes, and call
     /// [`Committer::wake`] soon.
-    pub fn push(&self, entry: Vec<u8>) -> Seq {
+    pub fn push(&self, entry: impl Into<Bytes>) -> Seq {
+        let entry = entry.into();
         debug_assert!(entry.len() as u64 <= ENTRY_BYTES, "an entry of {} bytes", entry.len());
         let mut queue = self.queue.lock();
         queue.bytes += entry.len() as u64;
@@ -182,7 +184,7 @@ impl Committer {
         if now.nanos() <= self.time_ceiling.load(Ordering::Acquire) {
             return;
         }
-        let entry = crate::entry::Entry::default().encode();
+        let entry = Bytes::from(crate::entry::Entry::default().encode());
         queue.bytes += entry.len() as u64;
         queue.entries.push(entry);
         let seq = queue.first + queue.entries.len() as u64 - 1;
@@ -249,7 +251,7 @@ impl Committer {
         true
     }
 
-    fn take_batch(&self, ring: &Ring) -> Option<(u64, Vec<Vec<u8>>)> {
+    fn take_batch(&self, ring: &Ring) -> Option<(u64, Vec<Bytes>)> {
         let mut queue = self.queue.lock();
         queue.kicked = false;
         if queue.entries.is_empty() {

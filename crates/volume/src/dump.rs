@@ -16,7 +16,7 @@ use crate::ids::{SegmentId, Seq};
 use crate::index::IndexError;
 use crate::journal::Ring;
 use crate::journal::format::BatchHeader;
-use crate::key::{self, Table};
+use crate::key::{self, Key, Table};
 use crate::media::Media;
 use crate::open::OpenError;
 use crate::record::SegmentRecord;
@@ -182,7 +182,7 @@ pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Res
     let (from, to) = match table {
         Some(table) => key::table_range(crate::check::records::member_of(table), table),
         // Behind all keys: members are counted from zero.
-        None => (Box::from(&[][..]), Box::from(&[0xff; 5][..])),
+        None => (Key::from(&[][..]), Key::from(&[0xff; 5][..])),
     };
     view.index()
         .and_then(|index| index.scan(&from, &to, &mut |key, value| visit(record_line("record", key, value))))

@@ -2,14 +2,19 @@
 
 use std::sync::Arc;
 
+use crate::bytes::Value;
 use crate::codec::{Malformed, Reader, Write};
 use crate::key::Key;
 use crate::record::UsageKind;
 use crate::request::RequestKey;
 use crate::time::Time;
 
+mod draft;
+
+pub use draft::Draft;
+
 /// A record's new value; `None` deletes it.
-pub type Slot = Option<Arc<[u8]>>;
+pub type Slot = Option<Value>;
 
 /// A change of a usage counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,21 @@ pub struct Entry {
 const DELETE: u8 = 0;
 const PUT: u8 = 1;
 
+/// Bytes of the number of records that an entry begins with.
+const COUNT_BYTES: usize = 4;
+
+fn encoded_count(records: &[(Key, Slot)]) -> [u8; COUNT_BYTES] {
+    u32::try_from(records.len()).expect("an entry has far fewer than 2^32 records").to_be_bytes()
+}
+
+fn encode_record(out: &mut Vec<u8>, key: &[u8], slot: &Slot) {
+    out.u8(if slot.is_some() { PUT } else { DELETE });
+    out.short_bytes(key);
+    if let Some(value) = slot {
+        out.long_bytes(value);
+    }
+}
+
 impl Entry {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -59,14 +79,16 @@ impl Entry {
             self.records.iter().map(|(key, slot)| key.len() + 7 + slot.as_ref().map_or(0, |v| v.len())).sum();
         let remembered = self.remembered.as_ref().map_or(0, |it| it.key.0.len() + it.answer.len() + 12);
         let mut out = Vec::with_capacity(values + 25 * self.usage.len() + remembered + 16);
-        out.u32(u32::try_from(self.records.len()).expect("an entry has far fewer than 2^32 records"));
+        out.extend_from_slice(&encoded_count(&self.records));
         for (key, slot) in &self.records {
-            out.u8(if slot.is_some() { PUT } else { DELETE });
-            out.short_bytes(key);
-            if let Some(value) = slot {
-                out.long_bytes(value);
-            }
+            encode_record(&mut out, key, slot);
         }
+        self.encode_rest(&mut out);
+        out
+    }
+
+    /// What comes behind the records.
+    fn encode_rest(&self, out: &mut Vec<u8>) {
         out.u16(u16::try_from(self.usage.len()).expect("an entry changes a handful of counters"));
         for delta in &self.usage {
             out.u8(delta.kind.byte());
@@ -80,7 +102,6 @@ impl Entry {
             out.i64(remembered.time.nanos());
             out.short_bytes(&remembered.answer);
         }
-        out
     }
 
     /// Takes its bytes apart.
@@ -93,7 +114,7 @@ impl Entry {
             let key = Key::from(r.short_bytes()?);
             let slot = match tag {
                 DELETE => None,
-                PUT => Some(Arc::from(r.long_bytes()?)),
+                PUT => Some(Value::from(r.long_bytes()?)),
                 _ => return Err(r.malformed()),
             };
             entry.records.push((key, slot));

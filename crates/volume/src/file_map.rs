@@ -1,9 +1,9 @@
 //! Where the bytes of a file are: unstable data over the active memtable, over the frozen one, over the index.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use crate::attempt::Stop;
+use crate::bytes::Value;
 use crate::dirty::DirtyPiece;
 use crate::ids::{ExtentId, Ino};
 use crate::inodes::{InodeState, MapPiece, MapWindow};
@@ -18,7 +18,7 @@ pub enum Place {
     /// Unstable, in memory.
     Dirty(DirtyPiece),
     /// In a memtable: a buffer and where in it the run begins.
-    Inline(Arc<[u8]>, usize),
+    Inline(Value, usize),
     /// In an extent, from that many bytes into it.
     Extent(ExtentId, u32),
     /// Nowhere: a hole that hides what older layers say. Not among the runs that are returned.
@@ -44,7 +44,7 @@ impl Run {
         let skip_bytes = usize::try_from(skip).expect("a run is no longer than its buffer");
         let place = match &self.place {
             Place::Dirty(piece) => Place::Dirty(piece.clipped(start, end)),
-            Place::Inline(bytes, from) => Place::Inline(Arc::clone(bytes), from + skip_bytes),
+            Place::Inline(bytes, from) => Place::Inline(bytes.clone(), from + skip_bytes),
             Place::Hole => Place::Hole,
             Place::Extent(id, offset) => {
                 Place::Extent(*id, offset + u32::try_from(skip).expect("an extent is far below 4 GiB"))
@@ -172,7 +172,7 @@ fn memtable_runs(
         let end = end.min(record.visible_end(piece.birth));
         if piece.start < end {
             let place = match piece.source {
-                Source::Inline(bytes) => Place::Inline(Arc::clone(value), value.len() - bytes.len()),
+                Source::Inline(bytes) => Place::Inline(value.clone(), value.len() - bytes.len()),
                 Source::Extent { id, offset } => Place::Extent(id, offset),
                 Source::Hole => Place::Hole,
             };
@@ -183,15 +183,16 @@ fn memtable_runs(
     runs
 }
 
-/// The pieces in a memtable that touch `range`, hidden ones too: `visit(end, value)`, with the encoded [`MapRecord`].
+/// The pieces in a memtable that touch `range`, hidden ones too: `visit(start, end, value)`, with the encoded
+/// [`MapRecord`].
 pub fn memtable_pieces(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, &Arc<[u8]>),
+    visit: &mut dyn FnMut(u64, u64, &Value),
 ) {
-    pieces_while(memtable, ino, range, &mut |end, _, value| {
-        visit(end, value);
+    encoded_while(memtable, ino, range, &mut |start, end, value| {
+        visit(start, end, value);
         ControlFlow::Continue(())
     });
 }
@@ -205,20 +206,34 @@ fn pieces_while(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, MapRecord<&[u8]>, &Arc<[u8]>) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(u64, MapRecord<&[u8]>, &Value) -> ControlFlow<()>,
+) {
+    encoded_while(memtable, ino, range, &mut |_, end, value| {
+        let piece = MapRecord::borrow(value);
+        visit(end, piece.expect("a memtable holds only what this process encoded, or replay verified"), value)
+    });
+}
+
+/// The same as they are encoded; of inline data nothing is looked at.
+fn encoded_while(
+    memtable: &Memtable,
+    ino: Ino,
+    range: (u64, u64),
+    visit: &mut dyn FnMut(u64, u64, &Value) -> ControlFlow<()>,
 ) {
     let (from, to) = (key::map(ino, range.0.saturating_add(1)), key::map(ino, u64::MAX));
     memtable.scan(&from, &to, &mut |key, slot| {
         let Some(value) = slot else { return ControlFlow::Continue(()) };
-        let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-        let (Some(end), Ok(piece)) = (end, MapRecord::borrow(value)) else {
-            unreachable!("a memtable holds only what this process encoded, or replay verified")
-        };
-        if piece.start >= range.1 {
-            return ControlFlow::Break(());
-        }
-        visit(end, piece, value)
+        let (start, end) = ends_of(key, value);
+        if start >= range.1 { ControlFlow::Break(()) } else { visit(start, end, value) }
     });
+}
+
+/// Where a piece that a memtable holds begins and ends.
+fn ends_of(key: &[u8], value: &Value) -> (u64, u64) {
+    let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+    let start = end.and_then(|end| MapRecord::start_of(end, value));
+    start.zip(end).expect("a memtable holds only what this process encoded, or replay verified")
 }
 
 /// What an inline piece of a map takes in a journal entry beside its data, bytes: tag, key, lengths, head of the value.
@@ -234,17 +249,8 @@ const DELETE_ENTRY_BYTES: u64 = 24;
 /// bytes: the end of that part, and the bytes. It is never empty, and ends with an older piece unless it is all.
 pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), most: u64) -> (u64, u64) {
     let (start, end) = range;
-    let (from, to) = (key::map(ino, start.saturating_add(1)), key::map(ino, u64::MAX));
     let (mut reached, mut bytes) = (end, 0);
-    memtable.scan(&from, &to, &mut |key, slot| {
-        let Some(value) = slot else { return ControlFlow::Continue(()) };
-        let old_end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-        let (Some(old_end), Some(old_start)) = (old_end, MapRecord::start_of(value)) else {
-            unreachable!("a memtable holds only what this process encoded, or replay verified")
-        };
-        if old_start >= end {
-            return ControlFlow::Break(());
-        }
+    encoded_while(memtable, ino, range, &mut |old_start, old_end, value| {
         bytes += DELETE_ENTRY_BYTES;
         if old_start < start || old_end > end {
             // What is left of it at either side is put again.
@@ -263,8 +269,8 @@ pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), most: u64) 
 pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
     let mut found = None;
-    memtable.scan(&from, &to, &mut |_, slot| {
-        found = slot.as_ref().and_then(|value| MapRecord::start_of(value));
+    memtable.scan(&from, &to, &mut |key, slot| {
+        found = slot.as_ref().map(|value| ends_of(key, value).0);
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     found

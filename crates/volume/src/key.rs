@@ -6,8 +6,9 @@
 use crate::codec::Reader;
 use crate::ids::{Cookie, ExtentId, Ino, Member, SegmentId};
 
-/// A record's key.
-pub type Key = Box<[u8]>;
+mod owned;
+
+pub use owned::Key;
 
 /// Member number of tables that belong to the whole family.
 pub const FAMILY: Member = Member(0);
@@ -77,13 +78,18 @@ impl Table {
 }
 
 fn build(member: Member, table: Table, fields: &[&[u8]]) -> Key {
-    let mut key = Vec::with_capacity(PREFIX + fields.iter().map(|field| field.len()).sum::<usize>());
-    key.extend_from_slice(&member.0.to_be_bytes());
-    key.push(table as u8);
-    for field in fields {
-        key.extend_from_slice(field);
+    let prefix = prefix(member, table as u8);
+    match fields {
+        [] => Key::of(&[&prefix]),
+        [field] => Key::of(&[&prefix, field]),
+        [first, second] => Key::of(&[&prefix, first, second]),
+        _ => unreachable!("no table's keys have more fields"),
     }
-    key.into_boxed_slice()
+}
+
+fn prefix(member: Member, table: u8) -> [u8; PREFIX] {
+    let [a, b, c, d] = member.0.to_be_bytes();
+    [a, b, c, d, table]
 }
 
 /// Key of an inode's record.
@@ -158,10 +164,7 @@ pub fn meta() -> Key {
 
 /// First key of a table, and the first one behind it.
 pub fn table_range(member: Member, table: Table) -> (Key, Key) {
-    let from = build(member, table, &[]);
-    let mut to = from.clone();
-    to[PREFIX - 1] += 1;
-    (from, to)
+    (build(member, table, &[]), Key::of(&[&prefix(member, table as u8 + 1)]))
 }
 
 /// The table and first field's bytes of a key; `None` for bytes that are no key.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::bytes::Value;
 use crate::entry::Slot;
 use crate::ids::{Ino, Layer, Member};
 use crate::index::{IndexError, Snapshot};
@@ -31,7 +32,7 @@ pub struct Layers {
 
 impl Layers {
     /// What the memtables say of a key; `None` if only the index knows.
-    pub fn recent(&self, key: &[u8]) -> Option<Slot> {
+    pub fn recent(&self, key: &Key) -> Option<Slot> {
         self.active.get(key).or_else(|| self.frozen.as_ref()?.get(key))
     }
 
@@ -41,10 +42,10 @@ impl Layers {
     }
 
     /// Reads a record through all layers; may read media.
-    pub fn get(&self, key: &[u8]) -> Result<Slot, IndexError> {
+    pub fn get(&self, key: &Key) -> Result<Slot, IndexError> {
         match self.recent(key) {
             Some(slot) => Ok(slot),
-            None => Ok(self.index.get(key)?.map(Arc::from)),
+            None => Ok(self.index.get(key)?.map(Value::from)),
         }
     }
 
@@ -70,9 +71,9 @@ impl Layers {
     }
 
     /// The first `most` records with `from <= key < to`, both within one inode of one table; may read media.
-    pub fn scan(&self, from: &[u8], to: &[u8], most: usize) -> Result<Vec<(Key, Arc<[u8]>)>, IndexError> {
-        let mut from: Key = from.into();
-        let mut found: Vec<(Key, Arc<[u8]>)> = Vec::new();
+    pub fn scan(&self, from: &Key, to: &Key, most: usize) -> Result<Vec<(Key, Value)>, IndexError> {
+        let mut from = from.clone();
+        let mut found: Vec<(Key, Value)> = Vec::new();
         let mut page = most;
         while found.len() < most {
             let mut merged: Vec<(Key, Slot)> = Vec::with_capacity(page);
@@ -96,7 +97,7 @@ impl Layers {
                 }
             }
             let Some(bound) = complete_to else { break };
-            from = [&bound[..], &[0]].concat().into_boxed_slice();
+            from = bound.successor();
             // Deleted records hide others, so one page of each layer may give fewer than were asked for.
             page = most - found.len() + 64;
         }
@@ -159,17 +160,17 @@ impl Layers {
 
 fn page_of(
     memtable: &Memtable,
-    from: &[u8],
-    to: &[u8],
+    from: &Key,
+    to: &Key,
     most: usize,
     into: &mut Vec<(Key, Slot)>,
 ) -> Option<Key> {
     let (mut count, mut last) = (0, None);
     memtable.scan(from, to, &mut |key, slot| {
-        into.push((key.into(), slot.clone()));
+        into.push((key.clone(), slot.clone()));
         count += 1;
         if count == most {
-            last = Some(Key::from(key));
+            last = Some(key.clone());
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{RwLock, RwLockWriteGuard};
 
+use crate::bytes::Value;
 use crate::entry::Slot;
 use crate::ids::{Layer, Member};
 use crate::key::{self, Key};
@@ -19,7 +20,7 @@ const SHARDS: usize = 16;
 const RECORD_OVERHEAD_BYTES: u64 = 96;
 
 fn record_bytes(key: &Key, slot: &Slot) -> u64 {
-    (key.len() + slot.as_ref().map_or(0, |value| value.len())) as u64 + RECORD_OVERHEAD_BYTES
+    (key.len() + slot.as_ref().map_or(0, Value::memory_bytes)) as u64 + RECORD_OVERHEAD_BYTES
 }
 
 /// What a layer says of a key.
@@ -111,7 +112,7 @@ impl Memtable {
     }
 
     /// What it says of a key: nothing, deleted (`Some(None)`), or a value.
-    pub fn get(&self, key: &[u8]) -> Option<Slot> {
+    pub fn get(&self, key: &Key) -> Option<Slot> {
         self.shards[key::shard(key, SHARDS)].read().get(key).map(|held| held.slot.clone())
     }
 
@@ -147,9 +148,9 @@ impl Memtable {
     }
 
     /// Visits records with `from <= key < to`, both within one inode of one table, in order.
-    pub fn scan(&self, from: &[u8], to: &[u8], visit: &mut dyn FnMut(&[u8], &Slot) -> ControlFlow<()>) {
+    pub fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(&Key, &Slot) -> ControlFlow<()>) {
         let shard = self.shards[key::shard(from, SHARDS)].read();
-        let range = shard.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to)));
+        let range = shard.range::<Key, _>((Bound::Included(from), Bound::Excluded(to)));
         for (key, held) in range {
             if visit(key, &held.slot).is_break() {
                 return;
@@ -162,7 +163,7 @@ impl Memtable {
         let (from, to) = key::table_range(member, table);
         for shard in &self.shards {
             let shard = shard.read();
-            let range = shard.range::<[u8], _>((Bound::Included(&*from), Bound::Excluded(&*to)));
+            let range = shard.range::<Key, _>((Bound::Included(&from), Bound::Excluded(&to)));
             range.for_each(|(key, held)| visit(key, &held.slot));
         }
     }
@@ -178,7 +179,8 @@ impl Memtable {
         for shard in &self.shards {
             all.extend(shard.read().iter().map(|(key, held)| (key.clone(), held.slot.clone())));
         }
-        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        // The stable sort merges runs that are in order already, which is what each shard gave for each table.
+        all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }
 }

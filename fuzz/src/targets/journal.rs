@@ -1,7 +1,5 @@
 //! Journal batches and entries: what recovery reads from a device that may hold anything.
 
-use std::sync::Arc;
-
 use volume::entry::{Entry, UsageDelta};
 use volume::ids::{Generation, Ino, Seq};
 use volume::journal::format::{BatchHeader, HEADER_BYTES, RingHeader, decode_batch, encode_batch};
@@ -12,8 +10,7 @@ use volume::time::Time;
 use super::{Kind, stored_again};
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let value: Arc<[u8]> = Arc::from(&b"a value"[..]);
-    let records = vec![(key::inode(Ino(2)), Some(value)), (key::name(Ino(1), b"a name"), None)];
+    let records = vec![(key::inode(Ino(2)), Some(b"a value"[..].into())), (key::name(Ino(1), b"a name"), None)];
     let usage =
         UsageKind::from_byte(0).into_iter().map(|kind| UsageDelta { kind, id: 7, bytes: -5, inodes: 1 });
     let entry = Entry { records, usage: usage.collect(), ..Entry::default() }.encode();

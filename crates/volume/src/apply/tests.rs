@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::*;
 use crate::attributes::FileType;
 use crate::ids::{Epoch, ExtentId, Layer};
@@ -16,7 +14,7 @@ fn put(start: u64, end: u64, source: Source) -> (Key, Slot) {
 /// What a memtable says of each byte: the byte itself, or extent and offset.
 fn contents(memtable: &Memtable) -> Vec<Option<(u64, u64)>> {
     let mut found = vec![None; usize::try_from(BYTES).unwrap()];
-    memtable_pieces(memtable, FILE, (0, BYTES), &mut |end, value| {
+    memtable_pieces(memtable, FILE, (0, BYTES), &mut |_, end, value| {
         let piece = decode_held(value);
         for at in piece.start..end {
             let skip = at - piece.start;
@@ -89,8 +87,8 @@ fn a_record_that_this_release_does_not_write_is_refused() {
     for cut in 0..map_key.len() {
         assert!(check_record(&map_key[..cut], &inline(0, 8, 8).1).is_err(), "a key of {cut} bytes");
     }
-    let mut foreign = key::inode(FILE);
+    let mut foreign = key::inode(FILE).to_vec();
     foreign[4] = 0x7f;
     assert!(check_record(&foreign, &inode).is_err(), "a table that is not known");
-    assert!(check_record(&key::inode(FILE), &Some(Arc::from(&b"short"[..]))).is_err());
+    assert!(check_record(&key::inode(FILE), &Some(b"short"[..].into())).is_err());
 }

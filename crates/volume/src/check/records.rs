@@ -48,7 +48,7 @@ pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> bool {
         ranges.push((from, to, Some(table)));
     }
     // No key is longer than a name's.
-    ranges.push((behind, vec![0xff; NAME_BYTES + 32].into(), None));
+    ranges.push((behind, Key::from(&[0xff; NAME_BYTES + 32][..]), None));
     let mut readable = true;
     for (from, to, table) in &ranges {
         if let Err(error) = check_range(view, from, to, *table, findings) {

@@ -9,6 +9,7 @@ use super::copy::CopyOnWrite;
 use super::findings::Findings;
 use super::{FaultKind, INDEX_CACHE_BYTES, Summary, records};
 use crate::apply;
+use crate::bytes::Value;
 use crate::entry::{Entry, Slot, UsageDelta};
 use crate::ids::{Ino, Layer, Member};
 use crate::index::{Index, IndexError, Snapshot};
@@ -124,7 +125,7 @@ impl View {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Slot, IndexError> {
         match self.recent.get(key) {
             Some(slot) => Ok(slot.clone()),
-            None => Ok(self.index()?.get(key)?.map(Arc::from)),
+            None => Ok(self.index()?.get(key)?.map(Value::from)),
         }
     }
 

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::attributes::FileType;
 use crate::change::cut_piece;
@@ -19,7 +21,9 @@ fn range_of(start: u64, end: u64) -> std::ops::Range<usize> {
 /// Puts a piece into a memtable as an operation does: what it covers there is cut back.
 fn put(memtable: &Memtable, end: u64, piece: &MapRecord) {
     let mut older = Vec::new();
-    memtable_pieces(memtable, FILE, (piece.start, end), &mut |end, old| older.push((end, decode_held(old))));
+    memtable_pieces(memtable, FILE, (piece.start, end), &mut |_, end, old| {
+        older.push((end, decode_held(old)))
+    });
     for (old_end, old) in older {
         memtable.apply([(key::map(FILE, old_end), None)], &[]);
         for (from, to) in [(old.start, piece.start), (end, old_end)] {

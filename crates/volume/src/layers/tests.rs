@@ -35,7 +35,7 @@ fn a_scan_in_pages_finds_what_one_map_would_hold() {
         let ends = 600;
         let mut in_index = BTreeMap::new();
         for number in (0..ends).filter(|_| random.below(3) > 0) {
-            in_index.insert(key::map(file, number), Some(Arc::from(&b"old"[..])));
+            in_index.insert(key::map(file, number), Some(Value::from(&b"old"[..])));
         }
         model.extend(in_index.clone());
         let (_index, snapshot) = index_of(&in_index);
@@ -46,7 +46,7 @@ fn a_scan_in_pages_finds_what_one_map_would_hold() {
                 let start = random.below(ends);
                 for number in start..(start + random.below(250)).min(ends) {
                     let key = key::map(file, number);
-                    let slot = if random.below(5) == 0 { Some(Arc::from(text)) } else { None };
+                    let slot = if random.below(5) == 0 { Some(Value::from(text)) } else { None };
                     table.apply([(key.clone(), slot.clone())], &[]);
                     model.insert(key, slot);
                 }
@@ -55,16 +55,16 @@ fn a_scan_in_pages_finds_what_one_map_would_hold() {
         let [frozen, active] = tables;
         let layers = stack(active, Some(frozen), snapshot);
         let to = key::map(file, u64::MAX);
-        let expected: Vec<(Key, Arc<[u8]>)> =
+        let expected: Vec<(Key, Value)> =
             model.iter().filter_map(|(key, slot)| Some((key.clone(), slot.clone()?))).collect();
         for most in [1, 7, 64, 10_000] {
-            let mut found: Vec<(Key, Arc<[u8]>)> = Vec::new();
+            let mut found: Vec<(Key, Value)> = Vec::new();
             let mut from = key::map(file, 0);
             loop {
                 let page = layers.scan(&from, &to, most).unwrap();
                 assert!(page.len() <= most);
                 let Some((last, _)) = page.last() else { break };
-                from = [&last[..], &[0]].concat().into();
+                from = last.successor();
                 found.extend(page);
             }
             assert!(found == expected, "pages of {most}");

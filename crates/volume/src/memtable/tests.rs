@@ -1,17 +1,15 @@
-use std::sync::Arc;
-
 use super::*;
 use crate::ids::{Cookie, Ino};
 use crate::media::memory::Random;
 
 fn value(bytes: &[u8]) -> Slot {
-    Some(Arc::from(bytes))
+    Some(Value::from(bytes))
 }
 
 fn scanned(memtable: &Memtable, from: &Key, to: &Key) -> Vec<(Key, Slot)> {
     let mut found = Vec::new();
     memtable.scan(from, to, &mut |key, slot| {
-        found.push((key.into(), slot.clone()));
+        found.push((key.clone(), slot.clone()));
         ControlFlow::Continue(())
     });
     found

@@ -111,8 +111,9 @@ impl Output<'_> {
                 self.pieces.push(Piece::Data { bytes, start, end });
             }
             Place::Inline(bytes, from) => {
-                let bytes = Arc::clone(bytes).into();
-                self.pieces.push(Piece::Data { bytes, start: *from, end: from + length });
+                let (bytes, begin) = bytes.shared();
+                let start = begin + from;
+                self.pieces.push(Piece::Data { bytes, start, end: start + length });
             }
             Place::Hole => self.zeros(run.end - run.start),
             Place::Extent(id, offset) => self.extent(*id, *offset as usize, length),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::bytes::Value;
 use crate::codec::{Malformed, Reader, Write};
 use crate::ids::{Epoch, ExtentId};
 
@@ -35,17 +36,32 @@ pub struct MapRecord<B = Arc<[u8]>> {
     pub source: Source<B>,
 }
 
-/// Bytes of a record beside its inline data, at most.
-const HEAD_BYTES: usize = 29;
+/// Bytes of a record before what says where its bytes are.
+const HEAD_BYTES: usize = 17;
+
+/// Bytes of an extent's id and an offset in it.
+const PLACE_BYTES: usize = 12;
 
 impl<B: AsRef<[u8]>> MapRecord<B> {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let inline = match &self.source {
-            Source::Inline(bytes) => bytes.as_ref().len(),
-            Source::Extent { .. } | Source::Hole => 0,
-        };
-        let mut out = Vec::with_capacity(HEAD_BYTES + inline);
+        let mut out = Vec::with_capacity(self.encoded_bytes());
+        self.encode_into(&mut out);
+        out
+    }
+
+    /// How many they are.
+    pub fn encoded_bytes(&self) -> usize {
+        HEAD_BYTES
+            + match &self.source {
+                Source::Inline(bytes) => bytes.as_ref().len(),
+                Source::Extent { .. } => PLACE_BYTES,
+                Source::Hole => 0,
+            }
+    }
+
+    /// Appends its bytes.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
         out.u32(self.epoch.0);
         out.u64(self.start);
         out.u32(self.birth);
@@ -61,7 +77,6 @@ impl<B: AsRef<[u8]>> MapRecord<B> {
             }
             Source::Hole => out.u8(2),
         }
-        out
     }
 
     /// The same, with inline data of its own.
@@ -76,9 +91,13 @@ impl<B: AsRef<[u8]>> MapRecord<B> {
 }
 
 impl MapRecord {
-    /// Where the piece of an encoded record begins, without taking the rest apart.
-    pub fn start_of(bytes: &[u8]) -> Option<u64> {
-        Some(u64::from_be_bytes(*bytes.get(4..)?.first_chunk::<8>()?))
+    /// Where the piece of an encoded record that ends at `end` begins, without taking the rest apart. Only a piece with inline
+    /// data is so long, and then its length says it: what it holds, which may have left the processor's cache, is not read.
+    pub fn start_of(end: u64, value: &Value) -> Option<u64> {
+        if value.length() > HEAD_BYTES + PLACE_BYTES {
+            return end.checked_sub((value.length() - HEAD_BYTES) as u64);
+        }
+        Some(u64::from_be_bytes(*value.get(4..)?.first_chunk::<8>()?))
     }
 
     /// Takes its bytes apart.

@@ -450,7 +450,7 @@ fn a_journal_with_senseless_entries() {
     let entry = Entry {
         records: vec![
             (key::map(planter.file, 100), Some(inline.encode().into())),
-            (key::segment(SegmentId(300)), Some(Arc::from(&b"?"[..]))),
+            (key::segment(SegmentId(300)), Some(b"?"[..].into())),
             (Key::from(&[1][..]), None),
         ],
         ..Entry::default()

@@ -1,0 +1,154 @@
+//! Keys that are held in memory.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+
+/// Longest key that takes no memory of its own, bytes: those of all tables that have numbers only.
+const SHORT_BYTES: usize = 22;
+
+/// A record's key.
+///
+/// A short one lies where it is held. So a search in a tree of them, which compares a dozen, reads the nodes of the tree
+/// and nothing else, and each place that it need not read is one that it need not wait for.
+#[derive(Clone)]
+pub struct Key(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Short { length: u8, bytes: [u8; SHORT_BYTES] },
+    Long(Box<[u8]>),
+}
+
+impl Key {
+    /// The key that consists of these parts.
+    pub(super) fn of(parts: &[&[u8]]) -> Key {
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
+        if length > SHORT_BYTES {
+            return Key(Repr::Long(parts.concat().into()));
+        }
+        let mut bytes = [0; SHORT_BYTES];
+        let mut at = 0;
+        for part in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Key(Repr::Short { length: u8::try_from(length).expect("compared with the most above"), bytes })
+    }
+
+    /// The least key that comes behind this one.
+    pub fn successor(&self) -> Key {
+        Key::of(&[self, &[0]])
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Repr::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl From<&[u8]> for Key {
+    fn from(bytes: &[u8]) -> Key {
+        Key::of(&[bytes])
+    }
+}
+
+impl Borrow<[u8]> for Key {
+    fn borrow(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Key {}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// That of the bytes.
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        match (&self.0, &other.0) {
+            // Behind a short key are zeros: so one that goes on with zeros behind the other differs in length only.
+            (Repr::Short { length, bytes }, Repr::Short { length: other_length, bytes: other_bytes }) => {
+                numbers(bytes).cmp(&numbers(other_bytes)).then(length.cmp(other_length))
+            }
+            _ => (**self).cmp(&**other),
+        }
+    }
+}
+
+/// Numbers that are ordered like the bytes.
+fn numbers(bytes: &[u8; SHORT_BYTES]) -> (u128, u64) {
+    let first = bytes.first_chunk().expect("22 bytes are more than 16");
+    // What it repeats of the first is equal where the rest is compared.
+    let last = bytes.last_chunk().expect("22 bytes are more than 8");
+    (u128::from_be_bytes(*first), u64::from_be_bytes(*last))
+}
+
+/// As that of the bytes, so that tables find keys by them.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_every_length_are_and_order_like_their_bytes() {
+        let mut all: Vec<Vec<u8>> =
+            (0..40).flat_map(|length| [0, 1, 255].map(|byte| vec![byte; length])).collect();
+        // Two that differ in any one byte.
+        all.extend((0..30).flat_map(|at| (at + 1..30).map(move |length| vec_with(at, length))));
+        for bytes in &all {
+            let key = Key::from(&bytes[..]);
+            assert_eq!(*key, bytes[..]);
+            assert_eq!(key.clone(), key);
+            assert_eq!(*key.successor(), [&bytes[..], &[0]].concat());
+            for other in &all {
+                assert_eq!(key.cmp(&Key::from(&other[..])), bytes.cmp(other));
+                assert_eq!(Key::of(&[bytes, other]), Key::from(&[&bytes[..], other].concat()[..]));
+            }
+        }
+    }
+
+    fn vec_with(at: usize, length: usize) -> Vec<u8> {
+        (0..length).map(|index| if index == at { 2 } else { 1 }).collect()
+    }
+
+    #[test]
+    fn a_key_takes_no_more_room_than_a_pointer_with_its_length_and_eight_bytes() {
+        assert_eq!(size_of::<Key>(), 24);
+    }
+}
