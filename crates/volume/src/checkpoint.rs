@@ -25,7 +25,6 @@ use crate::index::IndexError;
 use crate::inodes::Load;
 use crate::key::Key;
 use crate::layers::Layers;
-use crate::limits::EXTENT_BYTES;
 use crate::memtable::Memtable;
 use crate::record::UsageRecord;
 use crate::replies::ReplyChanges;
@@ -134,8 +133,8 @@ pub struct Outcome {
     pub maps: std::collections::HashSet<Ino>,
     /// Files whose cuts, up to that truncation count, are cleared out of the index.
     pub cleared: Vec<(Ino, u32)>,
-    /// Extents that no map names any more.
-    pub freed: Vec<ExtentId>,
+    /// Extents that no map names any more, and their bytes, at most.
+    pub freed: Vec<(ExtentId, usize)>,
     /// Segments that hold nothing any more.
     pub dead: Vec<SegmentId>,
     /// Whether maps of removed or cut files are left over.
@@ -385,9 +384,11 @@ impl Volume {
     }
 
     /// Lets go of the cached blocks of extents that are gone: their memory serves for new ones.
-    fn forget_blocks(&self, freed: &[ExtentId]) {
-        for id in freed {
-            for group in (0..).take(EXTENT_BYTES / GROUP_BYTES).chain([WHOLE]) {
+    fn forget_blocks(&self, freed: &[(ExtentId, usize)]) {
+        for (id, bytes) in freed {
+            // Of a group or less nobody reads the whole.
+            let whole = (*bytes > GROUP_BYTES).then_some(WHOLE);
+            for group in (0..).take(bytes.div_ceil(GROUP_BYTES)).chain(whole) {
                 self.blocks.remove(&(*id, group));
             }
         }

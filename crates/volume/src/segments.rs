@@ -1,9 +1,9 @@
 //! Segments: append-only files of extents, and the streams that fill them.
 
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::bytes::{Bytes, Pool};

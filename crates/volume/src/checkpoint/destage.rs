@@ -19,8 +19,8 @@ type Visible<'r> = BTreeMap<Ino, Vec<(u64, MapRecord<&'r [u8]>)>>;
 pub struct Destaged {
     /// Pieces of each file that still exists: visible ones only, in file order, none inline; holes among them.
     pub maps: BTreeMap<Ino, Vec<(u64, MapRecord)>>,
-    /// Extents written for inline data.
-    pub extents: BTreeMap<ExtentId, ExtentRecord>,
+    /// Extents written for inline data, in the order of their ids.
+    pub extents: Vec<(ExtentId, ExtentRecord)>,
     /// Files that the memtable removes.
     pub removed: HashSet<Ino>,
 }
@@ -28,15 +28,17 @@ pub struct Destaged {
 impl Destaged {
     /// The index knows the extents now.
     pub fn settle(&self, segments: &Segments, layer: Layer) {
-        for record in self.extents.values() {
-            segments.settle(record.segment, 1, Some(layer));
-        }
+        self.settle_extents(segments, Some(layer));
     }
 
     /// The extents are dead bytes: the next try writes others.
     pub fn abandon(&self, segments: &Segments) {
-        for record in self.extents.values() {
-            segments.settle(record.segment, 1, None);
+        self.settle_extents(segments, None);
+    }
+
+    fn settle_extents(&self, segments: &Segments, layer: Option<Layer>) {
+        for of_segment in self.extents.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
+            segments.settle(of_segment[0].1.segment, of_segment.len() as u64, layer);
         }
     }
 }
@@ -114,11 +116,11 @@ impl Run<'_> {
         volume: &Volume,
         stream: &mut Stream,
         out: &mut Vec<(u64, MapRecord)>,
-        extents: &mut BTreeMap<ExtentId, ExtentRecord>,
+        extents: &mut Vec<(ExtentId, ExtentRecord)>,
     ) -> io::Result<()> {
         let Some(first) = self.first else { return Ok(()) };
         let id = volume.new_extent();
-        extents.insert(id, stream.append_parts(&volume.segments, id, self.parts.iter().copied())?);
+        extents.push((id, stream.append_parts(&volume.segments, id, self.parts.iter().copied())?));
         let source = Source::Extent { id, offset: 0 };
         let piece = MapRecord { epoch: first.epoch, start: first.start, birth: first.birth, source };
         out.push((first.start + self.length as u64, piece));

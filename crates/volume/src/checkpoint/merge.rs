@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use foldhash::{HashMap, HashMapExt};
-
 use super::destage::Destaged;
 use super::{Frozen, Outcome, Undone};
 use crate::change::cut_piece;
@@ -14,7 +12,7 @@ use crate::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
 use crate::index::{Index, IndexError, Records};
 use crate::journal::Anchor;
 use crate::key::{self, FIRST, Key, Table};
-use crate::limits::REAP_PIECES;
+use crate::limits::{EXTENT_BYTES, REAP_PIECES};
 use crate::record::{ExtentRecord, InodeRecord, MapRecord, MetaRecord, SegmentRecord, Source};
 use crate::volume::Volume;
 
@@ -37,7 +35,8 @@ impl Volume {
         let update = index.begin()?;
         let mut merge = Merge {
             index: update.records()?,
-            references: HashMap::new(),
+            references: Vec::new(),
+            scratch: Vec::new(),
             outcome: Outcome::default(),
             budget: REAP_PIECES,
         };
@@ -98,7 +97,7 @@ impl Volume {
         destaged: &Destaged,
     ) -> Result<(), Undone> {
         let destaged_to: BTreeSet<SegmentId> =
-            destaged.extents.values().map(|record| record.segment).collect();
+            destaged.extents.iter().map(|(_, record)| record.segment).collect();
         for (id, info) in self.segments.infos() {
             let delta = live.get(&id).copied().unwrap_or(0);
             let now = info.live.wrapping_add_signed(delta);
@@ -120,8 +119,10 @@ impl Volume {
 /// A transaction in progress.
 struct Merge<'u> {
     index: Records<'u>,
-    /// Changes of extents' reference counts.
-    references: HashMap<ExtentId, i64>,
+    /// Changes of extents' reference counts, as they come.
+    references: Vec<(ExtentId, i64)>,
+    /// For the bytes of one record after the other.
+    scratch: Vec<u8>,
     outcome: Outcome,
     /// Pieces of removed and cut files that may still be freed.
     budget: usize,
@@ -180,7 +181,8 @@ impl Merge<'_> {
     fn lay(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), Undone> {
         self.count(piece, 1);
         let key = key::map(ino, end);
-        let replaced = self.index.replace(&key, &piece.encode(), MapRecord::decode)?;
+        piece.encode_into(cleared(&mut self.scratch));
+        let replaced = self.index.replace(&key, &self.scratch, MapRecord::decode)?;
         let Some(old) = replaced else { return self.punch(ino, (piece.start, end), end) };
         let old = old.map_err(|_| damaged_piece(&key))?;
         self.count(&old, -1);
@@ -215,13 +217,14 @@ impl Merge<'_> {
     /// One reference more or less to the extent of a piece.
     fn count(&mut self, piece: &MapRecord, change: i64) {
         if let Source::Extent { id, .. } = piece.source {
-            *self.references.entry(id).or_default() += change;
+            self.references.push((id, change));
         }
     }
 
     fn put_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
         self.count(piece, 1);
-        self.index.put(&key::map(ino, end), &piece.encode())
+        piece.encode_into(cleared(&mut self.scratch));
+        self.index.put(&key::map(ino, end), &self.scratch)
     }
 
     fn drop_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
@@ -369,29 +372,39 @@ impl Merge<'_> {
         records: &[(Key, Slot)],
         destaged: &Destaged,
     ) -> Result<BTreeMap<SegmentId, i64>, Undone> {
-        let mut newest: BTreeMap<ExtentId, Cow<'_, ExtentRecord>> =
-            destaged.extents.iter().map(|(id, record)| (*id, Cow::Borrowed(record))).collect();
+        let mut moved: BTreeMap<ExtentId, ExtentRecord> = BTreeMap::new();
         for (key, slot) in records {
             if let (Some((_, Table::Extent, fields)), Some(value)) = (key::parse(key), slot) {
                 let id = ExtentId(key::number(fields).unwrap_or_default());
-                newest.insert(id, Cow::Owned(decode_extent(value)?));
+                moved.insert(id, decode_extent(value)?);
             }
         }
-        let touched: BTreeSet<ExtentId> = newest.keys().chain(self.references.keys()).copied().collect();
+        let mut changes = std::mem::take(&mut self.references);
+        changes.extend(moved.keys().chain(destaged.extents.iter().map(|(id, _)| id)).map(|id| (*id, 0)));
+        changes.sort_unstable();
+        let mut written = destaged.extents.iter().peekable();
         let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
-        for id in touched {
-            let old = self.old_extent(id, destaged)?;
+        for of_extent in changes.chunk_by(|(id, _), (next, _)| id == next) {
+            let id = of_extent[0].0;
+            // Of those that this checkpoint wrote the index has no row.
+            let new = written.next_if(|(written, _)| *written == id).map(|(_, row)| Cow::Borrowed(row));
+            let old = match &new {
+                Some(_) => None,
+                None => self.index.take(&key::extent(id), decode_extent)?.transpose()?,
+            };
             let before = old.as_ref().map_or(0, |old| i64::from(old.references));
-            let references = before + self.references.get(&id).copied().unwrap_or(0);
+            let references = before + of_extent.iter().map(|(_, change)| change).sum::<i64>();
             if let Some(old) = &old {
                 *live.entry(old.segment).or_default() -= i64::from(old.stored);
             }
-            match newest.remove(&id).or(old.map(Cow::Owned)) {
+            let row = new.or_else(|| moved.remove(&id).or(old).map(Cow::Owned));
+            match row {
                 Some(row) if references > 0 => {
                     let references =
                         u32::try_from(references).map_err(|_| corrupt(id, "too many references"))?;
                     *live.entry(row.segment).or_default() += i64::from(row.stored);
-                    self.index.put(&key::extent(id), &row.encode_with(references))?;
+                    row.encode_into(references, cleared(&mut self.scratch));
+                    self.index.put(&key::extent(id), &self.scratch)?;
                 }
                 _ if references < 0 => {
                     return Err(corrupt(id, "more references dropped than there were").into());
@@ -400,20 +413,18 @@ impl Merge<'_> {
                     return Err(corrupt(id, "named by a map, but not in the extent table").into());
                 }
                 // Its row was taken.
-                _ => self.outcome.freed.push(id),
+                row => self.outcome.freed.push((id, row.map_or(EXTENT_BYTES, |row| row.length as usize))),
             }
         }
         live.retain(|_, delta| *delta != 0);
         Ok(live)
     }
+}
 
-    /// Takes an extent's row out of the index, if there is one; of those that this checkpoint wrote there is none.
-    fn old_extent(&mut self, id: ExtentId, destaged: &Destaged) -> Result<Option<ExtentRecord>, IndexError> {
-        if destaged.extents.contains_key(&id) {
-            return Ok(None);
-        }
-        self.index.take(&key::extent(id), decode_extent)?.transpose()
-    }
+/// A buffer without what was in it.
+fn cleared(buffer: &mut Vec<u8>) -> &mut Vec<u8> {
+    buffer.clear();
+    buffer
 }
 
 fn damaged_piece(key: &[u8]) -> IndexError {

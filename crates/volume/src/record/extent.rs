@@ -59,12 +59,13 @@ impl ExtentRecord {
 
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        self.encode_with(self.references)
+        let mut out = Vec::with_capacity(34 + 4 * self.checksums.len());
+        self.encode_into(self.references, &mut out);
+        out
     }
 
-    /// Its bytes, if it had so many references.
-    pub fn encode_with(&self, references: u32) -> Vec<u8> {
-        let mut out = Vec::with_capacity(34 + 4 * self.checksums.len());
+    /// Appends its bytes, if it had so many references.
+    pub fn encode_into(&self, references: u32, out: &mut Vec<u8>) {
         out.u64(self.segment.0);
         out.u64(self.offset);
         out.u32(self.stored);
@@ -75,7 +76,6 @@ impl ExtentRecord {
         for checksum in &self.checksums {
             out.u32(*checksum);
         }
-        out
     }
 
     /// Takes its bytes apart.
