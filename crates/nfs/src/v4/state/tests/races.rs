@@ -1,7 +1,5 @@
 //! What another thread does between two steps of one.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use super::locking::{Locker, NoLock, Wanted};
 use super::ranges::{LockKind, Range};
 use super::*;
@@ -145,51 +143,4 @@ fn what_is_being_changed_is_not_delegated() {
     drop(renaming);
     assert_eq!(refused(check(Touch::Change).map(drop)), NfsStat4::Delay);
     assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
-}
-
-/// Two threads: what one of them has read under a delegation, the other does not change before it has recalled that.
-#[test]
-fn nothing_changes_under_a_delegation() {
-    let world = World::new();
-    let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
-    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
-    let (data, over) = (AtomicU64::new(0), AtomicBool::new(false));
-    let (state, now) = (&world.state, world.now);
-    let changes = std::thread::scope(|scope| {
-        let changer = scope.spawn(|| {
-            let memory = Memory::default();
-            let context = Context { keep: &memory, now };
-            let mut changes = 0_u64;
-            while !over.load(Ordering::Relaxed) || changes == 0 {
-                if let Ok(_changing) =
-                    state.check_delegations(&context, Caller::Unknown, file(1), Touch::Change)
-                {
-                    data.fetch_add(1, Ordering::SeqCst);
-                    changes += 1;
-                }
-                // Otherwise there would be hardly a moment in which it is not being changed.
-                (0..changes % 512).for_each(|_| std::hint::spin_loop());
-                std::thread::yield_now();
-            }
-            changes
-        });
-        let mut granted = 0;
-        for _ in 0..20_000 {
-            // As if nobody had wanted it.
-            state.contended.write(&file(1)).clear();
-            let asked = state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0;
-            if let Delegated::Read(stateid) = asked {
-                let before = data.load(Ordering::SeqCst);
-                std::hint::spin_loop();
-                assert_eq!(data.load(Ordering::SeqCst), before);
-                let caller = Caller::Session(&one);
-                state.return_stateid(&world.ask(), caller, stateid, file(1)).unwrap();
-                granted += 1;
-            }
-        }
-        over.store(true, Ordering::Relaxed);
-        assert!(granted > 0);
-        changer.join().unwrap()
-    });
-    assert!(changes > 0);
 }
