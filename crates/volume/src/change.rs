@@ -153,8 +153,11 @@ impl Change<'_> {
                 }
             });
         }
-        let data: usize = pieces.iter().map(|(_, piece)| piece.encoded_bytes()).sum();
-        self.draft.prepare(data + pieces.len() * PIECE_OVERHEAD_BYTES);
+        let inline = pieces.iter().filter(|(_, piece)| matches!(piece.source, Source::Inline(_)));
+        let data: usize = inline.map(|(_, piece)| piece.encoded_bytes() + PIECE_OVERHEAD_BYTES).sum();
+        if data > 0 {
+            self.draft.prepare(data);
+        }
         for old in older {
             self.cut_back(ino, &old, pieces);
         }

@@ -8,38 +8,35 @@ use crate::codec::Write;
 use crate::key::Key;
 use crate::record::MapRecord;
 
-/// What an entry without file data takes at most, mostly, bytes: no more than a thread's cache of memory holds.
-const SMALL_BYTES: usize = 1000;
-
 /// What an entry with file data takes beside it, mostly, bytes: it is kept as long as the data.
 const BESIDE_DATA_BYTES: usize = 320;
 
-/// An entry that is encoded while it is made. File data is copied once: to where the journal takes it from, and where
-/// lookups find it.
+/// An entry that is encoded while it is made, if there is file data in it: that is copied once, to where the journal takes
+/// it from and where lookups find it. Another is encoded in the end, when it is known how long it is.
 #[derive(Debug, Default)]
 pub struct Draft {
     entry: Entry,
+    /// Empty until there is file data.
     bytes: Vec<u8>,
     /// Records whose values are in `bytes` only, and where.
     values: Vec<(usize, Range<usize>)>,
 }
 
 impl Draft {
-    /// The records so far; of pieces of maps with inline data the keys only.
-    pub fn records(&self) -> &[(Key, Slot)] {
-        &self.entry.records
-    }
-
     /// Puts or deletes a record.
     pub fn push(&mut self, key: Key, slot: Slot) {
-        self.prepare(0);
-        encode_record(&mut self.bytes, &key, &slot);
+        if !self.bytes.is_empty() {
+            encode_record(&mut self.bytes, &key, &slot);
+        }
         self.entry.records.push((key, slot));
     }
 
-    /// Puts a piece of a file's map.
+    /// Puts a piece of a file's map with inline data.
     pub fn push_piece<B: AsRef<[u8]>>(&mut self, key: Key, piece: &MapRecord<B>) {
         let length = piece.encoded_bytes();
+        if self.bytes.is_empty() {
+            self.prepare(length);
+        }
         self.bytes.u8(PUT);
         self.bytes.short_bytes(&key);
         self.bytes.u32(u32::try_from(length).expect("a piece is far below 4 GiB"));
@@ -64,19 +61,24 @@ impl Draft {
         self.entry.remembered = Some(remembered);
     }
 
-    /// Makes room for `data` bytes of pieces of maps, and for all the rest.
+    /// Makes room for `data` bytes of pieces with inline data, and for all the rest; spares growing by and by.
     pub fn prepare(&mut self, data: usize) {
-        if self.bytes.is_empty() {
-            self.bytes.reserve_exact(if data > 0 { data + BESIDE_DATA_BYTES } else { SMALL_BYTES });
-            self.bytes.extend_from_slice(&[0; COUNT_BYTES]);
-        } else {
+        if !self.bytes.is_empty() {
             self.bytes.reserve(data);
+            return;
+        }
+        self.bytes.reserve_exact(data + BESIDE_DATA_BYTES);
+        self.bytes.extend_from_slice(&[0; COUNT_BYTES]);
+        for (key, slot) in &self.entry.records {
+            encode_record(&mut self.bytes, key, slot);
         }
     }
 
     /// Its bytes, and what they say.
     pub fn finish(mut self) -> (Bytes, Entry) {
-        self.prepare(0);
+        if self.bytes.is_empty() {
+            return (self.entry.encode().into(), self.entry);
+        }
         self.bytes[..COUNT_BYTES].copy_from_slice(&encoded_count(&self.entry.records));
         self.entry.encode_rest(&mut self.bytes);
         let bytes = Bytes::from(self.bytes);

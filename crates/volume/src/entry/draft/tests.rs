@@ -10,7 +10,6 @@ fn piece(start: u64, source: Source<&[u8]>) -> MapRecord<&[u8]> {
 /// What a draft of pieces of these lengths says, which is what the same entry says that is encoded as a whole.
 fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
     let mut draft = Draft::default();
-    draft.prepare(usize::try_from(lengths.iter().sum::<u64>()).unwrap());
     draft.push(key::map(Ino(7), 1), None);
     let data = vec![5; 1 << 16];
     let mut end = 0;
