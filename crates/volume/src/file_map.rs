@@ -9,6 +9,7 @@ use crate::ids::{ExtentId, Ino};
 use crate::inodes::{InodeState, MapPiece, MapWindow};
 use crate::key;
 use crate::layers::Layers;
+use crate::limits::INLINE_PIECE_BYTES;
 use crate::memtable::Memtable;
 use crate::record::{InodeRecord, MapRecord, Source};
 
@@ -244,6 +245,13 @@ pub const PIECE_ENTRY_BYTES: u64 = 60;
 
 /// What taking a piece away takes there.
 const DELETE_ENTRY_BYTES: u64 = 24;
+
+/// What journaling as many bytes as one piece may hold takes at most: they lie over two pieces, and what they
+/// replace over as many as there are bytes, of which the first and the last are cut.
+pub const PIECE_REPLACED_BYTES_MOST: u64 = INLINE_PIECE_BYTES
+    + 2 * INLINE_ENTRY_BYTES
+    + INLINE_PIECE_BYTES * DELETE_ENTRY_BYTES
+    + 2 * (2 * PIECE_ENTRY_BYTES + PIECE_ENTRY_BYTES + INLINE_PIECE_BYTES);
 
 /// How much of `range` of a file can be replaced until what is journaled of older pieces in the memtable reaches `most`
 /// bytes: the end of that part, and the bytes. It is never empty, and ends with an older piece unless it is all.

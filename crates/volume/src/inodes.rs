@@ -288,7 +288,10 @@ impl Inodes {
     /// Keeps a part of the map of an inode that is in memory and locked; others go for it if there is no room.
     pub fn keep_window(&self, state: &mut InodeState, window: MapWindow) {
         let before = state.window_bytes();
-        state.window = Some(Box::new(window));
+        match &mut state.window {
+            Some(kept) => **kept = window,
+            none => *none = Some(Box::new(window)),
+        }
         let after = state.window_bytes();
         if before == after {
             return;

@@ -150,8 +150,9 @@ impl Memtable {
     /// Visits records with `from <= key < to`, both within one inode of one table, in order.
     pub fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(&Key, &Slot) -> ControlFlow<()>) {
         let shard = self.shards[key::shard(from, SHARDS)].read();
-        let range = shard.range::<Key, _>((Bound::Included(from), Bound::Excluded(to)));
-        for (key, held) in range {
+        // The map would search for both ends at once, where mostly a record or two are between them.
+        let range = shard.range::<Key, _>((Bound::Included(from), Bound::Unbounded));
+        for (key, held) in range.take_while(|(key, _)| *key < to) {
             if visit(key, &held.slot).is_break() {
                 return;
             }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::access::{check_write, without_privilege_bits};
 use crate::attempt::{Attempt, Stop};
 use crate::attributes::{FileType, Wcc};
+use crate::file_map::PIECE_REPLACED_BYTES_MOST;
 use crate::ids::Ino;
 use crate::inodes::{Guard, InodeState};
 use crate::limits::{
-    EXTENT_BYTES, FILE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, PORTION_BYTES, TRANSFER_BYTES,
+    EXTENT_BYTES, FILE_BYTES, INLINE_PIECE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, PORTION_BYTES,
+    TRANSFER_BYTES,
 };
 use crate::mapping::inline_pieces;
 use crate::record::InodeRecord;
@@ -17,6 +19,8 @@ use crate::results::{Stability, Written};
 use crate::space::PIECE_OVERHEAD_BYTES;
 use crate::time::Time;
 use crate::volume::{SPARES_SET_ASIDE, Volume};
+
+const _: () = assert!(PIECE_REPLACED_BYTES_MOST <= MAP_BYTES_PER_ENTRY);
 
 impl Volume {
     /// Writes `data`, at most [`TRANSFER_BYTES`], at `offset`. A small stable write travels in the journal; a large one, or
@@ -92,11 +96,13 @@ impl Volume {
         record
     }
 
-    /// Whether so much data, and what is to be said of the pieces that it replaces, fits one journal entry.
+    /// Whether so much data, and what is to be said of the pieces that it replaces, fits one journal entry: always, if that is a
+    /// page of a database.
     fn fits_inline(&self, state: &Guard, offset: u64, length: usize) -> bool {
         let range = (offset, offset + length as u64);
-        length <= INLINE_WRITE_BYTES
-            && self.inline_entry_bytes(&self.layers(), state.ino, range, MAP_BYTES_PER_ENTRY).is_some()
+        length as u64 <= INLINE_PIECE_BYTES
+            || length <= INLINE_WRITE_BYTES
+                && self.inline_entry_bytes(&self.layers(), state.ino, range, MAP_BYTES_PER_ENTRY).is_some()
     }
 
     fn write_inline(
