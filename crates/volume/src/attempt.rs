@@ -330,7 +330,7 @@ impl Attempt<'_> {
         inos.extend(names.iter().map(|(directory, _)| *directory));
         inos.extend(more);
         let mut held = self.lock_all(&inos)?;
-        let found = self.names(names)?;
+        let found = self.names(names, Self::name)?;
         let named = || found.iter().flatten().map(|record| record.ino);
         // What is in a directory was mostly made after it, so that it comes behind it in the order of locks too.
         if named().all(|ino| held.holds(ino) || held.is_before(ino)) {
@@ -338,12 +338,18 @@ impl Attempt<'_> {
             return Ok((held, found));
         }
         drop(held);
+        #[cfg(test)]
+        self.volume.hooks.reach(crate::hooks::Point::NamesUnlocked);
         inos.extend(named());
         let held = match self.lock_all(&inos) {
             Ok(held) => held,
-            // The object of a name may be removed before it is locked; a directory that is gone stays so.
+            // The object of a name may be removed before it is locked; a directory that is gone stays so. Nothing is locked
+            // now, so what is found is not remembered.
             Err(Stop::Failed(Failure { error: Error::Stale, after })) => {
-                return Err(if self.names(names)? == found {
+                let is_same = self.names(names, Self::name_unlocked)? == found;
+                #[cfg(test)]
+                self.volume.hooks.reach(crate::hooks::Point::NamesCompared);
+                return Err(if is_same {
                     Failure { error: Error::Stale, after }.into()
                 } else {
                     Stop::Again
@@ -351,16 +357,20 @@ impl Attempt<'_> {
             }
             Err(stop) => return Err(stop),
         };
-        if self.names(names)? != found {
+        if self.names(names, Self::name)? != found {
             return Err(Stop::Again);
         }
         Ok((held, found))
     }
 
-    fn names<const N: usize>(&self, names: [(Ino, &[u8]); N]) -> Result<[Option<NameRecord>; N], Stop> {
+    fn names<const N: usize>(
+        &self,
+        names: [(Ino, &[u8]); N],
+        find: impl Fn(&Self, Ino, &[u8]) -> Result<Option<NameRecord>, Stop>,
+    ) -> Result<[Option<NameRecord>; N], Stop> {
         let mut found = [None; N];
         for (slot, (directory, name)) in found.iter_mut().zip(names) {
-            *slot = self.name(directory, name)?;
+            *slot = find(self, directory, name)?;
         }
         Ok(found)
     }

@@ -207,6 +207,8 @@ impl Change<'_> {
         let after = Durability { seq, round: self.round };
         let names = self.volume.name_changes(&entry.records);
         self.volume.follow_names(&entry.records);
+        #[cfg(test)]
+        self.volume.hooks.reach(crate::hooks::Point::NamesFollowed);
         apply::apply(entry, after, active, &self.volume.usage, &self.volume.replies);
         self.volume.names.note(&names);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;

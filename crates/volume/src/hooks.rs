@@ -11,6 +11,12 @@ pub(crate) enum Point {
     MoveBegins,
     /// It looked at all directories above the new place.
     AncestorsKnown,
+    /// Who locks what names name let go of all locks, to take more in order.
+    NamesUnlocked,
+    /// An object of one of those names is gone, and the names were looked up again.
+    NamesCompared,
+    /// The cache of names follows a change that is not applied yet.
+    NamesFollowed,
     /// A checkpoint changed the index, and is about to commit.
     IndexChanged,
 }

@@ -61,6 +61,51 @@ fn two_directories_cannot_be_moved_below_each_other_at_once() {
     assert_eq!(world.lookup(b, "a"), Ok(a));
 }
 
+/// A name that another changes is out of the cache before it is out of the layers: who found it there without a lock, and
+/// remembered it, would bring it back for good.
+#[test]
+fn what_a_name_names_is_not_remembered_by_who_has_not_locked_its_directory() {
+    let mut world = World::new();
+    // Older than the directories, so that these have to be let go of to lock it; and the first to be locked.
+    let removed = world.create(Ino::ROOT, "removed").unwrap();
+    let replaced = world.create(Ino::ROOT, "replaced").unwrap();
+    let [from, to] = ["from", "to"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
+    world.link(removed, from, "a").unwrap();
+    world.remove(Ino::ROOT, "removed").unwrap();
+    world.link(replaced, to, "b").unwrap();
+    let other: Arc<Mutex<Option<JoinHandle<Result<(), Error>>>>> = Arc::default();
+    let (volume, slot) = (Arc::downgrade(&world.volume), Arc::clone(&other));
+    let [unlocked, begun, followed, compared] = std::array::from_fn(|_| AtomicBool::new(false));
+    let wait_for = |flag: &AtomicBool| {
+        let since = Instant::now();
+        while !flag.load(Ordering::Acquire) {
+            assert!(since.elapsed() < PATIENCE, "somebody does not come where he should");
+            std::thread::yield_now();
+        }
+    };
+    world.volume.hooks.set(move |point| match point {
+        Point::NamesUnlocked if !unlocked.swap(true, Ordering::AcqRel) => {
+            let volume = volume.upgrade().expect("the volume is open");
+            let (who, now) = (Credentials::root(), Time::from_parts(3_000, 0));
+            let request = Request { credentials: &who, now, access: Access::Blocking, key: None };
+            volume.remove(&request, from, b"a", &mut nothing).unwrap();
+            begun.store(true, Ordering::Release);
+            *slot.lock() = Some(std::thread::spawn(move || rename(&volume, (to, b"b"), (to, b"c"))));
+            wait_for(&followed);
+        }
+        Point::NamesFollowed if begun.load(Ordering::Acquire) && !followed.swap(true, Ordering::AcqRel) => {
+            wait_for(&compared);
+        }
+        Point::NamesCompared => compared.store(true, Ordering::Release),
+        _ => {}
+    });
+    assert_eq!(rename(&world.volume, (from, b"a"), (to, b"b")), Err(Error::NoEntry));
+    let other = other.lock().take().expect("the first went by the hook").join().unwrap();
+    assert_eq!(other, Ok(()));
+    assert_eq!((world.lookup(to, "b"), world.lookup(to, "c")), (Err(Error::NoEntry), Ok(replaced)));
+    world.check();
+}
+
 /// What clients do, each with its own request, and the commit that their replies wait for.
 fn clients_work(volume: &Volume, turn: usize) {
     let who = Credentials::root();
