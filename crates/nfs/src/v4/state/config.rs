@@ -100,7 +100,8 @@ impl Default for Config {
 
 impl Config {
     /// Lowers limits so that what clients hold takes `bytes` of memory at most: three eighths for opens and locks, two for
-    /// what sessions keep, one each for delegations, for ranges, and for clients with one slot each.
+    /// what sessions keep, one each for delegations, for ranges, and for clients with one slot each. What of it one host, or one
+    /// file, may have to itself is a fourth.
     #[must_use]
     pub(crate) fn bound(self, bytes: u64) -> Config {
         let eighth = bytes / 8;
@@ -110,13 +111,15 @@ impl Config {
         let size = |limit: usize, within: u64| limit.min(usize::try_from(within).unwrap_or(usize::MAX));
         let holdings = most(self.holdings, 3 * eighth / HOLDING_BYTES);
         let ranges = most(self.ranges, eighth / RANGE_BYTES);
+        let clients = size(self.clients, clients).max(CLIENTS_MIN);
         Config {
-            clients: size(self.clients, clients).max(CLIENTS_MIN),
+            clients,
+            names_per_host: self.names_per_host.min(clients / 4).max(1),
             owners_per_client: size(self.owners_per_client, holdings),
             slot_bytes: self.slot_bytes.min(2 * eighth),
             holdings,
             ranges,
-            ranges_per_file: size(self.ranges_per_file, ranges),
+            ranges_per_file: size(self.ranges_per_file, ranges / 4).max(1),
             delegations: most(self.delegations, eighth / DELEGATION_BYTES),
             ..self
         }
