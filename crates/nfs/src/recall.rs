@@ -3,11 +3,13 @@
 //!
 //! As long as there is no delegation at all, and nobody denies anything, this costs a look at two counters.
 
-use volume::request::Answer;
+use volume::ids::Ino;
+use volume::request::{Answer, Error, Failure};
 use volume::results::Found;
 use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
+use crate::status;
 use crate::v4::held::file_of;
 use crate::v4::state::changing::Changing;
 use crate::v4::state::delegations::Touch;
@@ -15,8 +17,31 @@ use crate::v4::state::stateids::Use;
 use crate::v4::state::{Caller, Refusal, State};
 
 /// What a name in a directory stands for, if anything may be delegated at all.
-pub(crate) fn named(state: &State, directory: &Object<'_>, name: &[u8]) -> Option<Answer<Found>> {
-    state.has_delegations().then(|| directory.volume.lookup(&directory.request(), directory.ino, name))
+///
+/// # Errors
+/// Those of [`found`].
+pub(crate) fn named(state: &State, directory: &Object<'_>, name: &[u8]) -> Result<Option<Ino>, Error> {
+    if !state.has_delegations() {
+        return Ok(None);
+    }
+    found(directory.volume.lookup(&directory.request(), directory.ino, name))
+}
+
+/// What was looked up. If there is nothing, nothing is to be recalled; the operation itself says what is wrong.
+///
+/// # Errors
+/// That it is not known yet: `WouldBlock` and `Busy`.
+fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
+    match looked {
+        Ok(found) => Ok(Some(found.value.attributes.ino)),
+        Err(Failure { error: error @ (Error::WouldBlock | Error::Busy), .. }) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// It is not known yet what there is to recall.
+fn later(error: Error) -> Stop {
+    status::nfs3(error).map_or_else(|stop| stop, Stop::Status)
 }
 
 impl<'a> Call<'a> {
@@ -62,9 +87,10 @@ impl<'a> Call<'a> {
         if !state.has_delegations() && !state.has_denials() {
             return Ok(changing);
         }
-        match directory.volume.lookup(&directory.request(), directory.ino, name) {
-            Ok(found) => self.check_use(&directory.beside(found.value.attributes.ino), Use::Write),
-            Err(_) => Ok(changing),
+        let looked = directory.volume.lookup(&directory.request(), directory.ino, name);
+        match found(looked).map_err(later)? {
+            Some(ino) => self.check_use(&directory.beside(ino), Use::Write),
+            None => Ok(changing),
         }
     }
 
@@ -79,12 +105,25 @@ impl<'a> Call<'a> {
     ) -> Result<Changing<'a>, Stop> {
         let state = &self.service.shared.state;
         let changing = state.changing_name(file_of(directory));
-        match named(state, directory, name) {
-            Some(Ok(found)) => {
-                self.check_delegations(&directory.beside(found.value.attributes.ino), Touch::Change)
-            }
-            // Without it there is nothing to recall; the operation itself says what is wrong.
-            Some(Err(_)) | None => Ok(changing),
+        match named(state, directory, name).map_err(later)? {
+            Some(ino) => self.check_delegations(&directory.beside(ino), Touch::Change),
+            None => Ok(changing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_looked_up_yet_is_not_one_that_stands_for_nothing() {
+        for error in [Error::WouldBlock, Error::Busy] {
+            assert_eq!(found(Err(error.into())).map_err(later), Err(later(error)));
+        }
+        assert_eq!((later(Error::WouldBlock), later(Error::Busy)), (Stop::WouldBlock, Stop::Busy));
+        for error in [Error::NoEntry, Error::Stale, Error::NotDirectory] {
+            assert_eq!(found(Err(error.into())), Ok(None));
         }
     }
 }

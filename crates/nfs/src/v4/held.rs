@@ -166,12 +166,9 @@ impl<'c> Compound<'c> {
         name: &[u8],
     ) -> Result<Changing<'c>, Stop> {
         let changing = self.state().changing_name(file_of(directory));
-        match recall::named(self.state(), directory, name) {
-            Some(Ok(found)) => {
-                self.check_delegations(&directory.beside(found.value.attributes.ino), Touch::Change)
-            }
-            // Without it there is nothing to recall; the operation itself says what is wrong.
-            Some(Err(_)) | None => Ok(changing),
+        match recall::named(self.state(), directory, name)? {
+            Some(ino) => self.check_delegations(&directory.beside(ino), Touch::Change),
+            None => Ok(changing),
         }
     }
 
