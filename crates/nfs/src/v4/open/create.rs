@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use volume::attributes::SetAttributes;
-use volume::request::{Answer, Durability, Journaled};
+use volume::request::{Answer, Durability, Error, Failure, Journaled};
 use volume::results::{CreateHow, Created, Recall};
 use wire::nfs4::{Createhow4, NfsStat4, Stateid4};
 use wire::xdr::{Decode as _, Decoder, Encoder};
@@ -15,6 +15,7 @@ use crate::v4::context::{Compound, Done, Stop, Target};
 use crate::v4::held::{caller, file_of};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::state::Kept;
+use crate::v4::state::changing::Changing;
 use crate::v4::state::delegations::{Delegated, WhyNone};
 use crate::v4::state::files::Prepared;
 use crate::v4::state::ids::{FileId, Other};
@@ -59,16 +60,20 @@ pub(super) fn run(
     }
 }
 
-/// What the engine is to do. A file that came to be meanwhile is opened as it is.
+/// What the engine is to do. It never touches a file that is there: [`run`] opens that, which looks at what others hold.
 fn how_to(how: &Createhow4<'_>, set: &SetAttributes) -> CreateHow {
     match how {
-        Createhow4::Unchecked(_) => {
-            // A size of zero is that of a new file anyway, and is not to cut one that came to be meanwhile.
-            CreateHow::Unchecked(SetAttributes { size: set.size.filter(|size| *size != 0), ..*set })
-        }
-        Createhow4::Guarded(_) => CreateHow::Guarded(*set),
+        Createhow4::Unchecked(_) | Createhow4::Guarded(_) => CreateHow::Guarded(*set),
         Createhow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
         Createhow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
+    }
+}
+
+/// Why nothing was created. If a file came to be meanwhile that may be opened, the operation begins anew and finds it.
+fn not_created(how: &Createhow4<'_>, failure: Failure) -> Failure {
+    match (how, failure.error) {
+        (Createhow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
+        _ => failure,
     }
 }
 
@@ -87,6 +92,8 @@ fn create<'c>(
     let confirm = !prepared.is_confirmed();
     let made: Cell<Option<Made>> = Cell::new(None);
     let staying: Cell<Option<Staying<'c>>> = Cell::new(None);
+    let state = compound.state();
+    let coming: Cell<Option<Changing<'c>>> = Cell::new(None);
     let none = Delegated::None(WhyNone::NotWanted);
     let at = out.position();
     let once_only = Once4 {
@@ -95,12 +102,15 @@ fn create<'c>(
                 let file = FileId { volume, ino: created.attributes.ino };
                 staying.set(Some(Staying::new(directory.volume, file.ino)));
                 let mut journaled = encode(created);
-                journaled.state.push(prepared.change(file));
+                let (record, changing) = state.made(&prepared, file);
+                journaled.state.push(record);
+                coming.set(Some(changing));
                 made.set(Some(Made { created: *created, journaled: true, after: Durability::NOW }));
                 journaled
             };
-            let how = how_to(how, &set);
-            let answer = directory.volume.create_file(asked, directory.ino, name, &how, &mut with_open)?;
+            let answer =
+                directory.volume.create_file(asked, directory.ino, name, &how_to(how, &set), &mut with_open);
+            let answer = answer.map_err(|failure| not_created(how, failure))?;
             let journaled = made.get().is_some_and(|made| made.journaled);
             made.set(Some(Made { created: answer.value, journaled, after: answer.after }));
             Ok(answer)
@@ -116,7 +126,8 @@ fn create<'c>(
         None => answered_before(compound, directory, request, at, out),
         Some(made) => {
             out.rewind(at);
-            open_created(compound, directory, &made, &prepared, request, attrset, out)
+            let coming = coming.take().unwrap_or(Changing::NOTHING);
+            open_created(compound, directory, &made, (&prepared, coming), request, attrset, out)
         }
     }
 }
@@ -157,7 +168,7 @@ fn open_created<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
     made: &Made,
-    prepared: &Prepared,
+    prepared: (&Prepared, Changing<'_>),
     request: &Request<'_>,
     attrset: wire::nfs4::AttrMask,
     out: &mut Encoder<'_>,
@@ -174,4 +185,24 @@ fn open_created<'c>(
     compound.set_current(Target::Stored(file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::nfs4::Fattr4;
+
+    use super::*;
+
+    #[test]
+    fn what_came_to_be_meanwhile_is_opened_like_any_other() {
+        let set = SetAttributes { size: Some(4096), ..SetAttributes::default() };
+        let [unchecked, guarded] = [Createhow4::Unchecked, Createhow4::Guarded].map(|how| how(Fattr4::EMPTY));
+        for how in [unchecked, guarded] {
+            assert_eq!(how_to(&how, &set), CreateHow::Guarded(set));
+        }
+        let error = |how, error: Error| not_created(how, error.into()).error;
+        assert_eq!(error(&unchecked, Error::Exists), Error::Busy, "it is looked for again");
+        assert_eq!(error(&guarded, Error::Exists), Error::Exists);
+        assert_eq!(error(&unchecked, Error::NoSpace), Error::NoSpace);
+    }
 }

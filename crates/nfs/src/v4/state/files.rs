@@ -8,6 +8,7 @@ use volume::state::StateChange;
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
 
+use super::changing::Changing;
 use super::client::{Client, LockOwner, OpenOwner, Version};
 use super::config::Counters;
 use super::holding::{Holding, Open, Standing, What};
@@ -103,7 +104,8 @@ pub(crate) struct Opened {
 }
 
 /// An open of a file that does not exist yet. Its record goes into the journal entry that creates the file, for which no
-/// lock is needed: nobody can have anything of a file that is not there. Then it is adopted.
+/// lock is needed: nobody can have anything of a file that is not there. Then it is adopted; others may open the file
+/// before that, but it is not delegated to them.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     stateid: StateId,
@@ -122,8 +124,8 @@ impl Prepared {
         self.record.confirmed
     }
 
-    /// What to journal, now that the file has a number.
-    pub(crate) fn change(&self, file: FileId) -> StateChange {
+    /// What to journal.
+    fn change(&self, file: FileId) -> StateChange {
         Key::Open(file.ino, self.stateid.other).put(&self.record)
     }
 }
@@ -236,6 +238,12 @@ impl State {
         Prepared { stateid, modes, record }
     }
 
+    /// What to journal of an open, now that the file that is created has a number, but no name yet. What is returned with
+    /// it is kept until the open is adopted: nobody who finds the name before that is to rely on what the open may change.
+    pub(crate) fn made(&self, prepared: &Prepared, file: FileId) -> (StateChange, Changing<'_>) {
+        (prepared.change(file), self.changing(file))
+    }
+
     /// The file was created, and the record of the open with it, which the reply waits for anyway.
     ///
     /// # Errors
@@ -245,7 +253,7 @@ impl State {
         context: &Context<'_>,
         file: FileId,
         opening: &Opening<'_>,
-        prepared: &Prepared,
+        (prepared, _changing): (&Prepared, Changing<'_>),
         kept: Kept,
     ) -> Result<Opened, Refusal> {
         let mut files = self.files.write(&file);

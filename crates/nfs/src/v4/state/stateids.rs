@@ -147,11 +147,7 @@ impl State {
             self.check_shares(context, file, wanted, None)?;
             return self.check_delegations(context, caller, file, wanted.into());
         }
-        // The holder may be expired, and the file delegated to somebody else, before the data is changed.
-        let changing = match wanted {
-            Use::Read => Changing::NOTHING,
-            Use::Write => self.changing(file),
-        };
+        let changing = self.using(file, wanted);
         let holding = self.current(context, caller, stateid, file)?;
         let mode = holding.mode().ok_or(NfsStat4::BadStateId)?;
         // Who may write may read: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3 allows it).
@@ -175,13 +171,22 @@ impl State {
         wanted: Use,
     ) -> Result<Changing<'_>, Refusal> {
         let caller = Caller::Session(client);
+        let changing = self.using(file, wanted);
         let holding = self.holding(caller, stateid.other).ok();
         let held = holding.filter(|holding| holding.standing() == Standing::Live && holding.file == file);
         match held.and_then(|holding| holding.mode()) {
-            Some(_) if wanted == Use::Read => Ok(Changing::NOTHING),
-            Some(mode) if mode.writes() => Ok(self.changing(file)),
+            Some(mode) if wanted == Use::Read || mode.writes() => Ok(changing),
             Some(_) => Err(NfsStat4::OpenMode.into()),
             None => self.check_io(context, caller, StateId::ANONYMOUS, file, wanted),
+        }
+    }
+
+    /// To be taken before it is looked who holds what: the holder may be expired, or give back what it has, and the file be
+    /// delegated to somebody else, before the data is changed.
+    fn using(&self, file: FileId, wanted: Use) -> Changing<'_> {
+        match wanted {
+            Use::Read => Changing::NOTHING,
+            Use::Write => self.changing(file),
         }
     }
 

@@ -21,7 +21,7 @@ mod races;
 const VOLUME: VolumeId = VolumeId(7);
 
 /// What happens while a change is journaled; an error is that of the journal.
-type Meanwhile = Box<dyn FnMut() -> Result<(), Error>>;
+type Meanwhile = Box<dyn FnMut() -> Result<(), Error> + Send>;
 
 /// Records in memory: what a volume would hold.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! OPEN: what it does to files that others have open.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nfs::service::{Connection, ConnectionId, Outcome, Service};
 use volume::request::Access;
@@ -133,5 +133,61 @@ fn a_file_can_be_opened_and_read_while_others_take_its_name() {
             let results = results(reply, *xid);
             assert_eq!(results.status, NfsStat4::Ok, "{number}: {results:?}");
         }
+    }
+}
+
+/// One creates it, and denies others to write; the other has just found that it is not there, and wants it with a size.
+#[test]
+fn what_came_to_be_meanwhile_is_not_cut() {
+    const TIMES: usize = 3_000;
+    let server = Server::new();
+    let (one, two) = (Session::of(&server, b"one"), Session::of(&server, b"two"));
+    let request = |session: &Session<'_>, name: &str, size: Option<u64>| {
+        let attributes = fattr(&Attributes4 { size, ..Attributes4::default() });
+        let how = if size.is_some() { Createhow4::Unchecked } else { Createhow4::Guarded };
+        let open = ArgOp4::Open(OpenArgs {
+            seqid: 0,
+            share_access: share_access::WRITE | share_access::WANT_NO_DELEG,
+            share_deny: if size.is_some() { share_deny::NONE } else { share_deny::WRITE },
+            owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
+            openhow: Some(how(attributes)),
+            claim: OpenClaim4::Null(Component4(name.as_bytes())),
+        });
+        record(&server, root(), 2, &[&[session.sequence(false)][..], &to_root(), &[open]].concat())
+    };
+    let names: Vec<String> = (0..TIMES).map(|number| format!("file {number}")).collect();
+    let denying: Vec<_> = names.iter().map(|name| request(&one, name, None)).collect();
+    let sizing: Vec<_> = names.iter().map(|name| request(&two, name, Some(4096))).collect();
+    let (waiting, done, volume) = (AtomicUsize::new(0), AtomicBool::new(false), Arc::clone(&server.volume));
+    let service = &server.service;
+    let serve = |records: &[(u32, Vec<u8>)]| -> Vec<NfsStat4> {
+        let one = |(number, request): (usize, &(u32, Vec<u8>))| {
+            // Both at the same moment.
+            waiting.fetch_add(1, Ordering::SeqCst);
+            while waiting.load(Ordering::SeqCst) < 2 * number + 2 {
+                std::thread::yield_now();
+            }
+            results(&serve_all(service, std::slice::from_ref(request))[0], request.0).status
+        };
+        records.iter().enumerate().map(one).collect()
+    };
+    let (denied, sized) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                volume.step_commit(Time::from_parts(1_700_000_100, 0));
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let sizing = scope.spawn(|| serve(&sizing));
+        let denied = serve(&denying);
+        let sized = sizing.join().unwrap();
+        done.store(true, Ordering::Relaxed);
+        (denied, sized)
+    });
+    for ((name, denied), sized) in names.iter().zip(denied).zip(sized) {
+        // Who did not find it there has created it.
+        let expected = if denied == NfsStat4::Exist { 4096 } else { 0 };
+        let found = size(&server, handle_at(&server, &[lookup(name)]));
+        assert_eq!(found, expected, "{name}: {denied:?}, {sized:?}");
     }
 }

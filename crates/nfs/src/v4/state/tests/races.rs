@@ -1,9 +1,12 @@
 //! What another thread does between two steps of one.
 
+use std::thread;
+
 use super::locking::{Locker, NoLock, Wanted};
 use super::ranges::{LockKind, Range};
 use super::*;
 use crate::v4::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::v4::state::stateids::Use;
 
 fn wanted(first: u64, last: u64, kind: LockKind) -> Wanted {
     Wanted { range: Range { first, last }, kind, waits: false }
@@ -143,4 +146,64 @@ fn what_is_being_changed_is_not_delegated() {
     drop(renaming);
     assert_eq!(refused(check(Touch::Change).map(drop)), NfsStat4::Delay);
     assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
+}
+
+/// A file has its name, so that others find it; they come before the open that created it is there.
+#[test]
+fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let (two, _) = world.client(b"two", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let owner = one.open_owner(b"o", || Turns::new(world.now));
+    let opening = Opening { client: &one, owner: &owner, mode: share::Mode::new(2, 0).unwrap() };
+    let prepared = world.state.prepare_open(&opening);
+    let (_, coming) = world.state.made(&prepared, file(1));
+    let found = world.open(&two, b"o", file(1), (1, 0)).unwrap();
+    let delegate = || world.state.delegate(&world.ask(), &found.holding, Ask::NoPreference, false).0;
+    let contended = Delegated::None(WhyNone::Contention);
+    assert_eq!(delegate(), contended);
+    let kept = Kept { volume: VOLUME, after: Durability::NOW };
+    let opened = world.state.adopt_open(&world.ask(), file(1), &opening, (&prepared, coming), kept).unwrap();
+    assert_eq!(delegate(), contended, "it is written");
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+    assert!(matches!(delegate(), Delegated::Read(_)));
+}
+
+/// Who looks at a stateid in order to write may find it held a moment before it is given back.
+#[test]
+fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
+    let lasting = || {
+        let (context, stateid) = (world.ask(), opened.stateid);
+        world.state.check_lasting_io(&context, &one, stateid, file(1), Use::Write).map(drop)
+    };
+    let once = || {
+        let (context, stateid) = (world.ask(), opened.stateid);
+        world.state.check_io(&context, Caller::Session(&one), stateid, file(1), Use::Write).map(drop)
+    };
+    let checks: [&(dyn Fn() -> Result<(), Refusal> + Sync); 2] = [&lasting, &once];
+    for check in checks {
+        thread::scope(|scope| {
+            // It cannot look as long as this is held.
+            let looked_at = world.state.stateids.write(&opened.stateid.other);
+            let checking = scope.spawn(check);
+            let is_announced = || {
+                let announced = world.state.changes.announce(file(1));
+                if announced {
+                    world.state.changes.withdraw();
+                }
+                announced
+            };
+            let patience = std::time::Instant::now() + Duration::from_secs(20);
+            while is_announced() && std::time::Instant::now() < patience {
+                thread::yield_now();
+            }
+            let announced = is_announced();
+            drop(looked_at);
+            assert_eq!(checking.join().unwrap(), Ok(()));
+            assert!(!announced, "it could be delegated");
+        });
+    }
 }
