@@ -3,7 +3,9 @@
 //!
 //! As long as there is no delegation at all, and nobody denies anything, this costs a look at two counters.
 
-use volume::ids::Ino;
+use std::sync::Arc;
+
+use volume::ids::{Ino, VolumeId};
 use volume::request::{Answer, Error, Failure};
 use volume::results::Found;
 use wire::nfs3::NfsStat3;
@@ -12,9 +14,11 @@ use crate::call::{Call, Object, Stop};
 use crate::status;
 use crate::v4::held::file_of;
 use crate::v4::state::changing::Changing;
+use crate::v4::state::client::Client;
 use crate::v4::state::delegations::Touch;
+use crate::v4::state::ids::FileId;
 use crate::v4::state::stateids::Use;
-use crate::v4::state::{Caller, Refusal, State};
+use crate::v4::state::{Caller, Context, Refusal, State};
 
 /// What a name in a directory stands for, if anything may be delegated at all.
 ///
@@ -44,7 +48,33 @@ fn later(error: Error) -> Stop {
     status::nfs3(error).map_or_else(|stop| stop, Stop::Status)
 }
 
+/// What an operation on a name does when it is done.
+///
+/// Others may have given the name to another file since it was looked up, and had that delegated. Who has it delegated does
+/// not ask what its name stands for any more: it is recalled late rather than never.
+pub(crate) struct Afterwards<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) context: Context<'a>,
+    /// The client of the session that it came by.
+    pub(crate) client: Option<Arc<Client>>,
+    pub(crate) volume: VolumeId,
+}
+
+impl Afterwards<'_> {
+    /// A name was taken from this object, or given to it.
+    pub(crate) fn renamed(&self, ino: Ino) {
+        let file = FileId { volume: self.volume, ino };
+        self.state.recall_late(&self.context, self.client.as_ref(), file);
+    }
+}
+
 impl<'a> Call<'a> {
+    /// See [`Afterwards`].
+    pub(crate) fn afterwards(&self, directory: &Object<'a>) -> Afterwards<'a> {
+        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
+        Afterwards { state, context, client: None, volume: directory.volume.id() }
+    }
+
     /// Recalls the delegations that are in the way of an operation of NFSv3. What is returned is kept until a change is
     /// done.
     ///

@@ -31,6 +31,8 @@ pub struct Created {
 pub struct Removed {
     /// The directory, before and after.
     pub directory: Wcc,
+    /// What lost its name.
+    pub object: Ino,
 }
 
 /// Result of RENAME.
@@ -40,6 +42,10 @@ pub struct Renamed {
     pub from: Wcc,
     /// The directory that it is in now; the same as `from` for a rename within one.
     pub to: Wcc,
+    /// What has the new name.
+    pub object: Ino,
+    /// What lost it.
+    pub replaced: Option<Ino>,
 }
 
 /// Result of LINK.

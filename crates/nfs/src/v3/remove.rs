@@ -13,9 +13,11 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: RemoveArgs<'_> = call.arguments()?;
     let directory = call.object(args.object.dir)?;
     let _changing = call.check_delegations_of(&directory, args.object.name.0)?;
+    let afterwards = call.afterwards(&directory);
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
-            directory.volume.remove(request, directory.ino, args.object.name.0, encode)
+            let removed = directory.volume.remove(request, directory.ino, args.object.name.0, encode);
+            removed.inspect(|removed| afterwards.renamed(removed.value.object))
         },
         succeed: |removed: &_, out: &mut Encoder<'_>| succeeded(&directory, removed, out),
         fail: |after: &mut _| Ok(RemoveFail { dir_wcc: unchanged(directory.shown(after)?) }),

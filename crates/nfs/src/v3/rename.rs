@@ -17,10 +17,17 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
     let _moved = call.check_delegations_of(&from, args.from.name.0)?;
     let _replaced = call.check_delegations_of(&to, args.to.name.0)?;
+    let afterwards = call.afterwards(&to);
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let (name, new_name) = (args.from.name.0, args.to.name.0);
-            from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode)
+            let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);
+            renamed.inspect(|renamed| {
+                [Some(renamed.value.object), renamed.value.replaced]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|ino| afterwards.renamed(ino));
+            })
         },
         succeed: |renamed: &Renamed, out: &mut Encoder<'_>| {
             let (fromdir_wcc, todir_wcc) = (from.wcc(&renamed.from), to.wcc(&renamed.to));

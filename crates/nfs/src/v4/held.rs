@@ -7,7 +7,7 @@ use wire::rpc::Credential;
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::recall;
+use crate::recall::{self, Afterwards};
 use crate::v4::context::{Compound, Done, Stop, Target};
 use crate::v4::state::changing::Changing;
 use crate::v4::state::client::Client;
@@ -170,6 +170,12 @@ impl<'c> Compound<'c> {
             Some(ino) => self.check_delegations(&directory.beside(ino), Touch::Change),
             None => Ok(changing),
         }
+    }
+
+    /// See [`Afterwards`].
+    pub(super) fn afterwards(&self, directory: &Object<'c>) -> Afterwards<'c> {
+        let (state, context, client) = (self.state(), self.ask(), self.session_client());
+        Afterwards { state, context, client, volume: directory.volume.id() }
     }
 
     /// Executes request `seqid` of an owner in NFSv4.0, or repeats what was answered to it; since NFSv4.1 slots see to

@@ -16,16 +16,18 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
     compound.check_directory(&directory)?;
     let name = names::check(args.target)?;
     let _changing = compound.check_delegations_of(&directory, name)?;
+    let afterwards = compound.afterwards(&directory);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             // NFSv4 has one operation for what are two in the engine.
             let found = directory.volume.lookup(request, directory.ino, name)?;
-            match found.value.attributes.file_type {
+            let removed = match found.value.attributes.file_type {
                 FileType::Directory => {
                     directory.volume.remove_directory(request, directory.ino, name, encode)
                 }
                 _ => directory.volume.remove(request, directory.ino, name, encode),
-            }
+            };
+            removed.inspect(|removed| afterwards.renamed(removed.value.object))
         },
         succeed: |removed: &Removed, out: &mut Encoder<'_>| {
             RemoveRes::Ok(RemoveOk { cinfo: change_info(&removed.directory) }).encode(out);

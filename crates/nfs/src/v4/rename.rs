@@ -21,9 +21,16 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &RenameArgs<'_>, out: &mut 
     let (name, new_name) = (names::check(args.oldname)?, names::check(args.newname)?);
     let _moved = compound.check_delegations_of(&from, name)?;
     let _replaced = compound.check_delegations_of(&to, new_name)?;
+    let afterwards = compound.afterwards(&to);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
-            from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode)
+            let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);
+            renamed.inspect(|renamed| {
+                [Some(renamed.value.object), renamed.value.replaced]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|ino| afterwards.renamed(ino));
+            })
         },
         succeed: |renamed: &Renamed, out: &mut Encoder<'_>| {
             let (source_cinfo, target_cinfo) = (change_info(&renamed.from), change_info(&renamed.to));

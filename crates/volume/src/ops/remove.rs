@@ -78,7 +78,8 @@ impl Volume {
             }
             let left = self.unlink(&mut change, held.get(found.ino), stamp);
             change.put_inode(directory, &record);
-            let removed = Removed { directory: Wcc { before, after: record.attributes(directory) } };
+            let wcc = Wcc { before, after: record.attributes(directory) };
+            let removed = Removed { directory: wcc, object: found.ino };
             let seq = change.commit_answered(request, held.durability(), &removed, encode);
             let object = held.get(found.ino);
             self.set_unlinked(object, left);

@@ -68,7 +68,8 @@ impl Volume {
             if replaced.is_some_and(|replaced| replaced.ino == object.ino) {
                 // Two names of one object: nothing happens (POSIX rename).
                 let [from, to] = [from.0, to.0].map(|ino| held.get(ino).attributes().unchanged());
-                return Ok(Promised { value: Renamed { from, to }, after: held.durability() });
+                let renamed = Renamed { from, to, object: object.ino, replaced: None };
+                return Ok(Promised { value: renamed, after: held.durability() });
             }
             let mut change = self.begin_freeing()?;
             let (stamp, _) = self.committer.stamp(request.now);
@@ -76,6 +77,8 @@ impl Volume {
             let renamed = Renamed {
                 from: Wcc { before: before[0], after: held.get(from.0).attributes() },
                 to: Wcc { before: before[1], after: held.get(to.0).attributes() },
+                object: object.ino,
+                replaced: replaced.map(|replaced| replaced.ino),
             };
             let seq = change.commit_answered(request, held.durability(), &renamed, encode);
             if let (Some(replaced), Some(left)) = (replaced, left) {

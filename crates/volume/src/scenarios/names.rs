@@ -1,6 +1,6 @@
 //! What names, links, owners and modes do.
 
-use super::world::World;
+use super::world::{World, nothing};
 use crate::attributes::SetAttributes;
 use crate::ids::{Cookie, Ino};
 use crate::request::{Credentials, Error};
@@ -336,4 +336,26 @@ fn a_name_that_is_in_memory_needs_no_layer() {
     assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(other));
     world.volume.name_cache.remove(Ino::ROOT, b"f");
     assert_eq!(world.lookup(Ino::ROOT, "f"), Ok(file));
+}
+
+/// Whoever else gives the name to something else meanwhile.
+#[test]
+fn who_removes_and_renames_is_told_what_it_was() {
+    let mut world = World::new();
+    let [a, b] = ["a", "b"].map(|name| world.file(name));
+    world.link(a, Ino::ROOT, "c").unwrap();
+    let mut rename = |from: &[u8], to: &[u8]| {
+        let renamed =
+            world.run(|v, r| v.rename(r, (Ino::ROOT, from), (Ino::ROOT, to), &mut nothing)).unwrap();
+        (renamed.object, renamed.replaced)
+    };
+    assert_eq!(rename(b"a", b"c"), (a, None), "two names of one");
+    assert_eq!(rename(b"a", b"d"), (a, None));
+    assert_eq!(rename(b"d", b"b"), (a, Some(b)));
+    let removed = world.run(|v, r| v.remove(r, Ino::ROOT, b"b", &mut nothing)).unwrap();
+    assert_eq!(removed.object, a);
+    let below = world.mkdir(Ino::ROOT, "e").unwrap();
+    let removed = world.run(|v, r| v.remove_directory(r, Ino::ROOT, b"e", &mut nothing)).unwrap();
+    assert_eq!(removed.object, below);
+    world.check();
 }

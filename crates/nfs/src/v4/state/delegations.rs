@@ -114,6 +114,13 @@ impl State {
         Ok(changing)
     }
 
+    /// Recalls what conflicts with a change that is done: it is of another file than was thought when delegations were looked
+    /// for. Nobody waits for it any more.
+    pub(crate) fn recall_late(&self, context: &Context<'_>, client: Option<&Arc<Client>>, file: FileId) {
+        // An error is that it is not gone yet, or is to be tried again by the next operation that minds.
+        let _late = self.recall_from_others(context, client, file, Touch::Change);
+    }
+
     /// A file is about to be changed, and not delegated until what is returned is dropped.
     pub(crate) fn changing(&self, file: FileId) -> Changing<'_> {
         self.changes.of(file)

@@ -207,3 +207,21 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
         });
     }
 }
+
+/// It has the name that was removed, or replaced, only since it was looked for delegations of what had it before.
+#[test]
+fn what_lost_its_name_unforeseen_is_recalled_late() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let (delegated, _) = world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false);
+    let Delegated::Read(stateid) = delegated else { panic!("nobody minds") };
+    world.state.recall_late(&world.ask(), Some(&one), file(1));
+    world.state.recall_late(&world.ask(), None, file(2));
+    assert_eq!(world.state.take_callbacks().len(), 0);
+    world.state.recall_late(&world.ask(), None, file(1));
+    assert_eq!(world.state.take_callbacks().len(), 1);
+    world.state.return_stateid(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.recall_late(&world.ask(), None, file(1));
+    assert_eq!(world.state.take_callbacks().len(), 0);
+}
