@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use volume::ids::{Ino, VolumeId};
 use volume::request::{Answer, Error, Failure};
-use volume::results::Found;
+use volume::results::{Found, Removed, Renamed};
 use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
@@ -61,8 +61,20 @@ pub(crate) struct Afterwards<'a> {
 }
 
 impl Afterwards<'_> {
-    /// A name was taken from this object, or given to it.
-    pub(crate) fn renamed(&self, ino: Ino) {
+    /// A name was taken away.
+    pub(crate) fn removed(&self, removed: &Removed) {
+        self.recall(removed.object);
+    }
+
+    /// A name was taken from an object and given to it again elsewhere, where it may have been another's.
+    pub(crate) fn moved(&self, renamed: &Renamed) {
+        self.recall(renamed.object);
+        if let Some(replaced) = renamed.replaced {
+            self.recall(replaced);
+        }
+    }
+
+    fn recall(&self, ino: Ino) {
         let file = FileId { volume: self.volume, ino };
         self.state.recall_late(&self.context, self.client.as_ref(), file);
     }

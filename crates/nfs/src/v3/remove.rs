@@ -17,7 +17,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let removed = directory.volume.remove(request, directory.ino, args.object.name.0, encode);
-            removed.inspect(|removed| afterwards.renamed(removed.value.object))
+            removed.inspect(|removed| afterwards.removed(&removed.value))
         },
         succeed: |removed: &_, out: &mut Encoder<'_>| succeeded(&directory, removed, out),
         fail: |after: &mut _| Ok(RemoveFail { dir_wcc: unchanged(directory.shown(after)?) }),

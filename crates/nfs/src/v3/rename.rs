@@ -22,12 +22,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let (name, new_name) = (args.from.name.0, args.to.name.0);
             let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);
-            renamed.inspect(|renamed| {
-                [Some(renamed.value.object), renamed.value.replaced]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|ino| afterwards.renamed(ino));
-            })
+            renamed.inspect(|renamed| afterwards.moved(&renamed.value))
         },
         succeed: |renamed: &Renamed, out: &mut Encoder<'_>| {
             let (fromdir_wcc, todir_wcc) = (from.wcc(&renamed.from), to.wcc(&renamed.to));

@@ -27,7 +27,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
                 }
                 _ => directory.volume.remove(request, directory.ino, name, encode),
             };
-            removed.inspect(|removed| afterwards.renamed(removed.value.object))
+            removed.inspect(|removed| afterwards.removed(&removed.value))
         },
         succeed: |removed: &Removed, out: &mut Encoder<'_>| {
             RemoveRes::Ok(RemoveOk { cinfo: change_info(&removed.directory) }).encode(out);

@@ -25,12 +25,7 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &RenameArgs<'_>, out: &mut 
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);
-            renamed.inspect(|renamed| {
-                [Some(renamed.value.object), renamed.value.replaced]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|ino| afterwards.renamed(ino));
-            })
+            renamed.inspect(|renamed| afterwards.moved(&renamed.value))
         },
         succeed: |renamed: &Renamed, out: &mut Encoder<'_>| {
             let (source_cinfo, target_cinfo) = (change_info(&renamed.from), change_info(&renamed.to));
