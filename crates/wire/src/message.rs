@@ -98,6 +98,25 @@ macro_rules! xdr_struct {
     };
 }
 
+/// How a type that holds nothing but opaque bytes with a limit is encoded and decoded.
+macro_rules! xdr_opaque {
+    ($name:ident max $limit:expr) => {
+        impl $crate::xdr::Encode for $name<'_> {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                out.opaque(self.0);
+            }
+        }
+
+        impl<'a> $crate::xdr::Decode<'a> for $name<'a> {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<'a>) -> Result<Self, $crate::xdr::DecodeError> {
+                input.opaque($limit).map(Self)
+            }
+        }
+    };
+}
+
 /// Declares a name for opaque bytes with a limit. What the bytes mean is for the server to judge.
 macro_rules! xdr_bytes {
     ($(#[$meta:meta])* pub struct $name:ident max $limit:expr) => {
@@ -122,19 +141,7 @@ macro_rules! xdr_bytes {
             }
         }
 
-        impl $crate::xdr::Encode for $name<'_> {
-            #[inline]
-            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
-                out.opaque(self.0);
-            }
-        }
-
-        impl<'a> $crate::xdr::Decode<'a> for $name<'a> {
-            #[inline]
-            fn decode(input: &mut $crate::xdr::Decoder<'a>) -> Result<Self, $crate::xdr::DecodeError> {
-                input.opaque(Self::BYTES_MAX).map(Self)
-            }
-        }
+        xdr_opaque!($name max $limit);
 
         #[cfg(test)]
         impl $crate::sample::Sample for $name<'_> {
@@ -172,19 +179,7 @@ macro_rules! xdr_handle {
             }
         }
 
-        impl $crate::xdr::Encode for $name<'_> {
-            #[inline]
-            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
-                out.opaque(self.0);
-            }
-        }
-
-        impl<'a> $crate::xdr::Decode<'a> for $name<'a> {
-            #[inline]
-            fn decode(input: &mut $crate::xdr::Decoder<'a>) -> Result<Self, $crate::xdr::DecodeError> {
-                input.opaque($limit).map(Self)
-            }
-        }
+        xdr_opaque!($name max $limit);
 
         #[cfg(test)]
         impl $crate::sample::Sample for $name<'_> {
