@@ -73,7 +73,8 @@ pub(crate) fn open(
     let media = store::with_slow_syncs(media, sync_delay);
     let device_bytes =
         media.space().map_err(|error| Error::failed(format!("cannot examine {name:?}: {error}")))?.total;
-    let options = Options { memory, segment_bytes: Options::segment_bytes_for(device_bytes) };
+    let options =
+        Options { memory, segment_bytes: Options::segment_bytes_for(device_bytes), cache_seed: None };
     let volume = Volume::open(media, &options, now())
         .map_err(|error| Error::failed(format!("cannot open the volume {name:?}: {error}")))?;
     tracing::info!(

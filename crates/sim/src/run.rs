@@ -67,7 +67,7 @@ impl Sizes {
     }
 
     fn options(&self) -> Options {
-        Options { memory: self.memory, segment_bytes: self.segment_bytes }
+        Options { memory: self.memory, segment_bytes: self.segment_bytes, cache_seed: Some(0) }
     }
 }
 

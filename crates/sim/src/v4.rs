@@ -139,6 +139,16 @@ pub fn run(seed: u64, plan: &Plan) -> Result<Tally, Failure> {
     }
 }
 
+/// What happens in a run of this seed, and what is on the device in the end, as a checksum.
+///
+/// # Errors
+/// The first failure.
+pub fn digest(seed: u64, plan: &Plan) -> Result<u64, String> {
+    let mut world = World::new(seed, *plan)?;
+    world.run()?;
+    Ok(world.digest())
+}
+
 /// The same failure, or another one of this seed, with less that happens.
 #[must_use]
 pub fn minimize(failure: &Failure, tries: u64) -> Failure {

@@ -1,6 +1,7 @@
 //! What is cached of the index and of segments: bounded in bytes, and verified on its way in.
 
-use foldhash::fast::RandomState;
+use foldhash::SharedSeed;
+use foldhash::fast::SeedableRandomState;
 use quick_cache::Weighter;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 
@@ -46,21 +47,29 @@ impl Weighter<(ExtentId, u32), Bytes> for BlockWeight {
     }
 }
 
+/// What decides which entries of a cache share a place, and so what gives way to what.
+pub type Hasher = SeedableRandomState;
+
+/// Of a seed; one that nobody knows, if `None`, so that no client can choose names that drive out each other.
+pub fn hasher(seed: Option<u64>) -> Hasher {
+    seed.map_or_else(Hasher::random, |seed| Hasher::with_seed(seed, SharedSeed::global_fixed()))
+}
+
 /// Records as the index holds them; consulted only for keys that no memtable knows.
-pub type RecordCache = Cache<Key, Slot, RecordWeight, RandomState>;
+pub type RecordCache = Cache<Key, Slot, RecordWeight, Hasher>;
 
 /// Groups of blocks of extents, by extent and number of the group, and whole extents by [`WHOLE`]. Extents never change, so
 /// neither do these.
-pub type BlockCache = Cache<(ExtentId, u32), Bytes, BlockWeight, RandomState>;
+pub type BlockCache = Cache<(ExtentId, u32), Bytes, BlockWeight, Hasher>;
 
 /// A record cache of so many bytes.
-pub fn records(bytes: u64) -> RecordCache {
+pub fn records(bytes: u64, hasher: Hasher) -> RecordCache {
     let items = usize::try_from(bytes / 256).unwrap_or(usize::MAX).max(64);
-    Cache::with(items, bytes, RecordWeight, RandomState::default(), DefaultLifecycle::default())
+    Cache::with(items, bytes, RecordWeight, hasher, DefaultLifecycle::default())
 }
 
 /// A block cache of so many bytes.
-pub fn blocks(bytes: u64) -> BlockCache {
+pub fn blocks(bytes: u64, hasher: Hasher) -> BlockCache {
     let items = usize::try_from(bytes).unwrap_or(usize::MAX) / GROUP_BYTES;
-    Cache::with(items.max(16), bytes, BlockWeight, RandomState::default(), DefaultLifecycle::default())
+    Cache::with(items.max(16), bytes, BlockWeight, hasher, DefaultLifecycle::default())
 }

@@ -10,9 +10,9 @@
 
 use std::hash::BuildHasher;
 
-use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
+use crate::cache::Hasher;
 use crate::entry::Slot;
 use crate::ids::{Cookie, Epoch, Ino};
 use crate::key::{self, Key, Table};
@@ -40,7 +40,7 @@ const SET_BYTES: u64 = (WAYS * (size_of::<Line>() + 1)) as u64;
 /// Names with what they name; bounded.
 #[derive(Debug)]
 pub struct NameCache {
-    hasher: RandomState,
+    hasher: Hasher,
     shards: Vec<Mutex<Shard>>,
     sets_per_shard: usize,
 }
@@ -67,7 +67,7 @@ struct Place {
 
 impl NameCache {
     /// Takes at most about `bytes`; eight names at least.
-    pub fn new(bytes: u64) -> NameCache {
+    pub fn new(bytes: u64, hasher: Hasher) -> NameCache {
         let sets = usize::try_from(bytes / SET_BYTES).unwrap_or(usize::MAX).max(1);
         let shards = sets.min(SHARDS_MOST);
         let sets_per_shard = sets / shards;
@@ -78,7 +78,7 @@ impl NameCache {
             hand: 0,
         };
         let shards = (0..shards).map(|_| Mutex::new(shard())).collect();
-        NameCache { hasher: RandomState::default(), shards, sets_per_shard }
+        NameCache { hasher, shards, sets_per_shard }
     }
 
     /// What a name of a locked directory names, if it is here.

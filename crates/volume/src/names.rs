@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
-use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
+use crate::cache::Hasher;
 use crate::entry::Slot;
 use crate::ids::Ino;
 use crate::inodes::Load;
@@ -37,7 +37,7 @@ const NAMES_PER_MISS: u64 = 512;
 /// Hashes of the names of directories, bounded in memory.
 #[derive(Debug)]
 pub struct KnownNames {
-    hasher: RandomState,
+    hasher: Hasher,
     shards: [Mutex<Shard>; SHARDS],
     /// Names that a shard may keep.
     most: usize,
@@ -80,9 +80,9 @@ pub enum NameChange {
 
 impl KnownNames {
     /// Takes at most about `bytes`.
-    pub fn new(bytes: u64) -> KnownNames {
+    pub fn new(bytes: u64, hasher: Hasher) -> KnownNames {
         let most = usize::try_from(bytes / HASH_BYTES / SHARDS as u64).unwrap_or(usize::MAX);
-        KnownNames { hasher: RandomState::default(), shards: Default::default(), most: most.max(64) }
+        KnownNames { hasher, shards: Default::default(), most: most.max(64) }
     }
 
     /// The hash of a name.
@@ -271,6 +271,7 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache;
 
     const DIRECTORY: Ino = Ino(7);
 
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_new_directory_is_known_from_the_start() {
-        let names = KnownNames::new(1 << 20);
+        let names = KnownNames::new(1 << 20, cache::hasher(None));
         assert!(!names.is_absent(DIRECTORY, b"a"), "nothing is known of it");
         names.made(DIRECTORY);
         assert!(names.is_absent(DIRECTORY, b"a"));
@@ -299,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_changes_while_names_are_read_is_not_lost() {
-        let names = KnownNames::new(1 << 20);
+        let names = KnownNames::new(1 << 20, cache::hasher(None));
         added(&names, b"before");
         let reading = names.missed(DIRECTORY, 2).unwrap();
         assert_eq!(names.missed(DIRECTORY, 2), None, "one reads, others do not");
@@ -312,7 +313,7 @@ mod tests {
 
     #[test]
     fn reading_that_failed_or_was_evicted_leaves_nothing_known() {
-        let names = KnownNames::new(1 << 20);
+        let names = KnownNames::new(1 << 20, cache::hasher(None));
         let first = names.missed(DIRECTORY, 2).unwrap();
         names.learnt(DIRECTORY, first, None);
         assert!(!names.is_absent(DIRECTORY, b"a"));
@@ -328,7 +329,7 @@ mod tests {
 
     #[test]
     fn two_names_of_one_hash_are_told_apart_by_counting() {
-        let names = KnownNames::new(1 << 20);
+        let names = KnownNames::new(1 << 20, cache::hasher(None));
         names.made(DIRECTORY);
         added(&names, b"a");
         added(&names, b"a");
@@ -340,7 +341,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let names = KnownNames::new(0);
+        let names = KnownNames::new(0, cache::hasher(None));
         for ino in 0..1000 {
             names.made(Ino(ino));
             for name in 0..100_u32 {
@@ -351,6 +352,10 @@ mod tests {
         let tries =
             |names: &KnownNames| (0..10).position(|_| names.missed(DIRECTORY, NAMES_PER_MISS * 5).is_some());
         assert_eq!(tries(&names), None, "more than fit are never read");
-        assert_eq!(tries(&KnownNames::new(1 << 30)), Some(5), "many are read when it is worth it");
+        assert_eq!(
+            tries(&KnownNames::new(1 << 30, cache::hasher(None))),
+            Some(5),
+            "many are read when it is worth it"
+        );
     }
 }

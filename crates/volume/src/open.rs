@@ -185,9 +185,17 @@ impl Volume {
             cut_bytes = recovered.cut_bytes,
             "volume recovered"
         );
+        let hasher = cache::hasher(options.cache_seed);
         let segments = load_segments(&media, options, &loaded)?.with_pool(limits.pool_bytes());
-        let volume =
-            assemble(media, limits, index, snapshot, loaded, segments, (ring, &recovered, generation, now));
+        let volume = assemble(
+            media,
+            (limits, hasher),
+            index,
+            snapshot,
+            loaded,
+            segments,
+            (ring, &recovered, generation, now),
+        );
         volume.maintain_space();
         volume.committer.push(Entry::default().encode());
         volume.committer.step();
@@ -304,7 +312,7 @@ fn root_record(options: &CreateOptions) -> InodeRecord {
 
 fn assemble(
     media: Arc<dyn Media>,
-    limits: MemoryLimits,
+    (limits, hasher): (MemoryLimits, cache::Hasher),
     index: Index,
     snapshot: Snapshot,
     loaded: Loaded,
@@ -334,10 +342,10 @@ fn assemble(
         index: Mutex::new(index),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
-        records: cache::records(limits.record_cache_bytes),
-        names: KnownNames::new(limits.names_bytes),
-        name_cache: NameCache::new(limits.name_cache_bytes),
-        blocks: cache::blocks(limits.block_cache_bytes - limits.pool_bytes()),
+        records: cache::records(limits.record_cache_bytes, hasher.clone()),
+        names: KnownNames::new(limits.names_bytes, hasher.clone()),
+        name_cache: NameCache::new(limits.name_cache_bytes, hasher.clone()),
+        blocks: cache::blocks(limits.block_cache_bytes - limits.pool_bytes(), hasher),
         segments,
         space,
         usage: loaded.usage,

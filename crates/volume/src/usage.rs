@@ -47,7 +47,8 @@ impl Usage {
     /// The records of counters that changed since the last call; a counter at zero is deleted.
     pub fn take_changed(&self) -> Vec<(Key, Option<UsageRecord>)> {
         let mut state = self.state.lock();
-        let changed = std::mem::take(&mut state.changed);
+        let mut changed: Vec<Counter> = state.changed.drain().collect();
+        changed.sort_unstable();
         let records = changed
             .into_iter()
             .map(|counter| {

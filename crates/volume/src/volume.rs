@@ -41,6 +41,9 @@ pub struct Options {
     pub memory: u64,
     /// Bytes of one segment, a multiple of 4096; at least 1 MiB makes sense.
     pub segment_bytes: u64,
+    /// What gives way to what in full caches: the same for the same seed and the same requests, so that a simulation replays
+    /// exactly. `None` draws one that no client knows.
+    pub cache_seed: Option<u64>,
 }
 
 impl Options {
@@ -53,7 +56,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { memory: 1 << 30, segment_bytes: 64 << 20 }
+        Options { memory: 1 << 30, segment_bytes: 64 << 20, cache_seed: None }
     }
 }
 

@@ -71,7 +71,7 @@ fn create(id: u64) -> (Arc<Memory>, Arc<Volume>) {
 }
 
 fn open(media: &Arc<Memory>) -> Arc<Volume> {
-    let options = Options { memory: 64 << 20, segment_bytes: 4 << 20 };
+    let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
     Arc::new(Volume::open(Arc::clone(media) as _, &options, Time::from_parts(1_700_000_000, 1)).unwrap())
 }
 

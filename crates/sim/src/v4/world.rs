@@ -1,6 +1,7 @@
 //! The network between clients and server, time, and what goes wrong.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use nfs::service::{ConnectionId, Destination};
 use volume::time::Time;
@@ -80,6 +81,8 @@ pub(super) struct World {
     requests: Vec<Sent>,
     replies: Vec<Written>,
     trace: VecDeque<String>,
+    /// Of every line that was ever in the trace.
+    digest: DefaultHasher,
     next_connection: u64,
     next_value: u64,
     done: usize,
@@ -114,6 +117,7 @@ impl World {
             requests: Vec::new(),
             replies: Vec::new(),
             trace: VecDeque::new(),
+            digest: DefaultHasher::new(),
             next_connection: 1,
             next_value: 1,
             done: 0,
@@ -129,6 +133,11 @@ impl World {
         self.tally
     }
 
+    /// A checksum of what happened and of what is on the device.
+    pub(super) fn digest(&self) -> u64 {
+        self.digest.finish() ^ self.server.media.disk().digest()
+    }
+
     pub(super) fn done(&self) -> usize {
         self.done
     }
@@ -142,6 +151,7 @@ impl World {
             self.trace.pop_front();
         }
         let line = format!("{:9.3} {}", (self.now - BEGIN) as f64 / 1e9, line());
+        line.hash(&mut self.digest);
         self.trace.push_back(line);
     }
 

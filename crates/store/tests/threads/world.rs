@@ -20,7 +20,7 @@ use volume::{CreateOptions, Options, Progress, Volume};
 const STALL: Duration = Duration::from_secs(10);
 
 /// Small, so that checkpoints, write-back and the cleaner have much to do.
-const OPTIONS: Options = Options { memory: 24 << 20, segment_bytes: 1 << 20 };
+const OPTIONS: Options = Options { memory: 24 << 20, segment_bytes: 1 << 20, cache_seed: None };
 
 /// A directory that goes when the test is over, unless it failed.
 pub struct Scratch(PathBuf);

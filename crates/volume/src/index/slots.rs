@@ -122,12 +122,13 @@ impl Slots {
 
     /// Gives up all groups beyond the first `blocks` blocks; returns how long a file of `stored` bytes needs to be.
     pub(super) fn shrink(&mut self, file: &dyn RandomFile, stored: u64, blocks: u64) -> io::Result<u64> {
-        let dropped: Vec<(u64, u64)> = self
+        let mut dropped: Vec<(u64, u64)> = self
             .of_group
             .iter()
             .filter(|(group, _)| **group >= groups(blocks))
             .map(|(g, s)| (*g, *s))
             .collect();
+        dropped.sort_unstable();
         for (group, slot) in dropped {
             erase(file, Slot(slot))?;
             self.of_group.remove(&group);

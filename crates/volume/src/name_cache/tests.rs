@@ -1,5 +1,6 @@
 use super::*;
 use crate::attributes::FileType;
+use crate::cache;
 
 const DIRECTORY: Ino = Ino(7);
 
@@ -14,7 +15,7 @@ fn record(number: u64) -> NameRecord {
 
 #[test]
 fn a_name_is_kept_changed_and_removed() {
-    let names = NameCache::new(1 << 20);
+    let names = NameCache::new(1 << 20, cache::hasher(None));
     assert_eq!(names.get(DIRECTORY, b"a"), None);
     names.put(DIRECTORY, b"a", &record(10));
     names.put(DIRECTORY, b"b", &record(11));
@@ -30,7 +31,7 @@ fn a_name_is_kept_changed_and_removed() {
 
 #[test]
 fn names_that_are_alike_are_told_apart() {
-    let names = NameCache::new(1 << 20);
+    let names = NameCache::new(1 << 20, cache::hasher(None));
     let longest = [b'x'; KEPT_NAME_BYTES];
     names.put(DIRECTORY, &longest, &record(1));
     names.put(DIRECTORY, &longest[1..], &record(2));
@@ -47,7 +48,7 @@ fn names_that_are_alike_are_told_apart() {
 
 #[test]
 fn a_long_name_is_not_kept() {
-    let names = NameCache::new(1 << 20);
+    let names = NameCache::new(1 << 20, cache::hasher(None));
     let long = [b'x'; KEPT_NAME_BYTES + 1];
     names.put(DIRECTORY, &long, &record(1));
     names.remove(DIRECTORY, &long);
@@ -57,7 +58,7 @@ fn a_long_name_is_not_kept() {
 #[test]
 fn it_is_bounded_and_what_is_left_is_right() {
     for sets in [1, 3, 64, 1000] {
-        let names = NameCache::new(sets * SET_BYTES);
+        let names = NameCache::new(sets * SET_BYTES, cache::hasher(None));
         for number in 0..20_000_u64 {
             names.put(Ino(number % 5), &number.to_be_bytes(), &record(number));
         }

@@ -16,7 +16,7 @@ use crate::results::{CreateHow, Created, Entry, Piece, Stability, WriteVerifier,
 use crate::time::Time;
 use crate::volume::{Options, Progress, Volume};
 
-pub(super) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20 };
+pub(super) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
 
 /// Encodes an answer whose content does not matter.
 pub(super) fn nothing<T>(_: &T) -> Journaled {

@@ -5,7 +5,7 @@
 //! answer by its xid. What cannot go, because no backchannel is bound or all its slots are taken, waits; recalls are
 //! repeated until the delegation is returned or revoked, and the end of a copy until it was heard.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -105,8 +105,8 @@ struct Pending {
 #[derive(Debug, Default)]
 struct Inner {
     ready: Vec<Callback>,
-    pending: HashMap<u32, Pending>,
-    waiting: HashMap<ClientId, VecDeque<Job>>,
+    pending: BTreeMap<u32, Pending>,
+    waiting: BTreeMap<ClientId, VecDeque<Job>>,
     xid: u32,
 }
 

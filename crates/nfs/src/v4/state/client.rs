@@ -159,6 +159,16 @@ pub(crate) struct Held {
     pub(crate) path: Path,
 }
 
+impl Held {
+    /// What it holds, by the numbers of stateids: for whoever does something for each, so that it is done in an order that a
+    /// simulation repeats.
+    pub(crate) fn stateids(&self) -> Vec<Other> {
+        let mut stateids: Vec<Other> = self.holdings.keys().copied().collect();
+        stateids.sort_unstable();
+        stateids
+    }
+}
+
 impl Client {
     /// The client of a record.
     pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time) -> Client {

@@ -45,7 +45,7 @@ const UNCONFIRMED_SHARE: usize = 4;
 #[derive(Debug, Default)]
 struct Table {
     names: HashMap<Name, Named>,
-    confirmed: HashMap<ClientId, Arc<Client>>,
+    confirmed: BTreeMap<ClientId, Arc<Client>>,
     /// By their ids, the oldest first.
     unconfirmed: BTreeMap<ClientId, Name>,
 }

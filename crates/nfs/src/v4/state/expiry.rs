@@ -127,7 +127,7 @@ impl State {
     }
 
     fn delegations_of(&self, client: &Client) -> Vec<Arc<Holding>> {
-        let holdings: Vec<_> = client.inner.lock().holdings.keys().copied().collect();
+        let holdings: Vec<_> = client.inner.lock().stateids();
         let found = holdings.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
         found
             .filter(|holding| holding.as_delegation().is_some() && holding.standing() == Standing::Live)
@@ -144,7 +144,7 @@ impl State {
         let (holdings, sessions) = {
             let mut held = client.inner.lock();
             held.gone = true;
-            (held.holdings.keys().copied().collect::<Vec<_>>(), held.sessions.clone())
+            (held.stateids(), held.sessions.clone())
         };
         for id in sessions {
             let session: Option<Arc<Session>> = self.sessions.read(&id).get(&id).cloned();

@@ -480,7 +480,7 @@ impl State {
     }
 
     fn lock_states_of(&self, client: &Client, owner: &Arc<LockOwner>) -> Vec<Arc<Holding>> {
-        let others: Vec<_> = client.inner.lock().holdings.keys().copied().collect();
+        let others: Vec<_> = client.inner.lock().stateids();
         let found = others.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
         found.filter(|holding| holding.as_locks().is_some_and(|locks| locks.owner == *owner)).collect()
     }

@@ -3,7 +3,7 @@
 //! Who copies is in `v4/offload.rs`; here a copy only has a stateid, a record and an end. The record says that a client
 //! waits: should the server stop before the end was told, the client is told after the restart that it has to ask again.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -153,7 +153,7 @@ impl Copying {
 /// All copies. Their lock is taken before those of shards and clients.
 #[derive(Default)]
 pub(super) struct Copies {
-    all: Mutex<HashMap<Other, Arc<Copying>>>,
+    all: Mutex<BTreeMap<Other, Arc<Copying>>>,
     /// Whom to tell that there is something to copy.
     notify: RwLock<Option<Notify>>,
 }

@@ -3,7 +3,7 @@
 //! Every lease begins anew. What nobody's record backs any more is deleted: things of a client that is gone, locks whose
 //! open is gone. There is no grace period: nothing has to be reclaimed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -128,7 +128,7 @@ impl State {
     /// if the journal does not take that now, it is found again at the next start.
     pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) {
         self.bring_home(context, &mut records);
-        let mut unbacked: HashMap<VolumeId, Vec<StateChange>> = HashMap::new();
+        let mut unbacked: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
         let mut drop_record = |volume: VolumeId, key: Key| {
             unbacked.entry(volume).or_default().push(key.deleted());
         };
@@ -189,7 +189,7 @@ impl State {
     /// Moves clients and sessions to the home volume, if that was another one before; what is there already is newer.
     fn bring_home(&self, context: &Context<'_>, records: &mut Records) {
         let home = context.keep.home();
-        let mut moved: HashMap<VolumeId, Vec<StateChange>> = HashMap::new();
+        let mut moved: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
         let known: HashSet<Key> = records.homed(home).map(|(key, _)| key).collect();
         let elsewhere: Vec<_> = records.away(home).collect();
         for (volume, key, put) in elsewhere {

@@ -43,7 +43,7 @@ pub(crate) struct Server {
 }
 
 fn open(media: &Arc<Memory>, now: Time) -> Result<(Arc<Volume>, Service), String> {
-    let options = Options { memory: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES };
+    let options = Options { memory: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES, cache_seed: Some(0) };
     let volume = Volume::open(Arc::clone(media) as _, &options, now)
         .map(Arc::new)
         .map_err(|error| error.to_string())?;

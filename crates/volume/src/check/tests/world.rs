@@ -13,7 +13,7 @@ use crate::results::{CreateHow, Stability};
 use crate::time::Time;
 use crate::volume::{Options, Volume};
 
-pub(crate) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20 };
+pub(crate) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
 
 pub(crate) struct World {
     pub media: Arc<MemoryMedia>,
