@@ -105,7 +105,9 @@ pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &
             };
             if let Some(known) = table.iter_mut().find(mine) {
                 if let What::Open { access: its, deny: denied } = &mut known.what {
-                    (*its, *denied) = (*its | access, *denied | deny);
+                    // Of what a crash may have taken back nothing is certain but what is asked for now.
+                    let (kept, kept_denied) = if known.certain { (*its, *denied) } else { (0, 0) };
+                    (*its, *denied) = (kept | access, kept_denied | deny);
                 }
                 (known.stateid, known.certain) = (stateid, true);
                 known.loose |= *deny == 0;
