@@ -37,6 +37,16 @@ impl Held {
         (self.certain, self.fenced) = (false, true);
     }
 
+    /// Of what a crash may have taken back nothing is certain but what is told now.
+    fn doubt(&mut self) {
+        match &mut self.what {
+            _ if self.certain => {}
+            What::Open { access, deny } => (*access, *deny) = (0, 0),
+            What::Locks { ranges, .. } => ranges.clear(),
+            What::Delegation { .. } => {}
+        }
+    }
+
     /// Whether it is in the way of an open by another owner.
     pub(super) fn forbids_open(&self, client: usize, slot: usize, access: u32, deny: u32) -> bool {
         match self.what {
@@ -104,10 +114,9 @@ pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &
                 held.stateid.other == stateid.other && matches!(held.what, What::Open { .. })
             };
             if let Some(known) = table.iter_mut().find(mine) {
+                known.doubt();
                 if let What::Open { access: its, deny: denied } = &mut known.what {
-                    // Of what a crash may have taken back nothing is certain but what is asked for now.
-                    let (kept, kept_denied) = if known.certain { (*its, *denied) } else { (0, 0) };
-                    (*its, *denied) = (kept | access, kept_denied | deny);
+                    (*its, *denied) = (*its | access, *denied | deny);
                 }
                 (known.stateid, known.certain) = (stateid, true);
                 known.loose |= *deny == 0;
@@ -131,6 +140,7 @@ pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &
         Op::Confirm { stateid } | Op::Unlock { stateid, .. } => {
             let known = table.iter_mut().find(|held| held.stateid.other == stateid.other);
             if let (Some(known), Some(told)) = (known, results.stateid()) {
+                known.doubt();
                 (known.stateid, known.certain) = (told, true);
                 known.loose |= matches!(op, Op::Confirm { .. });
                 if let (What::Locks { ranges, .. }, Op::Unlock { range, .. }) = (&mut known.what, op) {
@@ -149,6 +159,7 @@ pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &
             if known.is_none() {
                 table.push(held(*file, told, What::Locks { open: open.other, ranges: Vec::new() }));
             }
+            table[at].doubt();
             (table[at].stateid, table[at].certain) = (told, true);
             if let What::Locks { ranges, .. } = &mut table[at].what {
                 cut(ranges, *range);
