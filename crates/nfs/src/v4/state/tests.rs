@@ -13,6 +13,7 @@ use super::*;
 
 mod clients;
 mod delegations;
+mod late;
 mod limits;
 mod model;
 mod races;
@@ -116,33 +117,16 @@ impl World {
     }
 
     fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, Refusal> {
-        let who = Introduction { name, verifier: [verifier; 8], principal: Principal::User(user) };
-        self.state.exchange_id(&self.ask(), &who, 1, false)
+        exchange_id(&self.state, &self.ask(), name, verifier, user)
     }
 
     fn create_session(&self, client: ids::ClientId, sequence: u32, back: u32) -> Result<SessionId, Refusal> {
-        let channel =
-            Channel { request_bytes: 4096, reply_bytes: 4096, cached_bytes: 512, operations: 8, slots: 4 };
-        let wanted = CreateSession {
-            client,
-            sequence,
-            principal: Principal::User(0),
-            flags: back,
-            channels: Channels { fore: channel, back: channel },
-            program: 0x4000_0000,
-            security: CallbackSecurity::None,
-            connection: ConnectionId(client.0),
-        };
-        self.state.create_session(&self.ask(), &wanted).map(|(session, _)| session.id)
+        create_session(&self.state, &self.ask(), client, sequence, back)
     }
 
     /// A confirmed client that has said that it reclaims nothing.
     fn client(&self, name: &[u8], verifier: u8, back: u32) -> (Arc<Client>, SessionId) {
-        let exchanged = self.exchange_id(name, verifier, 0).unwrap();
-        let session = self.create_session(exchanged.id, exchanged.sequence, back).unwrap();
-        let client = Arc::clone(&self.state.session(session).unwrap().client);
-        self.state.reclaim_complete(&self.ask(), &client).unwrap();
-        (client, session)
+        client(&self.state, &self.ask(), name, verifier, back)
     }
 
     fn open(
@@ -167,4 +151,67 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStat4 {
         Err(Refusal::Status(status)) => status,
         other => panic!("{other:?}"),
     }
+}
+
+fn exchange_id(
+    state: &State,
+    context: &Context<'_>,
+    name: &[u8],
+    verifier: u8,
+    user: u32,
+) -> Result<Exchanged, Refusal> {
+    let who = Introduction { name, verifier: [verifier; 8], principal: Principal::User(user) };
+    state.exchange_id(context, &who, 1, false)
+}
+
+fn create_session(
+    state: &State,
+    context: &Context<'_>,
+    client: ids::ClientId,
+    sequence: u32,
+    back: u32,
+) -> Result<SessionId, Refusal> {
+    let channel =
+        Channel { request_bytes: 4096, reply_bytes: 4096, cached_bytes: 512, operations: 8, slots: 4 };
+    let wanted = CreateSession {
+        client,
+        sequence,
+        principal: Principal::User(0),
+        flags: back,
+        channels: Channels { fore: channel, back: channel },
+        program: 0x4000_0000,
+        security: CallbackSecurity::None,
+        connection: ConnectionId(client.0),
+    };
+    state.create_session(context, &wanted).map(|(session, _)| session.id)
+}
+
+fn client(
+    state: &State,
+    context: &Context<'_>,
+    name: &[u8],
+    verifier: u8,
+    back: u32,
+) -> (Arc<Client>, SessionId) {
+    let exchanged = exchange_id(state, context, name, verifier, 0).unwrap();
+    let session = create_session(state, context, exchanged.id, exchanged.sequence, back).unwrap();
+    let client = Arc::clone(&state.session(session).unwrap().client);
+    state.reclaim_complete(context, &client).unwrap();
+    (client, session)
+}
+
+/// Waits until somebody who is to change a file has said so.
+fn wait_for_change(state: &State, file: FileId) {
+    let patience = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_changing(state, file) && std::time::Instant::now() < patience {
+        std::thread::yield_now();
+    }
+}
+
+fn is_changing(state: &State, file: FileId) -> bool {
+    let announced = state.changes.announce(file);
+    if announced {
+        state.changes.withdraw();
+    }
+    !announced
 }

@@ -189,21 +189,11 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
             // It cannot look as long as this is held.
             let looked_at = world.state.stateids.write(&opened.stateid.other);
             let checking = scope.spawn(check);
-            let is_announced = || {
-                let announced = world.state.changes.announce(file(1));
-                if announced {
-                    world.state.changes.withdraw();
-                }
-                announced
-            };
-            let patience = std::time::Instant::now() + Duration::from_secs(20);
-            while is_announced() && std::time::Instant::now() < patience {
-                thread::yield_now();
-            }
-            let announced = is_announced();
+            wait_for_change(&world.state, file(1));
+            let changing = is_changing(&world.state, file(1));
             drop(looked_at);
             assert_eq!(checking.join().unwrap(), Ok(()));
-            assert!(!announced, "it could be delegated");
+            assert!(changing, "it could be delegated");
         });
     }
 }
