@@ -21,6 +21,7 @@ mod stages;
 mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
+mod window;
 
 use stages::Stages;
 pub(crate) use tally::rate;
@@ -50,6 +51,19 @@ pub enum Length {
     Operations(u64),
     /// Until the rate is steady.
     Steady(SteadyRule),
+    /// As one of several hosts: until the observer, who is told each round, says which round is the last of the window.
+    Joint(SteadyRule),
+}
+
+/// A round of a measurement that lasts until its rate is steady.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Which one, from 1.
+    pub number: u64,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Bytes of file data that they moved.
+    pub bytes: u64,
 }
 
 /// How to measure.
@@ -103,6 +117,18 @@ impl Default for Options {
     }
 }
 
+impl Length {
+    /// Whether a workload can be measured so.
+    pub(crate) fn check(&self, workload: &Workload) -> Result<(), LoadError> {
+        match self {
+            Self::Steady(_) | Self::Joint(_) if !workload.is_timed() => {
+                Err(LoadError::new("a workload in phases has no steady state; give it a time"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Options {
     fn check(&self, workload: &Workload) -> Result<(), LoadError> {
         let within = |what: &str, value: u32, most: u32| match value {
@@ -114,9 +140,7 @@ impl Options {
         within("depth", self.depth, DEPTH_MAX)?;
         within("connections", self.connections(), CONNECTIONS_MAX)?;
         within("calls in flight", self.threads.saturating_mul(self.depth), 1 << 20)?;
-        if matches!(self.length, Length::Steady(_)) && !workload.is_timed() {
-            return Err(LoadError::new("a workload in phases has no steady state; give it a time"));
-        }
+        self.length.check(workload)?;
         workload.check(self.verify)
     }
 
@@ -169,6 +193,14 @@ pub trait Observer {
 
     /// An interval of a stage is over.
     fn progress(&mut self, _progress: &Progress) {}
+
+    /// A round of [`Length::Joint`] is over.
+    fn round(&mut self, _round: Counted) {}
+
+    /// Which round of [`Length::Joint`] is the last that counts, once that is known. Asked many times a second.
+    fn last_round(&mut self) -> Option<u64> {
+        None
+    }
 
     /// Whether to stop, with the result so far. Asked many times a second.
     fn is_interrupted(&mut self) -> bool {

@@ -4,10 +4,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::result::Steady;
 
 /// The bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SteadyRule {
     /// How long a round is.
     pub round: Duration,
@@ -33,7 +36,28 @@ impl Default for SteadyRule {
     }
 }
 
+/// How late a verdict may come to one of several hosts.
+const LATE: Duration = Duration::from_secs(5);
+/// Rounds that are kept for that, at most.
+const SPARE_MAX: u32 = 50;
+
 impl SteadyRule {
+    /// Parts of a round that are counted by themselves: about one a second.
+    pub(crate) fn intervals(&self) -> u32 {
+        u32::try_from(self.round.as_secs()).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Whether so many rounds are all that are tried.
+    pub(crate) fn gives_up_after(&self, rounds: u64) -> bool {
+        self.round.as_nanos() * u128::from(rounds) >= self.most.as_nanos()
+    }
+
+    /// Rounds that one of several hosts keeps beyond a window: it learns later which one is the last.
+    pub(crate) fn spare(&self) -> u32 {
+        let rounds = LATE.as_nanos().div_ceil(self.round.as_nanos().max(1));
+        u32::try_from(rounds).unwrap_or(u32::MAX).clamp(2, SPARE_MAX)
+    }
+
     /// Looks at the rates of a window's rounds, oldest first.
     #[must_use]
     pub fn judge(&self, rates: &[f64]) -> Steady {

@@ -134,3 +134,23 @@ fn two_hosts_measure_together() {
     assert_eq!(output.status.code(), Some(2));
     drop(server);
 }
+
+#[test]
+fn two_hosts_become_steady_together() {
+    let scratch = Scratch::new();
+    let (server, target) = start(&scratch, "data");
+    let secret = token(&scratch, "token", "the token of this test\n");
+    let agents = [Agent::start(&secret, &target), Agent::start(&secret, &target)];
+    let names = agents.each_ref().map(|agent| agent.address.clone()).join(",");
+    let hosts = ["--agents", &names, "--token-file", text(&secret), "--threads", "2", "--warmup", "0"];
+    let rounds = ["--until-steady", "--steady-round", "0.2", "--steady-rounds", "3", "--max-seconds", "1"];
+    let arguments = [&["bench", "run", &target, "null"][..], &hosts, &rounds].concat();
+    let loose = ["--steady-spread", "1e9", "--steady-slope", "1e9", "--json"];
+    let report: Value = serde_json::from_str(&succeed(&[&arguments[..], &loose].concat())).unwrap();
+    let result = &report["results"][0];
+    assert_eq!((&result["steady"]["reached"], &result["threads"]), (&Value::from(true), &Value::from(2)));
+    assert_eq!(result["operations"], result["latency"]["count"]);
+    let said = succeed(&[&arguments[..], &["--steady-spread", "0", "--steady-slope", "0"]].concat());
+    assert!(said.contains("NOT steady") && said.contains("over 0.6 s"), "{said}");
+    drop(server);
+}

@@ -11,7 +11,7 @@ use super::token::Token;
 use crate::client::{Identity, Server};
 use crate::error::LoadError;
 use crate::result::Host;
-use crate::run::{Observer, Progress, measure};
+use crate::run::{Counted, Observer, Progress, measure};
 
 /// Connections at a time; all but one wait for their greeting or are told that the agent is busy.
 const CONNECTIONS_MAX: usize = 8;
@@ -206,6 +206,7 @@ struct Remote<'s> {
     orders: &'s Receiver<Order>,
     should_stop: &'s (dyn Fn() -> bool + Sync),
     is_stopped: bool,
+    last_round: Option<u64>,
     told: Option<Instant>,
 }
 
@@ -215,7 +216,23 @@ impl<'s> Remote<'s> {
         orders: &'s Receiver<Order>,
         should_stop: &'s (dyn Fn() -> bool + Sync),
     ) -> Self {
-        Self { writer, orders, should_stop, is_stopped: false, told: None }
+        Self { writer, orders, should_stop, is_stopped: false, last_round: None, told: None }
+    }
+
+    /// Takes the orders that have come.
+    fn listen(&mut self) {
+        loop {
+            match self.orders.try_recv() {
+                Ok(Order::End { round }) => self.last_round = Some(round),
+                Ok(Order::Stop) => self.is_stopped = true,
+                Ok(_) => {}
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => {
+                    self.is_stopped = true;
+                    return;
+                }
+            }
+        }
     }
 }
 
@@ -248,11 +265,18 @@ impl Observer for Remote<'_> {
         self.is_stopped |= say(self.writer, &word).is_err();
     }
 
+    fn round(&mut self, round: Counted) {
+        let Counted { number, operations, bytes } = round;
+        self.is_stopped |= say(self.writer, &Word::Round { number, operations, bytes }).is_err();
+    }
+
+    fn last_round(&mut self) -> Option<u64> {
+        self.listen();
+        self.last_round
+    }
+
     fn is_interrupted(&mut self) -> bool {
-        match self.orders.try_recv() {
-            Ok(Order::Stop) | Err(TryRecvError::Disconnected) => self.is_stopped = true,
-            Ok(_) | Err(TryRecvError::Empty) => {}
-        }
+        self.listen();
         self.is_stopped || (self.should_stop)()
     }
 

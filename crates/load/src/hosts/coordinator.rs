@@ -10,12 +10,14 @@ use super::token::Token;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::random::fresh_seed;
-use crate::result::{Host, Measurement};
-use crate::run::{Connections, Length, Observer, Options, Progress};
+use crate::result::{Host, Measurement, Steady};
+use crate::run::{Connections, Counted, Length, Observer, Options, Progress};
 use crate::workload::Workload;
 
+mod joint;
 mod share;
 
+use joint::Joint;
 use share::task;
 
 /// How long connecting, greeting, or sending anything may take.
@@ -117,40 +119,35 @@ impl Coordinator {
         options: &Options,
         observer: &mut dyn Observer,
     ) -> Result<(Measurement, Vec<String>), LoadError> {
-        if !matches!(options.length, Length::Time(_) | Length::Operations(_)) {
-            return Err(LoadError::new("several hosts have no common steady state; give a time"));
-        }
+        options.length.check(workload)?;
         if !options.server_pids.is_empty() {
             return Err(LoadError::new("the processor time of servers is not taken with agents"));
         }
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let mut notes = Vec::new();
         self.order(server, workload, &Options { seed: Some(seed), ..options.clone() }, &mut notes);
-        let mut round = Round { began: None, asked: Instant::now(), stopped: None, skew: None };
+        let joint = match options.length {
+            Length::Steady(rule) | Length::Joint(rule) => Some(Joint::new(rule, self.links.len())),
+            Length::Time(_) | Length::Operations(_) => None,
+        };
+        let mut round = Round { began: None, asked: Instant::now(), stopped: None, skew: None, joint };
         while self.links.iter().any(Link::is_working) {
             match self.words.recv_timeout(LOOK) {
-                Ok((index, word)) => self.hear(index, word, observer, &mut notes),
+                Ok((index, word)) => self.hear(index, word, &mut round, observer, &mut notes),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("all agents are lost")),
             }
             self.look(&mut round, options, observer, &mut notes);
         }
-        let parts: Vec<Measurement> = self
-            .links
-            .iter_mut()
-            .filter_map(|link| match std::mem::replace(&mut link.state, State::Idle) {
-                State::Done(measurement) => Some(*measurement),
-                State::Lost => {
-                    link.state = State::Lost;
-                    None
-                }
-                _ => None,
-            })
-            .collect();
+        let (agents, parts): (Vec<usize>, Vec<Measurement>) = self.results().into_iter().unzip();
         if parts.is_empty() {
             return Err(LoadError::new(notes.pop().unwrap_or_else(|| "no agent has a result".to_owned())));
         }
-        let whole = Measurement { seed, ..merge(&parts)? };
+        let mut whole = Measurement { seed, ..merge(&parts)? };
+        whole.steady = round.joint.as_ref().map(|joint| Steady {
+            window_s: whole.seconds,
+            ..joint.judge(&agents, joint.last.unwrap_or_default())
+        });
         if let Some((estimate, most)) = round.skew {
             notes.push(format!(
                 "{}: {} hosts began within {:.0} µs of each other as round trips tell, and {:.0} µs at most.",
@@ -161,6 +158,19 @@ impl Coordinator {
             ));
         }
         Ok((whole, notes))
+    }
+
+    /// What the agents have measured; all that are left have nothing to do then.
+    fn results(&mut self) -> Vec<(usize, Measurement)> {
+        let take = |(index, link): (usize, &mut Link)| match std::mem::replace(&mut link.state, State::Idle) {
+            State::Done(measurement) => Some((index, *measurement)),
+            State::Lost => {
+                link.state = State::Lost;
+                None
+            }
+            _ => None,
+        };
+        self.links.iter_mut().enumerate().filter_map(take).collect()
     }
 
     /// Gives every agent that is there its share.
@@ -182,6 +192,7 @@ impl Coordinator {
         &mut self,
         index: usize,
         word: Result<Word, LoadError>,
+        round: &mut Round,
         observer: &mut dyn Observer,
         notes: &mut Vec<String>,
     ) {
@@ -190,7 +201,23 @@ impl Coordinator {
         match word {
             Ok(Word::Ready { .. }) if link.is_working() => link.state = State::Ready,
             Ok(Word::Begun) => link.began = Some(Instant::now()),
+            Ok(Word::Done { .. }) if link.is_working() && round.is_early() => {
+                notes.push(format!(
+                    "Failed: agent {} ended before the others; the result is without it",
+                    link.name
+                ));
+                link.state = State::Failed;
+            }
             Ok(Word::Done { measurement }) if link.is_working() => link.state = State::Done(measurement),
+            Ok(Word::Round { number, operations, bytes }) => {
+                let heard = round
+                    .joint
+                    .as_mut()
+                    .map(|joint| joint.heard(index, Counted { number, operations, bytes }));
+                if let Some(Err(error)) = heard {
+                    lose(link, &error.to_string(), notes);
+                }
+            }
             Ok(Word::Refused { why }) if link.is_working() => {
                 notes.push(format!("Failed: agent {}: {}", link.name, shown(&why)));
                 link.state = State::Failed;
@@ -208,7 +235,11 @@ impl Coordinator {
                     errors,
                 };
                 link.last = Some(progress);
-                observer.progress(&sum(self.links.iter().filter_map(|link| link.last.as_ref())));
+                observer.progress(&sum(self
+                    .links
+                    .iter()
+                    .filter(|link| link.is_working())
+                    .filter_map(|link| link.last.as_ref())));
             }
             Ok(Word::Note { words }) => observer.note(&format!("agent {}: {}", link.name, shown(&words))),
             Ok(_) => {}
@@ -241,15 +272,18 @@ impl Coordinator {
                 tell(link, &Order::Ping { number: 0 }, notes);
             }
         }
-        if round.stopped.is_none() && observer.is_interrupted() {
+        let is_interrupted = round.stopped.is_none() && observer.is_interrupted();
+        if let Some(last) = round.last_round(&self.working(), is_interrupted) {
+            self.tell_all(&Order::End { round: last }, notes);
+        }
+        if is_interrupted {
             round.stopped = Some(Instant::now());
-            for link in self.links.iter_mut().filter(|link| link.is_working()) {
-                tell(link, &Order::Stop, notes);
-            }
+            self.tell_all(&Order::Stop, notes);
         }
         let time = match options.length {
             Length::Time(time) => Some(options.warmup + time),
-            _ => None,
+            Length::Steady(rule) | Length::Joint(rule) => Some(options.warmup + rule.most),
+            Length::Operations(_) => None,
         };
         // Phases and counts of operations take what they take; a server that answers nothing ends them at the agent.
         let is_late = round.stopped.is_some_and(|at| at.elapsed() > options.cleanup + GRACE)
@@ -262,6 +296,16 @@ impl Coordinator {
                 lose(link, "it did not end in time", notes);
             }
         }
+    }
+}
+
+impl Coordinator {
+    fn working(&self) -> Vec<usize> {
+        (0..self.links.len()).filter(|index| self.links.get(*index).is_some_and(Link::is_working)).collect()
+    }
+
+    fn tell_all(&mut self, order: &Order, notes: &mut Vec<String>) {
+        self.links.iter_mut().filter(|link| link.is_working()).for_each(|link| tell(link, order, notes));
     }
 }
 
@@ -279,6 +323,23 @@ struct Round {
     asked: Instant,
     stopped: Option<Instant>,
     skew: Option<(Duration, Duration)>,
+    /// For a steady state.
+    joint: Option<Joint>,
+}
+
+impl Round {
+    /// Whether whoever ends now does so before it was told to.
+    fn is_early(&self) -> bool {
+        self.stopped.is_none() && self.joint.as_ref().is_some_and(|joint| joint.last.is_none())
+    }
+
+    /// Which round ends the window, when that turns out: it is steady, or this is all that there is.
+    fn last_round(&mut self, agents: &[usize], is_interrupted: bool) -> Option<u64> {
+        let is_open = self.stopped.is_none();
+        let joint = self.joint.as_mut().filter(|joint| is_open && joint.last.is_none())?;
+        joint.last = if is_interrupted { joint.complete(agents) } else { joint.verdict(agents) };
+        joint.last.map(|last| last as u64)
+    }
 }
 
 /// How far apart agents began: each did so between being told and being heard. The middles, and the worst case.

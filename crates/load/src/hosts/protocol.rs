@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::LoadError;
 use crate::result::{Host, Measurement};
 use crate::run::{Connections, Length, Options};
+use crate::steady::SteadyRule;
 use crate::workload::Workload;
 
 /// The version that this program speaks.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Bytes of a frame that greets.
 pub(super) const GREETING_BYTES_MAX: usize = 8 << 10;
@@ -27,6 +28,12 @@ pub(super) const WORD_BYTES_MAX: usize = 32 << 20;
 /// A measurement takes no longer, whatever is asked.
 const LENGTH_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// Rounds of a window that becomes steady, and how long each is, at least and at most: an agent keeps what was counted in
+/// each of them.
+const ROUNDS_MAX: u32 = 100;
+const ROUND_MIN: Duration = Duration::from_millis(100);
+const ROUND_MAX: Duration = Duration::from_secs(600);
+
 /// What a coordinator sends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
@@ -37,6 +44,8 @@ pub(super) enum Order {
     Run(Box<Task>),
     /// Begin the stage that was announced.
     Go,
+    /// End the window of a rate that was to become steady with this round.
+    End { round: u64 },
     /// End, with the result so far.
     Stop,
     /// Are you there?
@@ -57,6 +66,8 @@ pub(super) enum Word {
     Ready { stage: String },
     /// A stage has begun.
     Begun,
+    /// A round is over, of a measurement that lasts until its rate is steady.
+    Round { number: u64, operations: u64, bytes: u64 },
     /// How it is going.
     Progress {
         operations_per_s: f64,
@@ -90,9 +101,11 @@ pub(super) struct Task {
     pub(super) working_set_bytes: u64,
     pub(super) seed: u64,
     pub(super) warmup_ms: u64,
-    /// How long is measured, without `operations`.
+    /// How long is measured, without `operations` and `steady`.
     pub(super) length_ms: u64,
     pub(super) operations: Option<u64>,
+    /// Until the rates of all hosts together are steady, as the coordinator sees it.
+    pub(super) steady: Option<SteadyRule>,
     pub(super) verify: bool,
     pub(super) keep: bool,
     pub(super) cleanup_ms: u64,
@@ -102,13 +115,18 @@ impl Task {
     /// How to measure.
     ///
     /// # Errors
-    /// If it would take too long.
+    /// If it would take too long, or too much memory.
     pub(super) fn options(&self) -> Result<Options, LoadError> {
         let times = [self.warmup_ms, self.length_ms, self.cleanup_ms].map(Duration::from_millis);
         if times.iter().any(|time| *time > LENGTH_MAX) {
             return Err(LoadError::new("a measurement takes at most a week"));
         }
         let [warmup, length, cleanup] = times;
+        let length = match (self.operations, self.steady) {
+            (Some(operations), _) => Length::Operations(operations),
+            (None, Some(rule)) => Length::Joint(checked(rule)?),
+            (None, None) => Length::Time(length),
+        };
         Ok(Options {
             threads: self.threads,
             depth: self.depth,
@@ -121,13 +139,25 @@ impl Task {
             working_set_bytes: self.working_set_bytes,
             seed: Some(self.seed),
             warmup,
-            length: self.operations.map_or(Length::Time(length), Length::Operations),
+            length,
             verify: self.verify,
             keep: self.keep,
             cleanup,
             ..Options::default()
         })
     }
+}
+
+/// A rule that takes no longer and no more memory than an agent grants.
+fn checked(rule: SteadyRule) -> Result<SteadyRule, LoadError> {
+    if rule.most > LENGTH_MAX || rule.rounds > ROUNDS_MAX || !(ROUND_MIN..=ROUND_MAX).contains(&rule.round) {
+        return Err(LoadError::new(format!(
+            "with several hosts, a steady rate is looked for in at most {ROUNDS_MAX} rounds of {} s to {} s",
+            ROUND_MIN.as_secs_f64(),
+            ROUND_MAX.as_secs()
+        )));
+    }
+    Ok(rule)
 }
 
 /// Sends a frame.

@@ -13,7 +13,8 @@ use crate::client::Server;
 use crate::random::{Random, fresh_seed};
 use crate::result::{Host, Latency, new_histogram};
 use crate::run::tests::fake::{Fake, Fault};
-use crate::run::{Length, Options, Unobserved};
+use crate::run::{Length, Observer, Options, Progress, Unobserved};
+use crate::steady::SteadyRule;
 use crate::workload::{RateProcedure, Workload};
 
 const TOKEN: &str = "a token for tests only";
@@ -139,6 +140,108 @@ fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
     // The one that is left does it all.
     let (whole, _) = coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
     assert_eq!(whole.operations, 100);
+}
+
+fn until_steady(bound: f64, most: Duration) -> Options {
+    let rule = SteadyRule { round: Duration::from_millis(100), rounds: 3, spread: bound, slope: bound, most };
+    Options { length: Length::Steady(rule), warmup: Duration::from_millis(50), ..options(4, 0) }
+}
+
+#[test]
+fn hosts_become_steady_together_or_say_that_they_did_not() {
+    let fake = Fake::start(Fault::None);
+    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    // What a busy machine does to rates is no matter of this test: one rule that everything meets, one that nothing does.
+    for (bound, reached) in [(1e9, true), (0.0, false)] {
+        let options = until_steady(bound, Duration::from_millis(800));
+        let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+        let steady = whole.steady.unwrap();
+        assert_eq!((steady.reached, whole.threads, whole.interrupted), (reached, 4, false));
+        assert!((steady.window_s - 0.3).abs() < 1e-9 && (whole.seconds - 0.3).abs() < 1e-9);
+        assert_eq!(whole.operations, whole.latency.count);
+        let end_s = whole.timeline.last().unwrap().at_s;
+        assert!(reached || (end_s - 0.8).abs() < 1e-6, "{end_s}");
+        assert_eq!(notes.len(), 1, "{notes:?}");
+    }
+    let tree = Workload::Metadata { files_per_directory: 5, directories_per_thread: 2, file_bytes: 0 };
+    let options = until_steady(1.0, Duration::from_secs(1));
+    let why = coordinator.measure(&fake.server, &tree, &options, &mut Unobserved).unwrap_err();
+    assert!(why.to_string().contains("no steady state"), "{why}");
+    assert_eq!(fake.objects(), 0);
+}
+
+/// Does something once, when so much was measured, and may end the measurement.
+struct After<F> {
+    seconds: f64,
+    act: Option<F>,
+    interrupts: bool,
+    is_over: bool,
+}
+
+impl<F: FnOnce()> Observer for After<F> {
+    fn progress(&mut self, progress: &Progress) {
+        if progress.elapsed_s > self.seconds
+            && let Some(act) = self.act.take()
+        {
+            act();
+            self.is_over = self.interrupts;
+        }
+    }
+
+    fn is_interrupted(&mut self) -> bool {
+        self.is_over
+    }
+}
+
+#[test]
+fn an_interrupted_search_for_a_steady_state_has_the_last_rounds_of_all_hosts() {
+    let fake = Fake::start(Fault::None);
+    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    let mut impatient = After { seconds: 0.55, act: Some(|| ()), interrupts: true, is_over: false };
+    let options = until_steady(0.0, Duration::from_secs(3600));
+    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut impatient).unwrap();
+    assert!(whole.interrupted && !whole.steady.unwrap().reached && whole.operations > 0);
+    assert!((whole.seconds - 0.3).abs() < 1e-9, "{}", whole.seconds);
+    assert_eq!((whole.threads, whole.operations, notes.len()), (4, whole.latency.count, 1), "{notes:?}");
+}
+
+#[test]
+fn hosts_that_are_left_become_steady_without_the_one_that_is_gone() {
+    let fake = Fake::start(Fault::None);
+    let agent = Running::start(&[&fake.server]);
+    let dead = impostor(|mut stream| {
+        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+        send(&mut stream, &Word::Ready { stage: "measure".to_owned() }).unwrap();
+        while !matches!(receive(&mut stream, 1 << 20).unwrap(), Order::Go) {}
+        send(&mut stream, &Word::Begun).unwrap();
+        send(&mut stream, &Word::Round { number: 1, operations: 1, bytes: 0 }).unwrap();
+    });
+    let names = [agent.address.to_string(), dead];
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    let options = until_steady(1e9, Duration::from_secs(20));
+    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+    assert!(whole.steady.unwrap().reached && whole.threads == 2 && (whole.seconds - 0.3).abs() < 1e-9);
+    assert!(notes[0].contains("was lost") && notes[0].contains("without it"), "{notes:?}");
+}
+
+#[test]
+fn a_host_that_ends_by_itself_has_no_part_in_a_steady_state() {
+    let fake = Fake::start(Fault::None);
+    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    let stop = Arc::clone(&agents[1].stop);
+    let act = Some(move || stop.store(true, Ordering::Relaxed));
+    let mut operator = After { seconds: 0.15, act, interrupts: false, is_over: false };
+    let options = until_steady(0.0, Duration::from_millis(1500));
+    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut operator).unwrap();
+    assert!(notes[0].contains("ended before the others"), "{notes:?}");
+    assert_eq!((whole.threads, whole.interrupted), (2, false));
+    assert!((whole.seconds - 0.3).abs() < 1e-9, "{}", whole.seconds);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The coordinator: lets all event loops begin a stage together, adds up what they count, and ends it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use super::crew::Crew;
 use super::event_loop::{StageOrder, Told};
 use super::tally::{Tally, rate};
-use super::{Length, Observer, Options, Progress};
+use super::window::Window;
+use super::{Counted, Length, Observer, Options, Progress};
 use crate::error::LoadError;
 use crate::result::{Sample, ServerCost, Steady};
 use crate::server_cost::Processes;
-use crate::steady::SteadyRule;
 use crate::workload::{Stage, StageKind};
 
 /// How often the coordinator looks around.
@@ -64,11 +64,8 @@ struct Running {
     cpu_from: Option<f64>,
     cpu_until: Option<f64>,
     stopping: bool,
-    /// The intervals of the window, for a steady state.
-    window: VecDeque<Tally>,
-    rates: Vec<f64>,
-    /// The rate is steady, or it was tried for too long.
-    is_judged: bool,
+    /// For a steady state.
+    window: Option<Window>,
     answered: u64,
     answered_at: Instant,
 }
@@ -164,9 +161,7 @@ impl<'r> Stages<'r> {
             cpu_from: None,
             cpu_until: None,
             stopping: false,
-            window: VecDeque::new(),
-            rates: Vec::new(),
-            is_judged: false,
+            window: if is_timed { self.window() } else { None },
             answered: 0,
             answered_at: Instant::now(),
         };
@@ -183,13 +178,22 @@ impl<'r> Stages<'r> {
         self.end(running)
     }
 
+    /// The rounds to be judged, if there are any.
+    fn window(&self) -> Option<Window> {
+        match self.options.length {
+            Length::Steady(rule) => Some(Window::new(rule, 0)),
+            Length::Joint(rule) => Some(Window::new(rule, rule.spare())),
+            Length::Time(_) | Length::Operations(_) => None,
+        }
+    }
+
     /// How often counts are handed over.
     fn interval(&self, is_timed: bool) -> Duration {
         match self.options.length {
             _ if !is_timed => INTERVAL_COUNTED,
             Length::Time(time) => (time / 20).clamp(INTERVAL_MIN, INTERVAL_MAX),
             Length::Operations(_) => INTERVAL_COUNTED,
-            Length::Steady(rule) => rule.round / per_round(&rule),
+            Length::Steady(rule) | Length::Joint(rule) => rule.round / rule.intervals(),
         }
     }
 
@@ -213,6 +217,12 @@ impl<'r> Stages<'r> {
         if !self.outcome.interrupted && self.observer.is_interrupted() {
             self.outcome.interrupted = true;
             self.stop(running, now_ns)?;
+        }
+        if let Some(window) = &mut running.window
+            && let Some(last) = self.observer.last_round()
+        {
+            window.close_at(last)?;
+            self.crew.shared.until_ns.fetch_min(now_ns, Ordering::Relaxed);
         }
         if now_ns >= self.crew.shared.until_ns.load(Ordering::Relaxed) {
             self.stop(running, now_ns)?;
@@ -277,41 +287,31 @@ impl<'r> Stages<'r> {
                 p99_ns: tally.latency.value_at_quantile(0.99),
             });
         }
-        match (running.stage.kind, self.options.length) {
-            (StageKind::Timed, Length::Steady(rule)) => self.judge(running, &rule, end_ns, tally),
-            _ => self.outcome.tally.add(tally),
+        match &mut running.window {
+            None => self.outcome.tally.add(tally),
+            Some(window) => {
+                if running.stopping {
+                    window.close();
+                }
+                let counted = window.add(tally);
+                self.judge(running, counted);
+            }
         }
     }
 
-    /// Sees whether the rate has become steady.
-    fn judge(&mut self, running: &mut Running, rule: &SteadyRule, end_ns: u64, tally: Tally) {
-        if running.stopping || running.is_judged {
-            return self.outcome.tally.add(Tally::failures_of(tally));
-        }
-        running.window.push_back(tally);
-        let per_round = per_round(rule) as usize;
-        if !(end_ns / running.interval_ns).is_multiple_of(per_round as u64) {
-            return;
-        }
-        while running.window.len() > per_round * rule.rounds as usize {
-            if let Some(old) = running.window.pop_front() {
-                self.outcome.tally.add(Tally::failures_of(old));
-            }
-        }
-        let tallies: Vec<&Tally> = running.window.iter().collect();
-        let operations = |round: &[&Tally]| round.iter().map(|tally| tally.operations).sum::<u64>();
-        running.rates = tallies
-            .chunks_exact(per_round)
-            .map(|round| rate(operations(round), rule.round.as_secs_f64()))
-            .collect();
-        let steady = rule.judge(&running.rates);
-        let is_over = steady.reached || end_ns >= nanoseconds(rule.most);
-        self.outcome.steady = Some(steady);
-        if is_over {
+    /// Sees whether the rate has become steady, or tells the one who sees it.
+    fn judge(&mut self, running: &mut Running, counted: Option<Counted>) {
+        let (Some(counted), Some(window)) = (counted, &mut running.window) else { return };
+        let Length::Steady(rule) = self.options.length else {
+            return self.observer.round(counted);
+        };
+        let steady = rule.judge(&window.rates());
+        if steady.reached || rule.gives_up_after(counted.number) {
             // What event loops count until they notice is outside of the window.
-            running.is_judged = true;
+            window.close();
             self.crew.shared.until_ns.fetch_min(self.crew.shared.now_ns(), Ordering::Relaxed);
         }
+        self.outcome.steady = Some(steady);
     }
 
     fn report(&mut self, running: &Running, end_ns: u64, length_ns: u64, tally: &Tally) {
@@ -350,13 +350,19 @@ impl<'r> Stages<'r> {
             return Ok(());
         }
         let mut measured = seconds(total_ns);
-        if let Length::Steady(rule) = self.options.length {
-            measured = running.window.len() as f64 * seconds(running.interval_ns);
-            let steady = self.outcome.steady.get_or_insert_with(|| rule.judge(&running.rates));
-            steady.window_s = measured;
-            for tally in std::mem::take(&mut running.window) {
-                self.outcome.tally.add(tally);
+        if let Some(window) = running.window.take() {
+            if let Some(end_s) = window.end_s() {
+                self.outcome.timeline.retain(|sample| sample.at_s <= end_s + 1e-6);
             }
+            if let Length::Steady(rule) = self.options.length {
+                self.outcome.steady.get_or_insert_with(|| rule.judge(&window.rates()));
+            }
+            let (length_s, tally) = window.finish();
+            measured = length_s;
+            if let Some(steady) = &mut self.outcome.steady {
+                steady.window_s = measured;
+            }
+            self.outcome.tally.add(tally);
         }
         self.outcome.seconds += measured;
         let name = running.stage.name;
@@ -366,11 +372,6 @@ impl<'r> Stages<'r> {
         }
         Ok(())
     }
-}
-
-/// Intervals of a round: about one a second.
-fn per_round(rule: &SteadyRule) -> u32 {
-    u32::try_from(rule.round.as_secs()).unwrap_or(u32::MAX).max(1)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {

@@ -48,7 +48,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     limit_options: LimitOptions,
     /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["until_steady", "server_pid", "directory"])]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["server_pid", "directory"])]
     agents: Vec<String>,
     /// With --agents: a file with the secret that they know
     #[arg(long, value_name = "FILE", requires = "agents")]

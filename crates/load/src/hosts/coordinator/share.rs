@@ -31,7 +31,11 @@ pub(super) fn task(
         Length::Operations(all) => {
             (0, Some(all.div_ceil(u64::from(options.threads)).saturating_mul(u64::from(threads))))
         }
-        Length::Steady(_) => return None,
+        Length::Steady(_) | Length::Joint(_) => (0, None),
+    };
+    let steady = match options.length {
+        Length::Steady(rule) | Length::Joint(rule) => Some(rule),
+        Length::Time(_) | Length::Operations(_) => None,
     };
     Some(Task {
         address: server.address.to_string(),
@@ -49,6 +53,7 @@ pub(super) fn task(
         warmup_ms: milliseconds(options.warmup),
         length_ms,
         operations,
+        steady,
         verify: options.verify,
         keep: options.keep,
         cleanup_ms: milliseconds(options.cleanup),

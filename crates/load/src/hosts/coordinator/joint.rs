@@ -1,0 +1,146 @@
+//! The steady state of several hosts: their rates are added up round by round, and judged as those of one host are.
+
+use crate::error::LoadError;
+use crate::result::Steady;
+use crate::run::{Counted, rate};
+use crate::steady::SteadyRule;
+
+/// What all agents have counted, and what follows from it.
+pub(super) struct Joint {
+    rule: SteadyRule,
+    /// Operations by round, for each agent.
+    rounds: Vec<Vec<u64>>,
+    /// The last round that was judged.
+    judged: usize,
+    /// The round that ends the window, once that is known.
+    pub(super) last: Option<usize>,
+}
+
+impl Joint {
+    /// Of so many agents, none of which has counted anything.
+    pub(super) fn new(rule: SteadyRule, agents: usize) -> Self {
+        Self { rule, rounds: vec![Vec::new(); agents], judged: 0, last: None }
+    }
+
+    /// An agent has counted a round.
+    ///
+    /// # Errors
+    /// If it is not its next one, or one more than there can be.
+    pub(super) fn heard(&mut self, agent: usize, round: Counted) -> Result<(), LoadError> {
+        let spare = u64::from(self.rule.spare());
+        let is_next = |rounds: &&mut Vec<u64>| rounds.len() as u64 + 1 == round.number;
+        match self.rounds.get_mut(agent).filter(is_next) {
+            Some(rounds) if !self.rule.gives_up_after(round.number.saturating_sub(spare + 1)) => {
+                rounds.push(round.operations);
+                Ok(())
+            }
+            _ => Err(LoadError::new("the rounds that it counts make no sense")),
+        }
+    }
+
+    /// The last round that all of these have counted; none if there is none, or if one is so far behind the others that
+    /// they would not keep its window.
+    pub(super) fn complete(&self, agents: &[usize]) -> Option<usize> {
+        let counts = || agents.iter().filter_map(|agent| self.rounds.get(*agent)).map(Vec::len);
+        let (least, most) = (counts().min()?, counts().max()?);
+        (least > 0 && most - least < self.rule.spare() as usize).then_some(least)
+    }
+
+    /// The round with which the rate of these together has become steady, or it was tried for long enough. Each round is
+    /// judged once.
+    pub(super) fn verdict(&mut self, agents: &[usize]) -> Option<usize> {
+        let last = self.complete(agents).filter(|last| *last > self.judged)?;
+        self.judged = last;
+        let is_over = self.judge(agents, last).reached || self.rule.gives_up_after(last as u64);
+        is_over.then_some(last)
+    }
+
+    /// The window that ends with a round, as these together have it.
+    pub(super) fn judge(&self, agents: &[usize], last: usize) -> Steady {
+        let first = last.saturating_sub(self.rule.rounds as usize);
+        let operations = |round: usize| {
+            let of = |agent: &usize| self.rounds.get(*agent)?.get(round).copied();
+            agents.iter().filter_map(of).fold(0, u64::saturating_add)
+        };
+        let rates = (first..last).map(|round| rate(operations(round), self.rule.round.as_secs_f64()));
+        self.rule.judge(&rates.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const RULE: SteadyRule = SteadyRule {
+        round: Duration::from_secs(2),
+        rounds: 3,
+        spread: 0.2,
+        slope: 0.1,
+        most: Duration::from_secs(20),
+    };
+
+    /// Two agents that have counted so much.
+    fn joint(counts: [&[u64]; 2]) -> Joint {
+        let mut joint = Joint::new(RULE, 2);
+        for (agent, operations) in counts.into_iter().enumerate() {
+            for (round, operations) in operations.iter().enumerate() {
+                let counted = Counted { number: round as u64 + 1, operations: *operations, bytes: 0 };
+                joint.heard(agent, counted).unwrap();
+            }
+        }
+        joint
+    }
+
+    #[test]
+    fn the_sum_is_judged_and_no_host_alone() {
+        // One rises as the other falls.
+        let mut both = joint([&[100, 200, 300], &[300, 200, 100]]);
+        assert_eq!(both.verdict(&[0, 1]), Some(3));
+        assert!(both.judge(&[0, 1], 3).reached && !both.judge(&[0], 3).reached);
+        // Each is level but for one round, which is not the same.
+        let mut jump = joint([&[100, 150, 100], &[100, 150, 100]]);
+        assert_eq!(jump.verdict(&[0, 1]), None);
+    }
+
+    #[test]
+    fn a_round_counts_when_all_have_told_it() {
+        let mut joint = joint([&[100; 4], &[100; 2]]);
+        assert_eq!((joint.complete(&[0, 1]), joint.verdict(&[0, 1])), (Some(2), None));
+        let third = Counted { number: 3, operations: 100, bytes: 0 };
+        joint.heard(1, third).unwrap();
+        assert_eq!(joint.verdict(&[0, 1]), Some(3));
+        // It is judged once, and those that are left are judged by themselves.
+        assert_eq!(joint.verdict(&[0, 1]), None);
+        assert_eq!(joint.verdict(&[0]), Some(4));
+    }
+
+    #[test]
+    fn what_never_becomes_steady_has_an_end() {
+        let rates: Vec<u64> = (1..=10).map(|round| round * round).collect();
+        let mut joint = joint([&rates, &[1; 9]]);
+        assert_eq!(joint.verdict(&[0, 1]), None);
+        joint.heard(1, Counted { number: 10, operations: 1, bytes: 0 }).unwrap();
+        assert_eq!(joint.verdict(&[0, 1]), Some(10));
+        assert!(!joint.judge(&[0, 1], 10).reached);
+    }
+
+    #[test]
+    fn one_that_is_far_behind_is_waited_for() {
+        let joint = joint([&[100; 8], &[100; 3]]);
+        assert_eq!(joint.complete(&[0, 1]), None);
+        assert_eq!(joint.complete(&[]), None);
+    }
+
+    #[test]
+    fn rounds_come_in_order_and_not_for_ever() {
+        let mut joint = joint([&[], &[]]);
+        for number in [0, 2, u64::MAX] {
+            assert!(joint.heard(0, Counted { number, operations: 1, bytes: 0 }).is_err());
+        }
+        let endless = (1..100)
+            .find(|number| joint.heard(0, Counted { number: *number, operations: 1, bytes: 0 }).is_err());
+        assert_eq!(endless, Some(10 + u64::from(RULE.spare()) + 1));
+        assert!(joint.heard(7, Counted { number: 1, operations: 1, bytes: 0 }).is_err());
+    }
+}

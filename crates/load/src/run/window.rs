@@ -1,0 +1,195 @@
+//! The rounds of a measurement that lasts until its rate is steady. The last of them, a window, are its result; what went
+//! before or came after is not counted, but for what failed.
+
+use std::collections::VecDeque;
+
+use super::Counted;
+use super::tally::{Tally, rate};
+use crate::error::LoadError;
+use crate::steady::SteadyRule;
+
+/// The rounds that are kept.
+pub(super) struct Window {
+    rule: SteadyRule,
+    kept: usize,
+    rounds: VecDeque<Round>,
+    /// Rounds that are over, since the measurement began.
+    over: u64,
+    /// What failed in rounds that are not kept.
+    outside: Tally,
+    is_closed: bool,
+}
+
+struct Round {
+    tally: Tally,
+    intervals: u32,
+}
+
+impl Window {
+    /// Without a round yet. So many are kept beyond the window, for one who says late where it ends.
+    pub(super) fn new(rule: SteadyRule, spare: u32) -> Self {
+        let kept = rule.rounds as usize + spare as usize;
+        let (rounds, outside) = (VecDeque::new(), Tally::new());
+        Self { rule, kept, rounds, over: 0, outside, is_closed: false }
+    }
+
+    /// Adds an interval; answers the round that is over with it.
+    pub(super) fn add(&mut self, tally: Tally) -> Option<Counted> {
+        if self.is_closed {
+            self.outside.add(Tally::failures_of(tally));
+            return None;
+        }
+        let per_round = self.rule.intervals();
+        match self.rounds.back_mut().filter(|round| round.intervals < per_round) {
+            Some(round) => {
+                round.tally.add(tally);
+                round.intervals += 1;
+            }
+            None => self.rounds.push_back(Round { tally, intervals: 1 }),
+        }
+        let last = self.rounds.back().filter(|round| round.intervals == per_round)?;
+        self.over += 1;
+        let counted =
+            Counted { number: self.over, operations: last.tally.operations, bytes: last.tally.bytes };
+        while self.rounds.len() > self.kept {
+            let first = self.rounds.pop_front();
+            self.forget(first);
+        }
+        Some(counted)
+    }
+
+    /// The rates of the rounds that are kept and over, oldest first.
+    pub(super) fn rates(&self) -> Vec<f64> {
+        let over = self.rounds.iter().filter(|round| round.intervals == self.rule.intervals());
+        over.map(|round| rate(round.tally.operations, self.rule.round.as_secs_f64())).collect()
+    }
+
+    /// Adds nothing from now on.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Ends the window with this round, of all that are over, and begins it where the rule has it.
+    ///
+    /// # Errors
+    /// If that window is not kept any more, or not over.
+    pub(super) fn close_at(&mut self, number: u64) -> Result<(), LoadError> {
+        if self.is_closed {
+            return Ok(());
+        }
+        self.is_closed = true;
+        if self.rounds.back().is_some_and(|round| round.intervals < self.rule.intervals()) {
+            let unfinished = self.rounds.pop_back();
+            self.forget(unfinished);
+        }
+        let wanted = number.min(u64::from(self.rule.rounds));
+        let kept = self.rounds.len() as u64;
+        if number == 0 || number > self.over || self.over - number + wanted > kept {
+            let (over, rounds) = (self.over, self.rule.rounds);
+            return Err(LoadError::new(format!(
+                "the window of {rounds} rounds up to round {number} is not kept after {over} rounds"
+            )));
+        }
+        for _ in number..self.over {
+            let late = self.rounds.pop_back();
+            self.forget(late);
+        }
+        while self.rounds.len() as u64 > wanted {
+            let early = self.rounds.pop_front();
+            self.forget(early);
+        }
+        self.over = number;
+        Ok(())
+    }
+
+    fn forget(&mut self, round: Option<Round>) {
+        if let Some(round) = round {
+            self.outside.add(Tally::failures_of(round.tally));
+        }
+    }
+
+    fn interval_s(&self) -> f64 {
+        (self.rule.round / self.rule.intervals()).as_secs_f64()
+    }
+
+    /// When it ended, if it did: seconds since the measurement began.
+    pub(super) fn end_s(&self) -> Option<f64> {
+        let last = self.rounds.back().filter(|round| round.intervals < self.rule.intervals());
+        let unfinished_s = last.map_or(0.0, |round| f64::from(round.intervals) * self.interval_s());
+        self.is_closed.then_some(self.over as f64 * self.rule.round.as_secs_f64() + unfinished_s)
+    }
+
+    /// How long it is in seconds, and what was counted in it.
+    pub(super) fn finish(self) -> (f64, Tally) {
+        let intervals = self.rounds.iter().map(|round| round.intervals).sum::<u32>();
+        let length_s = f64::from(intervals) * self.interval_s();
+        let mut sum = self.outside;
+        self.rounds.into_iter().for_each(|round| sum.add(round.tally));
+        (length_s, sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::workload::actor::Cause;
+
+    const RULE: SteadyRule = SteadyRule {
+        round: Duration::from_secs(2),
+        rounds: 3,
+        spread: 0.2,
+        slope: 0.1,
+        most: Duration::from_secs(60),
+    };
+
+    /// A window after so many intervals of a second: the n-th has n operations, and one that failed.
+    fn window(spare: u32, intervals: u64) -> Window {
+        let mut window = Window::new(RULE, spare);
+        for number in 1..=intervals {
+            let mut tally = Tally::new();
+            tally.operations = number;
+            tally.error(&Cause::Wrong("test"));
+            let counted = window.add(tally);
+            assert_eq!(counted.is_some(), number % 2 == 0);
+            if let Some(counted) = counted {
+                assert_eq!((counted.number, counted.operations), (number / 2, 2 * number - 1));
+            }
+        }
+        window
+    }
+
+    #[test]
+    fn only_the_last_rounds_count_and_every_failure_does() {
+        let window = window(0, 11);
+        assert_eq!(window.rates(), [5.5, 7.5, 9.5]);
+        let (seconds, tally) = window.finish();
+        assert_eq!((seconds, tally.operations, tally.failed()), (7.0, 5 + 6 + 7 + 8 + 9 + 10 + 11, 11));
+    }
+
+    #[test]
+    fn a_window_ends_where_one_says_late() {
+        let mut window = window(4, 13);
+        window.close_at(4).unwrap();
+        assert_eq!(window.end_s(), Some(8.0));
+        assert!(window.add(Tally::new()).is_none());
+        let (seconds, tally) = window.finish();
+        assert_eq!((seconds, tally.operations, tally.failed()), (6.0, 3 + 4 + 5 + 6 + 7 + 8, 13));
+    }
+
+    #[test]
+    fn an_early_end_has_fewer_rounds() {
+        let mut window = window(2, 5);
+        window.close_at(1).unwrap();
+        assert_eq!(window.finish().0, 2.0);
+    }
+
+    #[test]
+    fn a_window_that_is_gone_is_said_to_be() {
+        for (spare, number) in [(1, 2), (1, 0), (9, 7)] {
+            let why = window(spare, 12).close_at(number).unwrap_err().to_string();
+            assert!(why.contains("is not kept"), "{why}");
+        }
+    }
+}
