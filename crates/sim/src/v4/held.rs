@@ -94,6 +94,18 @@ fn cut(ranges: &mut Vec<(Range, bool)>, out: Range) {
     *ranges = left;
 }
 
+/// The delegation that an OPEN gave, and whether it is one to write.
+fn delegated(results: &Results<'_>) -> Option<(Stateid4, bool)> {
+    results.all.iter().find_map(|result| match result {
+        ResOp4::Open(Ok(ok)) => match ok.delegation {
+            OpenDelegation4::Read(given) => Some((given.stateid, false)),
+            OpenDelegation4::Write(given) => Some((given.stateid, true)),
+            _ => None,
+        },
+        _ => None,
+    })
+}
+
 /// Does to a table what an operation of a slot did that succeeded.
 pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &Op, results: &Results<'_>) {
     let held = |file, stateid, what| Held {
@@ -123,18 +135,8 @@ pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &
             } else {
                 table.push(held(*file, stateid, What::Open { access: *access, deny: *deny }));
             }
-            let delegation = results.all.iter().find_map(|result| match result {
-                ResOp4::Open(Ok(ok)) => Some(ok.delegation),
-                _ => None,
-            });
-            match delegation {
-                Some(OpenDelegation4::Read(given)) => {
-                    table.push(held(*file, given.stateid, What::Delegation { write: false }));
-                }
-                Some(OpenDelegation4::Write(given)) => {
-                    table.push(held(*file, given.stateid, What::Delegation { write: true }));
-                }
-                _ => {}
+            if let Some((stateid, write)) = delegated(results) {
+                table.push(held(*file, stateid, What::Delegation { write }));
             }
         }
         Op::Confirm { stateid } | Op::Unlock { stateid, .. } => {
