@@ -119,21 +119,20 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same for the file of a name, if there is one, which is about to be cut.
+    /// The same for the file of a name, if there is one, which is about to be cut. No other may be cut than the one that is
+    /// returned, even if it has taken the name: nobody has looked who holds that.
     ///
     /// # Errors
     /// NFS3ERR_JUKEBOX until nothing is in the way.
-    pub(crate) fn check_cut_of(&self, directory: &Object<'a>, name: &[u8]) -> Result<Changing<'a>, Stop> {
-        let state = &self.service.shared.state;
-        let changing = state.changing_name(file_of(directory));
-        if !state.has_delegations() && !state.has_denials() {
-            return Ok(changing);
-        }
+    pub(crate) fn check_cut_of(
+        &self,
+        directory: &Object<'a>,
+        name: &[u8],
+    ) -> Result<(Option<Ino>, Changing<'a>), Stop> {
         let looked = directory.volume.lookup(&directory.request(), directory.ino, name);
-        match found(looked).map_err(later)? {
-            Some(ino) => self.check_use(&directory.beside(ino), Use::Write),
-            None => Ok(changing),
-        }
+        let known = found(looked).map_err(later)?;
+        let changing = known.map(|ino| self.check_use(&directory.beside(ino), Use::Write)).transpose()?;
+        Ok((known, changing.unwrap_or(Changing::NOTHING)))
     }
 
     /// The same for what a name stands for, which is about to lose that name.

@@ -209,6 +209,9 @@ pub struct Committed {
 pub enum CreateHow {
     /// Takes an existing file too, and sets only its size if one is given.
     Unchecked(SetAttributes),
+    /// The same if the existing file is the one that the name stood for when it was looked up; none if it stood for nothing.
+    /// Of another one nothing is touched: [`Error::Busy`](crate::request::Error::Busy), to be looked up again.
+    UncheckedIf(SetAttributes, Option<Ino>),
     /// Fails if the name exists.
     Guarded(SetAttributes),
     /// Fails if the name exists, unless it was created with the same verifier.

@@ -1,5 +1,6 @@
 //! CREATE (RFC 1813 section 3.3.8): a regular file. MKDIR, SYMLINK and MKNOD answer in the same form.
 
+use volume::ids::Ino;
 use volume::request::{Error, Request};
 use volume::results::{CreateHow, Created};
 use wire::nfs3::{CreateArgs, CreateFail, CreateHow3, CreateOk, CreateRes, NfsStat3, WccData};
@@ -13,15 +14,15 @@ use crate::v4::state::changing::Changing;
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: CreateArgs<'_> = call.arguments()?;
     let directory = call.object(args.place.dir)?;
-    let _changing = match &args.how {
+    let (known, _changing) = match &args.how {
         CreateHow3::Unchecked(set) if set.size.is_some() => {
             call.check_cut_of(&directory, args.place.name.0)?
         }
-        _ => Changing::NOTHING,
+        _ => (None, Changing::NOTHING),
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
-            let how = how(&args.how)?;
+            let how = how(&args.how, known)?;
             directory.volume.create_file(request, directory.ino, args.place.name.0, &how, encode)
         },
         succeed: |created: &_, out: &mut Encoder<'_>| succeeded(&directory, created, out),
@@ -30,8 +31,12 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     once(call, &directory, out, operation)
 }
 
-fn how(how: &CreateHow3) -> Result<CreateHow, Error> {
+/// `known` is the file that may be cut.
+fn how(how: &CreateHow3, known: Option<Ino>) -> Result<CreateHow, Error> {
     Ok(match how {
+        CreateHow3::Unchecked(set) if set.size.is_some() => {
+            CreateHow::UncheckedIf(set_attributes(set)?, known)
+        }
         CreateHow3::Unchecked(set) => CreateHow::Unchecked(set_attributes(set)?),
         CreateHow3::Guarded(set) => CreateHow::Guarded(set_attributes(set)?),
         CreateHow3::Exclusive(verifier) => CreateHow::Exclusive(*verifier),

@@ -50,7 +50,7 @@ fn how(how: &How) -> Result<CreateHow3, String> {
     Ok(match how {
         How::Unchecked(set) => CreateHow3::Unchecked(sattr3(set)?),
         How::Guarded(set) => CreateHow3::Guarded(sattr3(set)?),
-        How::ExclusiveWith(..) => return Err("NFSv3 has no such CREATE".to_owned()),
+        How::UncheckedIf(..) | How::ExclusiveWith(..) => return Err("NFSv3 has no such CREATE".to_owned()),
         How::Exclusive(verifier) => CreateHow3::Exclusive(*verifier),
     })
 }

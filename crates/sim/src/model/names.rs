@@ -206,7 +206,9 @@ impl Model {
             let inode = Rc::clone(&self.inodes[&existing]);
             let taken = match how {
                 // The name `.` of a file is the file, but CREATE takes none by it.
-                How::Unchecked(_) => inode.kind == FileType::Regular && existing != dir,
+                How::Unchecked(_) | How::UncheckedIf(..) => {
+                    inode.kind == FileType::Regular && existing != dir
+                }
                 How::Guarded(_) => false,
                 How::Exclusive(verifier) | How::ExclusiveWith(verifier, _) => {
                     inode.verifier == Some(*verifier)
@@ -220,7 +222,7 @@ impl Model {
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
         let mut new = Inode::new(FileType::Regular, who, now, 0);
         let set = match how {
-            How::Unchecked(set) | How::Guarded(set) => *set,
+            How::Unchecked(set) | How::UncheckedIf(set, _) | How::Guarded(set) => *set,
             How::Exclusive(verifier) => {
                 new.verifier = Some(*verifier);
                 SetAttributes::default()
@@ -254,7 +256,7 @@ impl Model {
         let mut verdict = Verdict::default();
         let inode = &self.inodes[&ino];
         // The size that it has is nothing to set.
-        let size = if let How::Unchecked(set) = how {
+        let size = if let How::Unchecked(set) | How::UncheckedIf(set, _) = how {
             set.size.filter(|size| *size != inode.content.size)
         } else {
             None

@@ -36,6 +36,8 @@ struct New<'a> {
 enum Existing {
     Refuse,
     Take,
+    /// Only the one that the name stood for before.
+    TakeKnown(Option<Ino>),
     /// Only one that was made with the same verifier.
     TakeOwn([u8; 8]),
 }
@@ -74,6 +76,9 @@ impl Volume {
         let new = match how {
             CreateHow::Unchecked(set) => {
                 New { existing: Existing::Take, ..New::plain(FileType::Regular, *set) }
+            }
+            CreateHow::UncheckedIf(set, known) => {
+                New { existing: Existing::TakeKnown(*known), ..New::plain(FileType::Regular, *set) }
             }
             CreateHow::Guarded(set) => New::plain(FileType::Regular, *set),
             CreateHow::Exclusive(verifier) => exclusive(*verifier, SetAttributes::default()),
@@ -178,17 +183,22 @@ impl Volume {
         new: &New<'_>,
         encode: Encode<'_, Created>,
     ) -> Result<Promised<Created>, Stop> {
+        if let Existing::TakeKnown(known) = new.existing
+            && known != Some(found.ino)
+        {
+            return Err(held.fail(Error::Busy));
+        }
         let file = held.get(found.ino);
         let acceptable = file.record().file_type == FileType::Regular
             && match new.existing {
                 Existing::Refuse => false,
-                Existing::Take => true,
+                Existing::Take | Existing::TakeKnown(_) => true,
                 Existing::TakeOwn(verifier) => file.record().create_verifier == Some(verifier),
             };
         if !acceptable {
             return Err(held.fail(Error::Exists));
         }
-        if let (Existing::Take, Some(size)) = (new.existing, new.set.size)
+        if let (Existing::Take | Existing::TakeKnown(_), Some(size)) = (new.existing, new.set.size)
             && (size != file.size() || !file.dirty.is_empty() || file.record().size != size)
         {
             return self.truncate_existing(request, attempt, held, directory, found.ino, size, encode);

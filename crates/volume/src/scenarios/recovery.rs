@@ -136,6 +136,25 @@ fn an_exclusive_create_is_taken_again_by_its_own_verifier_only() {
 }
 
 #[test]
+fn a_create_that_cuts_what_it_knows_cuts_nothing_else() {
+    let mut world = World::new();
+    let cut =
+        |known| CreateHow::UncheckedIf(SetAttributes { size: Some(0), ..SetAttributes::default() }, known);
+    let made = world.create_how(Ino::ROOT, "f", &cut(None)).unwrap().value;
+    assert!(made.is_new);
+    let file = made.attributes.ino;
+    let other = world.file("other");
+    world.write_how(file, 0, b"data", Stability::FileSync).unwrap();
+    for known in [None, Some(other), Some(Ino::ROOT)] {
+        assert_eq!(world.create_how(Ino::ROOT, "f", &cut(known)).unwrap_err().error, Error::Busy);
+    }
+    assert_eq!(world.read(file).unwrap(), b"data");
+    assert_eq!(world.create_how(Ino::ROOT, "f", &cut(Some(file))).unwrap().value.attributes.size, 0);
+    // What it knew is gone: there is nothing to cut.
+    assert!(world.create_how(Ino::ROOT, "new", &cut(Some(file))).unwrap().value.is_new);
+}
+
+#[test]
 fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
     let mut world = World::new();
     let key = |number: u8| RequestKey([&[1; 16][..], &[number; 20]].concat().into());
