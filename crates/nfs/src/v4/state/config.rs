@@ -135,8 +135,6 @@ pub(crate) struct Counters {
     /// Bytes that the slots of all sessions may take.
     pub(crate) slot_bytes: AtomicU64,
     pub(crate) opens: AtomicU64,
-    /// Opens that deny something.
-    pub(crate) denials: AtomicU64,
     pub(crate) lock_states: AtomicU64,
     pub(crate) ranges: AtomicU64,
     pub(crate) delegations_granted: AtomicU64,

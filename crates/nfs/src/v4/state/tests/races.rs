@@ -198,6 +198,83 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
     }
 }
 
+/// A WRITE without an open, or of NFSv3, has looked who denies it, and found nobody; OPEN comes before it writes.
+#[test]
+fn what_is_being_written_is_not_opened_so_that_it_may_not_be() {
+    let world = World::new();
+    let ((one, _), (two, _)) = (world.client(b"one", 1, 0), world.client(b"two", 1, 0));
+    let check =
+        |wanted| world.state.check_io_without_state(&world.ask(), Caller::Unknown, file(1), wanted, None);
+    let busy = Err(Refusal::Engine(Error::Busy));
+    let denying = |owner: &[u8]| world.open(&one, owner, file(1), (1, 2));
+    let writing = check(Use::Write).unwrap();
+    assert_eq!(denying(b"o").map(drop), busy);
+    assert!(!world.state.has_denials(), "it has not been opened");
+    let records = world.memory.records.lock().len();
+    // Nobody is disturbed by what these deny.
+    let (shared, alone) =
+        (world.open(&one, b"s", file(1), (1, 0)).unwrap(), world.open(&one, b"r", file(2), (2, 1)));
+    world.state.close(&world.ask(), &shared.holding).unwrap();
+    world.state.close(&world.ask(), &alone.unwrap().holding).unwrap();
+    assert_eq!(world.memory.records.lock().len(), records);
+    drop(writing);
+    let opened = denying(b"o").unwrap();
+    assert_eq!(refused(check(Use::Write).map(drop)), NfsStat4::Locked);
+    assert!(!is_changing(&world.state, file(1)), "a write that was refused is none");
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+    assert!(!world.state.has_denials());
+    // An owner that has the file open, and will deny more.
+    let opened = world.open(&two, b"o", file(1), (1, 0)).unwrap();
+    let writing = check(Use::Write).unwrap();
+    assert_eq!(world.open(&two, b"o", file(1), (1, 2)).map(drop), busy);
+    drop(writing);
+    world.open(&two, b"o", file(1), (1, 2)).unwrap();
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+    assert!(!world.state.has_denials());
+}
+
+/// Others find the file that an OPEN creates, and write, before the open that denies it is there.
+#[test]
+fn an_open_that_creates_and_denies_waits_for_who_writes_already() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let owner = one.open_owner(b"o", || Turns::new(world.now));
+    let mode = share::Mode::new(1, 2).unwrap();
+    let opening = Opening { client: &one, owner: &owner, mode };
+    let prepared = world.state.prepare_open(&opening);
+    let (_, coming) = world.state.made(&prepared, file(1));
+    let check =
+        || world.state.check_io_without_state(&world.ask(), Caller::Unknown, file(1), Use::Write, None);
+    let writing = check().unwrap();
+    let kept = Kept { volume: VOLUME, after: Durability::NOW };
+    world.state.adopt_open(&world.ask(), file(1), &opening, (&prepared, coming), kept).unwrap();
+    assert_eq!(world.state.wait_for_changes(file(1), mode), Err(Refusal::Engine(Error::Busy)));
+    assert_eq!(refused(check().map(drop)), NfsStat4::Locked, "who comes now waits for the open");
+    drop(writing);
+    assert_eq!(world.state.wait_for_changes(file(1), mode), Ok(()));
+}
+
+/// It must be seen by an OPEN before it looks itself.
+#[test]
+fn what_is_about_to_be_written_without_an_open_says_so_before_it_looks_who_denies_it() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    world.open(&one, b"o", file(2), (1, 2)).unwrap();
+    let check = || {
+        let stateid = ids::StateId::ANONYMOUS;
+        world.state.check_io(&world.ask(), Caller::Zero, stateid, file(1), Use::Write).map(drop)
+    };
+    thread::scope(|scope| {
+        let looked_at = world.state.files.write(&file(1));
+        let checking = scope.spawn(check);
+        wait_for_change(&world.state, file(1));
+        let changing = is_changing(&world.state, file(1));
+        drop(looked_at);
+        assert_eq!(checking.join().unwrap(), Ok(()));
+        assert!(changing, "it could be opened");
+    });
+}
+
 /// It has the name that was removed, or replaced, only since it was looked for delegations of what had it before.
 #[test]
 fn what_lost_its_name_unforeseen_is_recalled_late() {
