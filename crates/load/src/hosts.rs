@@ -7,14 +7,25 @@
 
 mod agent;
 mod coordinator;
+mod line;
 mod merge;
 mod protocol;
 mod token;
 
 pub use agent::{Agent, Allowed};
 pub use coordinator::Coordinator;
+pub(crate) use line::Direction;
+pub use line::{Peer, resolve};
 pub use merge::merge;
 pub use token::Token;
+
+/// Characters of another host's text that are shown.
+const TEXT_MAX: usize = 1000;
+
+/// Text of others, fit to be shown.
+fn shown(text: &str) -> String {
+    text.chars().take(TEXT_MAX).map(|c| if c.is_control() { '?' } else { c }).collect()
+}
 
 #[cfg(test)]
 mod tests;

@@ -1,43 +1,64 @@
 //! What the machine, the network and the protocol can do at best, measured with the same client code: the figures
 //! that results are fractions of.
 
+use std::path::Path;
 use std::time::Duration;
 
 use crate::client::Server;
 use crate::error::LoadError;
+use crate::hosts::{Coordinator, Direction, Peer};
 use crate::result::{FractionOfLimit, LimitKind, Limits, Measurement};
 use crate::run::Observer;
 use crate::workload::{RateProcedure, Stability, Workload};
 
 mod directory;
 mod null;
-mod tcp;
+pub(crate) mod tcp;
 
-pub use directory::measure as measure_directory;
-pub use null::{measure as measure_null, measure_hosts};
-pub use tcp::measure as measure_tcp;
+/// What is measured, besides NULL calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// A directory of this machine.
+    pub directory: Option<&'w Path>,
+    /// An agent on the server's host, for what TCP carries between it and the hosts that measure. Without one, TCP is
+    /// measured if all of it is on this machine.
+    pub peer: Option<&'w Peer>,
+    /// How long each part takes, about.
+    pub length: Duration,
+}
 
-/// Measures all that can be: NULL calls always, TCP if the server is on this machine, a directory if one is given.
-/// Each part takes about as long as `length`.
+/// Measures all that can be, on these hosts together or on this one.
 ///
 /// # Errors
-/// Of whichever part fails.
+/// Of whichever part fails, or if a host is lost: a limit of fewer hosts is none.
 pub fn measure(
     server: &Server,
-    directory: Option<&std::path::Path>,
-    length: Duration,
+    wanted: &Wanted<'_>,
+    mut hosts: Option<&mut Coordinator>,
     observer: &mut dyn Observer,
 ) -> Result<Limits, LoadError> {
-    let (null_calls_per_s, null_p50_ns) = measure_null(server, length, observer)?;
-    // Through a network, only a program at its other end could tell.
-    let is_local = server.address.ip().is_loopback();
-    let tcp_bytes_per_s = if is_local { Some(measure_tcp(server.address.ip(), length)?) } else { None };
-    let directory = directory.map(|path| measure_directory(path, length)).transpose()?;
+    let length = wanted.length;
+    let (null_calls_per_s, null_p50_ns) = null::measure(server, hosts.as_deref_mut(), length, observer)?;
+    let mut line = |direction| -> Result<Option<f64>, LoadError> {
+        let Some(peer) = wanted.peer else { return Ok(None) };
+        match &mut hosts {
+            None => peer.rate(direction, length),
+            Some(hosts) => hosts.line_rate(peer.address, direction, length, observer),
+        }
+        .map(Some)
+    };
+    let (mut received, sent) = (line(Direction::Receive)?, line(Direction::Send)?);
+    // Through a network, only a program at its other end can tell.
+    if received.is_none() && hosts.is_none() && server.address.ip().is_loopback() {
+        received = Some(tcp::measure(server.address.ip(), length)?);
+    }
     Ok(Limits {
         null_calls_per_s: Some(null_calls_per_s),
         null_p50_ns: Some(null_p50_ns),
-        tcp_bytes_per_s,
-        directory,
+        tcp_bytes_per_s: received,
+        tcp_sent_bytes_per_s: sent,
+        tcp_peer: wanted.peer.map(|peer| peer.address.to_string()),
+        directory: wanted.directory.map(|path| directory::measure(path, length)).transpose()?,
     })
 }
 
@@ -54,7 +75,9 @@ impl Limits {
             Some(FractionOfLimit { limit, fraction: rate / most })
         };
         let calls = of(LimitKind::NullCalls, measurement.operations_per_s, self.null_calls_per_s);
-        let line = of(LimitKind::TcpLineRate, measurement.bytes_per_s, self.tcp_bytes_per_s);
+        let received = of(LimitKind::TcpLineRate, measurement.bytes_per_s, self.tcp_bytes_per_s);
+        let sent = of(LimitKind::TcpSentRate, measurement.bytes_per_s, self.tcp_sent_bytes_per_s);
+        let line = if measurement.workload.only_writes() { sent.or(received) } else { received };
         let blocks = |block: u64| if block <= SMALL_BLOCK_BYTES { calls.clone() } else { line.clone() };
         let device = self.directory.as_ref();
         let written = device.map(|device| device.write_bytes_per_s);
@@ -89,3 +112,6 @@ impl Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -89,8 +89,14 @@ pub struct Limits {
     pub null_calls_per_s: Option<f64>,
     /// The median latency of a NULL call with one in flight, in nanoseconds.
     pub null_p50_ns: Option<u64>,
-    /// Bytes per second through TCP.
+    /// Bytes per second through TCP, received by the hosts that measure.
     pub tcp_bytes_per_s: Option<f64>,
+    /// The same, sent by them.
+    #[serde(default)]
+    pub tcp_sent_bytes_per_s: Option<f64>,
+    /// The agent at the other end of TCP; without one, both ends were on this machine.
+    #[serde(default)]
+    pub tcp_peer: Option<String>,
     /// A directory of the server, measured without the server.
     pub directory: Option<DirectoryLimits>,
 }
@@ -245,8 +251,10 @@ pub struct FractionOfLimit {
 pub enum LimitKind {
     /// NULL calls per second.
     NullCalls,
-    /// Bytes per second through TCP.
+    /// Bytes per second received through TCP.
     TcpLineRate,
+    /// Bytes per second sent through TCP.
+    TcpSentRate,
     /// Bytes per second read from the directory.
     DirectoryRead,
     /// Bytes per second written to the directory.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::client::Server;
 use crate::error::LoadError;
-use crate::hosts::Coordinator;
-use crate::limits;
+use crate::hosts::{Coordinator, Peer};
+use crate::limits::{self, Wanted};
 use crate::published;
 use crate::result::{Measurement, Report};
 use crate::run::{Length, Observer, Options, measure};
@@ -39,6 +39,8 @@ pub struct Suite {
     pub scale: Scale,
     /// A directory whose file system and device are measured too.
     pub directory: Option<PathBuf>,
+    /// An agent on the server's host, for what TCP carries.
+    pub peer: Option<Peer>,
     /// Local processes of the server, for the cost.
     pub server_pids: Vec<u32>,
     /// Where random numbers begin; fresh if there is none.
@@ -104,10 +106,8 @@ pub fn published(
     report.caches = caches(&report.caches, &steps, &machine, server);
     observer.begin("limits");
     let length = suite.scale.length().min(LIMITS_MAX);
-    report.limits = match &mut hosts {
-        None => limits::measure(server, suite.directory.as_deref(), length, observer)?,
-        Some(hosts) => limits::measure_hosts(hosts, server, length, observer)?,
-    };
+    let wanted = Wanted { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
+    report.limits = limits::measure(server, &wanted, hosts.as_deref_mut(), observer)?;
     let mut failures = 0;
     for (number, step) in steps.iter().enumerate() {
         if observer.is_interrupted() {

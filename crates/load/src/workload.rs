@@ -224,6 +224,11 @@ impl Workload {
         !matches!(self, Self::Null)
     }
 
+    /// Whether its data goes to the server, and none comes from there.
+    pub(crate) const fn only_writes(&self) -> bool {
+        matches!(self, Self::SequentialWrite { .. } | Self::Random { read_percent: 0, .. })
+    }
+
     /// Bytes of files that are read and written, if so many are asked for.
     #[must_use]
     pub const fn working_set_bytes(&self, asked: u64) -> u64 {

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::{Args, Subcommand};
 use load::client::{Identity, Server};
 use load::error::LoadError;
-use load::hosts::{Coordinator, Token};
+use load::hosts::{Coordinator, Peer, Token};
 use load::result::{Host, Report, Target};
 use server::error::Error;
 
@@ -126,19 +126,45 @@ fn new_report(target: Target, caches: String) -> Report {
     Report::new(target, Host::this(), caches, since.map_or(0, |since| since.as_secs()))
 }
 
-/// The directory that limits are measured in.
+/// What limits are measured with, besides the server.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LimitOptions {
     /// Measure this directory's file system and device too; best the one that the server stores in
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
+    /// Measure what TCP carries to and from a `holdfast bench agent` on the server's host
+    #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
+    line_rate_peer: Option<String>,
+    /// A file with the secret that agents know
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
-/// The hosts that measure instead of this one, connected, if there are any.
-fn coordinator(agents: &[String], token_file: Option<&PathBuf>) -> Result<Option<Coordinator>, Error> {
-    let Some(path) = token_file else { return Ok(None) };
-    let token = Token::read(path).map_err(failed)?;
-    Coordinator::connect(agents, &token).map(Some).map_err(failed)
+impl LimitOptions {
+    /// What is measured besides NULL calls, if anything is.
+    fn is_given(&self) -> bool {
+        self.directory.is_some() || self.line_rate_peer.is_some()
+    }
+
+    /// The agent on the server's host.
+    fn peer(&self) -> Result<Option<Peer>, Error> {
+        let (Some(peer), Some(token)) = (&self.line_rate_peer, self.token()?) else { return Ok(None) };
+        Peer::parse(peer, token).map(Some).map_err(failed)
+    }
+
+    fn token(&self) -> Result<Option<Token>, Error> {
+        self.token_file.as_deref().map(Token::read).transpose().map_err(failed)
+    }
+
+    /// The hosts that measure instead of this one, connected, if there are any.
+    fn coordinator(&self, agents: &[String]) -> Result<Option<Coordinator>, Error> {
+        match self.token()? {
+            Some(token) if !agents.is_empty() => {
+                Coordinator::connect(agents, &token).map(Some).map_err(failed)
+            }
+            _ => Ok(None),
+        }
+    }
 }
 
 /// What ended a measurement, as a command answers it.

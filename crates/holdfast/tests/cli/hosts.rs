@@ -76,9 +76,13 @@ struct Agent {
 
 impl Agent {
     fn start(token: &Path, allowed: &str) -> Agent {
+        Agent::start_with(token, &["--allow", allowed])
+    }
+
+    fn start_with(token: &Path, more: &[&str]) -> Agent {
         let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
         command.args(["bench", "agent", "--listen", "127.0.0.1:0", "--token-file", text(token)]);
-        command.args(["--allow", allowed]).stdin(Stdio::null());
+        command.args(more).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -152,5 +156,35 @@ fn two_hosts_become_steady_together() {
     assert_eq!(result["operations"], result["latency"]["count"]);
     let said = succeed(&[&arguments[..], &["--steady-spread", "0", "--steady-slope", "0"]].concat());
     assert!(said.contains("NOT steady") && said.contains("over 0.6 s"), "{said}");
+    drop(server);
+}
+
+#[test]
+fn results_of_two_hosts_are_fractions_of_what_tcp_carries_to_the_server() {
+    let scratch = Scratch::new();
+    let (server, target) = start(&scratch, "data");
+    let secret = token(&scratch, "token", "the token of this test\n");
+    let far = Agent::start_with(&secret, &[]);
+    let (with_peer, page) =
+        (["--allow", &target, "--line-rate-peer", &far.address], scratch.path("page.html"));
+    let agents = [Agent::start_with(&secret, &with_peer), Agent::start_with(&secret, &with_peer)];
+    let names = agents.each_ref().map(|agent| agent.address.clone()).join(",");
+    let work = ["--block", "1MiB", "--operations", "8", "--threads", "2", "--working-set", "4MiB"];
+    let peer = ["--line-rate-peer", &far.address, "--token-file", text(&secret)];
+    for (workload, limit) in [("sequential-read", "tcp_line_rate"), ("sequential-write", "tcp_sent_rate")] {
+        let command =
+            ["bench", "run", &target, workload, "--agents", &names, "--json", "--report", text(&page)];
+        let said = succeed(&[&command[..], &work, &peer].concat());
+        let report: Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(report["limits"]["tcp_peer"], far.address.as_str());
+        assert_eq!(report["results"][0]["limit"]["limit"], limit);
+        assert!(report["results"][0]["limit"]["fraction"].as_f64().unwrap() > 0.0, "{report}");
+    }
+    assert!(std::fs::read_to_string(page).unwrap().contains(&far.address));
+    // From this host alone too.
+    let said = succeed(&[&["bench", "limits", &target, "--seconds", "0.1"][..], &peer].concat());
+    assert!(said.contains("TCP, sent") && said.contains(&far.address), "{said}");
+    let output = run(&["bench", "limits", &target, "--line-rate-peer", &far.address]);
+    assert_eq!(output.status.code(), Some(2));
     drop(server);
 }

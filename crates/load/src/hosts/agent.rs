@@ -6,15 +6,17 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::line::{self, Direction, Streams};
 use super::protocol::{GREETING_BYTES_MAX, ORDER_BYTES_MAX, Order, Task, VERSION, Word, receive, send};
 use super::token::Token;
 use crate::client::{Identity, Server};
 use crate::error::LoadError;
-use crate::result::Host;
+use crate::result::{Host, Measurement};
 use crate::run::{Counted, Observer, Progress, measure};
 
-/// Connections at a time; all but one wait for their greeting or are told that the agent is busy.
-const CONNECTIONS_MAX: usize = 8;
+/// Connections at a time: one coordinator; all others wait for their greeting, are told that the agent is busy, or are
+/// streams that measure TCP, a few of each client host.
+const CONNECTIONS_MAX: usize = 64;
 /// How long a greeting, or sending anything, may take.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// A coordinator pings every second; one that is silent for so long is gone.
@@ -26,28 +28,38 @@ const PROGRESS: Duration = Duration::from_millis(200);
 /// Orders that wait.
 const ORDERS_WAITING: usize = 16;
 
-/// The servers that an agent may measure, as its operator gave them.
+/// What an agent may connect to, as its operator gave it.
 #[derive(Clone, Debug)]
-pub struct Allowed(Vec<Server>);
+pub struct Allowed {
+    servers: Vec<Server>,
+    line_rate_peer: Option<SocketAddr>,
+}
 
 impl Allowed {
     /// These servers, with their MOUNT ports and whether reserved ports are used; in whose name calls are made is for
-    /// the coordinator to say.
+    /// the coordinator to say. And another agent, to which it may measure what TCP carries.
     #[must_use]
-    pub fn new(servers: Vec<Server>) -> Self {
-        Self(servers)
+    pub fn new(servers: Vec<Server>, line_rate_peer: Option<SocketAddr>) -> Self {
+        Self { servers, line_rate_peer }
     }
 
     /// The server of this address and export, if it is one of them.
     fn find(&self, task: &Task) -> Result<Server, LoadError> {
         let found = self
-            .0
+            .servers
             .iter()
             .find(|server| server.address.to_string() == task.address && server.export == task.export);
         let identity = Identity { uid: task.uid, gid: task.gid };
         found.map(|server| Server { identity, ..server.clone() }).ok_or_else(|| {
             LoadError::new(format!("{}:{} is not allowed here (--allow)", task.address, task.export))
         })
+    }
+
+    fn check_peer(&self, peer: SocketAddr) -> Result<(), LoadError> {
+        if self.line_rate_peer == Some(peer) {
+            return Ok(());
+        }
+        Err(LoadError::new(format!("{peer} is not allowed here (--line-rate-peer)")))
     }
 }
 
@@ -116,28 +128,42 @@ impl Agent {
         should_stop: &(dyn Fn() -> bool + Sync),
         tell: &dyn Fn(&str),
     ) -> Result<(), LoadError> {
-        let writer = Mutex::new(self.greet(stream)?);
+        let (mut writer, entrance) = self.greet(stream)?;
+        let welcome = Word::Welcome { version: VERSION, host: Host::this() };
+        if let Entrance::Stream(direction, length) = entrance {
+            send(&mut writer, &welcome)?;
+            set_patience(stream, SILENCE_LIMIT)?;
+            tell(&format!("a stream: {direction:?}, {} s", length.as_secs_f64()));
+            return line::serve(stream, direction, length, should_stop);
+        }
+        let writer = Mutex::new(writer);
         let Ok(_busy) = self.busy.try_lock() else {
             let why = "the agent is busy with another coordinator".to_owned();
             say(&writer, &Word::Refused { why: why.clone() })?;
             return Err(LoadError::new(why));
         };
-        say(&writer, &Word::Welcome { version: VERSION, host: Host::this() })?;
+        say(&writer, &welcome)?;
         tell("coordinates");
-        let limit = stream.set_read_timeout(Some(SILENCE_LIMIT));
-        limit.map_err(|error| LoadError::new(error.to_string()))?;
+        set_patience(stream, SILENCE_LIMIT)?;
         let (give, orders) = sync_channel(ORDERS_WAITING);
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| read(stream, &writer, give));
             while let Ok(order) = orders.recv() {
-                // What is told to one that does nothing has come too late.
-                let Order::Run(task) = order else { continue };
-                tell(&format!("{}, threads: {}", task.workload.name(), task.threads));
                 let mut remote = Remote::new(&writer, &orders, should_stop);
-                let word = match self.run(&task, &mut remote) {
-                    Ok(measurement) => Word::Done { measurement: Box::new(measurement) },
-                    Err(error) => Word::Refused { why: error.to_string() },
+                let done = match order {
+                    Order::Run(task) => {
+                        tell(&format!("{}, threads: {}", task.workload.name(), task.threads));
+                        self.run(&task, &mut remote).map(|measurement| Word::Done { measurement })
+                    }
+                    Order::Line { peer, direction, length_ms } => {
+                        tell(&format!("TCP with {peer}: {direction:?}"));
+                        let rate = self.line(peer, direction, length_ms, &mut remote);
+                        rate.map(|bytes_per_s| Word::Line { bytes_per_s })
+                    }
+                    // What is told to one that does nothing has come too late.
+                    _ => continue,
                 };
+                let word = done.unwrap_or_else(|error| Word::Refused { why: error.to_string() });
                 if say(&writer, &word).is_err() || should_stop() {
                     break;
                 }
@@ -148,8 +174,8 @@ impl Agent {
         })
     }
 
-    /// Lets in who knows the token; answers where to write to.
-    fn greet(&self, mut stream: &TcpStream) -> Result<TcpStream, LoadError> {
+    /// Lets in who knows the token; answers where to write to, and what for.
+    fn greet(&self, mut stream: &TcpStream) -> Result<(TcpStream, Entrance), LoadError> {
         let prepared = stream
             .set_nonblocking(false)
             .and_then(|()| stream.set_read_timeout(Some(GREETING_LIMIT)))
@@ -162,23 +188,57 @@ impl Agent {
             let _ = send(&mut writer, &Word::Refused { why: why.clone() });
             LoadError::new(why)
         };
-        match receive(&mut stream, GREETING_BYTES_MAX)? {
-            Order::Hello { token, .. } if !self.token.is(&token) => {
-                Err(refuse("the token is wrong".to_owned()))
+        let (version, token, entrance) = match receive(&mut stream, GREETING_BYTES_MAX)? {
+            Order::Hello { version, token } => (version, token, Entrance::Coordinator),
+            Order::Stream { version, token, direction, length_ms } => {
+                (version, token, Entrance::Stream(direction, Duration::from_millis(length_ms)))
             }
-            Order::Hello { version: VERSION, .. } => Ok(writer),
-            Order::Hello { version, .. } => {
+            _ => return Err(refuse("a greeting comes first".to_owned())),
+        };
+        match entrance {
+            _ if !self.token.is(&token) => Err(refuse("the token is wrong".to_owned())),
+            _ if version != VERSION => {
                 Err(refuse(format!("the agent speaks version {VERSION} of the protocol, not {version}")))
             }
-            _ => Err(refuse("a greeting comes first".to_owned())),
+            Entrance::Stream(_, length) if length > line::LENGTH_MAX => {
+                Err(refuse(format!("a stream takes at most {} s", line::LENGTH_MAX.as_secs())))
+            }
+            entrance => Ok((writer, entrance)),
         }
     }
 
-    fn run(&self, task: &Task, remote: &mut Remote<'_>) -> Result<crate::result::Measurement, LoadError> {
+    fn run(&self, task: &Task, remote: &mut Remote<'_>) -> Result<Box<Measurement>, LoadError> {
         let server = self.allowed.find(task)?;
         let options = task.options()?;
-        measure(&server, &task.workload, &options, remote)
+        measure(&server, &task.workload, &options, remote).map(Box::new)
     }
+
+    /// What TCP carries to or from another agent, together with other hosts.
+    fn line(
+        &self,
+        peer: SocketAddr,
+        direction: Direction,
+        length_ms: u64,
+        remote: &mut Remote<'_>,
+    ) -> Result<f64, LoadError> {
+        self.allowed.check_peer(peer)?;
+        let length = Duration::from_millis(length_ms);
+        let streams = Streams::connect(peer, &self.token, direction, length)?;
+        remote.before_stage("TCP line rate")?;
+        streams.run()
+    }
+}
+
+/// What a connection that was let in is for.
+#[derive(Clone, Copy, Debug)]
+enum Entrance {
+    Coordinator,
+    /// Bytes, for so long.
+    Stream(Direction, Duration),
+}
+
+fn set_patience(stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
+    stream.set_read_timeout(Some(patience)).map_err(|error| LoadError::new(error.to_string()))
 }
 
 fn say(writer: &Mutex<TcpStream>, word: &Word) -> Result<(), LoadError> {

@@ -1,11 +1,13 @@
 //! The coordinator: gives each agent its share of a measurement, lets all begin together, and adds up their results.
 
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use super::line::{Direction, resolve};
 use super::merge::merge;
 use super::protocol::{Order, VERSION, WORD_BYTES_MAX, Word, receive, send};
+use super::shown;
 use super::token::Token;
 use crate::client::Server;
 use crate::error::LoadError;
@@ -29,8 +31,6 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 /// What a measurement may take beyond its own time, besides cleaning up.
 const GRACE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
-/// Characters of an agent's text that are shown.
-const TEXT_MAX: usize = 1000;
 
 /// Agents, connected and greeted.
 #[derive(Debug)]
@@ -62,6 +62,8 @@ enum State {
     Ready,
     Running,
     Done(Box<Measurement>),
+    /// What TCP carries, in bytes per second.
+    Rated(f64),
     /// This measurement failed there.
     Failed,
     /// It is gone for good.
@@ -71,6 +73,12 @@ enum State {
 impl Link {
     const fn is_working(&self) -> bool {
         matches!(self.state, State::Preparing | State::Ready | State::Running)
+    }
+
+    /// Forgets what it did before: something new is asked of it.
+    fn prepare(&mut self) {
+        (self.went, self.began, self.last, self.heard) = (None, None, None, Instant::now());
+        self.state = State::Preparing;
     }
 }
 
@@ -130,15 +138,8 @@ impl Coordinator {
             Length::Steady(rule) | Length::Joint(rule) => Some(Joint::new(rule, self.links.len())),
             Length::Time(_) | Length::Operations(_) => None,
         };
-        let mut round = Round { began: None, asked: Instant::now(), stopped: None, skew: None, joint };
-        while self.links.iter().any(Link::is_working) {
-            match self.words.recv_timeout(LOOK) {
-                Ok((index, word)) => self.hear(index, word, &mut round, observer, &mut notes),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("all agents are lost")),
-            }
-            self.look(&mut round, options, observer, &mut notes);
-        }
+        let mut round = Round::new(joint);
+        self.follow(&mut round, options, observer, &mut notes)?;
         let (agents, parts): (Vec<usize>, Vec<Measurement>) = self.results().into_iter().unzip();
         if parts.is_empty() {
             return Err(LoadError::new(notes.pop().unwrap_or_else(|| "no agent has a result".to_owned())));
@@ -158,6 +159,60 @@ impl Coordinator {
             ));
         }
         Ok((whole, notes))
+    }
+
+    /// Bytes per second that TCP carries between all hosts together and an agent on another one, which theirs have to
+    /// allow.
+    ///
+    /// # Errors
+    /// If one of them has no result: the sum of the others would be too low a limit.
+    pub(crate) fn line_rate(
+        &mut self,
+        peer: SocketAddr,
+        direction: Direction,
+        length: Duration,
+        observer: &mut dyn Observer,
+    ) -> Result<f64, LoadError> {
+        let mut notes = Vec::new();
+        let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        for link in self.links.iter_mut().filter(|link| !matches!(link.state, State::Lost)) {
+            link.prepare();
+            tell(link, &Order::Line { peer, direction, length_ms }, &mut notes);
+        }
+        let length = Length::Time(length);
+        let options = Options { length, cleanup: Duration::ZERO, ..Options::default() };
+        self.follow(&mut Round::new(None), &options, observer, &mut notes)?;
+        let mut sum = 0.0;
+        for link in &mut self.links {
+            match std::mem::replace(&mut link.state, State::Idle) {
+                State::Rated(rate) => sum += rate,
+                State::Lost => link.state = State::Lost,
+                _ => {}
+            }
+        }
+        match notes.into_iter().find(|note| note.starts_with("Failed")) {
+            Some(why) => Err(LoadError::new(why)),
+            None => Ok(sum),
+        }
+    }
+
+    /// Waits until all agents have done what they were told to.
+    fn follow(
+        &mut self,
+        round: &mut Round,
+        options: &Options,
+        observer: &mut dyn Observer,
+        notes: &mut Vec<String>,
+    ) -> Result<(), LoadError> {
+        while self.links.iter().any(Link::is_working) {
+            match self.words.recv_timeout(LOOK) {
+                Ok((index, word)) => self.hear(index, word, round, observer, notes),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("all agents are lost")),
+            }
+            self.look(round, options, observer, notes);
+        }
+        Ok(())
     }
 
     /// What the agents have measured; all that are left have nothing to do then.
@@ -180,9 +235,8 @@ impl Coordinator {
             .collect();
         for (part, index) in there.iter().enumerate() {
             let Some(link) = self.links.get_mut(*index) else { continue };
-            (link.went, link.began, link.last, link.heard) = (None, None, None, Instant::now());
             let Some(task) = task(server, workload, options, part, there.len()) else { continue };
-            link.state = State::Preparing;
+            link.prepare();
             tell(link, &Order::Run(Box::new(task)), notes);
         }
     }
@@ -209,6 +263,7 @@ impl Coordinator {
                 link.state = State::Failed;
             }
             Ok(Word::Done { measurement }) if link.is_working() => link.state = State::Done(measurement),
+            Ok(Word::Line { bytes_per_s }) if link.is_working() => link.state = State::Rated(bytes_per_s),
             Ok(Word::Round { number, operations, bytes }) => {
                 let heard = round
                     .joint
@@ -328,6 +383,10 @@ struct Round {
 }
 
 impl Round {
+    fn new(joint: Option<Joint>) -> Self {
+        Self { began: None, asked: Instant::now(), stopped: None, skew: None, joint }
+    }
+
     /// Whether whoever ends now does so before it was told to.
     fn is_early(&self) -> bool {
         self.stopped.is_none() && self.joint.as_ref().is_some_and(|joint| joint.last.is_none())
@@ -372,11 +431,6 @@ fn lose(link: &mut Link, why: &str, notes: &mut Vec<String>) {
     }
 }
 
-/// Text of others, fit to be shown.
-fn shown(text: &str) -> String {
-    text.chars().take(TEXT_MAX).map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// What all hosts do just now; latencies are those of the slowest.
 fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
     let nothing = Progress {
@@ -403,9 +457,7 @@ fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
 /// Connects and greets.
 fn greet(name: &str, token: &Token) -> Result<Link, LoadError> {
     let words = |error: std::io::Error| LoadError::new(error.to_string());
-    let address = name.to_socket_addrs().map_err(words)?.next();
-    let address = address.ok_or_else(|| LoadError::new("it has no address"))?;
-    let mut stream = TcpStream::connect_timeout(&address, GREETING_LIMIT).map_err(words)?;
+    let mut stream = TcpStream::connect_timeout(&resolve(name)?, GREETING_LIMIT).map_err(words)?;
     stream.set_nodelay(true).map_err(words)?;
     stream.set_write_timeout(Some(GREETING_LIMIT)).map_err(words)?;
     stream.set_read_timeout(Some(GREETING_LIMIT)).map_err(words)?;

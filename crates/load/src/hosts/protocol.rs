@@ -4,11 +4,13 @@
 //! frame is refused by its length before it is read, and nothing longer than a token is read before the token was right.
 
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::line::Direction;
 use crate::error::LoadError;
 use crate::result::{Host, Measurement};
 use crate::run::{Connections, Length, Options};
@@ -40,6 +42,10 @@ const ROUND_MAX: Duration = Duration::from_secs(600);
 pub(super) enum Order {
     /// The first one.
     Hello { version: u32, token: String },
+    /// The first one of a stream of bytes, which [`Order::Go`] begins.
+    Stream { version: u32, token: String, direction: Direction, length_ms: u64 },
+    /// Measure what TCP carries to or from another agent, beginning when told.
+    Line { peer: SocketAddr, direction: Direction, length_ms: u64 },
     /// Prepare a measurement and begin its first stage when told.
     Run(Box<Task>),
     /// Begin the stage that was announced.
@@ -79,6 +85,8 @@ pub(super) enum Word {
     },
     /// Something that people should know.
     Note { words: String },
+    /// Bytes per second, of a stream or of all streams of this host.
+    Line { bytes_per_s: f64 },
     /// The measurement is over.
     Done { measurement: Box<Measurement> },
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::protocol::{GREETING_BYTES_MAX, Order, VERSION, Word, receive, send};
 use super::*;
 use crate::client::Server;
+use crate::limits::Wanted;
 use crate::random::{Random, fresh_seed};
 use crate::result::{Host, Latency, new_histogram};
 use crate::run::tests::fake::{Fake, Fault};
@@ -33,7 +34,11 @@ struct Running {
 
 impl Running {
     fn start(allowed: &[&Server]) -> Self {
-        let allowed = Allowed::new(allowed.iter().map(|server| (*server).clone()).collect());
+        Self::start_with_peer(allowed, None)
+    }
+
+    fn start_with_peer(allowed: &[&Server], peer: Option<SocketAddr>) -> Self {
+        let allowed = Allowed::new(allowed.iter().map(|server| (*server).clone()).collect(), peer);
         let agent = Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap();
         let address = agent.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -256,6 +261,69 @@ fn an_agent_that_never_answers_is_given_up() {
     drop(kept);
 }
 
+const SHORT: Duration = Duration::from_millis(100);
+
+#[test]
+fn tcp_is_measured_with_an_agent_at_its_other_end() {
+    let fake = Fake::start(Fault::None);
+    let far = Running::start(&[]);
+    let peer = Peer { address: far.address, token: token() };
+    let wanted = Wanted { directory: None, peer: Some(&peer), length: SHORT };
+    let agents = [(); 2].map(|()| Running::start_with_peer(&[&fake.server], Some(far.address)));
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    for hosts in [None, Some(&mut coordinator)] {
+        let limits = crate::limits::measure(&fake.server, &wanted, hosts, &mut Unobserved).unwrap();
+        assert_eq!(limits.tcp_peer, Some(far.address.to_string()));
+        assert!(limits.tcp_bytes_per_s.unwrap() > 0.0 && limits.tcp_sent_bytes_per_s.unwrap() > 0.0);
+        assert!(limits.null_calls_per_s.unwrap() > 0.0);
+    }
+    // Measurements go on as before.
+    coordinator.measure(&fake.server, &GETATTR, &options(2, 10), &mut Unobserved).unwrap();
+}
+
+#[test]
+fn tcp_is_measured_only_with_whom_the_operator_named() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let there = elsewhere.local_addr().unwrap();
+    for peer in [None, Some("127.0.0.1:1".parse().unwrap())] {
+        let agent = Running::start_with_peer(&[], peer);
+        let mut coordinator = Coordinator::connect(&[agent.address.to_string()], &token()).unwrap();
+        let why = coordinator.line_rate(there, Direction::Send, SHORT, &mut Unobserved).unwrap_err();
+        assert!(why.to_string().contains("not allowed here (--line-rate-peer)"), "{why}");
+    }
+    assert_eq!(elsewhere.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn streams_need_the_token_and_are_bounded() {
+    let far = Running::start(&[]);
+    let wrong = Peer { address: far.address, token: Token::new("another token for tests").unwrap() };
+    let why = wrong.rate(Direction::Receive, SHORT).unwrap_err().to_string();
+    assert!(why.contains("the token is wrong"), "{why}");
+    let right = Peer { address: far.address, token: token() };
+    let why = right.rate(Direction::Receive, Duration::from_secs(61)).unwrap_err().to_string();
+    assert!(why.contains("at most 60 s"), "{why}");
+}
+
+#[test]
+fn a_limit_of_fewer_hosts_is_none() {
+    let far = Running::start(&[]);
+    let agent = Running::start_with_peer(&[], Some(far.address));
+    let dead = impostor(|mut stream| {
+        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+    });
+    let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
+    let why = coordinator.line_rate(far.address, Direction::Receive, SHORT, &mut Unobserved).unwrap_err();
+    assert!(why.to_string().contains("was lost"), "{why}");
+    // A peer that lets streams in and then is gone.
+    let gone = impostor(drop);
+    let gone = Peer::parse(&gone, token()).unwrap();
+    let why = gone.rate(Direction::Receive, SHORT).unwrap_err().to_string();
+    assert!(why.contains("TCP line rate, agent"), "{why}");
+}
+
 #[test]
 fn nonsense_ends_a_connection_and_nothing_else() {
     let fake = Fake::start(Fault::None);
@@ -265,6 +333,9 @@ fn nonsense_ends_a_connection_and_nothing_else() {
     let mut random = Random::new(seed, 0);
     let mut frame = Vec::new();
     send(&mut frame, &Order::Hello { version: VERSION, token: TOKEN.to_owned() }).unwrap();
+    let mut stream = Vec::new();
+    let (version, direction, length_ms) = (VERSION, Direction::Receive, 1000);
+    send(&mut stream, &Order::Stream { version, token: TOKEN.to_owned(), direction, length_ms }).unwrap();
     let mut tries: Vec<Vec<u8>> = vec![
         Vec::new(),
         vec![0; 4],
@@ -274,6 +345,8 @@ fn nonsense_ends_a_connection_and_nothing_else() {
         [&[0, 0, 0, 16], "[".repeat(16).as_bytes()].concat(),
         frame[..frame.len() - 1].to_vec(),
         [&frame[..], &[0xff; 4]].concat(),
+        stream.clone(),
+        [&stream[..], &frame[..]].concat(),
         [&frame[..], &[0, 0, 0, 3], b"{\"}"].concat(),
     ];
     for _ in 0..40 {

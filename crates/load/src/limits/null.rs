@@ -5,47 +5,37 @@ use std::time::Duration;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::hosts::Coordinator;
-use crate::result::Limits;
+use crate::result::Measurement;
 use crate::run::{Length, Observer, Options, measure as run};
 use crate::workload::Workload;
 
-/// Threads and depth at which rates have stopped to grow, on anything that we have seen.
+/// Threads of each host and their depth, at which rates have stopped to grow on anything that we have seen.
 const THREADS: u32 = 8;
 const DEPTH: u32 = 16;
 
-/// The rate with many calls in flight, per second, and the median latency of one alone, in nanoseconds.
+/// The rate with many calls in flight, of all hosts together, per second; and the median latency of one alone, on one of
+/// them, in nanoseconds.
 ///
 /// # Errors
-/// If the server cannot be reached or does not answer.
-pub fn measure(
+/// If the server cannot be reached or does not answer, or a host is lost.
+pub(super) fn measure(
     server: &Server,
+    mut hosts: Option<&mut Coordinator>,
     length: Duration,
     observer: &mut dyn Observer,
 ) -> Result<(f64, u64), LoadError> {
-    let common = Options { warmup: length / 10, length: Length::Time(length), ..Options::default() };
-    let many = Options { threads: THREADS, depth: DEPTH, ..common.clone() };
-    let rate = run(server, &Workload::Null, &many, observer)?.operations_per_s;
-    let alone = Options { threads: 1, depth: 1, ..common };
-    let p50_ns = run(server, &Workload::Null, &alone, observer)?.latency.p50_ns;
-    Ok((rate, p50_ns))
-}
-
-/// The same rate of several hosts together; the latency is that of one call at a time on one of them. Nothing else can
-/// be measured from afar.
-///
-/// # Errors
-/// If no host has a result.
-pub fn measure_hosts(
-    hosts: &mut Coordinator,
-    server: &Server,
-    length: Duration,
-    observer: &mut dyn Observer,
-) -> Result<Limits, LoadError> {
-    let count = u32::try_from(hosts.hosts().len()).unwrap_or(u32::MAX);
-    let common = Options { warmup: length / 10, length: Length::Time(length), ..Options::default() };
-    let many = Options { threads: THREADS.saturating_mul(count), depth: DEPTH, ..common.clone() };
-    let rate = hosts.measure(server, &Workload::Null, &many, observer)?.0.operations_per_s;
-    let alone = Options { threads: 1, depth: 1, ..common };
-    let p50_ns = hosts.measure(server, &Workload::Null, &alone, observer)?.0.latency.p50_ns;
-    Ok(Limits { null_calls_per_s: Some(rate), null_p50_ns: Some(p50_ns), ..Limits::default() })
+    let count = hosts.as_deref().map_or(1, |hosts| hosts.hosts().len());
+    let mut calls = |threads, depth| -> Result<Measurement, LoadError> {
+        let length_of = Length::Time(length);
+        let options =
+            Options { threads, depth, warmup: length / 10, length: length_of, ..Options::default() };
+        let Some(hosts) = &mut hosts else { return run(server, &Workload::Null, &options, observer) };
+        let (measurement, notes) = hosts.measure(server, &Workload::Null, &options, observer)?;
+        match notes.into_iter().find(|note| note.starts_with("Failed")) {
+            Some(why) => Err(LoadError::new(why)),
+            None => Ok(measurement),
+        }
+    };
+    let many = THREADS.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    Ok((calls(many, DEPTH)?.operations_per_s, calls(1, 1)?.latency.p50_ns))
 }

@@ -85,7 +85,8 @@ fn make_finite(report: &mut Report) {
         }
     };
     let limits = &mut report.limits;
-    limits.null_calls_per_s.iter_mut().chain(limits.tcp_bytes_per_s.iter_mut()).for_each(finite);
+    let rates = [&mut limits.null_calls_per_s, &mut limits.tcp_bytes_per_s, &mut limits.tcp_sent_bytes_per_s];
+    rates.into_iter().flatten().for_each(finite);
     if let Some(directory) = &mut limits.directory {
         for figure in
             [&mut directory.read_bytes_per_s, &mut directory.write_bytes_per_s, &mut directory.syncs_per_s]

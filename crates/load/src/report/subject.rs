@@ -163,6 +163,7 @@ pub(crate) fn limit_name(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL-call rate",
         LimitKind::TcpLineRate => "TCP line rate",
+        LimitKind::TcpSentRate => "TCP line rate to the server",
         LimitKind::DirectoryRead => "directory's read rate",
         LimitKind::DirectoryWrite => "directory's write rate",
         LimitKind::DirectorySync => "directory's sync rate",
@@ -174,6 +175,7 @@ pub(crate) fn limit_short_name(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL",
         LimitKind::TcpLineRate => "TCP",
+        LimitKind::TcpSentRate => "TCP sent",
         LimitKind::DirectoryRead => "dir. reads",
         LimitKind::DirectoryWrite => "dir. writes",
         LimitKind::DirectorySync => "dir. syncs",
@@ -186,6 +188,7 @@ pub(crate) fn limit_value(kind: LimitKind, limits: &Limits) -> Option<(f64, Unit
     match kind {
         LimitKind::NullCalls => limits.null_calls_per_s.map(|rate| (rate, Unit::Operations)),
         LimitKind::TcpLineRate => limits.tcp_bytes_per_s.map(|rate| (rate, Unit::Bytes)),
+        LimitKind::TcpSentRate => limits.tcp_sent_bytes_per_s.map(|rate| (rate, Unit::Bytes)),
         LimitKind::DirectoryRead => directory.map(|it| (it.read_bytes_per_s, Unit::Bytes)),
         LimitKind::DirectoryWrite => directory.map(|it| (it.write_bytes_per_s, Unit::Bytes)),
         LimitKind::DirectorySync => directory.map(|it| (it.syncs_per_s, Unit::Operations)),

@@ -45,8 +45,12 @@ fn head(report: &Report, out: &mut String) {
         let p50 = limits.null_p50_ns.map(|ns| format!(", p50 {}", units::nanoseconds(ns as f64)));
         line(out, "limit", &format!("NULL calls {}{}", units::operations(rate), p50.unwrap_or_default()));
     }
+    let peer = limits.tcp_peer.as_ref().map(|peer| format!(" with {peer}")).unwrap_or_default();
     if let Some(rate) = limits.tcp_bytes_per_s {
-        line(out, "limit", &format!("TCP {}", units::bytes_per_second(rate)));
+        line(out, "limit", &format!("TCP{peer} {}", units::bytes_per_second(rate)));
+    }
+    if let Some(rate) = limits.tcp_sent_bytes_per_s {
+        line(out, "limit", &format!("TCP{peer}, sent {}", units::bytes_per_second(rate)));
     }
     if let Some(directory) = &limits.directory {
         let text = format!(

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use load::client::Server;
-use load::hosts::{Agent, Allowed, Token};
+use load::hosts::{Agent, Allowed, Token, resolve};
 use server::error::Error;
 
 use super::failed;
@@ -19,8 +19,15 @@ const EXAMPLES: &str = "Examples:
   holdfast bench agent --listen 10.0.0.11:7411 --token-file token --allow 10.0.0.5:/export
   holdfast bench run 10.0.0.5:/export random --threads 64 --agents 10.0.0.11:7411,10.0.0.12:7411 --token-file token
 
-An agent measures for whoever knows the token, and only servers that --allow names. The token travels as it is: use a \
-network where nobody listens. Ctrl-C ends a measurement, removes its files, and ends the agent.";
+What TCP carries is measured between client hosts and an agent on the server's host, which needs no --allow:
+  holdfast bench agent --listen 10.0.0.5:7411 --token-file token
+  holdfast bench agent --listen 10.0.0.11:7411 --token-file token --allow 10.0.0.5:/export --line-rate-peer 10.0.0.5:7411
+  holdfast bench run 10.0.0.5:/export sequential-read --block 1MiB --agents 10.0.0.11:7411 --token-file token \\
+      --line-rate-peer 10.0.0.5:7411
+
+An agent measures for whoever knows the token, and only servers that --allow names and TCP to --line-rate-peer. To who \
+knows the token it sends bytes without a meaning, and takes such bytes, on connections that come from there, for a \
+minute at most. The token travels as it is: use a network where nobody listens. Ctrl-C ends a measurement, removes its files, and ends the agent.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -32,8 +39,11 @@ pub(crate) struct AgentCommand {
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
     /// A server and export that may be measured; may be repeated
-    #[arg(long, value_name = "HOST[:PORT]:/EXPORT", required = true, num_args = 1..)]
+    #[arg(long, value_name = "HOST[:PORT]:/EXPORT", num_args = 1..)]
     allow: Vec<String>,
+    /// The agent on the server's host, to which may be measured what TCP carries
+    #[arg(long, value_name = "HOST:PORT")]
+    line_rate_peer: Option<String>,
     /// Port of the servers' MOUNT service [default: that of NFS, else what rpcbind tells]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
@@ -47,7 +57,8 @@ pub(crate) fn run(command: &AgentCommand) -> Outcome {
         let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
         Ok(Server { mount_port: command.mount_port, reserved_ports: command.reserved_ports, ..server })
     });
-    let allowed = Allowed::new(allowed.collect::<Result<_, Error>>()?);
+    let peer = command.line_rate_peer.as_deref().map(resolve).transpose().map_err(failed)?;
+    let allowed = Allowed::new(allowed.collect::<Result<_, Error>>()?, peer);
     let token = Token::read(&command.token_file).map_err(failed)?;
     let agent = Agent::bind(command.listen, token, allowed).map_err(failed)?;
     let interrupted = signals()?;

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use load::limits::Wanted;
 
 use super::watch::{Watch, bytes, count, time};
 use super::{LimitOptions, Measured, failed, json};
@@ -11,7 +12,8 @@ use crate::report::{Outcome, print, table};
 
 const EXAMPLES: &str = "Examples:
   holdfast bench limits 127.0.0.1:/main
-  holdfast bench limits 127.0.0.1:/main --directory /srv/holdfast --seconds 5 --json";
+  holdfast bench limits 127.0.0.1:/main --directory /srv/holdfast --seconds 5 --json
+  holdfast bench limits filer:/export --line-rate-peer filer:7411 --token-file token";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -33,8 +35,9 @@ pub(crate) fn run(limits: &Limits) -> Outcome {
     let mut report = limits.measured.report(&server);
     let mut watch = Watch::new()?;
     watch.title = "limits".to_owned();
-    let measured =
-        load::limits::measure(&server, limits.options.directory.as_deref(), limits.seconds, &mut watch);
+    let (peer, length) = (limits.options.peer()?, limits.seconds);
+    let wanted = Wanted { directory: limits.options.directory.as_deref(), peer: peer.as_ref(), length };
+    let measured = load::limits::measure(&server, &wanted, None, &mut watch);
     watch.clear();
     report.limits = measured.map_err(failed)?;
     if limits.json {
@@ -56,6 +59,12 @@ pub(super) fn shown(limits: &load::result::Limits) -> String {
     }
     if let Some(rate) = limits.tcp_bytes_per_s {
         rows.push(("TCP", format!("{}/s", bytes(rate))));
+    }
+    if let Some(rate) = limits.tcp_sent_bytes_per_s {
+        rows.push(("TCP, sent", format!("{}/s", bytes(rate))));
+    }
+    if let Some(peer) = &limits.tcp_peer {
+        rows.push(("TCP between clients and", peer.clone()));
     }
     if let Some(directory) = &limits.directory {
         rows.push(("directory", directory.path.clone()));

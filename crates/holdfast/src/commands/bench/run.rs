@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use load::hosts::Coordinator;
+use load::limits::Wanted;
 use load::result::{Measurement, Report};
 use load::run::{Options, measure};
 use server::error::Error;
 
 use super::watch::{Watch, bytes, count, time};
 use super::work::{How, Work};
-use super::{LimitOptions, Measured, coordinator, failed, json, limits};
+use super::{LimitOptions, Measured, failed, json, limits};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -23,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   holdfast bench run 127.0.0.1:/main random --until-steady --max-seconds 600
   holdfast bench run 127.0.0.1:/main metadata --threads 32 --files 1000 --directories 4
   holdfast bench run 127.0.0.1:/main random --verify --limits --json > result.json
+  holdfast bench run filer:/export sequential-read --block 1MiB --line-rate-peer filer:7411 --token-file token
 
 Files are made in a directory of their own under the export, and removed in the end. Ctrl-C ends a measurement with \
 the result so far. What the workloads do, and the JSON, is described in docs/bench.md.
@@ -42,7 +44,7 @@ pub(crate) struct Run {
     /// A local process of the server, for its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
-    /// Measure the limits first, and give each result as a fraction of its limit
+    /// Measure the limits first, and give each result as a fraction of its limit; --directory and --line-rate-peer do so too
     #[arg(long)]
     limits: bool,
     #[command(flatten)]
@@ -50,9 +52,6 @@ pub(crate) struct Run {
     /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["server_pid", "directory"])]
     agents: Vec<String>,
-    /// With --agents: a file with the secret that they know
-    #[arg(long, value_name = "FILE", requires = "agents")]
-    token_file: Option<PathBuf>,
     /// Write a page of HTML to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
@@ -68,17 +67,15 @@ pub(crate) fn run(run: &Run) -> Outcome {
         workload.check(run.how.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
     let mut report = run.measured.report(&server);
-    let mut hosts = coordinator(&run.agents, run.token_file.as_ref())?;
+    let mut hosts = run.limit_options.coordinator(&run.agents)?;
     report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
-    if run.limits {
+    if run.limits || run.limit_options.is_given() {
         watch.title = "limits".to_owned();
-        let length = Duration::from_secs(2);
-        let directory = run.limit_options.directory.as_deref();
-        let measured = match &mut hosts {
-            None => load::limits::measure(&server, directory, length, &mut watch),
-            Some(hosts) => load::limits::measure_hosts(hosts, &server, length, &mut watch),
-        };
+        let (peer, length) = (run.limit_options.peer()?, Duration::from_secs(2));
+        let wanted =
+            Wanted { directory: run.limit_options.directory.as_deref(), peer: peer.as_ref(), length };
+        let measured = load::limits::measure(&server, &wanted, hosts.as_mut(), &mut watch);
         watch.clear();
         report.limits = measured.map_err(failed)?;
         if !run.json {

@@ -10,7 +10,7 @@ use load::suite::{Scale, Suite, published};
 use server::error::Error;
 
 use super::watch::Watch;
-use super::{LimitOptions, Who, coordinator, failed, json, report};
+use super::{LimitOptions, Who, failed, json, report};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -51,9 +51,6 @@ pub(crate) struct SuiteCommand {
     /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["server_pid", "directory"])]
     agents: Vec<String>,
-    /// With --agents: a file with the secret that they know
-    #[arg(long, value_name = "FILE", requires = "agents")]
-    token_file: Option<PathBuf>,
     /// Where random numbers begin [default: fresh]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -101,12 +98,13 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let suite = Suite {
         scale,
         directory: command.limit_options.directory.clone(),
+        peer: command.limit_options.peer()?,
         server_pids: command.server_pid.clone(),
         seed: command.seed,
         only: command.only.clone(),
     };
     let mut result = command.who.report(&server);
-    let mut hosts = coordinator(&command.agents, command.token_file.as_ref())?;
+    let mut hosts = command.limit_options.coordinator(&command.agents)?;
     result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     watch.tells = true;

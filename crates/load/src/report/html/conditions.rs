@@ -80,6 +80,12 @@ fn limits(report: &Report, out: &mut String) {
     if let Some(rate) = limits.tcp_bytes_per_s {
         fact(out, "TCP, same client code", &units::bytes_per_second(rate));
     }
+    if let Some(rate) = limits.tcp_sent_bytes_per_s {
+        fact(out, "– sent", &units::bytes_per_second(rate));
+    }
+    if let Some(peer) = &limits.tcp_peer {
+        fact(out, "– between clients and", peer);
+    }
     if let Some(directory) = &limits.directory {
         fact(out, "Directory", &directory.path);
         fact(out, "– reads", &units::bytes_per_second(directory.read_bytes_per_s));

@@ -158,11 +158,12 @@ impl Arbitrary {
         let kinds = [
             LimitKind::NullCalls,
             LimitKind::TcpLineRate,
+            LimitKind::TcpSentRate,
             LimitKind::DirectoryRead,
             LimitKind::DirectoryWrite,
             LimitKind::DirectorySync,
         ];
-        FractionOfLimit { limit: kinds[usize::try_from(self.below(5)).unwrap()], fraction: self.figure() }
+        FractionOfLimit { limit: kinds[usize::try_from(self.below(6)).unwrap()], fraction: self.figure() }
     }
 
     fn measurement(&mut self) -> Measurement {
@@ -249,6 +250,8 @@ impl Arbitrary {
                 null_calls_per_s: self.maybe(Self::figure),
                 null_p50_ns: self.maybe(Self::whole),
                 tcp_bytes_per_s: self.maybe(Self::figure),
+                tcp_sent_bytes_per_s: self.maybe(Self::figure),
+                tcp_peer: self.maybe(Self::text),
                 directory: self.maybe(|it| DirectoryLimits {
                     path: it.text(),
                     read_bytes_per_s: it.figure(),

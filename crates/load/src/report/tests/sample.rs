@@ -264,6 +264,8 @@ pub(crate) fn report() -> Report {
             null_calls_per_s: Some(NULL_CALLS),
             null_p50_ns: Some(21_400),
             tcp_bytes_per_s: Some(LINE_RATE),
+            tcp_sent_bytes_per_s: None,
+            tcp_peer: None,
             directory: Some(DirectoryLimits {
                 path: "/srv/holdfast".to_owned(),
                 read_bytes_per_s: 13.2e9,
