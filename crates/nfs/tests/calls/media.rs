@@ -1,6 +1,9 @@
 //! Media in memory that keep everything, until they are told to fail. Crashes are the simulator's business.
 
-#![allow(dead_code, reason = "some tests let them fail, those of `nfs/src/v4/state/tests/late.rs` let them wait")]
+#![allow(
+    dead_code,
+    reason = "some tests let them fail, those of `nfs/src/v4/state/tests/late.rs` let them wait"
+)]
 
 use std::collections::BTreeMap;
 use std::io;
