@@ -162,6 +162,10 @@ impl Facts {
                 let file = self.files.get_mut(&ino).unwrap();
                 (start..start + count).for_each(|unit| file.may_be(unit, tag));
                 let grown: Vec<u64> = file.sizes.iter().map(|size| (*size).max(start + count)).collect();
+                // Of what was written unstable before and ends behind this, only what lies before this may be made durable.
+                let durable = file.sizes.iter().copied().min().unwrap_or(0);
+                let is_cut = file.sizes.iter().any(|size| *size > start);
+                file.sizes.extend((is_cut && start > durable).then_some(start));
                 file.sizes.extend(grown);
                 let seen = file.sizes.pop().unwrap();
                 let known: BTreeSet<u64> = file.sizes.drain(..).filter(|size| *size != seen).collect();
@@ -178,4 +182,20 @@ impl Facts {
         }
         self.open = Some(step);
     }
+}
+
+#[test]
+fn an_unstable_write_may_survive_up_to_what_was_written_over_it() {
+    let mut facts = Facts::default();
+    for step in [Step::Create((0, 0)), Step::Done(9), Step::Write(9, 10, 50, 1, false), Step::Done(0)] {
+        facts.tell(step);
+    }
+    assert_eq!(facts.files[&9].sizes, [0, 60]);
+    facts.tell(Step::Write(9, 40, 30, 2, false));
+    assert_eq!(facts.files[&9].sizes, [0, 40, 60, 70]);
+    facts.tell(Step::Done(0));
+    facts.tell(Step::Commit(9));
+    facts.tell(Step::Done(0));
+    facts.tell(Step::Write(9, 30, 10, 3, false));
+    assert_eq!(facts.files[&9].sizes, [70], "what is durable is not cut");
 }
