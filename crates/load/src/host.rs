@@ -1,6 +1,14 @@
 //! The machine that this program runs on.
 
+use std::net::{IpAddr, UdpSocket};
+
 use crate::result::Host;
+
+/// Whether an address is one of this machine's: only those can be bound. Nothing is sent.
+#[must_use]
+pub fn has_address(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
 
 impl Host {
     /// This machine.
@@ -13,5 +21,17 @@ impl Host {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             kernel: format!("{} {}", names.sysname().to_string_lossy(), names.release().to_string_lossy()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_here_and_documentation_is_nowhere() {
+        assert!(has_address(IpAddr::from([127, 0, 0, 1])));
+        // An address that is for examples only.
+        assert!(!has_address(IpAddr::from([192, 0, 2, 1])));
     }
 }

@@ -38,4 +38,5 @@ pub mod suite;
 mod verify;
 pub mod workload;
 
+pub use host::has_address;
 pub use random::fresh_seed;

@@ -191,6 +191,9 @@ pub trait Observer {
         Ok(())
     }
 
+    /// A measured stage is over: no operation of it is in flight any more.
+    fn after_stage(&mut self) {}
+
     /// An interval of a stage is over.
     fn progress(&mut self, _progress: &Progress) {}
 

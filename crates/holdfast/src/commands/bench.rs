@@ -156,8 +156,23 @@ impl LimitOptions {
         self.token_file.as_deref().map(Token::read).transpose().map_err(failed)
     }
 
-    /// The hosts that measure instead of this one, connected, if there are any.
-    fn coordinator(&self, agents: &[String]) -> Result<Option<Coordinator>, Error> {
+    /// The hosts that measure instead of this one, connected, if there are any. What is taken of the server's host is
+    /// taken here, so the server has to run here then.
+    fn coordinator(
+        &self,
+        agents: &[String],
+        server: &Server,
+        server_pids: &[u32],
+    ) -> Result<Option<Coordinator>, Error> {
+        let ip = server.address.ip();
+        let local = [("--server-pid", !server_pids.is_empty()), ("--directory", self.directory.is_some())];
+        for (option, _) in local.into_iter().filter(|(_, is_given)| *is_given) {
+            if !agents.is_empty() && !load::has_address(ip) {
+                return Err(Error::usage(format!(
+                    "{option} with --agents is for a coordinator on the server's host: {ip} is no address of this one"
+                )));
+            }
+        }
         match self.token()? {
             Some(token) if !agents.is_empty() => {
                 Coordinator::connect(agents, &token).map(Some).map_err(failed)

@@ -140,6 +140,29 @@ fn two_hosts_measure_together() {
 }
 
 #[test]
+fn what_is_taken_of_the_server_is_taken_beside_the_coordinator() {
+    let scratch = Scratch::new();
+    let (server, target) = start(&scratch, "data");
+    let secret = token(&scratch, "token", "the token of this test\n");
+    let agents = [Agent::start(&secret, &target), Agent::start(&secret, &target)];
+    let names = agents.each_ref().map(|agent| agent.address.clone()).join(",");
+    let (pid, data) = (server.pid().to_string(), scratch.path("data"));
+    let local = ["--server-pid", &pid, "--directory", text(&data), "--json", "--token-file", text(&secret)];
+    let hosts = ["getattr", "--operations", "4000", "--threads", "2", "--agents", &names];
+    let said = succeed(&[&["bench", "run", &target][..], &hosts, &local].concat());
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert!(report["limits"]["directory"]["syncs_per_s"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["results"][0]["server"]["pid"], server.pid());
+    // An address that is for examples only is no address of this machine; nobody connects to it.
+    for option in [&local[..2], &local[2..4]] {
+        let command = ["bench", "run", "192.0.2.1:/main", "null", "--agents", "192.0.2.2:1"];
+        let said = fail(&[&command[..], &local[5..], option].concat(), 2);
+        assert!(said.contains("for a coordinator on the server's host"), "{said}");
+    }
+    drop(server);
+}
+
+#[test]
 fn two_hosts_become_steady_together() {
     let scratch = Scratch::new();
     let (server, target) = start(&scratch, "data");

@@ -309,6 +309,10 @@ impl Observer for Remote<'_> {
         }
     }
 
+    fn after_stage(&mut self) {
+        self.is_stopped |= say(self.writer, &Word::Ended).is_err();
+    }
+
     fn progress(&mut self, progress: &Progress) {
         if !progress.is_measured || self.told.is_some_and(|told| told.elapsed() < PROGRESS) {
             return;

@@ -12,14 +12,16 @@ use super::token::Token;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::random::fresh_seed;
-use crate::result::{Host, Measurement, Steady};
+use crate::result::{Host, Measurement, ServerCost, Steady};
 use crate::run::{Connections, Counted, Length, Observer, Options, Progress};
 use crate::workload::Workload;
 
 mod joint;
+mod meter;
 mod share;
 
 use joint::Joint;
+use meter::Meter;
 use share::task;
 
 /// How long connecting, greeting, or sending anything may take.
@@ -61,6 +63,8 @@ enum State {
     Preparing,
     Ready,
     Running,
+    /// The stage is over; what comes next is another one, or the result.
+    Ended,
     Done(Box<Measurement>),
     /// What TCP carries, in bytes per second.
     Rated(f64),
@@ -72,7 +76,7 @@ enum State {
 
 impl Link {
     const fn is_working(&self) -> bool {
-        matches!(self.state, State::Preparing | State::Ready | State::Running)
+        matches!(self.state, State::Preparing | State::Ready | State::Running | State::Ended)
     }
 
     /// Forgets what it did before: something new is asked of it.
@@ -128,9 +132,7 @@ impl Coordinator {
         observer: &mut dyn Observer,
     ) -> Result<(Measurement, Vec<String>), LoadError> {
         options.length.check(workload)?;
-        if !options.server_pids.is_empty() {
-            return Err(LoadError::new("the processor time of servers is not taken with agents"));
-        }
+        let meter = Meter::new(workload, options)?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let mut notes = Vec::new();
         self.order(server, workload, &Options { seed: Some(seed), ..options.clone() }, &mut notes);
@@ -138,7 +140,8 @@ impl Coordinator {
             Length::Steady(rule) | Length::Joint(rule) => Some(Joint::new(rule, self.links.len())),
             Length::Time(_) | Length::Operations(_) => None,
         };
-        let mut round = Round::new(joint);
+        let mut round = Round { meter, ..Round::new(joint) };
+        let asked = self.working().len();
         self.follow(&mut round, options, observer, &mut notes)?;
         let (agents, parts): (Vec<usize>, Vec<Measurement>) = self.results().into_iter().unzip();
         if parts.is_empty() {
@@ -149,6 +152,7 @@ impl Coordinator {
             window_s: whole.seconds,
             ..joint.judge(&agents, joint.last.unwrap_or_default())
         });
+        whole.server = round.cost(&whole, &agents, asked, &mut notes);
         if let Some((estimate, most)) = round.skew {
             notes.push(format!(
                 "{}: {} hosts began within {:.0} µs of each other as round trips tell, and {:.0} µs at most.",
@@ -255,6 +259,11 @@ impl Coordinator {
         match word {
             Ok(Word::Ready { .. }) if link.is_working() => link.state = State::Ready,
             Ok(Word::Begun) => link.began = Some(Instant::now()),
+            Ok(Word::Ended) if matches!(link.state, State::Running) => {
+                link.state = State::Ended;
+                // What it did last is not what it does now.
+                link.last = link.last.take().map(|last| Progress { errors: last.errors, ..IDLE });
+            }
             Ok(Word::Done { .. }) if link.is_working() && round.is_early() => {
                 notes.push(format!(
                     "Failed: agent {} ended before the others; the result is without it",
@@ -319,6 +328,12 @@ impl Coordinator {
                 tell(link, &Order::Go, notes);
             }
             round.began = Some(Instant::now());
+            round.metered(Meter::begin, notes);
+        }
+        round.metered(Meter::look, notes);
+        let mut working = self.links.iter().filter(|link| link.is_working());
+        if round.joint.is_none() && !working.any(|link| matches!(link.state, State::Running)) {
+            round.stage_is_over(notes);
         }
         round.skew = round.skew.or_else(|| skew(&self.links));
         if round.asked.elapsed() >= PING {
@@ -328,11 +343,14 @@ impl Coordinator {
             }
         }
         let is_interrupted = round.stopped.is_none() && observer.is_interrupted();
-        if let Some(last) = round.last_round(&self.working(), is_interrupted) {
+        if let Some(last) = round.last_round(&self.running(), is_interrupted, notes) {
             self.tell_all(&Order::End { round: last }, notes);
         }
         if is_interrupted {
             round.stopped = Some(Instant::now());
+            if round.joint.is_none() {
+                round.stage_is_over(notes);
+            }
             self.tell_all(&Order::Stop, notes);
         }
         let time = match options.length {
@@ -359,6 +377,11 @@ impl Coordinator {
         (0..self.links.len()).filter(|index| self.links.get(*index).is_some_and(Link::is_working)).collect()
     }
 
+    fn running(&self) -> Vec<usize> {
+        let is_running = |link: &Link| matches!(link.state, State::Running);
+        (0..self.links.len()).filter(|index| self.links.get(*index).is_some_and(is_running)).collect()
+    }
+
     fn tell_all(&mut self, order: &Order, notes: &mut Vec<String>) {
         self.links.iter_mut().filter(|link| link.is_working()).for_each(|link| tell(link, order, notes));
     }
@@ -380,11 +403,13 @@ struct Round {
     skew: Option<(Duration, Duration)>,
     /// For a steady state.
     joint: Option<Joint>,
+    /// For the processor time of the server, as long as it can be taken.
+    meter: Option<Meter>,
 }
 
 impl Round {
     fn new(joint: Option<Joint>) -> Self {
-        Self { began: None, asked: Instant::now(), stopped: None, skew: None, joint }
+        Self { began: None, asked: Instant::now(), stopped: None, skew: None, joint, meter: None }
     }
 
     /// Whether whoever ends now does so before it was told to.
@@ -393,11 +418,56 @@ impl Round {
     }
 
     /// Which round ends the window, when that turns out: it is steady, or this is all that there is.
-    fn last_round(&mut self, agents: &[usize], is_interrupted: bool) -> Option<u64> {
+    fn last_round(&mut self, agents: &[usize], is_interrupted: bool, notes: &mut Vec<String>) -> Option<u64> {
         let is_open = self.stopped.is_none();
         let joint = self.joint.as_mut().filter(|joint| is_open && joint.last.is_none())?;
-        joint.last = if is_interrupted { joint.complete(agents) } else { joint.verdict(agents) };
-        joint.last.map(|last| last as u64)
+        let before = joint.judged;
+        let verdict = joint.verdict(agents);
+        joint.last = if is_interrupted { joint.complete(agents) } else { verdict };
+        let (last, is_new) = (joint.last, joint.judged > before);
+        if is_new {
+            self.metered(Meter::mark, notes);
+        }
+        last.map(|last| last as u64)
+    }
+
+    /// Asks the meter, which is given up if it fails.
+    fn metered(&mut self, ask: fn(&mut Meter) -> Result<(), LoadError>, notes: &mut Vec<String>) {
+        if let Some(Err(error)) = self.meter.as_mut().map(ask) {
+            notes.push(format!("Failed: the server's processor time is not known: {error}"));
+            self.meter = None;
+        }
+    }
+
+    /// What all agents do from now on does not count.
+    fn stage_is_over(&mut self, notes: &mut Vec<String>) {
+        self.metered(Meter::mark, notes);
+        if let Some(meter) = &mut self.meter {
+            meter.end();
+        }
+    }
+
+    /// What the measurement cost the server, if all that it did is part of the result of these agents.
+    fn cost(
+        &mut self,
+        whole: &Measurement,
+        agents: &[usize],
+        asked: usize,
+        notes: &mut Vec<String>,
+    ) -> Option<ServerCost> {
+        let meter = self.meter.as_mut()?;
+        if agents.len() < asked {
+            let why = "it worked for hosts that have no part in the result";
+            notes.push(format!("{}: the server's processor time is not known: {why}.", whole.name));
+            return None;
+        }
+        let (operations, bytes) = match &self.joint {
+            // It is taken when a round is complete.
+            Some(joint) if joint.judged == 0 => return None,
+            Some(joint) => joint.all(agents),
+            None => (whole.operations, whole.bytes),
+        };
+        meter.cost(operations, bytes)
     }
 }
 
@@ -431,19 +501,21 @@ fn lose(link: &mut Link, why: &str, notes: &mut Vec<String>) {
     }
 }
 
+/// Hosts that do nothing.
+const IDLE: Progress = Progress {
+    stage: "all hosts",
+    is_measured: true,
+    elapsed_s: 0.0,
+    operations_per_s: 0.0,
+    bytes_per_s: 0.0,
+    p50_ns: 0,
+    p99_ns: 0,
+    errors: 0,
+};
+
 /// What all hosts do just now; latencies are those of the slowest.
 fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
-    let nothing = Progress {
-        stage: "all hosts",
-        is_measured: true,
-        elapsed_s: 0.0,
-        operations_per_s: 0.0,
-        bytes_per_s: 0.0,
-        p50_ns: 0,
-        p99_ns: 0,
-        errors: 0,
-    };
-    parts.fold(nothing, |sum, part| Progress {
+    parts.fold(IDLE, |sum, part| Progress {
         elapsed_s: sum.elapsed_s.max(part.elapsed_s),
         operations_per_s: sum.operations_per_s + part.operations_per_s,
         bytes_per_s: sum.bytes_per_s + part.bytes_per_s,

@@ -74,6 +74,8 @@ pub(super) enum Word {
     Begun,
     /// A round is over, of a measurement that lasts until its rate is steady.
     Round { number: u64, operations: u64, bytes: u64 },
+    /// A stage is over.
+    Ended,
     /// How it is going.
     Progress {
         operations_per_s: f64,

@@ -214,6 +214,36 @@ fn an_interrupted_search_for_a_steady_state_has_the_last_rounds_of_all_hosts() {
     assert_eq!((whole.threads, whole.operations, notes.len()), (4, whole.latency.count, 1), "{notes:?}");
 }
 
+/// Keeps the rates that it is told.
+struct Rates(Vec<f64>);
+
+impl Observer for Rates {
+    fn progress(&mut self, progress: &Progress) {
+        self.0.push(progress.operations_per_s);
+    }
+}
+
+#[test]
+fn a_host_that_is_gone_is_no_part_of_what_is_shown() {
+    let fake = Fake::start(Fault::None);
+    let agent = Running::start(&[&fake.server]);
+    let (operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors) = (1e12, 0.0, 1, 1, 0.1, 0);
+    let dead = impostor(move |mut stream| {
+        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+        send(&mut stream, &Word::Ready { stage: "measure".to_owned() }).unwrap();
+        while !matches!(receive(&mut stream, 1 << 20).unwrap(), Order::Go) {}
+        send(&mut stream, &Word::Begun).unwrap();
+        let progress = Word::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors };
+        send(&mut stream, &progress).unwrap();
+    });
+    let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
+    let mut rates = Rates(Vec::new());
+    let options = Options { length: Length::Time(Duration::from_millis(800)), ..options(2, 0) };
+    coordinator.measure(&fake.server, &GETATTR, &options, &mut rates).unwrap();
+    assert!(rates.0.iter().any(|rate| *rate >= 1e12));
+    assert!(rates.0.last().is_some_and(|rate| *rate < 1e12), "{:?}", rates.0);
+}
+
 #[test]
 fn hosts_that_are_left_become_steady_without_the_one_that_is_gone() {
     let fake = Fake::start(Fault::None);
@@ -259,6 +289,47 @@ fn an_agent_that_never_answers_is_given_up() {
     let error = coordinator.measure(&fake.server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap_err();
     assert!(error.to_string().contains("has said nothing"), "{error}");
     drop(kept);
+}
+
+#[test]
+fn the_processor_time_of_a_server_beside_the_coordinator_is_that_of_all_hosts_work() {
+    let fake = Fake::start(Fault::None);
+    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let names = agents.each_ref().map(|agent| agent.address.to_string());
+    let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
+    let server_pids = vec![std::process::id()];
+    let tree = Workload::Metadata { files_per_directory: 50, directories_per_thread: 2, file_bytes: 0 };
+    let timed = Options { length: Length::Time(Duration::from_millis(300)), ..options(4, 0) };
+    for (workload, options) in [
+        (GETATTR, Options { warmup: Duration::from_millis(50), ..timed }),
+        (GETATTR, options(4, 4000)),
+        (GETATTR, until_steady(1e9, Duration::from_secs(2))),
+        (tree, options(4, 1)),
+    ] {
+        let options = Options { server_pids: server_pids.clone(), ..options };
+        let (whole, _) = coordinator.measure(&fake.server, &workload, &options, &mut Unobserved).unwrap();
+        let cost = whole.server.unwrap();
+        assert_eq!(cost.pid, std::process::id());
+        // Clients, servers and other tests are in this process too.
+        assert!(cost.cpu_seconds > 0.0 && cost.cpu_ns_per_operation > 0.0, "{options:?}: {cost:?}");
+    }
+    let gone = Options { server_pids: vec![u32::MAX], ..options(4, 10) };
+    assert!(coordinator.measure(&fake.server, &GETATTR, &gone, &mut Unobserved).is_err());
+    coordinator.measure(&fake.server, &GETATTR, &options(4, 10), &mut Unobserved).unwrap();
+}
+
+#[test]
+fn no_processor_time_is_given_when_a_host_is_lost() {
+    let fake = Fake::start(Fault::None);
+    let agent = Running::start(&[&fake.server]);
+    let dead = impostor(|mut stream| {
+        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+    });
+    let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
+    let options = Options { server_pids: vec![std::process::id()], ..options(2, 100) };
+    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+    assert!(whole.server.is_none());
+    assert!(notes.iter().any(|note| note.contains("processor time is not known")), "{notes:?}");
 }
 
 const SHORT: Duration = Duration::from_millis(100);

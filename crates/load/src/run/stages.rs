@@ -172,6 +172,9 @@ impl<'r> Stages<'r> {
         while running.done < self.crew.size() {
             self.look(&mut running)?;
         }
+        if is_measured {
+            self.observer.after_stage();
+        }
         if is_timed {
             self.outcome.warmup_seconds += warmup.as_secs_f64();
         }

@@ -49,8 +49,9 @@ pub(crate) struct Run {
     limits: bool,
     #[command(flatten)]
     limit_options: LimitOptions,
-    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["server_pid", "directory"])]
+    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each. With --server-pid or --directory, run
+    /// this on the server's host
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
     agents: Vec<String>,
     /// Write a page of HTML to this file
     #[arg(long, value_name = "PAGE.html")]
@@ -67,7 +68,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
         workload.check(run.how.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
     let mut report = run.measured.report(&server);
-    let mut hosts = run.limit_options.coordinator(&run.agents)?;
+    let mut hosts = run.limit_options.coordinator(&run.agents, &server, &run.server_pid)?;
     report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     if run.limits || run.limit_options.is_given() {
@@ -115,7 +116,7 @@ fn conclude(run: &Run, report: &Report) -> Outcome {
         print(&json(report)?);
     }
     if report.notes.iter().any(|note| note.starts_with("Failed")) {
-        return Err(Error::failed("the result is not that of all agents"));
+        return Err(Error::failed("the result is not whole; the notes say why"));
     }
     let failures: u64 =
         report.results.iter().flat_map(|result| &result.errors).map(|error| error.count).sum();

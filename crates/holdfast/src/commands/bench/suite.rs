@@ -48,8 +48,9 @@ pub(crate) struct SuiteCommand {
     /// A local process of the server, for its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
-    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file", conflicts_with_all = ["server_pid", "directory"])]
+    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each. With --server-pid or --directory, run
+    /// this on the server's host
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
     agents: Vec<String>,
     /// Where random numbers begin [default: fresh]
     #[arg(long, value_name = "NUMBER")]
@@ -104,7 +105,7 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
         only: command.only.clone(),
     };
     let mut result = command.who.report(&server);
-    let mut hosts = command.limit_options.coordinator(&command.agents)?;
+    let mut hosts = command.limit_options.coordinator(&command.agents, &server, &command.server_pid)?;
     result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     watch.tells = true;

@@ -8,10 +8,10 @@ use crate::steady::SteadyRule;
 /// What all agents have counted, and what follows from it.
 pub(super) struct Joint {
     rule: SteadyRule,
-    /// Operations by round, for each agent.
-    rounds: Vec<Vec<u64>>,
+    /// What each agent counted, by round.
+    rounds: Vec<Vec<Counted>>,
     /// The last round that was judged.
-    judged: usize,
+    pub(super) judged: usize,
     /// The round that ends the window, once that is known.
     pub(super) last: Option<usize>,
 }
@@ -28,10 +28,10 @@ impl Joint {
     /// If it is not its next one, or one more than there can be.
     pub(super) fn heard(&mut self, agent: usize, round: Counted) -> Result<(), LoadError> {
         let spare = u64::from(self.rule.spare());
-        let is_next = |rounds: &&mut Vec<u64>| rounds.len() as u64 + 1 == round.number;
+        let is_next = |rounds: &&mut Vec<Counted>| rounds.len() as u64 + 1 == round.number;
         match self.rounds.get_mut(agent).filter(is_next) {
             Some(rounds) if !self.rule.gives_up_after(round.number.saturating_sub(spare + 1)) => {
-                rounds.push(round.operations);
+                rounds.push(round);
                 Ok(())
             }
             _ => Err(LoadError::new("the rounds that it counts make no sense")),
@@ -59,11 +59,22 @@ impl Joint {
     pub(super) fn judge(&self, agents: &[usize], last: usize) -> Steady {
         let first = last.saturating_sub(self.rule.rounds as usize);
         let operations = |round: usize| {
-            let of = |agent: &usize| self.rounds.get(*agent)?.get(round).copied();
+            let of = |agent: &usize| Some(self.rounds.get(*agent)?.get(round)?.operations);
             agents.iter().filter_map(of).fold(0, u64::saturating_add)
         };
         let rates = (first..last).map(|round| rate(operations(round), self.rule.round.as_secs_f64()));
         self.rule.judge(&rates.collect::<Vec<_>>())
+    }
+
+    /// Operations and bytes of all rounds that were judged, also of those before the window.
+    pub(super) fn all(&self, agents: &[usize]) -> (u64, u64) {
+        let rounds = agents.iter().filter_map(|agent| self.rounds.get(*agent));
+        rounds.flat_map(|rounds| rounds.iter().take(self.judged)).fold(
+            (0, 0),
+            |(operations, bytes), round| {
+                (operations.saturating_add(round.operations), bytes.saturating_add(round.bytes))
+            },
+        )
     }
 }
 
@@ -123,6 +134,14 @@ mod tests {
         joint.heard(1, Counted { number: 10, operations: 1, bytes: 0 }).unwrap();
         assert_eq!(joint.verdict(&[0, 1]), Some(10));
         assert!(!joint.judge(&[0, 1], 10).reached);
+    }
+
+    #[test]
+    fn all_judged_rounds_are_work() {
+        let mut joint = joint([&[10, 20, 30, 40], &[1, 2, 3]]);
+        assert_eq!(joint.all(&[0, 1]), (0, 0));
+        joint.verdict(&[0, 1]);
+        assert_eq!((joint.judged, joint.all(&[0, 1]), joint.all(&[1])), (3, (66, 0), (6, 0)));
     }
 
     #[test]
