@@ -48,7 +48,8 @@ fn first(
         compound.state().verify(&open, stateid)?;
         let wanted = wanted(args)?;
         let now = compound.now;
-        let owner = open.client.lock_owner(locker.lock_owner.owner.0, || Turns::new(now));
+        let name = locker.lock_owner.owner.0;
+        let owner = compound.state().lock_owner(&open.client, name, || Turns::new(now))?;
         let by = Locker::New { open: &open, owner: &owner };
         if compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again)
             && let Some(stateid) = compound.state().locked(by, &wanted)

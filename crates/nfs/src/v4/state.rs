@@ -241,6 +241,7 @@ impl State {
             ("nfs4_slot_bytes", Counters::get(&counters.slot_bytes)),
             ("nfs4_opens", Counters::get(&counters.opens)),
             ("nfs4_lock_states", Counters::get(&counters.lock_states)),
+            ("nfs4_owner_bytes", Counters::get(&counters.owner_bytes)),
             ("nfs4_locked_ranges", Counters::get(&counters.ranges)),
             ("nfs4_delegations", self.changes.granted()),
             ("nfs4_delegations_granted", Counters::get(&counters.delegations_granted)),

@@ -11,6 +11,7 @@ use volume::time::Time;
 
 use super::Kept;
 use super::callbacks::Path;
+use super::config::{Counted, Counters, OWNER_BYTES};
 use super::ids::{ClientId, FileId, Other, SessionId};
 use super::record::{CallbackAddress, ClientRecord, Kind, Principal};
 use super::turns::Turns;
@@ -49,7 +50,7 @@ pub(crate) struct LockOwner {
 
 impl LockOwner {
     /// A new owner, different from all others.
-    pub(crate) fn new(who: Who, turns: Turns) -> LockOwner {
+    fn new(who: Who, turns: Turns) -> LockOwner {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), who, turns }
     }
@@ -134,6 +135,8 @@ pub(crate) struct Client {
     pub(crate) host: Option<Host>,
     /// What has its record, if that was written by this process: an NLM client's, which is not waited for when it is made.
     pub(crate) recorded: OnceLock<Kept>,
+    /// What its owners take is counted there.
+    owner_bytes: Arc<AtomicU64>,
     pub(crate) inner: Mutex<Held>,
 }
 
@@ -170,8 +173,8 @@ impl Held {
 }
 
 impl Client {
-    /// The client of a record.
-    pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time) -> Client {
+    /// The client of a record. What its owners take is counted with that of others.
+    pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time, counters: &Counters) -> Client {
         let (version, minor, created, reclaimed, callback) = match &record.kind {
             Kind::Zero { confirm, callback } => {
                 (Version::Zero, 0, None, true, Some((*confirm, callback.clone())))
@@ -212,6 +215,7 @@ impl Client {
             unsure: AtomicBool::new(false),
             host,
             recorded: OnceLock::new(),
+            owner_bytes: Arc::clone(&counters.owner_bytes),
             inner: Mutex::new(held),
         }
     }
@@ -285,9 +289,20 @@ impl Client {
         if let Some(owner) = held.open_owners.get(name) {
             return Arc::clone(owner);
         }
-        let owner = Arc::new(OpenOwner { name: name.into(), turns: make() });
+        let turns = make().counted(self.count_owner(name));
+        let owner = Arc::new(OpenOwner { name: name.into(), turns });
         held.open_owners.insert(name.into(), Arc::clone(&owner));
         owner
+    }
+
+    /// Counts what a new owner of this name takes.
+    fn count_owner(&self, name: &[u8]) -> Counted {
+        Counted::new(&self.owner_bytes, OWNER_BYTES + 2 * name.len())
+    }
+
+    /// The open owner of this name, if there is one.
+    pub(crate) fn known_open_owner(&self, name: &[u8]) -> Option<Arc<OpenOwner>> {
+        self.inner.lock().open_owners.get(name).cloned()
     }
 
     /// The lock owner of this name, if there is one.
@@ -306,7 +321,8 @@ impl Client {
             Version::Nlm => Who::Nlm { client, name: own },
             Version::Zero | Version::Sessions => Who::Version4 { client, name: own },
         };
-        let owner = Arc::new(LockOwner::new(who, make()));
+        let turns = make().counted(self.count_owner(name));
+        let owner = Arc::new(LockOwner::new(who, turns));
         held.lock_owners.insert(name.into(), Arc::clone(&owner));
         owner
     }

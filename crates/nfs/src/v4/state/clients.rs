@@ -375,7 +375,7 @@ impl State {
                 Arc::clone(client)
             }
             _ => {
-                let client = Arc::new(Client::new(id, &unconfirmed.record, context.now));
+                let client = Arc::new(Client::new(id, &unconfirmed.record, context.now, &self.counters));
                 table.confirm(&name, &client);
                 client
             }
@@ -514,7 +514,7 @@ impl State {
         let client = match (&confirmed, &proposed) {
             (Some(client), _) => Arc::clone(client),
             (None, Some((_, unconfirmed))) => {
-                Arc::new(Client::new(unconfirmed.id, &unconfirmed.record, context.now))
+                Arc::new(Client::new(unconfirmed.id, &unconfirmed.record, context.now, &self.counters))
             }
             (None, None) => return Err(NfsStat4::StaleClientId.into()),
         };

@@ -1,16 +1,20 @@
 //! Limits of state, and what is counted of it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Most bytes of memory of an open or of the locks of an owner in a file, its share of tables included. With one owner of many
 /// opens 420 to 480 were measured.
 const HOLDING_BYTES: u64 = 480;
+/// Of an owner with its share of tables, without its name, which is there twice, and without what it was answered last.
+pub(super) const OWNER_BYTES: usize = 400;
 /// Of a delegation of a file that is not open, so that nothing else has its tables.
 const DELEGATION_BYTES: u64 = 480;
 /// Of a locked range, in a table that has grown.
 const RANGE_BYTES: u64 = 64;
-/// Of a client with its first session, what that keeps left out.
+/// Of a client with its first session, what that keeps left out. Its name, up to 1 KiB long, is there twice, that of one that
+/// is to be confirmed three times.
 const CLIENT_BYTES: u64 = 4 << 10;
 
 /// Limits, which bound memory: see [`Config::bound`]. Those of the default are the most that there are.
@@ -41,7 +45,7 @@ pub(crate) struct Config {
     pub(crate) cached_bytes: u32,
     /// Operations of a COMPOUND.
     pub(crate) operations: u32,
-    /// Opens and lock states of all clients.
+    /// Opens and lock states of all clients. Their owners count too, by the bytes that they take.
     pub(crate) holdings: u64,
     /// Locked ranges of one file.
     pub(crate) ranges_per_file: usize,
@@ -99,8 +103,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Lowers limits so that what clients hold takes `bytes` of memory at most: three eighths for opens and locks, two for
-    /// what sessions keep, one each for delegations, for ranges, and for clients with one slot each. What of it one host, or one
+    /// Lowers limits so that what clients hold takes `bytes` of memory at most: three eighths for opens, locks and their
+    /// owners, two for what sessions keep, one each for delegations, for ranges, and for clients with one slot each. What of it one host, or one
     /// file, may have to itself is a fourth.
     #[must_use]
     pub(crate) fn bound(self, bytes: u64) -> Config {
@@ -136,6 +140,8 @@ pub(crate) struct Counters {
     pub(crate) slot_bytes: AtomicU64,
     pub(crate) opens: AtomicU64,
     pub(crate) lock_states: AtomicU64,
+    /// Bytes that open owners and lock owners take.
+    pub(crate) owner_bytes: Arc<AtomicU64>,
     pub(crate) ranges: AtomicU64,
     pub(crate) delegations_granted: AtomicU64,
     pub(crate) delegations_recalled: AtomicU64,
@@ -146,7 +152,43 @@ pub(crate) struct Counters {
     pub(crate) callbacks_failed: AtomicU64,
 }
 
+/// Bytes that are counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    counter: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Counted {
+    /// Counts so many.
+    pub(crate) fn new(counter: &Arc<AtomicU64>, bytes: usize) -> Counted {
+        let mut counted = Counted { counter: Arc::clone(counter), bytes: 0 };
+        counted.exchange(0, bytes);
+        counted
+    }
+
+    /// Some of it are no more, and others are there.
+    pub(crate) fn exchange(&mut self, before: usize, after: usize) {
+        let as_many = |bytes: usize| u64::try_from(bytes).expect("no more than there is memory");
+        self.counter.fetch_add(as_many(after), Ordering::Relaxed);
+        self.counter.fetch_sub(as_many(before), Ordering::Relaxed);
+        self.bytes = self.bytes + as_many(after) - as_many(before);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Counters {
+    /// As how many opens all that is held counts.
+    pub(crate) fn holdings(&self) -> u64 {
+        let owners = Counters::get(&self.owner_bytes) / HOLDING_BYTES;
+        Counters::get(&self.opens) + Counters::get(&self.lock_states) + owners
+    }
+
     /// One more.
     pub(crate) fn up(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);

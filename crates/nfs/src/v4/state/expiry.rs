@@ -55,7 +55,7 @@ impl State {
     /// Looks at everybody: who has been silent beyond courtesy goes, owners that nobody uses are forgotten, and if memory
     /// is short, those that are silent go too.
     fn sweep(&self, context: &Context<'_>) {
-        let holdings = Counters::get(&self.counters.opens) + Counters::get(&self.counters.lock_states);
+        let holdings = self.counters.holdings();
         let ranges = Counters::get(&self.counters.ranges);
         let short = holdings > self.config.holdings / 8 * 7 || ranges > self.config.ranges / 8 * 7;
         let patience = if short { self.config.lease } else { self.config.courtesy };

@@ -183,9 +183,13 @@ impl State {
         InTheWay::of(self, now, conflicting.map(|holding| &holding.client))
     }
 
-    /// Whether there is room for one more open or lock state, and for an owner of it.
+    /// Whether there is room for one more open or lock state, and for an owner of it. To be asked before an owner is made, as
+    /// that takes room itself.
+    ///
+    /// # Errors
+    /// NFS4ERR_RESOURCE, NFS4ERR_DELAY.
     pub(crate) fn check_room(&self, client: &Client) -> Result<(), NfsStat4> {
-        let holdings = Counters::get(&self.counters.opens) + Counters::get(&self.counters.lock_states);
+        let holdings = self.counters.holdings();
         let owners = client.has_owners(self.config.owners_per_client);
         match client.version {
             _ if holdings < self.config.holdings && !owners => Ok(()),

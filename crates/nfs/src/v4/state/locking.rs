@@ -18,6 +18,7 @@ use super::holding::{Holding, Standing, What};
 use super::ids::{FileId, StateId};
 use super::ranges::{Change, Lock, LockKind, Range};
 use super::record::{Key, LockStateRecord, RangeRecord};
+use super::turns::Turns;
 use super::{Context, Kept, Refusal, State};
 
 /// A place in the queue for a range.
@@ -147,6 +148,23 @@ impl File {
 }
 
 impl State {
+    /// The lock owner of this name, a new one if there is room for what it locks.
+    ///
+    /// # Errors
+    /// Those of [`State::check_room`].
+    pub(crate) fn lock_owner(
+        &self,
+        client: &Client,
+        name: &[u8],
+        turns: impl FnOnce() -> Turns,
+    ) -> Result<Arc<LockOwner>, NfsStat4> {
+        if let Some(known) = client.known_lock_owner(name) {
+            return Ok(known);
+        }
+        self.check_room(client)?;
+        Ok(client.lock_owner(name, turns))
+    }
+
     /// LOCK (RFC 7530 section 16.10). The caller has checked stateids, the seqids of NFSv4.0, and that the file is a
     /// regular one.
     ///

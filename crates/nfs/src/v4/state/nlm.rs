@@ -99,6 +99,14 @@ fn open_name(tag: u8, owner: &[u8]) -> Box<[u8]> {
     [&[tag], owner].concat().into()
 }
 
+/// Whether records can hold the name of an owner's opens: else they would be lost with a restart.
+///
+/// # Errors
+/// NFS4ERR_RESOURCE.
+fn check_owner(name: &[u8]) -> Result<(), NfsStat4> {
+    if open_name(b'L', name).len() > NAME_BYTES { Err(NfsStat4::Resource) } else { Ok(()) }
+}
+
 /// Whether names are of one host, of which one may be with its domain.
 fn same_host(one: &[u8], other: &[u8]) -> bool {
     let beneath = |long: &[u8], short: &[u8]| {
@@ -197,7 +205,7 @@ impl State {
             }
             let kept = context.change_home(&changes)?;
             self.hosts.recorded.store(true, Ordering::Relaxed);
-            let client = Client::new(id, &record, context.now);
+            let client = Client::new(id, &record, context.now, &self.counters);
             // It is new, so that nothing is recorded yet.
             let _ = client.recorded.set(kept);
             Ok(Arc::new(client))
@@ -255,9 +263,10 @@ impl State {
         reclaim: bool,
     ) -> Result<Kept, NoLock> {
         let Asker { client, file, owner: name } = asker;
+        check_owner(name)?;
         drop(self.check_delegations(context, Caller::Unknown, file, wanted.kind.into())?);
         let turns = || Turns::restored(context.now, true);
-        let owner = client.lock_owner(name, turns);
+        let owner = self.lock_owner(client, name, turns)?;
         let opener = client.open_owner(&open_name(b'L', name), turns);
         let stateid = StateId { seqid: 1, other: client.next_other() };
         let open = Holding::open(client, file, stateid, &opener, Modes::NOTHING, false);
@@ -356,6 +365,8 @@ impl State {
         reclaim: bool,
     ) -> Result<Option<Kept>, Refusal> {
         let Asker { client, file, owner } = asker;
+        check_owner(owner)?;
+        self.check_room(client)?;
         let owner = client.open_owner(&open_name(b'S', owner), || Turns::restored(context.now, true));
         let opening = Opening { client, owner: &owner, mode };
         if reclaim {
@@ -375,7 +386,7 @@ impl State {
     /// Those of the journal.
     pub(crate) fn unshare(&self, context: &Context<'_>, asker: Asker<'_>) -> Result<Option<Kept>, Refusal> {
         let Asker { client, file, owner } = asker;
-        let owner = client.open_owner(&open_name(b'S', owner), || Turns::restored(context.now, true));
+        let Some(owner) = client.known_open_owner(&open_name(b'S', owner)) else { return Ok(None) };
         let own = self.files.read(&file).get(&file).and_then(|state| state.open_of(client, &owner).cloned());
         match own.map(|own| self.close(context, &own)) {
             Some(Ok((_, kept))) => Ok(Some(kept)),

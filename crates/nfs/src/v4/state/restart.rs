@@ -138,7 +138,7 @@ impl State {
         // What an earlier start gave out within the same second, and no record names, must not come again.
         self.numbers.store(context.keep.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
         for (_, id, record) in &clients {
-            let client = Arc::new(Client::new(*id, record, context.now));
+            let client = Arc::new(Client::new(*id, record, context.now, &self.counters));
             client.begin_generation(context.keep.generation());
             self.clients.restore(&client);
         }

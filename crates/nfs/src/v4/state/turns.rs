@@ -15,6 +15,7 @@ use volume::time::Time;
 use wire::nfs4::OpNum4;
 
 use super::Kept;
+use super::config::Counted;
 use super::ids::{FileId, Other};
 
 /// Which seqid comes next.
@@ -45,11 +46,23 @@ struct Inner {
     taken: bool,
     /// The last request that counted, and what was answered.
     last: Option<(u32, Again)>,
+    /// As what the owner counts, that answer included.
+    counted: Option<Counted>,
     /// The stateid that the last request closed; known until the next one, so that this one can be repeated.
     closed: Option<Other>,
     /// Whether OPEN_CONFIRM came; means nothing for lock owners.
     confirmed: bool,
     used: Time,
+}
+
+impl Inner {
+    fn answer(&mut self, last: Option<(u32, Again)>) {
+        let bytes = |last: &Option<(u32, Again)>| last.as_ref().map_or(0, |(_, again)| again.reply.len());
+        if let Some(counted) = &mut self.counted {
+            counted.exchange(bytes(&self.last), bytes(&last));
+        }
+        self.last = last;
+    }
 }
 
 /// The requests of an owner.
@@ -81,8 +94,14 @@ impl Turns {
     }
 
     fn with(now: Time, confirmed: bool) -> Turns {
-        let inner = Inner { next: Next::Any, taken: false, last: None, closed: None, confirmed, used: now };
-        Turns(Mutex::new(inner))
+        let (next, taken, last, counted, closed) = (Next::Any, false, None, None, None);
+        Turns(Mutex::new(Inner { next, taken, last, counted, closed, confirmed, used: now }))
+    }
+
+    /// The same, whose last answer is counted with `counted`.
+    pub(crate) fn counted(self, counted: Counted) -> Turns {
+        self.0.lock().counted = Some(counted);
+        self
     }
 
     /// Begins request `seqid`, which is this operation.
@@ -110,7 +129,7 @@ impl Turns {
         let mut inner = self.0.lock();
         if inner.last.as_ref().is_none_or(|(last, _)| *last != seqid) {
             inner.next = Next::Any;
-            inner.last = None;
+            inner.answer(None);
         }
     }
 
@@ -156,7 +175,7 @@ impl Turn<'_> {
     /// It was answered with this.
     pub(crate) fn finish(self, reply: Again) {
         let mut inner = self.turns.0.lock();
-        inner.last = Some((self.seqid, reply));
+        inner.answer(Some((self.seqid, reply)));
         inner.next = Next::Is(self.seqid.wrapping_add(1));
     }
 }
@@ -169,6 +188,8 @@ impl Drop for Turn<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     fn go(turns: &Turns, seqid: u32, reply: &[u8]) {
@@ -198,6 +219,21 @@ mod tests {
         assert!(matches!(turns.begin(0, OpNum4::Locku, Time::EPOCH), Begun::OutOfOrder));
         assert!(matches!(begin(&turns, 2), Begun::OutOfOrder));
         assert!(matches!(begin(&turns, u32::MAX), Begun::OutOfOrder));
+    }
+
+    #[test]
+    fn the_last_answer_counts_with_its_owner() {
+        let counter = Arc::new(AtomicU64::new(0));
+        let turns = Turns::new(Time::EPOCH).counted(Counted::new(&counter, 7));
+        let count = || counter.load(Ordering::Relaxed);
+        go(&turns, 1, &[0; 100]);
+        assert_eq!(count(), 107);
+        go(&turns, 2, &[0; 20]);
+        assert_eq!(count(), 27);
+        turns.restart_unless(9);
+        assert_eq!(count(), 7);
+        drop(turns);
+        assert_eq!(count(), 0);
     }
 
     #[test]

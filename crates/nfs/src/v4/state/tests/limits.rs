@@ -1,5 +1,6 @@
 //! What no client can exceed, alone or with others.
 
+use super::client::{Host, LockOwner};
 use super::locking::{Locker, NoLock, Wanted};
 use super::ranges::{LockKind, Range};
 use super::*;
@@ -142,4 +143,57 @@ fn when_slots_keep_as_much_as_they_may_each_client_has_one_session() {
     world.open(&another, b"o", file(1), (3, 0)).unwrap();
     world.state.destroy_session(&world.ask(), session).unwrap();
     world.create_session(another.id, 2, 0).unwrap();
+}
+
+/// However long their names are: those count in place of opens.
+#[test]
+fn owners_are_bounded_with_what_they_hold() {
+    let mut world = World::with(Config { holdings: 20, ..Config::default() });
+    let (client, _) = world.client(b"one", 1, 0);
+    let long = |number: u8| [number; record::NAME_BYTES];
+    let opened = [1, 2, 3].map(|number| world.open(&client, &long(number), file(1), (1, 0)).unwrap());
+    let new = |name: &[u8]| world.state.lock_owner(&client, name, || Turns::new(world.now)).map(drop);
+    assert_eq!(gauge(&world, "nfs4_owner_bytes"), 3 * (400 + 2 * 1024));
+    assert_eq!(refused(world.open(&client, &long(4), file(1), (1, 0)).map(drop)), NfsStat4::Delay);
+    assert_eq!(new(b"l"), Err(NfsStat4::Delay));
+    assert!(client.known_lock_owner(b"l").is_none(), "that would take room too");
+    for opened in opened {
+        world.state.close(&world.ask(), &opened.holding).unwrap();
+    }
+    world.pass(16);
+    world.state.tick(&world.ask());
+    assert_eq!(gauge(&world, "nfs4_owner_bytes"), 0);
+    let new = |name: &[u8]| world.state.lock_owner(&client, name, || Turns::new(world.now)).map(drop);
+    assert_eq!(new(b"l"), Ok(()));
+}
+
+#[test]
+fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
+    let mut world = World::new();
+    let (address, server) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+    let host = world.state.host(&world.ask(), Host { address, server, state: 1 }, b"three").unwrap();
+    let longest = nlm::owner_name(7, &[b'o'; record::NAME_BYTES - 5]);
+    let (asker, too_long) = (&longest, nlm::owner_name(7, &[b'o'; record::NAME_BYTES - 4]));
+    let ask = |owner| nlm::Asker { client: &host, file: file(1), owner };
+    let mode = share::Mode::share(1, 2).unwrap();
+    let wanted = Wanted { range: Range { first: 0, last: 9 }, kind: LockKind::Write, waits: false };
+    assert_eq!(world.state.unshare(&world.ask(), ask(asker)), Ok(None));
+    assert_eq!(refused(world.state.share(&world.ask(), ask(&too_long), mode, false)), NfsStat4::Resource);
+    let locked = world.state.lock_for_host(&world.ask(), ask(&too_long), &wanted, false);
+    assert_eq!(locked, Err(NfsStat4::Resource.into()));
+    assert_eq!(gauge(&world, "nfs4_owner_bytes"), 0);
+    world.state.share(&world.ask(), ask(asker), mode, false).unwrap();
+    world.state.lock_for_host(&world.ask(), ask(asker), &wanted, false).unwrap();
+    world.restart();
+    assert_eq!((gauge(&world, "nfs4_opens"), gauge(&world, "nfs4_lock_states")), (2, 1));
+}
+
+/// What is counted for each, beside what these types are: allocations, and tables that have just grown.
+#[test]
+fn clients_and_owners_take_no_more_than_is_counted() {
+    let entry = 2 * (size_of::<(Box<[u8]>, Arc<LockOwner>)>() + 1);
+    let allocations = 4 * 16;
+    assert!(size_of::<LockOwner>() + entry + allocations <= config::OWNER_BYTES);
+    let client = size_of::<Client>() + size_of::<sessions::Session>() + size_of::<client::Held>();
+    assert!(client + 2 * record::NAME_BYTES + 2 * record::ADDRESS_BYTES + 8 * entry <= 4096);
 }
