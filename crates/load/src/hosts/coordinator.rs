@@ -153,7 +153,7 @@ impl Coordinator {
             ..joint.judge(&agents, joint.last.unwrap_or_default())
         });
         whole.server = round.cost(&whole, &agents, asked, &mut notes);
-        if let Some((estimate, most)) = round.skew {
+        if let Some((estimate, most)) = round.skew.filter(|_| parts.len() > 1) {
             notes.push(format!(
                 "{}: {} hosts began within {:.0} µs of each other as round trips tell, and {:.0} µs at most.",
                 whole.name,
@@ -264,9 +264,9 @@ impl Coordinator {
                 // What it did last is not what it does now.
                 link.last = link.last.take().map(|last| Progress { errors: last.errors, ..IDLE });
             }
-            Ok(Word::Done { .. }) if link.is_working() && round.is_early() => {
+            Ok(Word::Done { measurement }) if link.is_working() && round.is_early(&measurement) => {
                 notes.push(format!(
-                    "Failed: agent {} ended before the others; the result is without it",
+                    "Failed: agent {} was stopped there before its time; the result is without it",
                     link.name
                 ));
                 link.state = State::Failed;
@@ -412,9 +412,10 @@ impl Round {
         Self { began: None, asked: Instant::now(), stopped: None, skew: None, joint, meter: None }
     }
 
-    /// Whether whoever ends now does so before it was told to.
-    fn is_early(&self) -> bool {
-        self.stopped.is_none() && self.joint.as_ref().is_some_and(|joint| joint.last.is_none())
+    /// Whether this ended before anyone here said so. What is cut off at another moment than the rest is no part of a rate.
+    fn is_early(&self, measurement: &Measurement) -> bool {
+        let is_cut = self.joint.as_ref().map_or(measurement.interrupted, |joint| joint.last.is_none());
+        self.stopped.is_none() && is_cut
     }
 
     /// Which round ends the window, when that turns out: it is steady, or this is all that there is.
