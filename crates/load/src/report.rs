@@ -18,5 +18,7 @@ pub(crate) mod subject;
 pub mod table;
 mod units;
 
+pub use subject::limit_name;
+
 #[cfg(test)]
 mod tests;

@@ -159,7 +159,8 @@ pub(crate) fn parameters(workload: &Workload) -> String {
 }
 
 /// What a limit is called.
-pub(crate) fn limit_name(kind: LimitKind) -> &'static str {
+#[must_use]
+pub fn limit_name(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL-call rate",
         LimitKind::TcpLineRate => "TCP line rate",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use load::hosts::Coordinator;
 use load::limits::Wanted;
+use load::report::limit_name;
 use load::result::{Measurement, Report};
 use load::run::{Options, measure};
 use server::error::Error;
@@ -175,7 +176,7 @@ fn details(measurement: &Measurement, out: &mut String) {
         ));
     }
     if let Some(limit) = &measurement.limit {
-        line(format!("{:.1} % of the limit {:?}", limit.fraction * 100.0, limit.limit));
+        line(format!("{:.1} % of the {}", limit.fraction * 100.0, limit_name(limit.limit)));
     }
     if let Some(steady) = &measurement.steady {
         let word = if steady.reached { "steady" } else { "NOT steady" };
