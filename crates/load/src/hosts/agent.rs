@@ -15,8 +15,8 @@ use crate::result::{Host, Measurement};
 use crate::run::{Counted, Observer, Progress, measure};
 
 /// Connections at a time: one coordinator; all others wait for their greeting, are told that the agent is busy, or are
-/// streams that measure TCP, a few of each client host.
-const CONNECTIONS_MAX: usize = 64;
+/// streams that measure TCP, a few of each client host and direction.
+const CONNECTIONS_MAX: usize = 128;
 /// How long a greeting, or sending anything, may take.
 const GREETING_LIMIT: Duration = Duration::from_secs(10);
 /// A coordinator pings every second; one that is silent for so long is gone.

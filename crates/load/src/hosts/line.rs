@@ -2,10 +2,11 @@
 //! knows the token, with the same code that measures TCP within a machine.
 //!
 //! A stream is a connection of its own: it begins with [`Order::Stream`], is let in, and waits for [`Order::Go`]; what
-//! follows are bytes of no meaning. The end that receives is the end that measures. If that is the agent, it answers with
-//! [`Word::Line`].
+//! follows are bytes of no meaning. The end that receives is the end that measures, and the other one sends until it has
+//! enough. If an agent measures, it answers with [`Word::Line`].
 
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -22,10 +23,8 @@ const STREAMS: usize = 4;
 /// A stream is measured no longer, whoever asks.
 pub(super) const LENGTH_MAX: Duration = Duration::from_secs(60);
 
-/// The end that does not measure goes on for so much longer, and no more.
-const MARGIN: Duration = Duration::from_millis(500);
-
-/// How long connecting may take, a greeting, or a stream in which nothing moves.
+/// How long connecting may take, a greeting, or a stream in which nothing moves; and how much longer than its time a stream
+/// may go on until the end that measures has enough.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where bytes go, as the client host sees it.
@@ -143,6 +142,11 @@ fn connect(
     }
 }
 
+/// How long a stream of this length may go on.
+fn longest(length: Duration) -> Duration {
+    tcp::warmup(length) + length + PATIENCE
+}
+
 fn limit(stream: &TcpStream) -> std::io::Result<()> {
     prepare(stream)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -155,10 +159,17 @@ fn client(mut stream: &TcpStream, direction: Direction, length: Duration) -> Res
     match direction {
         Direction::Receive => tcp::receive(stream, length).map_err(broke),
         Direction::Send => {
-            let (began, most) = (Instant::now(), tcp::warmup(length) + length + MARGIN);
-            tcp::send(stream, &|| began.elapsed() < most);
-            stream.shutdown(Shutdown::Write).map_err(broke)?;
-            match receive(&mut stream, GREETING_BYTES_MAX)? {
+            let (began, most) = (Instant::now(), longest(length));
+            stream.set_read_timeout(Some(most)).map_err(broke)?;
+            let is_answered = AtomicBool::new(false);
+            let answer = std::thread::scope(|scope| {
+                let is_wanted = || !is_answered.load(Ordering::Relaxed) && began.elapsed() < most;
+                scope.spawn(move || tcp::send(stream, &is_wanted));
+                let answer = receive(&mut stream, GREETING_BYTES_MAX);
+                is_answered.store(true, Ordering::Relaxed);
+                answer
+            });
+            match answer? {
                 Word::Line { bytes_per_s } => Ok(bytes_per_s),
                 Word::Refused { why } => Err(LoadError::new(super::shown(&why))),
                 _ => Err(LoadError::new("it does not say what it received")),
@@ -183,17 +194,15 @@ pub(super) fn serve(
     limit(stream).map_err(broke)?;
     match direction {
         Direction::Receive => {
-            let (began, most) = (Instant::now(), tcp::warmup(length) + length + MARGIN * 4);
+            let (began, most) = (Instant::now(), longest(length));
             tcp::send(stream, &|| began.elapsed() < most && !should_stop());
             Ok(())
         }
         Direction::Send => {
-            let received = tcp::receive(stream, length);
-            let word = match received.and_then(|rate| tcp::drain(stream, MARGIN * 20).map(|()| rate)) {
-                Ok(bytes_per_s) => Word::Line { bytes_per_s },
-                Err(error) => Word::Refused { why: broke(error).to_string() },
-            };
-            send(&mut stream, &word)
+            let bytes_per_s = tcp::receive(stream, length).map_err(broke)?;
+            send(&mut stream, &Word::Line { bytes_per_s })?;
+            // Closing with bytes unread could take the answer away.
+            tcp::drain(stream, PATIENCE).map_err(broke)
         }
     }
 }

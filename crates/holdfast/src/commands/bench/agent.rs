@@ -26,8 +26,9 @@ What TCP carries is measured between client hosts and an agent on the server's h
       --line-rate-peer 10.0.0.5:7411
 
 An agent measures for whoever knows the token, and only servers that --allow names and TCP to --line-rate-peer. To who \
-knows the token it sends bytes without a meaning, and takes such bytes, on connections that come from there, for a \
-minute at most. The token travels as it is: use a network where nobody listens. Ctrl-C ends a measurement, removes its files, and ends the agent.";
+knows the token it sends bytes without a meaning, and takes such bytes, on connections that come from there, for little \
+more than a minute at most. The token travels as it is: use a network where nobody listens. Ctrl-C ends a measurement, \
+removes its files, and ends the agent.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
