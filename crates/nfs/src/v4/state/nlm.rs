@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -38,8 +38,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 const NOTICE: Duration = Duration::from_secs(15 * 60);
 /// When to look again whether something is durable.
 const SOON: Duration = Duration::from_millis(2);
-/// Calls that are to be made; more are forgotten. Hosts ask again by themselves.
-const CALLS: usize = 64 << 10;
+/// Most bytes of calls that are to be made, or are not answered yet, each counted with the copy that is sent; more are
+/// forgotten, and hosts ask again by themselves. Enough to tell 16,384 hosts of a restart.
+pub(super) const CALLS_BYTES: u64 = 5 << 20;
 
 /// Bytes of an address at the front of the name of an NLM client.
 const ADDRESS_BYTES: usize = 16;
@@ -68,6 +69,8 @@ pub(super) struct Hosts {
     /// Whether a record says so.
     recorded: AtomicBool,
     queue: Mutex<Vec<Message>>,
+    /// What those take, and those that are not answered yet.
+    bytes: Arc<AtomicU64>,
     grants: Mutex<Vec<Arc<Grant>>>,
 }
 
@@ -125,9 +128,8 @@ impl Client {
 
 impl Hosts {
     fn push(&self, message: Message) {
-        let mut queue = self.queue.lock();
-        if queue.len() < CALLS {
-            queue.push(message);
+        if let Some(message) = message.counted(&self.bytes, CALLS_BYTES) {
+            self.queue.lock().push(message);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use volume::time::Time;
 use wire::nlm4::{self, HostName, Netobj, Nlm4Lock, Nlm4Stats, Res, TestArgs};
@@ -13,6 +14,7 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use crate::v4::callback::Destination;
 
 use super::super::Kept;
+use super::super::config::Counted;
 use super::{Grant, owner_of};
 
 /// What a call is for.
@@ -41,6 +43,8 @@ pub(crate) struct Message {
     pub(super) made: Time,
     /// When it is to go.
     pub(super) due: Time,
+    /// What it takes, as long as it is anywhere.
+    counted: Option<Arc<Counted>>,
 }
 
 /// The bytes of a value.
@@ -61,7 +65,19 @@ impl Message {
     ) -> Message {
         let (program, version) = (nlm4::PROGRAM, nlm4::VERSION);
         let (args, tell) = (args.into(), Tell::Result);
-        Message { host, program, version, procedure, args, tell, after, made: now, due: now }
+        let counted = None;
+        Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
+    }
+
+    /// The same, counted; none if there is so much that it is over `most` bytes then.
+    pub(super) fn counted(self, counter: &Arc<AtomicU64>, most: u64) -> Option<Message> {
+        if self.counted.is_some() {
+            return Some(self);
+        }
+        let counted = Counted::new(counter, size_of::<Message>() + 2 * self.args.len());
+        // What is over is uncounted as it is dropped.
+        let room = counter.load(Ordering::Relaxed) <= most;
+        room.then(|| Message { counted: Some(Arc::new(counted)), ..self })
     }
 
     /// NLM_GRANTED, in the words of the LOCK that had to wait.
@@ -86,8 +102,8 @@ impl Message {
         let name = server.to_string();
         let args = encoded(&StatChge { mon_name: nsm::HostName(name.as_bytes()), state }).into();
         let (program, version, procedure) = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::Notify.code());
-        let tell = Tell::Restarted;
-        Message { host, program, version, procedure, args, tell, after: None, made: now, due: now }
+        let (tell, after, counted) = (Tell::Restarted, None, None);
+        Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
     }
 
     /// Where it goes.

@@ -188,6 +188,26 @@ fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
     assert_eq!((gauge(&world, "nfs4_opens"), gauge(&world, "nfs4_lock_states")), (2, 1));
 }
 
+#[test]
+fn calls_to_hosts_that_do_not_answer_are_bounded() {
+    let mut world = World::new();
+    let host = "192.0.2.1".parse().unwrap();
+    let made = |world: &World| {
+        (0..10_000).for_each(|_| world.state.call_back(&world.ask(), host, 12, vec![0; 1000], None));
+        world.state.tick(&world.ask());
+        world.state.take_callbacks().len() as u64
+    };
+    let first = made(&world);
+    assert!((1000..nlm::CALLS_BYTES / 2000).contains(&first), "{first} calls");
+    assert_eq!(made(&world), 0, "none is answered");
+    world.pass(11);
+    world.state.tick(&world.ask());
+    assert_eq!(made(&world), first, "they are given up");
+    // Each host can be told of a restart; the name of this server in that call has at most 39 letters.
+    let notices = Config::default().clients * (size_of::<nlm::Message>() + 2 * (4 + 40 + 4));
+    assert!(notices as u64 <= nlm::CALLS_BYTES, "{notices} bytes");
+}
+
 /// What is counted for each, beside what these types are: allocations, and tables that have just grown.
 #[test]
 fn clients_and_owners_take_no_more_than_is_counted() {
