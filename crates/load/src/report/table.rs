@@ -2,7 +2,7 @@
 
 use crate::published;
 use crate::report::{notes, subject, units};
-use crate::result::{Comparison, Latency, Measurement, Phase, Report};
+use crate::result::{Comparison, Host, Latency, Measurement, Phase, Report};
 
 /// The whole report as text, in lines that end with a newline.
 #[must_use]
@@ -35,9 +35,13 @@ fn head(report: &Report, out: &mut String) {
     let target = &report.target;
     let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
     line(out, "target", &format!("{}:{}{label}", target.address, target.export));
-    let hosts = std::iter::once(&report.host).chain(&report.agents);
-    for host in hosts {
-        line(out, "client", &format!("{}, cores: {}, {}", host.name, host.cores, host.kernel));
+    let host = |host: &Host| format!("{}, cores: {}, {}", host.name, host.cores, host.kernel);
+    match report.agents.as_slice() {
+        [] => line(out, "client", &host(&report.host)),
+        agents => {
+            line(out, "host", &format!("{}; it coordinated the clients", host(&report.host)));
+            agents.iter().for_each(|agent| line(out, "client", &host(agent)));
+        }
     }
     line(out, "caches", &report.caches);
     let limits = &report.limits;

@@ -125,7 +125,7 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let lost = result.notes.iter().filter(|note| note.starts_with("Failed")).count();
     match (failures, lost) {
         (0, 0) => Ok(ExitCode::SUCCESS),
-        (0, lost) => Err(Error::failed(format!("{lost} tests failed"))),
+        (0, lost) => Err(Error::failed(format!("{lost} tests or hosts failed; the notes say why"))),
         (failures, _) => Err(Error::failed(format!("{failures} operations failed"))),
     }
 }

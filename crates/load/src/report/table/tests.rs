@@ -21,6 +21,7 @@ fn every_measurement_has_a_row_with_its_fraction() {
     for expected in [
         "90.0 % of TCP line rate",
         "caches  The client has none.",
+        "host    client-1, cores: 16, Linux 6.12.48; it coordinated the clients\nclient  client-2, cores: 16",
         "limit   NULL calls 640k/s, p50 21.4 µs",
         "not steady",
         "errors: 3",
