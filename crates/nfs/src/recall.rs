@@ -48,14 +48,6 @@ fn later(error: Error) -> Stop {
     status::nfs3(error).map_or_else(|stop| stop, Stop::Status)
 }
 
-/// Something is in the way: the client comes again by itself.
-fn jukebox(refusal: Refusal) -> Stop {
-    match refusal {
-        Refusal::Status(_) => Stop::Status(NfsStat3::Jukebox),
-        Refusal::Engine(_) => Stop::Busy,
-    }
-}
-
 /// What an operation on a name does when it is done.
 ///
 /// Others may have given the name to another file since it was looked up, and had that delegated. Who has it delegated does
@@ -106,7 +98,11 @@ impl<'a> Call<'a> {
             return Ok(Changing::NOTHING);
         }
         let context = self.service.context(self.now);
-        state.check_delegations(&context, Caller::Unknown, file_of(object), touch).map_err(jukebox)
+        match state.check_delegations(&context, Caller::Unknown, file_of(object), touch) {
+            Ok(changing) => Ok(changing),
+            Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
+            Err(Refusal::Engine(_)) => Err(Stop::Busy),
+        }
     }
 
     /// The same for an operation of NFSv3 on the data of a file, with which share reservations interfere too: an operation
@@ -116,17 +112,11 @@ impl<'a> Call<'a> {
     /// NFS3ERR_JUKEBOX until nothing is in the way.
     pub(crate) fn check_use(&self, file: &Object<'a>, wanted: Use) -> Result<Changing<'a>, Stop> {
         let (state, context) = (&self.service.shared.state, self.service.context(self.now));
-        let host = Some(self.client());
-        state.check_io_without_state(&context, Caller::Unknown, file_of(file), wanted, host).map_err(jukebox)
-    }
-
-    /// The same for data that was read, before it is shown: share reservations may forbid that since.
-    ///
-    /// # Errors
-    /// NFS3ERR_JUKEBOX.
-    pub(crate) fn check_read(&self, file: &Object<'a>) -> Result<(), Stop> {
-        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
-        state.check_shares(&context, file_of(file), Use::Read, Some(self.client())).map_err(jukebox)
+        match state.check_shares(&context, file_of(file), wanted, Some(self.client())) {
+            Ok(()) => self.check_delegations(file, wanted.into()),
+            Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
+            Err(Refusal::Engine(_)) => Err(Stop::Busy),
+        }
     }
 
     /// The same for the file of a name, if there is one, which is about to be cut. No other may be cut than the one that is

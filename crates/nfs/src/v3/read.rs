@@ -20,7 +20,6 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let count = args.count.min(TRANSFER_BYTES).min(to_the_end);
     match file.volume.read(&file.request(), file.ino, args.offset, count) {
         Ok(promised) => {
-            call.check_read(&file)?;
             let read = promised.value;
             if read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read) {
                 let attributes = file.fattr3(&read.attributes);

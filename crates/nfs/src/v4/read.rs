@@ -8,10 +8,7 @@ use wire::xdr::Encoder;
 
 use crate::call::Object;
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::file_of;
 use crate::v4::regular;
-use crate::v4::state::ids::StateId;
-use crate::v4::state::stateids::Use;
 use crate::v4::state::{self, Io};
 
 /// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
@@ -25,7 +22,6 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encode
     let count = shortened(count, args.offset, room)?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
-    still_readable(compound, &file, args.stateid)?;
     let in_parts = read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read);
     if in_parts && compound.may_have_tail() {
         ReadEncoder::begin(out, 0).finish_without_data(read.eof, read.count);
@@ -56,18 +52,6 @@ pub(super) fn readable<'c>(
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
     state::check_io(compound, stateid, file, Io::Read { offset, length: u64::from(count) }).map(drop)
-}
-
-/// Whether nothing forbids since to show what was read without an open.
-pub(super) fn still_readable(
-    compound: &Compound<'_>,
-    file: &Object<'_>,
-    stateid: Stateid4,
-) -> Result<(), Stop> {
-    if StateId::from(compound.stateid(stateid)?).is_without_state() {
-        compound.state().check_shares(&compound.ask(), file_of(file), Use::Read, None)?;
-    }
-    Ok(())
 }
 
 /// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.

@@ -6,7 +6,7 @@ use wire::nfs4::{NfsStat4, ReadPlusArgs, ReadPlusEncoder};
 use wire::xdr::Encoder;
 
 use crate::v4::context::{Compound, Done};
-use crate::v4::read::{readable, shortened, still_readable};
+use crate::v4::read::{readable, shortened};
 
 /// What surrounds the data of one segment, bytes: kind, offset, length and padding.
 const SEGMENT_BYTES: usize = 4 + 8 + 8 + 3;
@@ -22,7 +22,6 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut En
     let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES).max(room / 2))?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
-    still_readable(compound, &file, args.stateid)?;
     let mut result = ReadPlusEncoder::begin(out);
     let (mut offset, mut pieces) = (args.offset, read.pieces.iter().peekable());
     while let Some(piece) = pieces.peek() {

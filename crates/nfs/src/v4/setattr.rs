@@ -8,7 +8,6 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::replies::ToJournal;
 use crate::v4::context::{Compound, Done};
 use crate::v4::once::{Once4, once};
-use crate::v4::state::changing::Changing;
 use crate::v4::state::delegations::Touch;
 use crate::v4::state::{self, Io};
 use crate::v4::{attributes, regular};
@@ -17,11 +16,10 @@ pub(super) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
     let object = compound.changeable()?;
     let found = compound.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
     let set = attributes::to_set(&args.obj_attributes, compound.minor, &found)?;
-    let mut _cutting = Changing::NOTHING;
     if set.size.is_some() {
         regular::check_type(found.file_type, compound.minor)?;
         let stateid = compound.stateid(args.stateid)?;
-        _cutting = state::check_io(compound, stateid, &object, Io::SetSize)?;
+        drop(state::check_io(compound, stateid, &object, Io::SetSize)?);
     }
     let _changing = compound.check_delegations(&object, Touch::Change)?;
     let attrsset = args.obj_attributes.attrmask;

@@ -14,7 +14,7 @@
 //! | [`locking`], [`ranges`] | who has which bytes locked, and who waits for them |
 //! | [`nlm`] | the lock managers of hosts that use NFSv3, and what they are called for |
 //! | [`delegations`] | granting, recalling, revoking |
-//! | [`changing`] | changes of files that are under way, which are neither delegated nor denied meanwhile |
+//! | [`changing`] | changes of files that are under way, which are not delegated meanwhile |
 //! | [`offload`] | copies that go on after the reply |
 //! | [`callbacks`] | calls to clients |
 //! | [`expiry`] | what time does: leases, recalls, owners that are not used any more |

@@ -1,14 +1,9 @@
 //! Media in memory that keep everything, until they are told to fail. Crashes are the simulator's business.
 
-#![allow(
-    dead_code,
-    reason = "some tests let them fail, those of `nfs/src/v4/state/tests/late.rs` let them wait"
-)]
-
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier};
 
 use parking_lot::Mutex;
 use volume::ids::SegmentId;
@@ -21,7 +16,6 @@ const DEVICE_BYTES: u64 = 4 << 30;
 #[derive(Debug)]
 pub(crate) struct Memory {
     broken: Arc<AtomicBool>,
-    stop: Arc<Mutex<Option<Arc<Barrier>>>>,
     log: Arc<File>,
     index: Arc<File>,
     blobs: Mutex<BTreeMap<SegmentId, Arc<File>>>,
@@ -30,17 +24,10 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new() -> Arc<Memory> {
         let broken = Arc::new(AtomicBool::new(false));
-        let stop = Arc::default();
-        let file = |length| Arc::new(File::new(length, &broken, &stop));
+        let file =
+            |length| Arc::new(File { broken: Arc::clone(&broken), bytes: Mutex::new(vec![0; length]) });
         let (log, index) = (file(LOG_BYTES), file(0));
-        Arc::new(Memory { broken, stop, log, index, blobs: Mutex::default() })
-    }
-
-    /// Who reads data next waits twice for somebody else, so that something can be done in between.
-    pub(crate) fn stop_reading(&self) -> Arc<Barrier> {
-        let barrier = Arc::new(Barrier::new(2));
-        *self.stop.lock() = Some(Arc::clone(&barrier));
-        barrier
+        Arc::new(Memory { broken, log, index, blobs: Mutex::default() })
     }
 
     /// From now on nothing can be written or synced.
@@ -59,7 +46,8 @@ impl Media for Memory {
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
-        let blob = Arc::new(File::new(usize::try_from(capacity).unwrap(), &self.broken, &self.stop));
+        let bytes = Mutex::new(vec![0; usize::try_from(capacity).unwrap()]);
+        let blob = Arc::new(File { broken: Arc::clone(&self.broken), bytes });
         match self.blobs.lock().insert(id, Arc::clone(&blob)) {
             None => Ok(blob),
             Some(_) => Err(io::ErrorKind::AlreadyExists.into()),
@@ -92,16 +80,10 @@ impl Media for Memory {
 #[derive(Debug)]
 struct File {
     broken: Arc<AtomicBool>,
-    stop: Arc<Mutex<Option<Arc<Barrier>>>>,
     bytes: Mutex<Vec<u8>>,
 }
 
 impl File {
-    fn new(length: usize, broken: &Arc<AtomicBool>, stop: &Arc<Mutex<Option<Arc<Barrier>>>>) -> File {
-        let bytes = Mutex::new(vec![0; length]);
-        File { broken: Arc::clone(broken), stop: Arc::clone(stop), bytes }
-    }
-
     fn check(&self) -> io::Result<()> {
         if self.broken.load(Ordering::SeqCst) { Err(io::Error::other("broken")) } else { Ok(()) }
     }
@@ -153,11 +135,6 @@ impl RandomFile for File {
 
 impl Blob for File {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        let stop = self.stop.lock().take();
-        if let Some(barrier) = stop {
-            barrier.wait();
-            barrier.wait();
-        }
         self.read(offset, buffer)
     }
 

@@ -145,8 +145,7 @@ fn answered_before<'c>(
     answer.u32()?;
     let stateid = Stateid4::decode(&mut answer)?;
     let client = compound.session_client();
-    if let Ok(holding) = compound.state().holding(caller(client.as_ref()), Other(stateid.other)) {
-        compound.state().wait_for_changes(holding.file, request.mode)?;
+    if compound.state().holding(caller(client.as_ref()), Other(stateid.other)).is_ok() {
         compound.current_stateid = Some(stateid);
         return Ok(());
     }
@@ -182,7 +181,6 @@ fn open_created<'c>(
     let kept = Kept { volume: directory.volume.id(), after: made.after };
     let ask = compound.ask();
     let opened = compound.state().adopt_open(&ask, file_of(&file), &request.opening(), prepared, kept)?;
-    compound.state().wait_for_changes(file_of(&file), request.mode)?;
     let delegated = delegate(compound, &file, &opened, request.ask, true);
     compound.set_current(Target::Stored(file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);

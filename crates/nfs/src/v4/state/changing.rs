@@ -1,13 +1,8 @@
-//! Changes of files that are under way, so that no file is delegated, or opened so that others may not write it, between the
-//! look for that and the change itself.
+//! Changes of files that are under way, so that no file is delegated between the look for delegations and the change itself.
 //!
-//! Who changes a file says so first, and then looks for delegations and denials; who is granted one of them announces it
-//! first, and then looks for changes. One of the two sees the other: a change that sees a delegation recalls it, and one that
-//! sees a denial is refused; a delegation that sees a change is not granted, and an OPEN that denies waits until the change is
-//! done. All counts are in one order for everybody (`SeqCst`).
-//!
-//! Who reads says nothing, as that would cost each READ: it looks for denials again when it has read, and keeps to itself what
-//! came to be denied meanwhile. A copy has no such second look at its source.
+//! Who changes a file says so first, and then looks for delegations; who grants one announces it first, and then looks for
+//! changes. One of the two sees the other: a change that sees a delegation recalls it, a grant that sees a change does not
+//! happen. Both counts are in one order for everybody (`SeqCst`).
 //!
 //! What a name stands for is looked up only if there are delegations at all. Otherwise all that is known is that some name is
 //! being changed, so that none is granted, as the first of all, at that moment.
@@ -32,8 +27,6 @@ pub(super) struct Changes {
     /// Delegations that are granted, or about to be.
     announced: AtomicU64,
     granted: AtomicU64,
-    /// Opens that deny something, or are about to.
-    denials: AtomicU64,
 }
 
 impl Default for Changes {
@@ -44,19 +37,7 @@ impl Default for Changes {
             names: parts(),
             announced: AtomicU64::default(),
             granted: AtomicU64::default(),
-            denials: AtomicU64::default(),
         }
-    }
-}
-
-/// An open that denies something is about to be, until this is dropped.
-#[derive(Debug)]
-#[must_use = "the open is to be counted before this is dropped"]
-pub(super) struct Denying<'s>(&'s AtomicU64);
-
-impl Drop for Denying<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -109,7 +90,7 @@ impl Changes {
         self.announced.fetch_add(1, Ordering::SeqCst);
         let first = self.granted.load(Ordering::SeqCst) == 0;
         let named = first && self.names.iter().any(|part| part.0.load(Ordering::SeqCst) > 0);
-        let changed = self.is_changing(file);
+        let changed = part(&self.files, file).load(Ordering::SeqCst) > 0;
         if named || changed {
             self.withdraw();
         }
@@ -136,32 +117,6 @@ impl Changes {
     pub(super) fn restore(&self) {
         self.announced.fetch_add(1, Ordering::SeqCst);
         self.grant();
-    }
-
-    /// A file is about to be opened so that something is denied, under its lock.
-    pub(super) fn announce_denial(&self) -> Denying<'_> {
-        self.deny();
-        Denying(&self.denials)
-    }
-
-    /// Whether a file is being changed by somebody who may not have seen what was announced before.
-    pub(super) fn is_changing(&self, file: FileId) -> bool {
-        part(&self.files, file).load(Ordering::SeqCst) > 0
-    }
-
-    /// A file is open so that something is denied.
-    pub(super) fn deny(&self) {
-        self.denials.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// It is not any more.
-    pub(super) fn allow(&self) {
-        self.denials.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Whether any open denies anything, or is about to.
-    pub(super) fn sees_denials(&self) -> bool {
-        self.denials.load(Ordering::SeqCst) > 0
     }
 
     /// How many files are delegated.

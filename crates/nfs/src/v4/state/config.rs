@@ -139,6 +139,8 @@ pub(crate) struct Counters {
     /// Bytes that the slots of all sessions may take.
     pub(crate) slot_bytes: AtomicU64,
     pub(crate) opens: AtomicU64,
+    /// Opens that deny something.
+    pub(crate) denials: AtomicU64,
     pub(crate) lock_states: AtomicU64,
     /// Bytes that open owners and lock owners take.
     pub(crate) owner_bytes: Arc<AtomicU64>,

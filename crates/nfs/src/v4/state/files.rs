@@ -4,7 +4,6 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use volume::request::Error;
 use volume::state::StateChange;
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
@@ -219,9 +218,6 @@ impl State {
                 // Somebody came in between.
                 continue;
             }
-            // Until the open itself is counted, or is not made.
-            let _denying = opening.mode.denies().then(|| self.changes.announce_denial());
-            self.wait_for_changes(file, opening.mode)?;
             let own = known.and_then(|known| known.open_of(opening.client, opening.owner)).cloned();
             return match own {
                 Some(own) => self.open_again(context, &own, opening),
@@ -235,20 +231,6 @@ impl State {
                 }
             };
         }
-    }
-
-    /// To be called when it can be seen that a file is opened in this mode, or will be. Who changes it just now may have
-    /// looked before that whether anybody denies it: who relies on nobody else writing is let in afterwards, which is
-    /// soon, as a change takes no longer than its operation.
-    ///
-    /// Changes by opens count as well, though the mode conflicts with theirs: such a one may have been closed, or its client
-    /// expired, since the change began.
-    ///
-    /// # Errors
-    /// `Busy`, to be tried again.
-    pub(crate) fn wait_for_changes(&self, file: FileId, mode: Mode) -> Result<(), Refusal> {
-        let waits = mode.denies_writing() && self.changes.is_changing(file);
-        if waits { Err(Error::Busy.into()) } else { Ok(()) }
     }
 
     /// Prepares an open of a file that is about to be created.
@@ -266,8 +248,7 @@ impl State {
         (prepared.change(file), self.changing(file))
     }
 
-    /// The file was created, and the record of the open with it, which the reply waits for anyway. It may not leave before
-    /// [`State::wait_for_changes`] says so: others may have found the name, and write.
+    /// The file was created, and the record of the open with it, which the reply waits for anyway.
     ///
     /// # Errors
     /// NFS4ERR_SHARE_DENIED if somebody else was faster to open it, in a way that conflicts; the record is deleted again.
@@ -276,7 +257,7 @@ impl State {
         context: &Context<'_>,
         file: FileId,
         opening: &Opening<'_>,
-        (prepared, changing): (&Prepared, Changing<'_>),
+        (prepared, _changing): (&Prepared, Changing<'_>),
         kept: Kept,
     ) -> Result<Opened, Refusal> {
         let mut files = self.files.write(&file);
@@ -289,7 +270,6 @@ impl State {
             context.change(file.volume, &[Key::Open(file.ino, prepared.stateid.other).deleted()])?;
         }
         self.leave(&mut files, context, file);
-        drop((files, changing));
         refused
     }
 
@@ -455,15 +435,15 @@ impl State {
     pub(super) fn count_denial(&self, before: Option<Modes>, after: Option<Modes>) {
         let denies = |modes: Option<Modes>| modes.and_then(Modes::union).is_some_and(Mode::denies);
         match (denies(before), denies(after)) {
-            (false, true) => self.changes.deny(),
-            (true, false) => self.changes.allow(),
+            (false, true) => Counters::up(&self.counters.denials),
+            (true, false) => Counters::down(&self.counters.denials),
             (false, false) | (true, true) => {}
         }
     }
 
     /// Whether any open denies anything.
     pub(crate) fn has_denials(&self) -> bool {
-        self.changes.sees_denials()
+        Counters::get(&self.counters.denials) > 0
     }
 
     /// Whether share reservations allow what comes without a stateid. `host` is the address of a caller of NFSv3, which its

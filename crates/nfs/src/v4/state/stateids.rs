@@ -1,6 +1,5 @@
 //! Finding what a stateid stands for, and whether it allows what is to be done.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -145,7 +144,8 @@ impl State {
         wanted: Use,
     ) -> Result<Changing<'_>, Refusal> {
         if stateid.is_without_state() {
-            return self.check_io_without_state(context, caller, file, wanted, None);
+            self.check_shares(context, file, wanted, None)?;
+            return self.check_delegations(context, caller, file, wanted.into());
         }
         let changing = self.using(file, wanted);
         let holding = self.current(context, caller, stateid, file)?;
@@ -154,24 +154,6 @@ impl State {
         if wanted == Use::Write && !mode.writes() {
             return Err(NfsStat4::OpenMode.into());
         }
-        Ok(changing)
-    }
-
-    /// The same without a stateid. `host` is that of [`State::check_shares`].
-    ///
-    /// # Errors
-    /// NFS4ERR_LOCKED, NFS4ERR_DELAY.
-    pub(crate) fn check_io_without_state(
-        &self,
-        context: &Context<'_>,
-        caller: Caller<'_>,
-        file: FileId,
-        wanted: Use,
-        host: Option<IpAddr>,
-    ) -> Result<Changing<'_>, Refusal> {
-        let changing = self.using(file, wanted);
-        self.check_shares(context, file, wanted, host)?;
-        self.recall_from_others(context, caller.client(), file, wanted.into())?;
         Ok(changing)
     }
 
@@ -200,7 +182,7 @@ impl State {
     }
 
     /// To be taken before it is looked who holds what: the holder may be expired, or give back what it has, and the file be
-    /// delegated to somebody else, or opened so that it may not be written, before the data is changed.
+    /// delegated to somebody else, before the data is changed.
     fn using(&self, file: FileId, wanted: Use) -> Changing<'_> {
         match wanted {
             Use::Read => Changing::NOTHING,

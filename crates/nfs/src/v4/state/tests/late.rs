@@ -1,11 +1,10 @@
-//! Whole calls between whose steps somebody else comes: a name is given to another file, which is delegated, between the look
-//! for delegations and the change; a file is opened so that others may not read it between the look for that and the READ.
+//! Whole calls of a name that is given to another file, which is delegated, between the look for delegations and the change.
 
 use std::thread;
 
 use volume::attributes::SetAttributes;
 use volume::request::{Access, Credentials, Journaled, Request};
-use volume::results::{CreateHow, Stability};
+use volume::results::CreateHow;
 use volume::{CreateOptions, Options, Volume};
 use wire::nfs3::{self, DirOpArgs3, FileHandle3, Filename3};
 use wire::nfs4::compound::CompoundArgsEncoder;
@@ -19,18 +18,16 @@ use crate::service::{Connection, Outcome, Service};
 use crate::v4::state::delegations::{Ask, Delegated};
 
 #[path = "../../../../tests/calls/media.rs"]
+#[allow(dead_code, reason = "these media never break down")]
 mod media;
 
 /// What each file is long.
 const SIZE: u64 = 4096;
 
-const ANONYMOUS: nfs4::Stateid4 = nfs4::Stateid4 { seqid: 0, other: [0; 12] };
-
 /// A server of a volume.
 struct Server {
     service: Service,
     volume: Arc<Volume>,
-    media: Arc<media::Memory>,
     now: Time,
 }
 
@@ -47,29 +44,11 @@ impl Server {
             now,
         };
         Volume::create(media.as_ref(), &options).unwrap();
-        Server::on(media, now)
-    }
-
-    fn on(media: Arc<media::Memory>, now: Time) -> Server {
         let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
-        let volume = Arc::new(Volume::open(Arc::clone(&media) as _, &options, now).unwrap());
+        let volume = Arc::new(Volume::open(media, &options, now).unwrap());
         let export = Export { squash: Squash::None, ..Export::new("/main", VOLUME) };
         let service = Service::new(vec![export], vec![Arc::clone(&volume)]).unwrap();
-        Server { service, volume, media, now }
-    }
-
-    /// The same after a restart, with data of a file on media only.
-    fn with_data(self, file: FileId) -> Server {
-        let written = self.with_request(|request| {
-            self.volume.write(request, file.ino, 0, &[1; 100 << 10], Stability::FileSync)
-        });
-        written.unwrap();
-        self.volume.step_commit(self.now);
-        self.volume.step_write_back(self.now, true, true);
-        self.volume.step_commit(self.now);
-        let Server { service, volume, media, now } = self;
-        drop((service, volume));
-        Server::on(media, now)
+        Server { service, volume, now }
     }
 
     fn state(&self) -> &State {
@@ -145,14 +124,11 @@ impl Server {
 
     /// Executes an operation in the root directory, which is the saved one too, with NFSv4.0.
     fn four(&self, operation: &ArgOp4<'_>) -> u32 {
-        self.four_at(&self.root(), operation)
-    }
-
-    fn four_at(&self, handle: &[u8], operation: &ArgOp4<'_>) -> u32 {
+        let root = self.root();
         let mut bytes = Vec::new();
         let mut out = Encoder::new(&mut bytes);
         let mut compound = CompoundArgsEncoder::begin(&mut out, Utf8Str4(b""), 0);
-        compound.push(&ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).unwrap() }));
+        compound.push(&ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(&root).unwrap() }));
         compound.push(&ArgOp4::Savefh);
         compound.push(operation);
         compound.finish();
@@ -172,18 +148,6 @@ impl Server {
         let root = self.root();
         let args = nfs3::RenameArgs { from: place(&root, from), to: place(&root, to) };
         self.three(nfs3::Procedure::Rename, &args)
-    }
-
-    fn three_read(&self, file: FileId) -> u32 {
-        let handle = self.volume.handle(file.ino).to_bytes();
-        let file = FileHandle3::new(&handle).unwrap();
-        self.three(nfs3::Procedure::Read, &nfs3::ReadArgs { file, offset: 0, count: 4096 })
-    }
-
-    /// READ without an open.
-    fn four_read(&self, file: FileId) -> u32 {
-        let handle = self.volume.handle(file.ino).to_bytes();
-        self.four_at(&handle, &ArgOp4::Read(nfs4::ReadArgs { stateid: ANONYMOUS, offset: 0, count: 4096 }))
     }
 
     /// CREATE of a name that may stand for a file, which is cut then.
@@ -252,32 +216,4 @@ fn what_is_replaced_unforeseen_by_rename_is_recalled() {
 fn what_takes_a_name_is_not_cut_by_create_before_it_is_recalled() {
     let jukebox = nfs3::NfsStat3::Jukebox.code();
     assert_eq!(meanwhile(|server| server.three_cut("known")), (jukebox, 1));
-}
-
-/// What a READ of data on media answers if somebody opens the file meanwhile, in a mode.
-fn read_while_opened(read: impl Fn(&Server, FileId) -> u32 + Sync, mode: (u32, u32)) -> u32 {
-    let server = Server::new();
-    let file = server.create("file");
-    let server = server.with_data(file);
-    let (state, context) = (server.state(), server.service.context(server.now));
-    let (client, _) = client(state, &context, b"one", 1, 0);
-    let owner = client.open_owner(b"o", || Turns::new(server.now));
-    let barrier = server.media.stop_reading();
-    thread::scope(|scope| {
-        let reading = scope.spawn(|| read(&server, file));
-        barrier.wait();
-        let mode = share::Mode::new(mode.0, mode.1).unwrap();
-        state.open(&context, file, &Opening { client: &client, owner: &owner, mode }).unwrap();
-        barrier.wait();
-        reading.join().unwrap()
-    })
-}
-
-#[test]
-fn what_is_read_while_others_are_denied_to_is_not_shown() {
-    let jukebox = nfs3::NfsStat3::Jukebox.code();
-    assert_eq!(read_while_opened(Server::three_read, (2, 1)), jukebox);
-    assert_eq!(read_while_opened(Server::three_read, (2, 2)), 0);
-    assert_eq!(read_while_opened(Server::four_read, (2, 1)), NfsStat4::Locked.code());
-    assert_eq!(read_while_opened(Server::four_read, (2, 2)), 0);
 }
