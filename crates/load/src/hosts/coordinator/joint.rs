@@ -1,5 +1,6 @@
 //! The steady state of several hosts: their rates are added up round by round, and judged as those of one host are.
 
+use super::SILENCE_LIMIT;
 use crate::error::LoadError;
 use crate::result::Steady;
 use crate::run::{Counted, rate};
@@ -25,9 +26,10 @@ impl Joint {
     /// An agent has counted a round.
     ///
     /// # Errors
-    /// If it is not its next one, or one more than there can be.
+    /// If it is not its next one, or one more than there can be: all go on until it is known that one has fallen silent.
     pub(super) fn heard(&mut self, agent: usize, round: Counted) -> Result<(), LoadError> {
-        let spare = u64::from(self.rule.spare());
+        let unnoticed = SILENCE_LIMIT.as_nanos().div_ceil(self.rule.round.as_nanos().max(1));
+        let spare = u64::from(self.rule.spare()) + u64::try_from(unnoticed).unwrap_or(u64::MAX / 2);
         let is_next = |rounds: &&mut Vec<Counted>| rounds.len() as u64 + 1 == round.number;
         match self.rounds.get_mut(agent).filter(is_next) {
             Some(rounds) if !self.rule.gives_up_after(round.number.saturating_sub(spare + 1)) => {
@@ -152,6 +154,13 @@ mod tests {
     }
 
     #[test]
+    fn who_falls_silent_near_the_end_takes_nobody_along() {
+        let mut joint = joint([&[100; 19], &[1; 9]]);
+        assert_eq!(joint.verdict(&[0, 1]), None);
+        assert_eq!(joint.verdict(&[0]), Some(19));
+    }
+
+    #[test]
     fn rounds_come_in_order_and_not_for_ever() {
         let mut joint = joint([&[], &[]]);
         for number in [0, 2, u64::MAX] {
@@ -159,7 +168,8 @@ mod tests {
         }
         let endless = (1..100)
             .find(|number| joint.heard(0, Counted { number: *number, operations: 1, bytes: 0 }).is_err());
-        assert_eq!(endless, Some(10 + u64::from(RULE.spare()) + 1));
+        // Ten rounds until it is given up, and ten more until a silent one is missed.
+        assert_eq!(endless, Some(10 + 10 + u64::from(RULE.spare()) + 1));
         assert!(joint.heard(7, Counted { number: 1, operations: 1, bytes: 0 }).is_err());
     }
 }
