@@ -216,6 +216,25 @@ fn who_waits_is_called_when_it_has_the_lock() {
 }
 
 #[test]
+fn who_has_been_given_a_lock_is_called_though_another_host_answers_nothing() {
+    let server = Server::new();
+    let file = file_of(&server);
+    let (one, two) = (process(1, 7), process(2, 8));
+    assert_eq!(lock(&server, one, file, WHOLE), Granted);
+    assert_eq!(wait(&server, two, file, WHOLE), Blocked);
+    // As many as there may be, and then small ones, so that nothing else finds room.
+    for cookie in [&[1; 1024][..], &[]] {
+        let args = TestArgs { cookie: Netobj(cookie), exclusive: true, alock: alock(&one, file, WHOLE) };
+        (0..4000).for_each(|_| call(&server, one.who, Procedure::TestMsg, &args));
+    }
+    let unanswered = called(&server).len();
+    assert!((1000..4000).contains(&unanswered), "{unanswered} results");
+    assert_eq!(unlock(&server, one, file, WHOLE), Granted);
+    let (called_two, _) = granted(&server, "192.0.2.2");
+    answer(&server, &called_two, Granted);
+}
+
+#[test]
 fn waiters_have_their_turns_in_order() {
     let server = Server::new();
     let file = file_of(&server);

@@ -69,14 +69,15 @@ impl Message {
         Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
     }
 
-    /// The same, counted; none if there is so much that it is over `most` bytes then.
+    /// The same, counted; none if there is so much that it is over `most` bytes then. Who has been given a lock is told in any
+    /// case: nothing else would take the lock back from a host that is gone, and there are no more of these than locks.
     pub(super) fn counted(self, counter: &Arc<AtomicU64>, most: u64) -> Option<Message> {
         if self.counted.is_some() {
             return Some(self);
         }
         let counted = Counted::new(counter, size_of::<Message>() + 2 * self.args.len());
         // What is over is uncounted as it is dropped.
-        let room = counter.load(Ordering::Relaxed) <= most;
+        let room = counter.load(Ordering::Relaxed) <= most || matches!(self.tell, Tell::Granted(_));
         room.then(|| Message { counted: Some(Arc::new(counted)), ..self })
     }
 
