@@ -20,7 +20,7 @@ umount /mnt/a/main && detach /mnt/a
 read_all() {
 	readers=
 	for number in $(seq 40); do
-		dd if=/mnt/a/file of=/run/tmp/read-$number bs=64k iflag=direct 2>/run/tmp/error &
+		dd if=/mnt/a/file of=/run/tmp/read-$number bs=64k iflag=direct status=none 2>>/run/tmp/error &
 		readers="$readers $!"
 	done
 	for reader in $readers; do wait "$reader" || fail "$VERSION: reading: $(cat /run/tmp/error)"; done
