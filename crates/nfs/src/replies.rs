@@ -1,4 +1,4 @@
-//! Retransmitted calls get the first answer again (design rule 11).
+//! Retransmitted calls get the first answer again (rule 11 of `docs/design.md`).
 //!
 //! A non-idempotent call has a [`RequestKey`]. The engine journals, together with the effect of the call, the key and the
 //! *result body*: what follows the accepted RPC header, from the status on. A duplicate gets a header of its own and that

@@ -1,4 +1,5 @@
-//! Applying a journal entry: the one act that recovery, operations and, later, a standby share (design rule 15).
+//! Applying a journal entry: the one act that recovery, operations and, later, a standby share (rule 15 of
+//! `docs/design.md`).
 
 use crate::change::cut_piece;
 use crate::codec::Malformed;

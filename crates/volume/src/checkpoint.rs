@@ -413,7 +413,8 @@ impl Volume {
         }
         let usable = self.segments.usable_bytes();
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
-        // Without room for a checkpoint nothing new is accepted, so that removing always works (design rule 13).
+        // Without room for a checkpoint nothing new is accepted, so that removing always works (rule 13 of
+        // `docs/design.md`).
         let index = self.media.index();
         let inside = self.checkpoints.room.lock().free;
         let can_checkpoint = if self.checkpoints.index_closed.load(Ordering::Acquire) {

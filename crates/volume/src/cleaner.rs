@@ -1,8 +1,8 @@
 //! The cleaner: moves what is alive out of segments that are mostly dead, so that they can be deleted.
 //!
-//! Moving changes one row of the extent table (design rule 1). Only the cleaner changes places, and only checkpoints
-//! change reference counts, in the index: a checkpoint that applies a moved row takes the count from the index, and drops
-//! the row if the extent was freed meanwhile. So the move needs no lock.
+//! Moving changes one row of the extent table (rule 1 of `docs/design.md`). Only the cleaner changes places, and only
+//! checkpoints change reference counts, in the index: a checkpoint that applies a moved row takes the count from the
+//! index, and drops the row if the extent was freed meanwhile. So the move needs no lock.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

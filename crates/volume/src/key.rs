@@ -1,7 +1,7 @@
 //! Keys of records: `member (4) | table (1) | fields`, big-endian, so that byte order is the order of a scan.
 //!
-//! The member comes first so that a clone can read through to its parent (design rule 7). Member 0 is the family: tables
-//! that all its volumes share. `docs/format.md` lists the tables.
+//! The member comes first so that a clone can read through to its parent (rule 7 of `docs/design.md`). Member 0 is the
+//! family: tables that all its volumes share. `docs/format.md` lists the tables.
 
 use crate::codec::Reader;
 use crate::ids::{Cookie, ExtentId, Ino, Member, SegmentId};

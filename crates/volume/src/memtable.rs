@@ -135,7 +135,7 @@ impl Memtable {
                 }
             };
             // A cookie is given to one name once, so one that is put here is in no older layer, and a listing need not
-            // pass over it when it is gone (design rule 8).
+            // pass over it when it is gone (rule 8 of `docs/design.md`).
             let marked = is_cookie(&key) || fresh.contains(&place);
             let (more, less) = apply_one(&mut shard, key, slot, marked);
             grown += more;

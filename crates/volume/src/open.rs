@@ -437,8 +437,8 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// A segment from before: nothing will be appended to it (design rule 14). `newest_layer` is the memtable that holds
-    /// rows of extents in it, zero for none.
+    /// A segment from before: nothing will be appended to it (rule 14 of `docs/design.md`). `newest_layer` is the
+    /// memtable that holds rows of extents in it, zero for none.
     fn add_segment(&mut self, id: SegmentId, record: SegmentRecord, newest_layer: Layer) {
         let info = SegmentInfo {
             capacity: record.capacity,

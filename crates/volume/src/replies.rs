@@ -1,5 +1,5 @@
-//! Remembered replies (design rule 11): a bounded cache of answers to non-idempotent requests, rebuilt from the journal
-//! and from what checkpoints carry over.
+//! Remembered replies (rule 11 of `docs/design.md`): a bounded cache of answers to non-idempotent requests, rebuilt
+//! from the journal and from what checkpoints carry over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Room for data that was accepted but is not in a segment yet.
 //!
 //! Unstable data and inline data reserve segment space when they are accepted, out of segments that are already
-//! allocated, so that writing them back cannot fail for want of space (design rules 2 and 13).
+//! allocated, so that writing them back cannot fail for want of space (rules 2 and 13 of `docs/design.md`).
 
 use parking_lot::Mutex;
 

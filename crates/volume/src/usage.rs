@@ -1,4 +1,4 @@
-//! Exact usage counters (design rule 12): of the volume, of quota trees, users and groups.
+//! Exact usage counters (rule 12 of `docs/design.md`): of the volume, of quota trees, users and groups.
 
 use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;

@@ -1,9 +1,9 @@
 //! Write-back: unstable data goes to segments, and the map that finds it into the journal.
 //!
 //! It works in rounds. Who needs data stable (COMMIT, a large stable WRITE) waits for the round that begins next; one
-//! round serves all who asked before it began. The order within a round is design rule 2: bytes to segments, sync, then
-//! the journal entry that names them, then its sync. Meanwhile writes, truncates and stable writes go on; what they
-//! replaced is found out when the map is journaled, under the inode's lock.
+//! round serves all who asked before it began. The order within a round is rule 2 of `docs/design.md`: bytes to
+//! segments, sync, then the journal entry that names them, then its sync. Meanwhile writes, truncates and stable writes
+//! go on; what they replaced is found out when the map is journaled, under the inode's lock.
 
 mod round;
 
