@@ -4,8 +4,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use crate::process::{cargo, run};
-use crate::report::Report;
-use crate::{e2e, guided, perf, readme, usage};
+use crate::report::{Report, usage};
+use crate::{e2e, guided, perf, readme};
 
 /// What `cargo xtask help ci` prints.
 pub(crate) const HELP: &str = "\

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::process::{self, root, target_directory};
-use crate::usage;
+use crate::report::usage;
 
 /// What `cargo xtask help conformance` prints.
 pub(crate) const HELP: &str = "\

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, root, target_directory};
 use crate::random::Random;
-use crate::report::Report;
-use crate::usage;
+use crate::report::{Report, usage};
 
 mod asked;
 mod bench;

@@ -55,14 +55,8 @@ fn main() -> ExitCode {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        _ => usage(HELP),
+        _ => report::usage(HELP),
     }
-}
-
-/// Says what the arguments should have been.
-fn usage(text: &str) -> ExitCode {
-    eprint!("{text}");
-    ExitCode::from(2)
 }
 
 fn help(command: &str) -> ExitCode {
@@ -73,7 +67,7 @@ fn help(command: &str) -> ExitCode {
         "conformance" => conformance::HELP,
         "perf" => perf::HELP,
         "soak" => soak::HELP,
-        _ => return usage(HELP),
+        _ => return report::usage(HELP),
     };
     print!("{text}");
     ExitCode::SUCCESS

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::process::{self, root, target_directory};
 use crate::random::Random;
-use crate::usage;
+use crate::report::usage;
 
 mod bench;
 mod counter;

@@ -3,6 +3,12 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// Prints how to use a command; the exit code says that the arguments were wrong.
+pub(crate) fn usage(text: &str) -> ExitCode {
+    eprint!("{text}");
+    ExitCode::from(2)
+}
+
 /// Counts of what has run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {

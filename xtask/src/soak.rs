@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::process::{cargo, run};
-use crate::report::Report;
-use crate::{e2e, guided, usage};
+use crate::report::{Report, usage};
+use crate::{e2e, guided};
 
 /// Minutes of what has no other default.
 const MINUTES: u64 = 10;

@@ -9,6 +9,7 @@ use crate::process;
 
 mod documents;
 mod layers;
+mod rooms;
 mod sources;
 
 /// What `cargo xtask help tidy` prints.
@@ -17,6 +18,7 @@ cargo xtask tidy: check the rules that no compiler checks, over every file that 
 
   layers      which crate may depend on which (the table of ARCHITECTURE.md); no async runtime anywhere, no
               sockets beneath the engine, the protocols and the media; permissive licences, one registry
+  rooms       inside a crate a file imports only its own room and rooms below (the tables of ARCHITECTURE.md)
   sources     no file of more than 800 lines, no mod.rs, no module for odds and ends; no sockets, files,
               threads or clocks in the crates wire, nfs and volume; no paths of one person's machine
   documents   every path that a document names in backticks exists; every dependency has its reason in
@@ -48,6 +50,7 @@ const RULES: &[(&str, Rule)] = &[
     ("layers: crates", |tree| layers::crates(&tree.metadata)),
     ("layers: foundations", |tree| layers::foundations(&tree.metadata)),
     ("layers: origins", |tree| layers::origins(&tree.metadata)),
+    ("rooms", |tree| rooms::rooms(&tree.files)),
     ("sources: length", |tree| tree.files.iter().flat_map(sources::length).collect()),
     ("sources: names", |tree| tree.files.iter().flat_map(sources::names).collect()),
     ("sources: no I/O", |tree| tree.files.iter().flat_map(sources::no_io).collect()),

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use crate::random::Random;
+use crate::report::usage;
 
 mod facts;
 
@@ -42,10 +43,10 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     let outcome = match arguments {
         ["run", directory, out, seed] => match seed.parse() {
             Ok(seed) => run(Path::new(directory), Path::new(out), seed),
-            Err(_) => return crate::usage(HELP),
+            Err(_) => return usage(HELP),
         },
         ["verify", directory, out] => verify(Path::new(directory), Path::new(out)),
-        _ => return crate::usage(HELP),
+        _ => return usage(HELP),
     };
     match outcome {
         Ok(note) => {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Scratch;
 use crate::process::{self, root, target_directory};
-use crate::usage;
+use crate::report::usage;
 
 /// The record, from the root of the repository.
 const RECORD: &str = "docs/instructions.json";
