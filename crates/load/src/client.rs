@@ -1,4 +1,4 @@
-//! A client of NFSv3 and MOUNT: [`Server`] names what it may talk to, [`Blocking`] prepares and cleans up,
+//! A client of NFSv3 and MOUNT: [`Server`] names what it may talk to, [`BlockingClient`] prepares and cleans up,
 //! `Connection` carries the load.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -14,16 +14,16 @@ use crate::error::LoadError;
 
 mod blocking;
 mod connection;
-mod incoming;
+mod reply_reader;
 mod sweep;
 
 pub(crate) use blocking::mode;
-pub use blocking::{Blocking, Sizes};
+pub use blocking::{BlockingClient, TransferSizes};
 pub(crate) use connection::{Connection, Received};
-pub(crate) use sweep::Swept;
+pub(crate) use sweep::SweepOutcome;
 
 /// How long a connection may take to be made.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server that is measured. Nothing else is ever connected to, but for rpcbind and mountd of the same address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,18 +84,18 @@ impl Server {
         let stream = if self.reserved_ports {
             connect_reserved(address)
         } else {
-            TcpStream::connect_timeout(&address, CONNECT_LIMIT)
+            TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
         };
         let stream =
             stream.map_err(|error| LoadError::new(format!("cannot connect to {address}: {error}")))?;
-        prepare(&stream).map_err(|error| LoadError::new(format!("{address}: {error}")))?;
+        configure(&stream).map_err(|error| LoadError::new(format!("{address}: {error}")))?;
         Ok(stream)
     }
 }
 
 /// Sets what every connection wants: calls leave at once, and within this machine, where nothing can be congested, they
 /// are not paced, whatever the system is set to: the timers would cost more than what is measured.
-pub(crate) fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+pub(crate) fn configure(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
         // Where it cannot be had, the system's choice works as well, only slower.
@@ -114,7 +114,7 @@ fn connect_reserved(address: SocketAddr) -> std::io::Result<TcpStream> {
             SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], port)),
             SocketAddr::V6(_) => SocketAddr::from(([0; 8], port)),
         };
-        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_LIMIT))?;
+        sockopt::set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_TIMEOUT))?;
         match rustix::net::bind(&socket, &any).and_then(|()| rustix::net::connect(&socket, &address)) {
             Ok(()) => return Ok(TcpStream::from(socket)),
             Err(error @ (rustix::io::Errno::ADDRINUSE | rustix::io::Errno::ADDRNOTAVAIL)) => {

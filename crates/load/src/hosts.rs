@@ -19,11 +19,11 @@ pub use line::{Peer, resolve};
 pub use merge::merge;
 pub use token::Token;
 
-/// Characters of another host's text that are shown.
+/// Characters of another host's text that are printable.
 const TEXT_MAX: usize = 1000;
 
-/// Text of others, fit to be shown.
-fn shown(text: &str) -> String {
+/// Text of others, fit to be printable.
+fn printable(text: &str) -> String {
     text.chars().take(TEXT_MAX).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

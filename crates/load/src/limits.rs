@@ -17,7 +17,7 @@ pub(crate) mod tcp;
 
 /// What is measured, besides NULL calls.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'w> {
+pub struct Scope<'w> {
     /// A directory of this machine.
     pub directory: Option<&'w Path>,
     /// An agent on the server's host, for what TCP carries between it and the hosts that measure. Without one, TCP is
@@ -33,7 +33,7 @@ pub struct Wanted<'w> {
 /// Of whichever part fails, or if a host is lost: a limit of fewer hosts is none.
 pub fn measure(
     server: &Server,
-    wanted: &Wanted<'_>,
+    wanted: &Scope<'_>,
     mut hosts: Option<&mut Coordinator>,
     observer: &mut dyn Observer,
 ) -> Result<Limits, LoadError> {

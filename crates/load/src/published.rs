@@ -175,7 +175,7 @@ pub struct Row {
     pub system: System,
     /// The test, with its tool.
     pub test: &'static str,
-    /// Sizes, clients and what was done about caches, as far as the report says.
+    /// TransferSizes, clients and what was done about caches, as far as the report says.
     pub parameters: &'static str,
     /// The corresponding workload of ours.
     pub shape: Shape,

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::{Blocking, Handle, Server, Swept};
+use crate::client::{BlockingClient, Handle, Server, SweepOutcome};
 use crate::error::LoadError;
 use crate::random::fresh_seed;
 use crate::result::{Latency, Measurement};
@@ -14,7 +14,6 @@ use crate::server_cost::Processes;
 use crate::steady::SteadyRule;
 use crate::workload::{Plan, Setup, Workload};
 
-mod crew;
 mod event_loop;
 pub(crate) mod outbox;
 mod stages;
@@ -22,11 +21,12 @@ mod tally;
 #[cfg(test)]
 pub(crate) mod tests;
 mod window;
+mod worker_pool;
 
 use stages::Stages;
 pub(crate) use tally::rate;
 
-/// Virtual threads, at most.
+/// VirtualThread threads, at most.
 pub const THREADS_MAX: u32 = 16_384;
 /// Operations that a virtual thread has in flight, at most.
 pub const DEPTH_MAX: u32 = 1024;
@@ -51,13 +51,13 @@ pub enum Length {
     Operations(u64),
     /// Until the rate is steady.
     Steady(SteadyRule),
-    /// As one of several hosts: until the observer, who is told each round, says which round is the last of the window.
+    /// As one of several hosts: until the observer, who is messages each round, says which round is the last of the window.
     Joint(SteadyRule),
 }
 
 /// A round of a measurement that lasts until its rate is steady.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
+pub struct RoundCount {
     /// Which one, from 1.
     pub number: u64,
     /// Operations that succeeded.
@@ -69,7 +69,7 @@ pub struct Counted {
 /// How to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Virtual threads.
+    /// VirtualThread threads.
     pub threads: u32,
     /// Operations that each of them has in flight.
     pub depth: u32,
@@ -94,7 +94,7 @@ pub struct Options {
     /// How long cleaning up may take.
     pub cleanup: Duration,
     /// How long the server may answer nothing at all.
-    pub patience: Duration,
+    pub reply_timeout: Duration,
 }
 
 impl Default for Options {
@@ -112,7 +112,7 @@ impl Default for Options {
             server_pids: Vec::new(),
             keep: false,
             cleanup: Duration::from_secs(120),
-            patience: Duration::from_secs(60),
+            reply_timeout: Duration::from_secs(60),
         }
     }
 }
@@ -198,7 +198,7 @@ pub trait Observer {
     fn progress(&mut self, _progress: &Progress) {}
 
     /// A round of [`Length::Joint`] is over.
-    fn round(&mut self, _round: Counted) {}
+    fn round(&mut self, _round: RoundCount) {}
 
     /// Which round of [`Length::Joint`] is the last that counts, once that is known. Asked many times a second.
     fn last_round(&mut self) -> Option<u64> {
@@ -234,13 +234,13 @@ pub fn measure(
     options.check(workload)?;
     let processes = Processes::new(&options.server_pids)?;
     let seed = options.seed.unwrap_or_else(fresh_seed);
-    crew::allow_files(options.connections());
+    worker_pool::allow_files(options.connections());
     if !workload.needs_export() {
         let plan = Plan::without_export(options.threads);
         return run(server, workload, options, seed, plan, &processes, observer);
     }
-    let root = Blocking::mount(server)?;
-    let mut client = Blocking::connect(server)?;
+    let root = BlockingClient::mount(server)?;
+    let mut client = BlockingClient::connect(server)?;
     let sizes = client.sizes(&root)?;
     let name = format!("holdfast-bench-{:016x}", fresh_seed());
     let directory = client.make_directory(&root, &name)?;
@@ -261,18 +261,18 @@ pub fn measure(
     result
 }
 
-/// Removes what was made. A failure is told, but the result counts.
+/// Removes what was made. A failure is messages, but the result counts.
 fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, observer: &mut dyn Observer) {
     let left = |why: String| format!("{name} is left in {}: {why}", server.export);
     if options.keep {
         return observer.note(&left("--keep".to_owned()));
     }
     // The old connection may have broken, or have replies in it that nobody waits for.
-    let swept = Blocking::connect(server)
+    let swept = BlockingClient::connect(server)
         .and_then(|mut client| client.sweep(root, name, Instant::now() + options.cleanup));
     match swept {
-        Ok(Swept::All) => {}
-        Ok(Swept::OutOfTime) => {
+        Ok(SweepOutcome::All) => {}
+        Ok(SweepOutcome::OutOfTime) => {
             observer.note(&left(format!("not all could be removed within {} s", options.cleanup.as_secs())));
         }
         Err(error) => observer.note(&left(error.to_string())),
@@ -290,8 +290,8 @@ fn run(
     observer: &mut dyn Observer,
 ) -> Result<Measurement, LoadError> {
     let Plan { stages, phases, actors, parts_max } = plan;
-    let crew = crew::Crew::hire(server, options, actors, parts_max)?;
-    let mut run = Stages::new(crew, options, processes, observer);
+    let pool = worker_pool::WorkerPool::spawn(server, options, actors, parts_max)?;
+    let mut run = Stages::new(pool, options, processes, observer);
     run.all(&stages)?;
     let result = run.finish()?;
     let seconds = result.seconds;

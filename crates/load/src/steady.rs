@@ -21,7 +21,8 @@ pub struct SteadyRule {
     /// Rise or fall of the line over the window, as a fraction of the mean.
     pub slope: f64,
     /// When to give up.
-    pub most: Duration,
+    #[serde(rename = "most")]
+    pub duration_max: Duration,
 }
 
 impl Default for SteadyRule {
@@ -31,15 +32,15 @@ impl Default for SteadyRule {
             rounds: 5,
             spread: 0.20,
             slope: 0.10,
-            most: Duration::from_secs(300),
+            duration_max: Duration::from_secs(300),
         }
     }
 }
 
 /// How late a verdict may come to one of several hosts.
-const LATE: Duration = Duration::from_secs(5);
+const VERDICT_DELAY_MAX: Duration = Duration::from_secs(5);
 /// Rounds that are kept for that, at most.
-const SPARE_MAX: u32 = 50;
+const LATE_ROUNDS_MAX: u32 = 50;
 
 impl SteadyRule {
     /// Parts of a round that are counted by themselves: about one a second.
@@ -49,13 +50,13 @@ impl SteadyRule {
 
     /// Whether so many rounds are all that are tried.
     pub(crate) fn gives_up_after(&self, rounds: u64) -> bool {
-        self.round.as_nanos() * u128::from(rounds) >= self.most.as_nanos()
+        self.round.as_nanos() * u128::from(rounds) >= self.duration_max.as_nanos()
     }
 
     /// Rounds that one of several hosts keeps beyond a window: it learns later which one is the last.
-    pub(crate) fn spare(&self) -> u32 {
-        let rounds = LATE.as_nanos().div_ceil(self.round.as_nanos().max(1));
-        u32::try_from(rounds).unwrap_or(u32::MAX).clamp(2, SPARE_MAX)
+    pub(crate) fn late_rounds(&self) -> u32 {
+        let rounds = VERDICT_DELAY_MAX.as_nanos().div_ceil(self.round.as_nanos().max(1));
+        u32::try_from(rounds).unwrap_or(u32::MAX).clamp(2, LATE_ROUNDS_MAX)
     }
 
     /// Looks at the rates of a window's rounds, oldest first.

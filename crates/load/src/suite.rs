@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::hosts::{Coordinator, Peer};
-use crate::limits::{self, Wanted};
+use crate::limits::{self, Scope};
 use crate::published;
 use crate::result::{Measurement, Report};
 use crate::run::{Length, Observer, Options, measure};
@@ -51,7 +51,7 @@ pub struct Suite {
 
 /// One measurement of the suite.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct SuiteTest {
     /// What is done.
     pub workload: Workload,
     /// Virtual threads.
@@ -66,7 +66,7 @@ pub struct Step {
 
 /// What will be measured on such a machine.
 #[must_use]
-pub fn plan(scale: Scale, machine: &Machine) -> Vec<Step> {
+pub fn plan(scale: Scale, machine: &Machine) -> Vec<SuiteTest> {
     recipes::steps(scale, machine)
 }
 
@@ -106,7 +106,7 @@ pub fn published(
     report.caches = caches(&report.caches, &steps, &machine, server);
     observer.begin("limits");
     let length = suite.scale.length().min(LIMITS_MAX);
-    let wanted = Wanted { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
+    let wanted = Scope { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
     report.limits = limits::measure(server, &wanted, hosts.as_deref_mut(), observer)?;
     let mut failures = 0;
     for (number, step) in steps.iter().enumerate() {
@@ -143,7 +143,7 @@ pub fn published(
 fn measure_well(
     server: &Server,
     suite: &Suite,
-    step: &Step,
+    step: &SuiteTest,
     mut hosts: Option<&mut Coordinator>,
     observer: &mut dyn Observer,
 ) -> Result<(Measurement, Vec<String>), LoadError> {
@@ -169,7 +169,7 @@ fn measure_well(
 /// Each limit takes no longer.
 const LIMITS_MAX: Duration = Duration::from_secs(2);
 
-fn options(suite: &Suite, step: &Step) -> Options {
+fn options(suite: &Suite, step: &SuiteTest) -> Options {
     Options {
         threads: step.threads,
         depth: step.depth,
@@ -182,7 +182,7 @@ fn options(suite: &Suite, step: &Step) -> Options {
 }
 
 /// What is measured, and whose tests that are.
-fn title(number: usize, steps: usize, step: &Step) -> String {
+fn title(number: usize, steps: usize, step: &SuiteTest) -> String {
     let mut tests: Vec<String> = Vec::new();
     for row in step.published.iter().filter_map(|id| published::find(id)) {
         let test = format!("{} {}", row.system.name(), row.test);
@@ -195,7 +195,7 @@ fn title(number: usize, steps: usize, step: &Step) -> String {
 }
 
 /// What was declared, and what we know.
-fn caches(declared: &str, steps: &[Step], machine: &Machine, server: &Server) -> String {
+fn caches(declared: &str, steps: &[SuiteTest], machine: &Machine, server: &Server) -> String {
     let sets = || steps.iter().map(|step| step.working_set_bytes).filter(|bytes| *bytes > 0);
     let [least, most] = [sets().min(), sets().max()].map(|bytes| size(bytes.unwrap_or(0)));
     let memory = size(machine.memory_bytes >> 30 << 30);

@@ -25,7 +25,7 @@ pub(crate) struct Stamp {
 
 /// What is wrong with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mistake {
+pub(crate) enum BlockError {
     /// It is none.
     NotABlock,
     /// It is damaged.
@@ -38,7 +38,7 @@ pub(crate) enum Mistake {
     Generation,
 }
 
-impl Mistake {
+impl BlockError {
     /// In words, as a cause of failure.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ fn fill_block(block: &mut [u8], stamp: Stamp) {
 }
 
 /// Compares blocks of one generation with what they should be; returns how many there were.
-pub(crate) fn check(data: &[u8], file: u64, offset: u64, generation: u32) -> Result<u64, Mistake> {
+pub(crate) fn check(data: &[u8], file: u64, offset: u64, generation: u32) -> Result<u64, BlockError> {
     let (mut offset, mut blocks) = (offset, 0);
     for block in data.chunks(BLOCK_BYTES) {
         check_block(block, Stamp { file, offset, generation })?;
@@ -87,23 +87,25 @@ pub(crate) fn check(data: &[u8], file: u64, offset: u64, generation: u32) -> Res
     Ok(blocks)
 }
 
-fn check_block(block: &[u8], expected: Stamp) -> Result<(), Mistake> {
-    let Some((head, body)) = block.split_first_chunk::<HEAD_BYTES>() else { return Err(Mistake::NotABlock) };
+fn check_block(block: &[u8], expected: Stamp) -> Result<(), BlockError> {
+    let Some((head, body)) = block.split_first_chunk::<HEAD_BYTES>() else {
+        return Err(BlockError::NotABlock);
+    };
     if head[..8] != MAGIC {
-        return Err(Mistake::NotABlock);
+        return Err(BlockError::NotABlock);
     }
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&head[8..28]), body);
     if head[28..] != checksum.to_be_bytes() {
-        return Err(Mistake::Checksum);
+        return Err(BlockError::Checksum);
     }
     if head[8..16] != expected.file.to_be_bytes() {
-        return Err(Mistake::File);
+        return Err(BlockError::File);
     }
     if head[16..24] != expected.offset.to_be_bytes() {
-        return Err(Mistake::Offset);
+        return Err(BlockError::Offset);
     }
     if head[24..28] != expected.generation.to_be_bytes() {
-        return Err(Mistake::Generation);
+        return Err(BlockError::Generation);
     }
     Ok(())
 }
@@ -122,16 +124,16 @@ mod tests {
     #[test]
     fn every_mistake_is_told_apart() {
         let mut data = vec![0; BLOCK_BYTES];
-        assert_eq!(check(&data, 9, 4096, 2), Err(Mistake::NotABlock));
+        assert_eq!(check(&data, 9, 4096, 2), Err(BlockError::NotABlock));
         fill(&mut data, 9, 4096, 2);
-        assert_eq!(check(&data, 8, 4096, 2), Err(Mistake::File));
-        assert_eq!(check(&data, 9, 0, 2), Err(Mistake::Offset));
-        assert_eq!(check(&data, 9, 4096, 3), Err(Mistake::Generation));
+        assert_eq!(check(&data, 8, 4096, 2), Err(BlockError::File));
+        assert_eq!(check(&data, 9, 0, 2), Err(BlockError::Offset));
+        assert_eq!(check(&data, 9, 4096, 3), Err(BlockError::Generation));
         for at in [8, 20, 31, 32, 4095] {
             data[at] ^= 1;
-            assert_eq!(check(&data, 9, 4096, 2), Err(Mistake::Checksum), "byte {at}");
+            assert_eq!(check(&data, 9, 4096, 2), Err(BlockError::Checksum), "byte {at}");
             data[at] ^= 1;
         }
-        assert_eq!(check(&data[..16], 9, 4096, 2), Err(Mistake::NotABlock));
+        assert_eq!(check(&data[..16], 9, 4096, 2), Err(BlockError::NotABlock));
     }
 }

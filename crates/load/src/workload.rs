@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Blocking, Handle, Sizes};
+use crate::client::{BlockingClient, Handle, TransferSizes};
 use crate::error::LoadError;
 use actor::Actor;
 
@@ -118,10 +118,10 @@ pub const BLOCK_BYTES_MAX: u64 = 64 << 20;
 
 /// What a workload is prepared with.
 pub(crate) struct Setup<'s> {
-    pub(crate) client: &'s mut Blocking,
+    pub(crate) client: &'s mut BlockingClient,
     /// The directory of this measurement.
     pub(crate) directory: Handle,
-    pub(crate) sizes: Sizes,
+    pub(crate) sizes: TransferSizes,
     pub(crate) threads: u32,
     pub(crate) depth: u32,
     /// Of all threads together.

@@ -56,17 +56,17 @@ pub(crate) fn run(bench: &Bench) -> Outcome {
 
 /// The server that is measured, and in whose name.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Measured {
+pub(crate) struct TargetOptions {
     /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
     #[arg(value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
     #[command(flatten)]
-    who: Who,
+    caller: CallerOptions,
 }
 
 /// In whose name, and what the report says.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct Who {
+pub(crate) struct CallerOptions {
     /// Port of the server's MOUNT service [default: that of NFS, else what rpcbind tells]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
@@ -87,18 +87,18 @@ pub(crate) struct Who {
     caches: String,
 }
 
-impl Measured {
+impl TargetOptions {
     pub(crate) fn server(&self) -> Result<Server, Error> {
-        self.who.server(&self.target)
+        self.caller.server(&self.target)
     }
 
     /// A report without results yet.
     pub(crate) fn report(&self, server: &Server) -> Report {
-        self.who.report(server)
+        self.caller.report(server)
     }
 }
 
-impl Who {
+impl CallerOptions {
     pub(crate) fn server(&self, target: &str) -> Result<Server, Error> {
         let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
         Ok(Server {

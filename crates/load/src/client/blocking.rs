@@ -19,14 +19,14 @@ use super::{Handle, Server, encode_header, encoded_identity};
 use crate::error::LoadError;
 
 /// How long a reply may take.
-const REPLY_LIMIT: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Calls of [`Blocking::many`] that are in flight at a time.
-const PIPELINE: usize = 256;
+/// Calls of [`BlockingClient::many`] that are in flight at a time.
+const PIPELINE_MAX: usize = 256;
 
 /// What a server takes and gives in one call (FSINFO), within what this client can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
+pub struct TransferSizes {
     /// Bytes of a READ.
     pub read_bytes: u32,
     /// Bytes of a WRITE.
@@ -35,7 +35,7 @@ pub struct Sizes {
 
 /// A blocking client.
 #[derive(Debug)]
-pub struct Blocking {
+pub struct BlockingClient {
     stream: TcpStream,
     identity: Vec<u8>,
     next_xid: u32,
@@ -45,7 +45,7 @@ pub struct Blocking {
 /// Where the results of a call stand in its reply.
 type Results = Vec<u8>;
 
-impl Blocking {
+impl BlockingClient {
     /// Connects to the server's NFS service.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl Blocking {
     fn connect_port(server: &Server, port: u16) -> Result<Self, LoadError> {
         let stream = server.connect(port)?;
         let limits = stream
-            .set_read_timeout(Some(REPLY_LIMIT))
-            .and_then(|()| stream.set_write_timeout(Some(REPLY_LIMIT)));
+            .set_read_timeout(Some(REPLY_TIMEOUT))
+            .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)));
         limits.map_err(|error| LoadError::new(error.to_string()))?;
         let next_xid = u32::try_from(crate::random::fresh_seed() >> 32).expect("32 bits");
         Ok(Self { stream, identity: encoded_identity(server.identity), next_xid, received: Vec::new() })
@@ -134,12 +134,12 @@ impl Blocking {
     ///
     /// # Errors
     /// If FSINFO fails.
-    pub fn sizes(&mut self, root: &Handle) -> Result<Sizes, LoadError> {
+    pub fn sizes(&mut self, root: &Handle) -> Result<TransferSizes, LoadError> {
         let results = self.nfs(Procedure::Fsinfo, &FsinfoArgs { fsroot: root.wire() })?;
         let found = decode::<FsinfoRes>("FSINFO", &results)?
             .map_err(|failed| LoadError::status("FSINFO of the export", failed.status))?;
         let most = u32::try_from(wire::limits::DATA_BYTES_MAX).expect("a MiB");
-        Ok(Sizes {
+        Ok(TransferSizes {
             read_bytes: found.rtmax.clamp(512, most) / 512 * 512,
             write_bytes: found.wtmax.clamp(512, most) / 512 * 512,
         })
@@ -180,7 +180,7 @@ impl Blocking {
             let doing = || format!("{} of {name} under {}", procedure.name(), "the export");
             match made.map_err(|failed| LoadError::status(&doing(), failed.status))?.obj {
                 Some(handle) => handles.push(Handle::of(handle)),
-                None => handles.push(self.look_up(parent, name)?),
+                None => handles.push(self.lookup(parent, name)?),
             }
         }
         Ok(handles)
@@ -190,7 +190,7 @@ impl Blocking {
     ///
     /// # Errors
     /// If it is not there.
-    pub fn look_up(&mut self, parent: &Handle, name: &str) -> Result<Handle, LoadError> {
+    pub fn lookup(&mut self, parent: &Handle, name: &str) -> Result<Handle, LoadError> {
         let what = DirOpArgs3 { dir: parent.wire(), name: Filename3(name.as_bytes()) };
         let results = self.nfs(Procedure::Lookup, &LookupArgs { what })?;
         let found = decode::<LookupRes<'_>>("LOOKUP", &results)?
@@ -219,9 +219,9 @@ impl Blocking {
         let mut calls = Vec::new();
         while answered < count {
             // Half of the pipeline is refilled at a time, so that many calls share a system call.
-            if sent < count && sent - answered <= PIPELINE / 2 {
+            if sent < count && sent - answered <= PIPELINE_MAX / 2 {
                 calls.clear();
-                while sent < count && sent - answered < PIPELINE {
+                while sent < count && sent - answered < PIPELINE_MAX {
                     let identity = &self.identity;
                     write_record(&mut calls, |out| {
                         encode_header(out.buffer(), xid_of(sent), nfs3::PROGRAM, procedure.code(), identity);
@@ -342,7 +342,7 @@ impl Blocking {
 fn lost(error: &std::io::Error) -> LoadError {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            LoadError::new(format!("the server did not answer within {} s", REPLY_LIMIT.as_secs()))
+            LoadError::new(format!("the server did not answer within {} s", REPLY_TIMEOUT.as_secs()))
         }
         _ => LoadError::new(format!("the connection broke: {error}")),
     }

@@ -5,13 +5,13 @@ use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 
 use mio::net::TcpStream;
 
-use super::incoming::Incoming;
+use super::reply_reader::ReplyReader;
 
 /// Pieces that one system call sends.
 const PIECES_MAX: usize = 64;
 
 /// Memory for calls that is kept when all of them are sent.
-const KEPT_BYTES: usize = 1 << 20;
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// File data that stands in a buffer shared by all, and the place of the stream where it belongs.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
     blocked: bool,
     /// It is in the list of connections that have something to send.
     pub(crate) dirty: bool,
-    pub(crate) incoming: Incoming,
+    pub(crate) incoming: ReplyReader,
 }
 
 /// What a read brought.
@@ -59,7 +59,7 @@ impl Connection {
             inserts: VecDeque::new(),
             blocked: false,
             dirty: false,
-            incoming: Incoming::default(),
+            incoming: ReplyReader::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Connection {
         }
         if self.sent == self.out.len() && self.inserts.is_empty() {
             self.out.clear();
-            self.out.shrink_to(KEPT_BYTES);
+            self.out.shrink_to(KEPT_BYTES_MAX);
             self.sent = 0;
         }
         Ok(())

@@ -8,7 +8,7 @@ use wire::nfs3::{
 use wire::xdr::Encode as _;
 
 use super::blocking::{decode, is_gone};
-use super::{Blocking, Handle};
+use super::{BlockingClient, Handle};
 use crate::error::LoadError;
 
 /// Bytes of names that are asked for at a time.
@@ -19,36 +19,46 @@ const DEPTH_MAX: u32 = 8;
 
 /// How a clean-up went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swept {
+pub(crate) enum SweepOutcome {
     /// Nothing is left.
     All,
     /// Time was up first.
     OutOfTime,
 }
 
-impl Blocking {
+impl BlockingClient {
     /// Removes a directory and all that is in it, until the deadline.
-    pub(crate) fn sweep(&mut self, parent: &Handle, name: &str, until: Instant) -> Result<Swept, LoadError> {
-        let Ok(directory) = self.look_up(parent, name) else { return Ok(Swept::All) };
-        if self.sweep_below(&directory, until, DEPTH_MAX)? == Swept::OutOfTime {
-            return Ok(Swept::OutOfTime);
+    pub(crate) fn sweep(
+        &mut self,
+        parent: &Handle,
+        name: &str,
+        until: Instant,
+    ) -> Result<SweepOutcome, LoadError> {
+        let Ok(directory) = self.lookup(parent, name) else { return Ok(SweepOutcome::All) };
+        if self.sweep_below(&directory, until, DEPTH_MAX)? == SweepOutcome::OutOfTime {
+            return Ok(SweepOutcome::OutOfTime);
         }
         let statuses = self.remove(Procedure::Rmdir, parent, &[name.as_bytes().to_vec()])?;
         match statuses.iter().find(|status| !is_gone(**status)) {
-            None => Ok(Swept::All),
+            None => Ok(SweepOutcome::All),
             Some(status) => Err(LoadError::status(&format!("RMDIR of {name}"), *status)),
         }
     }
 
-    fn sweep_below(&mut self, directory: &Handle, until: Instant, depth: u32) -> Result<Swept, LoadError> {
+    fn sweep_below(
+        &mut self,
+        directory: &Handle,
+        until: Instant,
+        depth: u32,
+    ) -> Result<SweepOutcome, LoadError> {
         loop {
             if Instant::now() >= until {
-                return Ok(Swept::OutOfTime);
+                return Ok(SweepOutcome::OutOfTime);
             }
             // What was listed is removed before more is listed, so every listing begins at the front.
             let names = self.some_names(directory)?;
             if names.is_empty() {
-                return Ok(Swept::All);
+                return Ok(SweepOutcome::All);
             }
             let statuses = self.remove(Procedure::Remove, directory, &names)?;
             for (name, status) in names.iter().zip(statuses) {
@@ -56,9 +66,9 @@ impl Blocking {
                     NfsStat3::Ok | NfsStat3::NoEnt => {}
                     // What servers answer to REMOVE of a directory differs.
                     _ if depth > 0 => {
-                        let below = self.look_up(directory, &String::from_utf8_lossy(name))?;
-                        if self.sweep_below(&below, until, depth - 1)? == Swept::OutOfTime {
-                            return Ok(Swept::OutOfTime);
+                        let below = self.lookup(directory, &String::from_utf8_lossy(name))?;
+                        if self.sweep_below(&below, until, depth - 1)? == SweepOutcome::OutOfTime {
+                            return Ok(SweepOutcome::OutOfTime);
                         }
                         let gone = self.remove(Procedure::Rmdir, directory, std::slice::from_ref(name))?;
                         if let Some(status) = gone.iter().find(|status| !is_gone(**status)) {

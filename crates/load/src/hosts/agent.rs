@@ -7,26 +7,28 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::line::{self, Direction, Streams};
-use super::protocol::{GREETING_BYTES_MAX, ORDER_BYTES_MAX, Order, Task, VERSION, Word, receive, send};
+use super::protocol::{
+    GREETING_BYTES_MAX, REQUEST_BYTES_MAX, Request, Response, Task, VERSION, receive, send,
+};
 use super::token::Token;
 use crate::client::{Identity, Server};
 use crate::error::LoadError;
 use crate::result::{Host, Measurement};
-use crate::run::{Counted, Observer, Progress, measure};
+use crate::run::{Observer, Progress, RoundCount, measure};
 
-/// Connections at a time: one coordinator; all others wait for their greeting, are told that the agent is busy, or are
+/// Connections at a time: one coordinator; all others wait for their greeting, are reported_at that the agent is busy, or are
 /// streams that measure TCP, a few of each client host and direction.
 const CONNECTIONS_MAX: usize = 128;
 /// How long a greeting, or sending anything, may take.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 /// A coordinator pings every second; one that is silent for so long is gone.
-const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often an agent looks for connections and whether it should end.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often it tells how a measurement goes, at most.
-const PROGRESS: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Orders that wait.
-const ORDERS_WAITING: usize = 16;
+const REQUESTS_QUEUED_MAX: usize = 16;
 
 /// What an agent may connect to, as its operator gave it.
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ pub struct Allowed {
 
 impl Allowed {
     /// These servers, with their MOUNT ports and whether reserved ports are used; in whose name calls are made is for
-    /// the coordinator to say. And another agent, to which it may measure what TCP carries.
+    /// the coordinator to respond. And another agent, to which it may measure what TCP carries.
     #[must_use]
     pub fn new(servers: Vec<Server>, line_rate_peer: Option<SocketAddr>) -> Self {
         Self { servers, line_rate_peer }
@@ -88,17 +90,17 @@ impl Agent {
     /// Where it listens.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system does not log.
     pub fn address(&self) -> Result<SocketAddr, LoadError> {
         self.listener.local_addr().map_err(|error| LoadError::new(error.to_string()))
     }
 
-    /// Serves coordinators, one after the other, until it should stop. What is worth a line in a log is told.
-    pub fn serve(&self, should_stop: &(dyn Fn() -> bool + Sync), tell: &(dyn Fn(&str) + Sync)) {
+    /// Serves coordinators, one after the other, until it should stop. What is worth a line in a log is reported_at.
+    pub fn serve(&self, should_stop: &(dyn Fn() -> bool + Sync), log: &(dyn Fn(&str) + Sync)) {
         std::thread::scope(|scope| {
             while !should_stop() {
                 let Ok((stream, peer)) = self.listener.accept() else {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL_INTERVAL);
                     continue;
                 };
                 if self.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
@@ -106,9 +108,8 @@ impl Agent {
                     continue;
                 }
                 scope.spawn(move || {
-                    tell(
-                        &match self.session(&stream, should_stop, &|words| tell(&format!("{peer}: {words}")))
-                        {
+                    log(
+                        &match self.session(&stream, should_stop, &|words| log(&format!("{peer}: {words}"))) {
                             Ok(()) => format!("{peer}: ended"),
                             Err(error) => format!("{peer}: {error}"),
                         },
@@ -126,71 +127,71 @@ impl Agent {
         &self,
         stream: &TcpStream,
         should_stop: &(dyn Fn() -> bool + Sync),
-        tell: &dyn Fn(&str),
+        log: &dyn Fn(&str),
     ) -> Result<(), LoadError> {
-        let (mut writer, entrance) = self.greet(stream)?;
-        let welcome = Word::Welcome { version: VERSION, host: Host::this() };
+        let (mut writer, entrance) = self.authenticate(stream)?;
+        let welcome = Response::Welcome { version: VERSION, host: Host::this() };
         if let Entrance::Stream(direction, length) = entrance {
             send(&mut writer, &welcome)?;
-            set_patience(stream, SILENCE_LIMIT)?;
-            tell(&format!("a stream: {direction:?}, {} s", length.as_secs_f64()));
+            set_silence_timeout(stream, SILENCE_TIMEOUT)?;
+            log(&format!("a stream: {direction:?}, {} s", length.as_secs_f64()));
             return line::serve(stream, direction, length, should_stop);
         }
         let writer = Mutex::new(writer);
         let Ok(_busy) = self.busy.try_lock() else {
             let why = "the agent is busy with another coordinator".to_owned();
-            say(&writer, &Word::Refused { why: why.clone() })?;
+            respond(&writer, &Response::Refused { why: why.clone() })?;
             return Err(LoadError::new(why));
         };
-        say(&writer, &welcome)?;
-        tell("coordinates");
-        set_patience(stream, SILENCE_LIMIT)?;
-        let (give, orders) = sync_channel(ORDERS_WAITING);
+        respond(&writer, &welcome)?;
+        log("coordinates");
+        set_silence_timeout(stream, SILENCE_TIMEOUT)?;
+        let (sender, requests) = sync_channel(REQUESTS_QUEUED_MAX);
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| read(stream, &writer, give));
-            while let Ok(order) = orders.recv() {
-                let mut remote = Remote::new(&writer, &orders, should_stop);
-                let done = match order {
-                    Order::Run(task) => {
-                        tell(&format!("{}, threads: {}", task.workload.name(), task.threads));
-                        self.run(&task, &mut remote).map(|measurement| Word::Done { measurement })
+            let reader = scope.spawn(|| read(stream, &writer, sender));
+            while let Ok(request) = requests.recv() {
+                let mut remote = RemoteObserver::new(&writer, &requests, should_stop);
+                let done = match request {
+                    Request::Run(task) => {
+                        log(&format!("{}, threads: {}", task.workload.name(), task.threads));
+                        self.run(&task, &mut remote).map(|measurement| Response::Done { measurement })
                     }
-                    Order::Line { peer, direction, length_ms } => {
-                        tell(&format!("TCP with {peer}: {direction:?}"));
+                    Request::LineRate { peer, direction, length_ms } => {
+                        log(&format!("TCP with {peer}: {direction:?}"));
                         let rate = self.line(peer, direction, length_ms, &mut remote);
-                        rate.map(|bytes_per_s| Word::Line { bytes_per_s })
+                        rate.map(|bytes_per_s| Response::LineRate { bytes_per_s })
                     }
-                    // What is told to one that does nothing has come too late.
+                    // What is reported_at to one that does nothing has come too late.
                     _ => continue,
                 };
-                let word = done.unwrap_or_else(|error| Word::Refused { why: error.to_string() });
-                if say(&writer, &word).is_err() || should_stop() {
+                let word = done.unwrap_or_else(|error| Response::Refused { why: error.to_string() });
+                if respond(&writer, &word).is_err() || should_stop() {
                     break;
                 }
             }
-            drop(orders);
+            drop(requests);
             let _ = stream.shutdown(Shutdown::Both);
-            reader.join().unwrap_or_else(|_| Err(LoadError::new("the reader of orders has ended")))
+            reader.join().unwrap_or_else(|_| Err(LoadError::new("the reader of requests has ended")))
         })
     }
 
     /// Lets in who knows the token; answers where to write to, and what for.
-    fn greet(&self, mut stream: &TcpStream) -> Result<(TcpStream, Entrance), LoadError> {
+    fn authenticate(&self, mut stream: &TcpStream) -> Result<(TcpStream, Entrance), LoadError> {
         let prepared = stream
             .set_nonblocking(false)
-            .and_then(|()| stream.set_read_timeout(Some(GREETING_LIMIT)))
-            .and_then(|()| stream.set_write_timeout(Some(GREETING_LIMIT)))
+            .and_then(|()| stream.set_read_timeout(Some(GREETING_TIMEOUT)))
+            .and_then(|()| stream.set_write_timeout(Some(GREETING_TIMEOUT)))
             .and_then(|()| stream.set_nodelay(true))
             .and_then(|()| stream.try_clone());
         let mut writer = prepared.map_err(|error| LoadError::new(error.to_string()))?;
         let mut refuse = |why: String| {
             // Whoever does not read it does not want to know.
-            let _ = send(&mut writer, &Word::Refused { why: why.clone() });
+            let _ = send(&mut writer, &Response::Refused { why: why.clone() });
             LoadError::new(why)
         };
         let (version, token, entrance) = match receive(&mut stream, GREETING_BYTES_MAX)? {
-            Order::Hello { version, token } => (version, token, Entrance::Coordinator),
-            Order::Stream { version, token, direction, length_ms } => {
+            Request::Hello { version, token } => (version, token, Entrance::Coordinator),
+            Request::Stream { version, token, direction, length_ms } => {
                 (version, token, Entrance::Stream(direction, Duration::from_millis(length_ms)))
             }
             _ => return Err(refuse("a greeting comes first".to_owned())),
@@ -200,14 +201,14 @@ impl Agent {
             _ if version != VERSION => {
                 Err(refuse(format!("the agent speaks version {VERSION} of the protocol, not {version}")))
             }
-            Entrance::Stream(_, length) if length > line::LENGTH_MAX => {
-                Err(refuse(format!("a stream takes at most {} s", line::LENGTH_MAX.as_secs())))
+            Entrance::Stream(_, length) if length > line::DURATION_MAX => {
+                Err(refuse(format!("a stream takes at most {} s", line::DURATION_MAX.as_secs())))
             }
             entrance => Ok((writer, entrance)),
         }
     }
 
-    fn run(&self, task: &Task, remote: &mut Remote<'_>) -> Result<Box<Measurement>, LoadError> {
+    fn run(&self, task: &Task, remote: &mut RemoteObserver<'_>) -> Result<Box<Measurement>, LoadError> {
         let server = self.allowed.find(task)?;
         let options = task.options()?;
         measure(&server, &task.workload, &options, remote).map(Box::new)
@@ -219,7 +220,7 @@ impl Agent {
         peer: SocketAddr,
         direction: Direction,
         length_ms: u64,
-        remote: &mut Remote<'_>,
+        remote: &mut RemoteObserver<'_>,
     ) -> Result<f64, LoadError> {
         self.allowed.check_peer(peer)?;
         let length = Duration::from_millis(length_ms);
@@ -237,21 +238,25 @@ enum Entrance {
     Stream(Direction, Duration),
 }
 
-fn set_patience(stream: &TcpStream, patience: Duration) -> Result<(), LoadError> {
-    stream.set_read_timeout(Some(patience)).map_err(|error| LoadError::new(error.to_string()))
+fn set_silence_timeout(stream: &TcpStream, reply_timeout: Duration) -> Result<(), LoadError> {
+    stream.set_read_timeout(Some(reply_timeout)).map_err(|error| LoadError::new(error.to_string()))
 }
 
-fn say(writer: &Mutex<TcpStream>, word: &Word) -> Result<(), LoadError> {
+fn respond(writer: &Mutex<TcpStream>, word: &Response) -> Result<(), LoadError> {
     send(&mut *writer.lock().unwrap_or_else(PoisonError::into_inner), word)
 }
 
-/// Reads orders until there are no more. Pings are answered whatever the agent does.
-fn read(mut stream: &TcpStream, writer: &Mutex<TcpStream>, give: SyncSender<Order>) -> Result<(), LoadError> {
+/// Reads requests until there are no more. Pings are answered whatever the agent does.
+fn read(
+    mut stream: &TcpStream,
+    writer: &Mutex<TcpStream>,
+    sender: SyncSender<Request>,
+) -> Result<(), LoadError> {
     loop {
-        match receive(&mut stream, ORDER_BYTES_MAX) {
-            Ok(Order::Ping { number }) => say(writer, &Word::Pong { number })?,
-            Ok(order) => {
-                if give.send(order).is_err() {
+        match receive(&mut stream, REQUEST_BYTES_MAX) {
+            Ok(Request::Ping { number }) => respond(writer, &Response::Pong { number })?,
+            Ok(request) => {
+                if sender.send(request).is_err() {
                     return Ok(());
                 }
             }
@@ -261,30 +266,30 @@ fn read(mut stream: &TcpStream, writer: &Mutex<TcpStream>, give: SyncSender<Orde
 }
 
 /// Watches a measurement for the coordinator.
-struct Remote<'s> {
+struct RemoteObserver<'s> {
     writer: &'s Mutex<TcpStream>,
-    orders: &'s Receiver<Order>,
+    requests: &'s Receiver<Request>,
     should_stop: &'s (dyn Fn() -> bool + Sync),
     is_stopped: bool,
     last_round: Option<u64>,
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
-impl<'s> Remote<'s> {
+impl<'s> RemoteObserver<'s> {
     fn new(
         writer: &'s Mutex<TcpStream>,
-        orders: &'s Receiver<Order>,
+        requests: &'s Receiver<Request>,
         should_stop: &'s (dyn Fn() -> bool + Sync),
     ) -> Self {
-        Self { writer, orders, should_stop, is_stopped: false, last_round: None, told: None }
+        Self { writer, requests, should_stop, is_stopped: false, last_round: None, reported_at: None }
     }
 
-    /// Takes the orders that have come.
+    /// Takes the requests that have come.
     fn listen(&mut self) {
         loop {
-            match self.orders.try_recv() {
-                Ok(Order::End { round }) => self.last_round = Some(round),
-                Ok(Order::Stop) => self.is_stopped = true,
+            match self.requests.try_recv() {
+                Ok(Request::EndWindow { round }) => self.last_round = Some(round),
+                Ok(Request::Stop) => self.is_stopped = true,
                 Ok(_) => {}
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => {
@@ -296,13 +301,13 @@ impl<'s> Remote<'s> {
     }
 }
 
-impl Observer for Remote<'_> {
+impl Observer for RemoteObserver<'_> {
     fn before_stage(&mut self, stage: &'static str) -> Result<(), LoadError> {
-        say(self.writer, &Word::Ready { stage: stage.to_owned() })?;
+        respond(self.writer, &Response::Ready { stage: stage.to_owned() })?;
         loop {
-            match self.orders.recv_timeout(LOOK) {
-                Ok(Order::Go) => return say(self.writer, &Word::Begun),
-                Ok(Order::Stop) => return Err(LoadError::new("stopped before it began")),
+            match self.requests.recv_timeout(POLL_INTERVAL) {
+                Ok(Request::Go) => return respond(self.writer, &Response::Begun),
+                Ok(Request::Stop) => return Err(LoadError::new("stopped before it began")),
                 Ok(_) | Err(std::sync::mpsc::RecvTimeoutError::Timeout) if !(self.should_stop)() => {}
                 _ => return Err(LoadError::new("the coordinator is gone, or the agent was stopped")),
             }
@@ -310,15 +315,17 @@ impl Observer for Remote<'_> {
     }
 
     fn after_stage(&mut self) {
-        self.is_stopped |= say(self.writer, &Word::Ended).is_err();
+        self.is_stopped |= respond(self.writer, &Response::Ended).is_err();
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if !progress.is_measured || self.told.is_some_and(|told| told.elapsed() < PROGRESS) {
+        if !progress.is_measured
+            || self.reported_at.is_some_and(|reported_at| reported_at.elapsed() < PROGRESS_INTERVAL)
+        {
             return;
         }
-        self.told = Some(Instant::now());
-        let word = Word::Progress {
+        self.reported_at = Some(Instant::now());
+        let word = Response::Progress {
             operations_per_s: progress.operations_per_s,
             bytes_per_s: progress.bytes_per_s,
             p50_ns: progress.p50_ns,
@@ -326,12 +333,12 @@ impl Observer for Remote<'_> {
             elapsed_s: progress.elapsed_s,
             errors: progress.errors,
         };
-        self.is_stopped |= say(self.writer, &word).is_err();
+        self.is_stopped |= respond(self.writer, &word).is_err();
     }
 
-    fn round(&mut self, round: Counted) {
-        let Counted { number, operations, bytes } = round;
-        self.is_stopped |= say(self.writer, &Word::Round { number, operations, bytes }).is_err();
+    fn round(&mut self, round: RoundCount) {
+        let RoundCount { number, operations, bytes } = round;
+        self.is_stopped |= respond(self.writer, &Response::Round { number, operations, bytes }).is_err();
     }
 
     fn last_round(&mut self) -> Option<u64> {
@@ -346,6 +353,6 @@ impl Observer for Remote<'_> {
 
     fn note(&mut self, words: &str) {
         // It is for people, and the measurement does not depend on it.
-        let _ = say(self.writer, &Word::Note { words: words.to_owned() });
+        let _ = respond(self.writer, &Response::Note { words: words.to_owned() });
     }
 }

@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 
 use super::line::{Direction, resolve};
 use super::merge::merge;
-use super::protocol::{Order, VERSION, WORD_BYTES_MAX, Word, receive, send};
-use super::shown;
+use super::printable;
+use super::protocol::{RESPONSE_BYTES_MAX, Request, Response, VERSION, receive, send};
 use super::token::Token;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::random::fresh_seed;
 use crate::result::{Host, Measurement, ServerCost, Steady};
-use crate::run::{Connections, Counted, Length, Observer, Options, Progress};
+use crate::run::{Connections, Length, Observer, Options, Progress, RoundCount};
 use crate::workload::Workload;
 
 mod joint;
 mod meter;
 mod share;
 
-use joint::Joint;
-use meter::Meter;
-use share::task;
+use joint::JointRounds;
+use meter::CpuMeter;
+use share::share_of;
 
 /// How long connecting, greeting, or sending anything may take.
-const GREETING_LIMIT: Duration = Duration::from_secs(10);
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often agents are asked whether they are there.
-const PING: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// The silence that an agent is allowed.
-const SILENCE_LIMIT: Duration = Duration::from_secs(20);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// What a measurement may take beyond its own time, besides cleaning up.
 const GRACE: Duration = Duration::from_secs(120);
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Agents, connected and greeted.
 #[derive(Debug)]
 pub struct Coordinator {
     links: Vec<Link>,
-    words: Receiver<(usize, Result<Word, LoadError>)>,
+    messages: Receiver<(usize, Result<Response, LoadError>)>,
     /// One that has said nothing for so long is lost.
     pub(super) silence: Duration,
 }
@@ -48,8 +48,8 @@ struct Link {
     name: String,
     stream: TcpStream,
     host: Host,
-    heard: Instant,
-    state: State,
+    heard_at: Instant,
+    state: AgentState,
     /// When it was told to go, and when it said that it began.
     went: Option<Instant>,
     began: Option<Instant>,
@@ -57,12 +57,12 @@ struct Link {
 }
 
 #[derive(Debug)]
-enum State {
+enum AgentState {
     /// It has nothing to do.
     Idle,
     Preparing,
     Ready,
-    Running,
+    TestAgent,
     /// The stage is over; what comes next is another one, or the result.
     Ended,
     Done(Box<Measurement>),
@@ -76,13 +76,16 @@ enum State {
 
 impl Link {
     const fn is_working(&self) -> bool {
-        matches!(self.state, State::Preparing | State::Ready | State::Running | State::Ended)
+        matches!(
+            self.state,
+            AgentState::Preparing | AgentState::Ready | AgentState::TestAgent | AgentState::Ended
+        )
     }
 
     /// Forgets what it did before: something new is asked of it.
     fn prepare(&mut self) {
-        (self.went, self.began, self.last, self.heard) = (None, None, None, Instant::now());
-        self.state = State::Preparing;
+        (self.went, self.began, self.last, self.heard_at) = (None, None, None, Instant::now());
+        self.state = AgentState::Preparing;
     }
 }
 
@@ -92,19 +95,19 @@ impl Coordinator {
     /// # Errors
     /// If one of them cannot be reached, refuses the token, or speaks another version.
     pub fn connect(agents: &[String], token: &Token) -> Result<Self, LoadError> {
-        let (tell, words) = channel();
+        let (sender, messages) = channel();
         // What was connected is let go when it is dropped, also if the next agent refuses.
-        let mut this = Self { links: Vec::new(), words, silence: SILENCE_LIMIT };
+        let mut this = Self { links: Vec::new(), messages, silence: SILENCE_TIMEOUT };
         for name in agents {
             if this.links.iter().any(|link| link.name == *name) {
                 return Err(LoadError::new(format!("agent {name} is named twice")));
             }
             let words = |why: &dyn std::fmt::Display| LoadError::new(format!("agent {name}: {why}"));
-            let link = greet(name, token).map_err(|error| words(&error))?;
-            let (index, tell) = (this.links.len(), Sender::clone(&tell));
+            let link = connect_agent(name, token).map_err(|error| words(&error))?;
+            let (index, sender) = (this.links.len(), Sender::clone(&sender));
             let from = link.stream.try_clone().map_err(|error| words(&error))?;
             // Ends when the connection does.
-            std::thread::spawn(move || read(from, index, &tell));
+            std::thread::spawn(move || read_responses(from, index, &sender));
             this.links.push(link);
         }
         if this.links.is_empty() {
@@ -132,28 +135,28 @@ impl Coordinator {
         observer: &mut dyn Observer,
     ) -> Result<(Measurement, Vec<String>), LoadError> {
         options.length.check(workload)?;
-        let meter = Meter::new(workload, options)?;
+        let meter = CpuMeter::new(workload, options)?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let mut notes = Vec::new();
-        self.order(server, workload, &Options { seed: Some(seed), ..options.clone() }, &mut notes);
+        self.assign(server, workload, &Options { seed: Some(seed), ..options.clone() }, &mut notes);
         let joint = match options.length {
-            Length::Steady(rule) | Length::Joint(rule) => Some(Joint::new(rule, self.links.len())),
+            Length::Steady(rule) | Length::Joint(rule) => Some(JointRounds::new(rule, self.links.len())),
             Length::Time(_) | Length::Operations(_) => None,
         };
-        let mut round = Round { meter, ..Round::new(joint) };
+        let mut run = JointRun { meter, ..JointRun::new(joint) };
         let asked = self.working().len();
-        self.follow(&mut round, options, observer, &mut notes)?;
+        self.wait_for_agents(&mut run, options, observer, &mut notes)?;
         let (agents, parts): (Vec<usize>, Vec<Measurement>) = self.results().into_iter().unzip();
         if parts.is_empty() {
             return Err(LoadError::new(notes.pop().unwrap_or_else(|| "no agent has a result".to_owned())));
         }
         let mut whole = Measurement { seed, ..merge(&parts)? };
-        whole.steady = round.joint.as_ref().map(|joint| Steady {
+        whole.steady = run.joint.as_ref().map(|joint| Steady {
             window_s: whole.seconds,
             ..joint.judge(&agents, joint.last.unwrap_or_default())
         });
-        whole.server = round.cost(&whole, &agents, asked, &mut notes);
-        if let Some((estimate, most)) = round.skew.filter(|_| parts.len() > 1) {
+        whole.server = run.cost(&whole, &agents, asked, &mut notes);
+        if let Some((estimate, most)) = run.skew.filter(|_| parts.len() > 1) {
             notes.push(format!(
                 "{}: {} hosts began within {:.0} µs of each other as round trips tell, and {:.0} µs at most.",
                 whole.name,
@@ -179,18 +182,18 @@ impl Coordinator {
     ) -> Result<f64, LoadError> {
         let mut notes = Vec::new();
         let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        for link in self.links.iter_mut().filter(|link| !matches!(link.state, State::Lost)) {
+        for link in self.links.iter_mut().filter(|link| !matches!(link.state, AgentState::Lost)) {
             link.prepare();
-            tell(link, &Order::Line { peer, direction, length_ms }, &mut notes);
+            send_request(link, &Request::LineRate { peer, direction, length_ms }, &mut notes);
         }
         let length = Length::Time(length);
         let options = Options { length, cleanup: Duration::ZERO, ..Options::default() };
-        self.follow(&mut Round::new(None), &options, observer, &mut notes)?;
+        self.wait_for_agents(&mut JointRun::new(None), &options, observer, &mut notes)?;
         let mut sum = 0.0;
         for link in &mut self.links {
-            match std::mem::replace(&mut link.state, State::Idle) {
-                State::Rated(rate) => sum += rate,
-                State::Lost => link.state = State::Lost,
+            match std::mem::replace(&mut link.state, AgentState::Idle) {
+                AgentState::Rated(rate) => sum += rate,
+                AgentState::Lost => link.state = AgentState::Lost,
                 _ => {}
             }
         }
@@ -201,92 +204,99 @@ impl Coordinator {
     }
 
     /// Waits until all agents have done what they were told to.
-    fn follow(
+    fn wait_for_agents(
         &mut self,
-        round: &mut Round,
+        run: &mut JointRun,
         options: &Options,
         observer: &mut dyn Observer,
         notes: &mut Vec<String>,
     ) -> Result<(), LoadError> {
         while self.links.iter().any(Link::is_working) {
-            match self.words.recv_timeout(LOOK) {
-                Ok((index, word)) => self.hear(index, word, round, observer, notes),
+            match self.messages.recv_timeout(POLL_INTERVAL) {
+                Ok((index, message)) => self.on_message(index, message, run, observer, notes),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("all agents are lost")),
             }
-            self.look(round, options, observer, notes);
+            self.supervise(run, options, observer, notes);
         }
         Ok(())
     }
 
     /// What the agents have measured; all that are left have nothing to do then.
     fn results(&mut self) -> Vec<(usize, Measurement)> {
-        let take = |(index, link): (usize, &mut Link)| match std::mem::replace(&mut link.state, State::Idle) {
-            State::Done(measurement) => Some((index, *measurement)),
-            State::Lost => {
-                link.state = State::Lost;
-                None
-            }
-            _ => None,
-        };
+        let take =
+            |(index, link): (usize, &mut Link)| match std::mem::replace(&mut link.state, AgentState::Idle) {
+                AgentState::Done(measurement) => Some((index, *measurement)),
+                AgentState::Lost => {
+                    link.state = AgentState::Lost;
+                    None
+                }
+                _ => None,
+            };
         self.links.iter_mut().enumerate().filter_map(take).collect()
     }
 
     /// Gives every agent that is there its share.
-    fn order(&mut self, server: &Server, workload: &Workload, options: &Options, notes: &mut Vec<String>) {
+    fn assign(&mut self, server: &Server, workload: &Workload, options: &Options, notes: &mut Vec<String>) {
         let there: Vec<usize> = (0..self.links.len())
-            .filter(|index| self.links.get(*index).is_some_and(|link| !matches!(link.state, State::Lost)))
+            .filter(|index| {
+                self.links.get(*index).is_some_and(|link| !matches!(link.state, AgentState::Lost))
+            })
             .collect();
         for (part, index) in there.iter().enumerate() {
             let Some(link) = self.links.get_mut(*index) else { continue };
-            let Some(task) = task(server, workload, options, part, there.len()) else { continue };
+            let Some(share_of) = share_of(server, workload, options, part, there.len()) else { continue };
             link.prepare();
-            tell(link, &Order::Run(Box::new(task)), notes);
+            send_request(link, &Request::Run(Box::new(share_of)), notes);
         }
     }
 
     /// What an agent said.
-    fn hear(
+    fn on_message(
         &mut self,
         index: usize,
-        word: Result<Word, LoadError>,
-        round: &mut Round,
+        word: Result<Response, LoadError>,
+        run: &mut JointRun,
         observer: &mut dyn Observer,
         notes: &mut Vec<String>,
     ) {
         let Some(link) = self.links.get_mut(index) else { return };
-        link.heard = Instant::now();
+        link.heard_at = Instant::now();
         match word {
-            Ok(Word::Ready { .. }) if link.is_working() => link.state = State::Ready,
-            Ok(Word::Begun) => link.began = Some(Instant::now()),
-            Ok(Word::Ended) if matches!(link.state, State::Running) => {
-                link.state = State::Ended;
+            Ok(Response::Ready { .. }) if link.is_working() => link.state = AgentState::Ready,
+            Ok(Response::Begun) => link.began = Some(Instant::now()),
+            Ok(Response::Ended) if matches!(link.state, AgentState::TestAgent) => {
+                link.state = AgentState::Ended;
                 // What it did last is not what it does now.
                 link.last = link.last.take().map(|last| Progress { errors: last.errors, ..IDLE });
             }
-            Ok(Word::Done { measurement }) if link.is_working() && round.is_early(&measurement) => {
+            Ok(Response::Done { measurement }) if link.is_working() && run.is_early(&measurement) => {
                 notes.push(format!(
                     "Failed: agent {} was stopped there before its time; the result is without it",
                     link.name
                 ));
-                link.state = State::Failed;
+                link.state = AgentState::Failed;
             }
-            Ok(Word::Done { measurement }) if link.is_working() => link.state = State::Done(measurement),
-            Ok(Word::Line { bytes_per_s }) if link.is_working() => link.state = State::Rated(bytes_per_s),
-            Ok(Word::Round { number, operations, bytes }) => {
-                let heard = round
+            Ok(Response::Done { measurement }) if link.is_working() => {
+                link.state = AgentState::Done(measurement)
+            }
+            Ok(Response::LineRate { bytes_per_s }) if link.is_working() => {
+                link.state = AgentState::Rated(bytes_per_s)
+            }
+            Ok(Response::Round { number, operations, bytes }) => {
+                let heard = run
                     .joint
                     .as_mut()
-                    .map(|joint| joint.heard(index, Counted { number, operations, bytes }));
+                    .map(|joint| joint.heard(index, RoundCount { number, operations, bytes }));
                 if let Some(Err(error)) = heard {
-                    lose(link, &error.to_string(), notes);
+                    mark_lost(link, &error.to_string(), notes);
                 }
             }
-            Ok(Word::Refused { why }) if link.is_working() => {
-                notes.push(format!("Failed: agent {}: {}", link.name, shown(&why)));
-                link.state = State::Failed;
+            Ok(Response::Refused { why }) if link.is_working() => {
+                notes.push(format!("Failed: agent {}: {}", link.name, printable(&why)));
+                link.state = AgentState::Failed;
             }
-            Ok(Word::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors }) => {
+            Ok(Response::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors }) => {
                 let (stage, is_measured) = ("all hosts", true);
                 let progress = Progress {
                     stage,
@@ -305,68 +315,71 @@ impl Coordinator {
                     .filter(|link| link.is_working())
                     .filter_map(|link| link.last.as_ref())));
             }
-            Ok(Word::Note { words }) => observer.note(&format!("agent {}: {}", link.name, shown(&words))),
+            Ok(Response::Note { words }) => {
+                observer.note(&format!("agent {}: {}", link.name, printable(&words)))
+            }
             Ok(_) => {}
-            Err(error) => lose(link, &error.to_string(), notes),
+            Err(error) => mark_lost(link, &error.to_string(), notes),
         }
     }
 
     /// Sees what is to be done: letting all begin, asking whether they are there, stopping.
-    fn look(
+    fn supervise(
         &mut self,
-        round: &mut Round,
+        run: &mut JointRun,
         options: &Options,
         observer: &mut dyn Observer,
         notes: &mut Vec<String>,
     ) {
         let mut working = self.links.iter().filter(|link| link.is_working()).peekable();
-        let is_ready = working.peek().is_some() && working.all(|link| matches!(link.state, State::Ready));
-        if is_ready && round.stopped.is_none() {
+        let is_ready =
+            working.peek().is_some() && working.all(|link| matches!(link.state, AgentState::Ready));
+        if is_ready && run.stopped.is_none() {
             for link in self.links.iter_mut().filter(|link| link.is_working()) {
-                link.state = State::Running;
+                link.state = AgentState::TestAgent;
                 (link.went, link.began) = (Some(Instant::now()), None);
-                tell(link, &Order::Go, notes);
+                send_request(link, &Request::Go, notes);
             }
-            round.began = Some(Instant::now());
-            round.metered(Meter::begin, notes);
+            run.began = Some(Instant::now());
+            run.metered(CpuMeter::begin, notes);
         }
-        round.metered(Meter::look, notes);
+        run.metered(CpuMeter::look, notes);
         let mut working = self.links.iter().filter(|link| link.is_working());
-        if round.joint.is_none() && !working.any(|link| matches!(link.state, State::Running)) {
-            round.stage_is_over(notes);
+        if run.joint.is_none() && !working.any(|link| matches!(link.state, AgentState::TestAgent)) {
+            run.stage_is_over(notes);
         }
-        round.skew = round.skew.or_else(|| skew(&self.links));
-        if round.asked.elapsed() >= PING {
-            round.asked = Instant::now();
-            for link in self.links.iter_mut().filter(|link| !matches!(link.state, State::Lost)) {
-                tell(link, &Order::Ping { number: 0 }, notes);
+        run.skew = run.skew.or_else(|| skew(&self.links));
+        if run.asked.elapsed() >= PING_INTERVAL {
+            run.asked = Instant::now();
+            for link in self.links.iter_mut().filter(|link| !matches!(link.state, AgentState::Lost)) {
+                send_request(link, &Request::Ping { number: 0 }, notes);
             }
         }
-        let is_interrupted = round.stopped.is_none() && observer.is_interrupted();
-        if let Some(last) = round.last_round(&self.running(), is_interrupted, notes) {
-            self.tell_all(&Order::End { round: last }, notes);
+        let is_interrupted = run.stopped.is_none() && observer.is_interrupted();
+        if let Some(last) = run.last_round(&self.running(), is_interrupted, notes) {
+            self.send_to_working(&Request::EndWindow { round: last }, notes);
         }
         if is_interrupted {
-            round.stopped = Some(Instant::now());
-            if round.joint.is_none() {
-                round.stage_is_over(notes);
+            run.stopped = Some(Instant::now());
+            if run.joint.is_none() {
+                run.stage_is_over(notes);
             }
-            self.tell_all(&Order::Stop, notes);
+            self.send_to_working(&Request::Stop, notes);
         }
         let time = match options.length {
             Length::Time(time) => Some(options.warmup + time),
-            Length::Steady(rule) | Length::Joint(rule) => Some(options.warmup + rule.most),
+            Length::Steady(rule) | Length::Joint(rule) => Some(options.warmup + rule.duration_max),
             Length::Operations(_) => None,
         };
         // Phases and counts of operations take what they take; a server that answers nothing ends them at the agent.
-        let is_late = round.stopped.is_some_and(|at| at.elapsed() > options.cleanup + GRACE)
-            || round.began.zip(time).is_some_and(|(at, time)| at.elapsed() > time + options.cleanup + GRACE);
+        let is_late = run.stopped.is_some_and(|at| at.elapsed() > options.cleanup + GRACE)
+            || run.began.zip(time).is_some_and(|(at, time)| at.elapsed() > time + options.cleanup + GRACE);
         for link in self.links.iter_mut().filter(|link| link.is_working()) {
-            if link.heard.elapsed() > self.silence {
+            if link.heard_at.elapsed() > self.silence {
                 let why = format!("it has said nothing for {} s", self.silence.as_secs_f64());
-                lose(link, &why, notes);
+                mark_lost(link, &why, notes);
             } else if is_late {
-                lose(link, "it did not end in time", notes);
+                mark_lost(link, "it did not end in time", notes);
             }
         }
     }
@@ -378,12 +391,15 @@ impl Coordinator {
     }
 
     fn running(&self) -> Vec<usize> {
-        let is_running = |link: &Link| matches!(link.state, State::Running);
+        let is_running = |link: &Link| matches!(link.state, AgentState::TestAgent);
         (0..self.links.len()).filter(|index| self.links.get(*index).is_some_and(is_running)).collect()
     }
 
-    fn tell_all(&mut self, order: &Order, notes: &mut Vec<String>) {
-        self.links.iter_mut().filter(|link| link.is_working()).for_each(|link| tell(link, order, notes));
+    fn send_to_working(&mut self, order: &Request, notes: &mut Vec<String>) {
+        self.links
+            .iter_mut()
+            .filter(|link| link.is_working())
+            .for_each(|link| send_request(link, order, notes));
     }
 }
 
@@ -396,19 +412,19 @@ impl Drop for Coordinator {
 }
 
 /// A measurement, as its coordinator sees it.
-struct Round {
+struct JointRun {
     began: Option<Instant>,
     asked: Instant,
     stopped: Option<Instant>,
     skew: Option<(Duration, Duration)>,
     /// For a steady state.
-    joint: Option<Joint>,
+    joint: Option<JointRounds>,
     /// For the processor time of the server, as long as it can be taken.
-    meter: Option<Meter>,
+    meter: Option<CpuMeter>,
 }
 
-impl Round {
-    fn new(joint: Option<Joint>) -> Self {
+impl JointRun {
+    fn new(joint: Option<JointRounds>) -> Self {
         Self { began: None, asked: Instant::now(), stopped: None, skew: None, joint, meter: None }
     }
 
@@ -427,13 +443,13 @@ impl Round {
         joint.last = if is_interrupted { joint.complete(agents) } else { verdict };
         let (last, is_new) = (joint.last, joint.judged > before);
         if is_new {
-            self.metered(Meter::mark, notes);
+            self.metered(CpuMeter::mark, notes);
         }
         last.map(|last| last as u64)
     }
 
     /// Asks the meter, which is given up if it fails.
-    fn metered(&mut self, ask: fn(&mut Meter) -> Result<(), LoadError>, notes: &mut Vec<String>) {
+    fn metered(&mut self, ask: fn(&mut CpuMeter) -> Result<(), LoadError>, notes: &mut Vec<String>) {
         if let Some(Err(error)) = self.meter.as_mut().map(ask) {
             notes.push(format!("Failed: the server's processor time is not known: {error}"));
             self.meter = None;
@@ -442,7 +458,7 @@ impl Round {
 
     /// What all agents do from now on does not count.
     fn stage_is_over(&mut self, notes: &mut Vec<String>) {
-        self.metered(Meter::mark, notes);
+        self.metered(CpuMeter::mark, notes);
         if let Some(meter) = &mut self.meter {
             meter.end();
         }
@@ -472,11 +488,11 @@ impl Round {
     }
 }
 
-/// How far apart agents began: each did so between being told and being heard. The middles, and the worst case.
+/// How far apart agents began: each did so between being told and being heard_at. The middles, and the worst case.
 fn skew(links: &[Link]) -> Option<(Duration, Duration)> {
     let spans: Vec<(Instant, Instant)> = links
         .iter()
-        .filter(|link| link.went.is_some() && !matches!(link.state, State::Lost | State::Failed))
+        .filter(|link| link.went.is_some() && !matches!(link.state, AgentState::Lost | AgentState::Failed))
         .map(|link| link.went.zip(link.began))
         .collect::<Option<_>>()?;
     let middles = || spans.iter().map(|(went, began)| *went + began.duration_since(*went) / 2);
@@ -487,17 +503,17 @@ fn skew(links: &[Link]) -> Option<(Duration, Duration)> {
 }
 
 /// Sends an order; whoever cannot be told is lost.
-fn tell(link: &mut Link, order: &Order, notes: &mut Vec<String>) {
+fn send_request(link: &mut Link, order: &Request, notes: &mut Vec<String>) {
     if let Err(error) = send(&mut link.stream, order) {
-        lose(link, &error.to_string(), notes);
+        mark_lost(link, &error.to_string(), notes);
     }
 }
 
-fn lose(link: &mut Link, why: &str, notes: &mut Vec<String>) {
-    if !matches!(link.state, State::Lost) {
+fn mark_lost(link: &mut Link, why: &str, notes: &mut Vec<String>) {
+    if !matches!(link.state, AgentState::Lost) {
         let without = if link.is_working() { "; the result is without it" } else { "" };
-        notes.push(format!("Failed: agent {} was lost: {}{without}", link.name, shown(why)));
-        link.state = State::Lost;
+        notes.push(format!("Failed: agent {} was lost: {}{without}", link.name, printable(why)));
+        link.state = AgentState::Lost;
         let _ = link.stream.shutdown(Shutdown::Both);
     }
 }
@@ -528,34 +544,34 @@ fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
 }
 
 /// Connects and greets.
-fn greet(name: &str, token: &Token) -> Result<Link, LoadError> {
+fn connect_agent(name: &str, token: &Token) -> Result<Link, LoadError> {
     let words = |error: std::io::Error| LoadError::new(error.to_string());
-    let mut stream = TcpStream::connect_timeout(&resolve(name)?, GREETING_LIMIT).map_err(words)?;
+    let mut stream = TcpStream::connect_timeout(&resolve(name)?, GREETING_TIMEOUT).map_err(words)?;
     stream.set_nodelay(true).map_err(words)?;
-    stream.set_write_timeout(Some(GREETING_LIMIT)).map_err(words)?;
-    stream.set_read_timeout(Some(GREETING_LIMIT)).map_err(words)?;
-    send(&mut stream, &Order::Hello { version: VERSION, token: token.as_str().to_owned() })?;
+    stream.set_write_timeout(Some(GREETING_TIMEOUT)).map_err(words)?;
+    stream.set_read_timeout(Some(GREETING_TIMEOUT)).map_err(words)?;
+    send(&mut stream, &Request::Hello { version: VERSION, token: token.as_str().to_owned() })?;
     let host = match receive(&mut stream, super::protocol::GREETING_BYTES_MAX)? {
-        Word::Welcome { version: VERSION, host } => host,
-        Word::Welcome { version, .. } => {
+        Response::Welcome { version: VERSION, host } => host,
+        Response::Welcome { version, .. } => {
             return Err(LoadError::new(format!(
                 "it speaks version {version} of the protocol, not {VERSION}"
             )));
         }
-        Word::Refused { why } => return Err(LoadError::new(shown(&why))),
+        Response::Refused { why } => return Err(LoadError::new(printable(&why))),
         _ => return Err(LoadError::new("it does not greet")),
     };
     stream.set_read_timeout(None).map_err(words)?;
-    let (heard, state) = (Instant::now(), State::Idle);
-    Ok(Link { name: name.to_owned(), stream, host, heard, state, went: None, began: None, last: None })
+    let (heard_at, state) = (Instant::now(), AgentState::Idle);
+    Ok(Link { name: name.to_owned(), stream, host, heard_at, state, went: None, began: None, last: None })
 }
 
 /// Reads what an agent says until there is no more.
-fn read(mut from: TcpStream, index: usize, tell: &Sender<(usize, Result<Word, LoadError>)>) {
+fn read_responses(mut from: TcpStream, index: usize, sender: &Sender<(usize, Result<Response, LoadError>)>) {
     loop {
-        let word = receive(&mut from, WORD_BYTES_MAX);
-        let is_over = word.is_err();
-        if tell.send((index, word)).is_err() || is_over {
+        let message = receive(&mut from, RESPONSE_BYTES_MAX);
+        let is_over = message.is_err();
+        if sender.send((index, message)).is_err() || is_over {
             return;
         }
     }

@@ -1,9 +1,9 @@
 //! What TCP carries between a client host and the server's host: an agent that runs there sends or receives for whoever
 //! knows the token, with the same code that measures TCP within a machine.
 //!
-//! A stream is a connection of its own: it begins with [`Order::Stream`], is let in, and waits for [`Order::Go`]; what
+//! A stream is a connection of its own: it begins with [`Request::Stream`], is let in, and waits for [`Request::Go`]; what
 //! follows are bytes of no meaning. The end that receives is the end that measures, and the other one sends until it has
-//! enough. If an agent measures, it answers with [`Word::Line`].
+//! enough. If an agent measures, it answers with [`Response::LineRate`].
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{GREETING_BYTES_MAX, Order, VERSION, Word, receive, send};
+use super::protocol::{GREETING_BYTES_MAX, Request, Response, VERSION, receive, send};
 use super::token::Token;
-use crate::client::prepare;
+use crate::client::configure;
 use crate::error::LoadError;
 use crate::limits::tcp;
 
@@ -21,11 +21,11 @@ use crate::limits::tcp;
 const STREAMS: usize = 4;
 
 /// A stream is measured no longer, whoever asks.
-pub(super) const LENGTH_MAX: Duration = Duration::from_secs(60);
+pub(super) const DURATION_MAX: Duration = Duration::from_secs(60);
 
 /// How long connecting may take, a greeting, or a stream in which nothing moves; and how much longer than its time a stream
 /// may go on until the end that measures has enough.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where bytes go, as the client host sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,32 +130,32 @@ fn connect(
     direction: Direction,
     length: Duration,
 ) -> Result<TcpStream, LoadError> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(broke)?;
+    let mut stream = TcpStream::connect_timeout(&address, STALL_TIMEOUT).map_err(broke)?;
     limit(&stream).map_err(broke)?;
     let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let token = token.as_str().to_owned();
-    send(&mut stream, &Order::Stream { version: VERSION, token, direction, length_ms })?;
+    send(&mut stream, &Request::Stream { version: VERSION, token, direction, length_ms })?;
     match receive(&mut stream, GREETING_BYTES_MAX)? {
-        Word::Welcome { .. } => Ok(stream),
-        Word::Refused { why } => Err(LoadError::new(super::shown(&why))),
+        Response::Welcome { .. } => Ok(stream),
+        Response::Refused { why } => Err(LoadError::new(super::printable(&why))),
         _ => Err(LoadError::new("it does not greet")),
     }
 }
 
 /// How long a stream of this length may go on.
 fn longest(length: Duration) -> Duration {
-    tcp::warmup(length) + length + PATIENCE
+    tcp::warmup(length) + length + STALL_TIMEOUT
 }
 
 fn limit(stream: &TcpStream) -> std::io::Result<()> {
-    prepare(stream)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))
+    configure(stream)?;
+    stream.set_read_timeout(Some(STALL_TIMEOUT))?;
+    stream.set_write_timeout(Some(STALL_TIMEOUT))
 }
 
 /// The client's end of a stream; its bytes per second.
 fn client(mut stream: &TcpStream, direction: Direction, length: Duration) -> Result<f64, LoadError> {
-    send(&mut stream, &Order::Go)?;
+    send(&mut stream, &Request::Go)?;
     match direction {
         Direction::Receive => tcp::receive(stream, length).map_err(broke),
         Direction::Send => {
@@ -170,8 +170,8 @@ fn client(mut stream: &TcpStream, direction: Direction, length: Duration) -> Res
                 answer
             });
             match answer? {
-                Word::Line { bytes_per_s } => Ok(bytes_per_s),
-                Word::Refused { why } => Err(LoadError::new(super::shown(&why))),
+                Response::LineRate { bytes_per_s } => Ok(bytes_per_s),
+                Response::Refused { why } => Err(LoadError::new(super::printable(&why))),
                 _ => Err(LoadError::new("it does not say what it received")),
             }
         }
@@ -188,7 +188,7 @@ pub(super) fn serve(
     length: Duration,
     should_stop: &dyn Fn() -> bool,
 ) -> Result<(), LoadError> {
-    let Order::Go = receive(&mut stream, GREETING_BYTES_MAX)? else {
+    let Request::Go = receive(&mut stream, GREETING_BYTES_MAX)? else {
         return Err(LoadError::new("a stream was let in, and something else came"));
     };
     limit(stream).map_err(broke)?;
@@ -200,9 +200,9 @@ pub(super) fn serve(
         }
         Direction::Send => {
             let bytes_per_s = tcp::receive(stream, length).map_err(broke)?;
-            send(&mut stream, &Word::Line { bytes_per_s })?;
+            send(&mut stream, &Response::LineRate { bytes_per_s })?;
             // Closing with bytes unread could take the answer away.
-            tcp::drain(stream, PATIENCE).map_err(broke)
+            tcp::drain(stream, STALL_TIMEOUT).map_err(broke)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The control protocol: frames of JSON, each with its length in four bytes (big-endian) in front, over TCP.
 //!
-//! The coordinator sends [`Order`]s, the agent answers [`Word`]s. Each direction begins with the protocol's version; a
+//! The coordinator sends [`Request`]s, the agent answers [`Response`]s. Each direction begins with the protocol's version; a
 //! frame is refused by its length before it is read, and nothing longer than a token is read before the token was right.
 
 use std::io::{Read, Write};
@@ -23,12 +23,12 @@ pub(super) const VERSION: u32 = 2;
 /// Bytes of a frame that greets.
 pub(super) const GREETING_BYTES_MAX: usize = 8 << 10;
 /// Bytes of an order.
-pub(super) const ORDER_BYTES_MAX: usize = 64 << 10;
+pub(super) const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Bytes of an agent's word: a measurement with all its histograms takes less.
-pub(super) const WORD_BYTES_MAX: usize = 32 << 20;
+pub(super) const RESPONSE_BYTES_MAX: usize = 32 << 20;
 
 /// A measurement takes no longer, whatever is asked.
-const LENGTH_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Rounds of a window that becomes steady, and how long each is, at least and at most: an agent keeps what was counted in
 /// each of them.
@@ -39,19 +39,21 @@ const ROUND_MAX: Duration = Duration::from_secs(600);
 /// What a coordinator sends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Order {
+pub(super) enum Request {
     /// The first one.
     Hello { version: u32, token: String },
-    /// The first one of a stream of bytes, which [`Order::Go`] begins.
+    /// The first one of a stream of bytes, which [`Request::Go`] begins.
     Stream { version: u32, token: String, direction: Direction, length_ms: u64 },
     /// Measure what TCP carries to or from another agent, beginning when told.
-    Line { peer: SocketAddr, direction: Direction, length_ms: u64 },
+    #[serde(rename = "line")]
+    LineRate { peer: SocketAddr, direction: Direction, length_ms: u64 },
     /// Prepare a measurement and begin its first stage when told.
     Run(Box<Task>),
     /// Begin the stage that was announced.
     Go,
     /// End the window of a rate that was to become steady with this round.
-    End { round: u64 },
+    #[serde(rename = "end")]
+    EndWindow { round: u64 },
     /// End, with the result so far.
     Stop,
     /// Are you there?
@@ -61,12 +63,12 @@ pub(super) enum Order {
 /// What an agent answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Word {
+pub(super) enum Response {
     /// To the first order.
     Welcome { version: u32, host: Host },
     /// What was asked is not done, and why.
     Refused { why: String },
-    /// To [`Order::Ping`].
+    /// To [`Request::Ping`].
     Pong { number: u64 },
     /// A stage is prepared.
     Ready { stage: String },
@@ -88,7 +90,8 @@ pub(super) enum Word {
     /// Something that people should know.
     Note { words: String },
     /// Bytes per second, of a stream or of all streams of this host.
-    Line { bytes_per_s: f64 },
+    #[serde(rename = "line")]
+    LineRate { bytes_per_s: f64 },
     /// The measurement is over.
     Done { measurement: Box<Measurement> },
 }
@@ -128,7 +131,7 @@ impl Task {
     /// If it would take too long, or too much memory.
     pub(super) fn options(&self) -> Result<Options, LoadError> {
         let times = [self.warmup_ms, self.length_ms, self.cleanup_ms].map(Duration::from_millis);
-        if times.iter().any(|time| *time > LENGTH_MAX) {
+        if times.iter().any(|time| *time > DURATION_MAX) {
             return Err(LoadError::new("a measurement takes at most a week"));
         }
         let [warmup, length, cleanup] = times;
@@ -160,7 +163,10 @@ impl Task {
 
 /// A rule that takes no longer and no more memory than an agent grants.
 fn checked(rule: SteadyRule) -> Result<SteadyRule, LoadError> {
-    if rule.most > LENGTH_MAX || rule.rounds > ROUNDS_MAX || !(ROUND_MIN..=ROUND_MAX).contains(&rule.round) {
+    if rule.duration_max > DURATION_MAX
+        || rule.rounds > ROUNDS_MAX
+        || !(ROUND_MIN..=ROUND_MAX).contains(&rule.round)
+    {
         return Err(LoadError::new(format!(
             "with several hosts, a steady rate is looked for in at most {ROUNDS_MAX} rounds of {} s to {} s",
             ROUND_MIN.as_secs_f64(),

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::protocol::{GREETING_BYTES_MAX, Order, VERSION, Word, receive, send};
+use super::protocol::{GREETING_BYTES_MAX, Request, Response, VERSION, receive, send};
 use super::*;
 use crate::client::Server;
-use crate::limits::Wanted;
+use crate::limits::Scope;
 use crate::random::{Random, fresh_seed};
 use crate::result::{Host, Latency, new_histogram};
 use crate::run::tests::fake::{Fake, Fault};
@@ -26,13 +26,13 @@ fn token() -> Token {
 }
 
 /// An agent in a thread.
-struct Running {
+struct TestAgent {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl TestAgent {
     fn start(allowed: &[&Server]) -> Self {
         Self::start_with_peer(allowed, None)
     }
@@ -48,7 +48,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for TestAgent {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -63,8 +63,8 @@ fn impostor(then: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let _: Order = receive(&mut stream, GREETING_BYTES_MAX).unwrap();
-        send(&mut stream, &Word::Welcome { version: VERSION, host: Host::this() }).unwrap();
+        let _: Request = receive(&mut stream, GREETING_BYTES_MAX).unwrap();
+        send(&mut stream, &Response::Welcome { version: VERSION, host: Host::this() }).unwrap();
         then(stream);
     });
     address
@@ -77,7 +77,7 @@ fn options(threads: u32, operations: u64) -> Options {
 #[test]
 fn two_agents_share_the_work_and_their_results_are_added_up() {
     let fake = Fake::start(Fault::None);
-    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     assert_eq!(coordinator.hosts().len(), 2);
@@ -102,7 +102,7 @@ fn two_agents_share_the_work_and_their_results_are_added_up() {
 #[test]
 fn an_agent_connects_to_nothing_that_was_not_allowed() {
     let (fake, other) = (Fake::start(Fault::None), Fake::start(Fault::None));
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let mut coordinator = Coordinator::connect(&[agent.address.to_string()], &token()).unwrap();
     let elsewhere = Server { export: "/else".to_owned(), ..fake.server.clone() };
     for server in [&other.server, &elsewhere] {
@@ -117,7 +117,7 @@ fn an_agent_connects_to_nothing_that_was_not_allowed() {
 #[test]
 fn a_wrong_token_and_a_second_coordinator_are_refused() {
     let fake = Fake::start(Fault::None);
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let names = [agent.address.to_string()];
     let wrong = Token::new("another token for tests").unwrap();
     let error = Coordinator::connect(&names, &wrong).unwrap_err();
@@ -133,9 +133,9 @@ fn a_wrong_token_and_a_second_coordinator_are_refused() {
 #[test]
 fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
     let fake = Fake::start(Fault::None);
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let dead = impostor(|mut stream| {
-        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
     });
     let names = [agent.address.to_string(), dead];
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
@@ -148,15 +148,21 @@ fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
     assert_eq!(whole.operations, 100);
 }
 
-fn until_steady(bound: f64, most: Duration) -> Options {
-    let rule = SteadyRule { round: Duration::from_millis(100), rounds: 3, spread: bound, slope: bound, most };
+fn until_steady(bound: f64, duration_max: Duration) -> Options {
+    let rule = SteadyRule {
+        round: Duration::from_millis(100),
+        rounds: 3,
+        spread: bound,
+        slope: bound,
+        duration_max,
+    };
     Options { length: Length::Steady(rule), warmup: Duration::from_millis(50), ..options(4, 0) }
 }
 
 #[test]
 fn hosts_become_steady_together_or_say_that_they_did_not() {
     let fake = Fake::start(Fault::None);
-    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     // What a busy machine does to rates is no matter of this test: one rule that everything meets, one that nothing does.
@@ -204,7 +210,7 @@ impl<F: FnOnce()> Observer for After<F> {
 #[test]
 fn an_interrupted_search_for_a_steady_state_has_the_last_rounds_of_all_hosts() {
     let fake = Fake::start(Fault::None);
-    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     let mut impatient = After { seconds: 1.5, act: Some(|| ()), interrupts: true, is_over: false };
@@ -227,14 +233,15 @@ impl Observer for Rates {
 #[test]
 fn a_host_that_is_gone_is_no_part_of_what_is_shown() {
     let fake = Fake::start(Fault::None);
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let (operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors) = (1e12, 0.0, 1, 1, 0.1, 0);
     let dead = impostor(move |mut stream| {
-        let _: Order = receive(&mut stream, 1 << 20).unwrap();
-        send(&mut stream, &Word::Ready { stage: "measure".to_owned() }).unwrap();
-        while !matches!(receive(&mut stream, 1 << 20).unwrap(), Order::Go) {}
-        send(&mut stream, &Word::Begun).unwrap();
-        let progress = Word::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors };
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
+        send(&mut stream, &Response::Ready { stage: "measure".to_owned() }).unwrap();
+        while !matches!(receive(&mut stream, 1 << 20).unwrap(), Request::Go) {}
+        send(&mut stream, &Response::Begun).unwrap();
+        let progress =
+            Response::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors };
         send(&mut stream, &progress).unwrap();
     });
     let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
@@ -248,13 +255,13 @@ fn a_host_that_is_gone_is_no_part_of_what_is_shown() {
 #[test]
 fn hosts_that_are_left_become_steady_without_the_one_that_is_gone() {
     let fake = Fake::start(Fault::None);
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let dead = impostor(|mut stream| {
-        let _: Order = receive(&mut stream, 1 << 20).unwrap();
-        send(&mut stream, &Word::Ready { stage: "measure".to_owned() }).unwrap();
-        while !matches!(receive(&mut stream, 1 << 20).unwrap(), Order::Go) {}
-        send(&mut stream, &Word::Begun).unwrap();
-        send(&mut stream, &Word::Round { number: 1, operations: 1, bytes: 0 }).unwrap();
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
+        send(&mut stream, &Response::Ready { stage: "measure".to_owned() }).unwrap();
+        while !matches!(receive(&mut stream, 1 << 20).unwrap(), Request::Go) {}
+        send(&mut stream, &Response::Begun).unwrap();
+        send(&mut stream, &Response::Round { number: 1, operations: 1, bytes: 0 }).unwrap();
     });
     let names = [agent.address.to_string(), dead];
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
@@ -269,7 +276,7 @@ fn a_host_that_its_operator_stops_has_no_part_in_the_result() {
     let fake = Fake::start(Fault::None);
     let timed = Options { length: Length::Time(Duration::from_millis(1500)), ..options(4, 0) };
     for (options, seconds) in [(until_steady(0.0, Duration::from_millis(1500)), 0.3), (timed, 1.5)] {
-        let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+        let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
         let names = agents.each_ref().map(|agent| agent.address.to_string());
         let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
         let stop = Arc::clone(&agents[1].stop);
@@ -297,7 +304,7 @@ fn an_agent_that_never_answers_is_given_up() {
 #[test]
 fn the_processor_time_of_a_server_beside_the_coordinator_is_that_of_all_hosts_work() {
     let fake = Fake::start(Fault::None);
-    let agents = [Running::start(&[&fake.server]), Running::start(&[&fake.server])];
+    let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     let server_pids = vec![std::process::id()];
@@ -324,9 +331,9 @@ fn the_processor_time_of_a_server_beside_the_coordinator_is_that_of_all_hosts_wo
 #[test]
 fn no_processor_time_is_given_when_a_host_is_lost() {
     let fake = Fake::start(Fault::None);
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let dead = impostor(|mut stream| {
-        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
     });
     let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
     let options = Options { server_pids: vec![std::process::id()], ..options(2, 100) };
@@ -340,10 +347,10 @@ const SHORT: Duration = Duration::from_millis(100);
 #[test]
 fn tcp_is_measured_with_an_agent_at_its_other_end() {
     let fake = Fake::start(Fault::None);
-    let far = Running::start(&[]);
+    let far = TestAgent::start(&[]);
     let peer = Peer { address: far.address, token: token() };
-    let wanted = Wanted { directory: None, peer: Some(&peer), length: SHORT };
-    let agents = [(); 2].map(|()| Running::start_with_peer(&[&fake.server], Some(far.address)));
+    let wanted = Scope { directory: None, peer: Some(&peer), length: SHORT };
+    let agents = [(); 2].map(|()| TestAgent::start_with_peer(&[&fake.server], Some(far.address)));
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     for hosts in [None, Some(&mut coordinator)] {
@@ -362,7 +369,7 @@ fn tcp_is_measured_only_with_whom_the_operator_named() {
     elsewhere.set_nonblocking(true).unwrap();
     let there = elsewhere.local_addr().unwrap();
     for peer in [None, Some("127.0.0.1:1".parse().unwrap())] {
-        let agent = Running::start_with_peer(&[], peer);
+        let agent = TestAgent::start_with_peer(&[], peer);
         let mut coordinator = Coordinator::connect(&[agent.address.to_string()], &token()).unwrap();
         let why = coordinator.line_rate(there, Direction::Send, SHORT, &mut Unobserved).unwrap_err();
         assert!(why.to_string().contains("not allowed here (--line-rate-peer)"), "{why}");
@@ -372,7 +379,7 @@ fn tcp_is_measured_only_with_whom_the_operator_named() {
 
 #[test]
 fn streams_need_the_token_and_are_bounded() {
-    let far = Running::start(&[]);
+    let far = TestAgent::start(&[]);
     let wrong = Peer { address: far.address, token: Token::new("another token for tests").unwrap() };
     let why = wrong.rate(Direction::Receive, SHORT).unwrap_err().to_string();
     assert!(why.contains("the token is wrong"), "{why}");
@@ -383,10 +390,10 @@ fn streams_need_the_token_and_are_bounded() {
 
 #[test]
 fn a_limit_of_fewer_hosts_is_none() {
-    let far = Running::start(&[]);
-    let agent = Running::start_with_peer(&[], Some(far.address));
+    let far = TestAgent::start(&[]);
+    let agent = TestAgent::start_with_peer(&[], Some(far.address));
     let dead = impostor(|mut stream| {
-        let _: Order = receive(&mut stream, 1 << 20).unwrap();
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
     });
     let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
     let why = coordinator.line_rate(far.address, Direction::Receive, SHORT, &mut Unobserved).unwrap_err();
@@ -401,15 +408,15 @@ fn a_limit_of_fewer_hosts_is_none() {
 #[test]
 fn nonsense_ends_a_connection_and_nothing_else() {
     let fake = Fake::start(Fault::None);
-    let agent = Running::start(&[&fake.server]);
+    let agent = TestAgent::start(&[&fake.server]);
     let seed = fresh_seed();
     println!("seed {seed}");
     let mut random = Random::new(seed, 0);
     let mut frame = Vec::new();
-    send(&mut frame, &Order::Hello { version: VERSION, token: TOKEN.to_owned() }).unwrap();
+    send(&mut frame, &Request::Hello { version: VERSION, token: TOKEN.to_owned() }).unwrap();
     let mut stream = Vec::new();
     let (version, direction, length_ms) = (VERSION, Direction::Receive, 1000);
-    send(&mut stream, &Order::Stream { version, token: TOKEN.to_owned(), direction, length_ms }).unwrap();
+    send(&mut stream, &Request::Stream { version, token: TOKEN.to_owned(), direction, length_ms }).unwrap();
     let mut tries: Vec<Vec<u8>> = vec![
         Vec::new(),
         vec![0; 4],
@@ -447,18 +454,18 @@ fn nonsense_ends_a_connection_and_nothing_else() {
 
 #[test]
 fn frames_are_bounded_and_whole() {
-    let word = Word::Note { words: "x".repeat(100) };
+    let word = Response::Note { words: "x".repeat(100) };
     let mut frame = Vec::new();
     send(&mut frame, &word).unwrap();
-    assert!(matches!(receive(&mut &frame[..], frame.len()), Ok(Word::Note { .. })));
-    let refused = receive::<Word>(&mut &frame[..], frame.len() - 5).unwrap_err();
+    assert!(matches!(receive(&mut &frame[..], frame.len()), Ok(Response::Note { .. })));
+    let refused = receive::<Response>(&mut &frame[..], frame.len() - 5).unwrap_err();
     assert!(refused.to_string().contains("are allowed"), "{refused}");
     for length in 0..frame.len() {
-        assert!(receive::<Word>(&mut &frame[..length], 1 << 20).is_err());
+        assert!(receive::<Response>(&mut &frame[..length], 1 << 20).is_err());
     }
     let unknown = br#"{"word":"pong","number":1,"more":2}"#;
     let bytes = [&u32::try_from(unknown.len()).unwrap().to_be_bytes()[..], unknown].concat();
-    assert!(receive::<Word>(&mut &bytes[..], 1 << 20).is_err());
+    assert!(receive::<Response>(&mut &bytes[..], 1 << 20).is_err());
 }
 
 #[test]

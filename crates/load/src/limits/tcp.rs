@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::client::prepare;
+use crate::client::configure;
 use crate::error::LoadError;
 
 /// Bytes of a write, as of a large READ's reply.
@@ -24,7 +24,7 @@ pub fn measure(loopback: IpAddr, length: Duration) -> Result<f64, LoadError> {
     let address = listener.local_addr().map_err(words)?;
     let receiver = TcpStream::connect(address).map_err(words)?;
     let (sender, _) = listener.accept().map_err(words)?;
-    prepare(&sender).and_then(|()| prepare(&receiver)).map_err(words)?;
+    configure(&sender).and_then(|()| configure(&receiver)).map_err(words)?;
     std::thread::scope(|scope| {
         scope.spawn(move || send(&sender, &|| true));
         let rate = receive(&receiver, length).map_err(words);

@@ -12,7 +12,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use wire::rpc::{AcceptStat, ReplyBody, ReplyHeader};
 use wire::xdr::{Decode as _, Decoder};
 
-use super::outbox::{Io, Outbox, Slot};
+use super::outbox::{Io, Outbox, PendingCall};
 use super::tally::Tally;
 use crate::client::{Connection, Received};
 use crate::error::LoadError;
@@ -25,7 +25,7 @@ const RECEIVE_BYTES: usize = 256 << 10;
 const READS_MAX: u32 = 4;
 
 /// How long an event loop sleeps without an event before it looks at what it shares with the others.
-const NAP: Duration = Duration::from_millis(20);
+const POLL_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Failures in a row, without one success, after which a measurement would measure failures only.
 const FAILURES_MAX: u64 = 1000;
@@ -67,7 +67,7 @@ impl Shared {
 
 /// A stage to run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StageOrder {
+pub(crate) struct StageCommand {
     /// Which, for the actors.
     pub(crate) stage: usize,
     /// Operations that end before are not counted.
@@ -82,7 +82,7 @@ pub(crate) struct StageOrder {
 
 /// What an event loop tells.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum WorkerMessage {
     /// Counts of an interval; the last one of a stage may be short.
     Part {
         /// Which interval of the stage.
@@ -98,7 +98,7 @@ pub(crate) enum Told {
 }
 
 /// A virtual thread.
-pub(crate) struct Virtual {
+pub(crate) struct VirtualThread {
     pub(crate) actor: Box<dyn Actor>,
     pub(crate) connections: Vec<u32>,
     pub(crate) lanes: Vec<Lane>,
@@ -122,13 +122,13 @@ pub(crate) struct Lane {
 pub(crate) struct EventLoop {
     pub(crate) poll: Poll,
     pub(crate) io: Io,
-    pub(crate) threads: Vec<Virtual>,
+    pub(crate) threads: Vec<VirtualThread>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) orders: Receiver<StageOrder>,
-    pub(crate) told: Sender<Told>,
+    pub(crate) commands: Receiver<StageCommand>,
+    pub(crate) messages: Sender<WorkerMessage>,
     /// Operations that begin with the next calls to leave: thread and lane.
     begun: Vec<(u32, u32)>,
-    order: StageOrder,
+    command: StageCommand,
     tally: Tally,
     interval: u64,
     now_ns: u64,
@@ -144,10 +144,10 @@ impl EventLoop {
     /// With what it is to run. The waker wakes it.
     pub(crate) fn new(
         io: Io,
-        threads: Vec<Virtual>,
+        threads: Vec<VirtualThread>,
         shared: Arc<Shared>,
-        orders: Receiver<StageOrder>,
-        told: Sender<Told>,
+        commands: Receiver<StageCommand>,
+        messages: Sender<WorkerMessage>,
     ) -> Result<(Self, Waker), LoadError> {
         let words = |error: std::io::Error| LoadError::new(format!("cannot wait for events: {error}"));
         let poll = Poll::new().map_err(words)?;
@@ -157,10 +157,10 @@ impl EventLoop {
             io,
             threads,
             shared,
-            orders,
-            told,
+            commands,
+            messages,
             begun: Vec::new(),
-            order: StageOrder { stage: 0, from_ns: 0, interval_ns: 1, quota: 0, strict: true },
+            command: StageCommand { stage: 0, from_ns: 0, interval_ns: 1, quota: 0, strict: true },
             tally: Tally::new(),
             interval: 0,
             now_ns: 0,
@@ -177,22 +177,22 @@ impl EventLoop {
         Ok((this, waker))
     }
 
-    /// Runs one stage after the other until nobody orders more.
+    /// Runs one stage after the other until nobody commands more.
     pub(crate) fn run(mut self) {
-        while let Ok(order) = self.orders.recv() {
-            let told = match self.stage(order) {
-                Ok(()) => Told::Done { last_ns: self.last_ns },
-                Err(error) => Told::Fatal(error),
+        while let Ok(command) = self.commands.recv() {
+            let messages = match self.stage(command) {
+                Ok(()) => WorkerMessage::Done { last_ns: self.last_ns },
+                Err(error) => WorkerMessage::Fatal(error),
             };
-            let fatal = matches!(told, Told::Fatal(_));
-            if self.told.send(told).is_err() || fatal {
+            let fatal = matches!(messages, WorkerMessage::Fatal(_));
+            if self.messages.send(messages).is_err() || fatal {
                 return;
             }
         }
     }
 
-    fn stage(&mut self, order: StageOrder) -> Result<(), LoadError> {
-        self.order = order;
+    fn stage(&mut self, command: StageCommand) -> Result<(), LoadError> {
+        self.command = command;
         self.interval = 0;
         self.active = 0;
         self.now_ns = self.shared.now_ns();
@@ -201,8 +201,8 @@ impl EventLoop {
         let mut events = Events::with_capacity(1024);
         for thread in 0..self.threads.len() {
             let state = &mut self.threads[thread];
-            state.actor.enter(order.stage);
-            state.quota = order.quota;
+            state.actor.enter(command.stage);
+            state.quota = command.quota;
             state.waiting.clear();
             for lane in 0..state.lanes.len() {
                 self.begin(thread, lane);
@@ -210,7 +210,7 @@ impl EventLoop {
         }
         self.flush()?;
         while self.active > 0 && !self.shared.abandon.load(Ordering::Relaxed) {
-            if let Err(error) = self.poll.poll(&mut events, Some(NAP))
+            if let Err(error) = self.poll.poll(&mut events, Some(POLL_TIMEOUT))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
                 return Err(LoadError::new(format!("cannot wait for events: {error}")));
@@ -272,7 +272,7 @@ impl EventLoop {
         // Both closures need this loop, one after the other.
         let this = std::cell::RefCell::new(&mut *self);
         let taken =
-            incoming.take(bytes, &mut |xid| this.borrow().io.slots.wants_whole(xid), &mut |record, cut| {
+            incoming.take(bytes, &mut |xid| this.borrow().io.calls.wants_whole(xid), &mut |record, cut| {
                 *answered += 1;
                 this.borrow_mut().answer(record, cut)
             });
@@ -286,14 +286,14 @@ impl EventLoop {
         let mut input = Decoder::new(record);
         let header = match ReplyHeader::decode(&mut input) {
             Ok(header) => header,
-            Err(error) => return self.give_up(format!("the server's reply makes no sense: {error}")),
+            Err(error) => return self.fail(format!("the server's reply makes no sense: {error}")),
         };
-        let Some(slot) = self.io.slots.answered(header.xid) else {
-            return self.give_up("the server answered what was not asked".to_owned());
+        let Some(slot) = self.io.calls.answered(header.xid) else {
+            return self.fail("the server answered what was not asked".to_owned());
         };
         let result = match header.body {
             ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {
-                self.tell_actor(&slot, &Reply { results: input.rest(), cut })
+                self.deliver(&slot, &Reply { results: input.rest(), cut })
             }
             ReplyBody::Accepted { stat, .. } => {
                 self.lane(&slot).outstanding -= 1;
@@ -306,7 +306,7 @@ impl EventLoop {
         };
         if let Some(phase) = slot.phase
             && result.is_ok()
-            && self.counts()
+            && self.is_counted()
         {
             self.tally.phase(phase, 1, self.now_ns.saturating_sub(slot.sent_ns).max(1));
         }
@@ -321,12 +321,12 @@ impl EventLoop {
         self.fatal.is_none()
     }
 
-    fn lane(&mut self, slot: &Slot) -> &mut Lane {
+    fn lane(&mut self, slot: &PendingCall) -> &mut Lane {
         &mut self.threads[slot.thread as usize].lanes[slot.lane as usize]
     }
 
-    fn tell_actor(&mut self, slot: &Slot, reply: &Reply<'_>) -> Result<u64, Cause> {
-        let Virtual { actor, connections, lanes, next, .. } = &mut self.threads[slot.thread as usize];
+    fn deliver(&mut self, slot: &PendingCall, reply: &Reply<'_>) -> Result<u64, Cause> {
+        let VirtualThread { actor, connections, lanes, next, .. } = &mut self.threads[slot.thread as usize];
         let lane = &mut lanes[slot.lane as usize];
         lane.outstanding -= 1;
         let mut verified = 0;
@@ -347,15 +347,15 @@ impl EventLoop {
 
     /// Whether what ends now is counted.
     #[inline]
-    fn counts(&self) -> bool {
-        self.now_ns >= self.order.from_ns && self.now_ns < self.shared.until_ns.load(Ordering::Relaxed)
+    fn is_counted(&self) -> bool {
+        self.now_ns >= self.command.from_ns && self.now_ns < self.shared.until_ns.load(Ordering::Relaxed)
     }
 
     /// An operation is over: counts it and begins the next one.
     fn end(&mut self, thread: usize, lane: usize) {
         self.active -= 1;
         self.last_ns = self.now_ns;
-        let counts = self.counts();
+        let counts = self.is_counted();
         let state = &mut self.threads[thread];
         let ended = std::mem::take(&mut state.lanes[lane]);
         let counted = state.actor.ended(lane, ended.failed.is_none());
@@ -378,11 +378,11 @@ impl EventLoop {
                 // Failures are never dropped: not those before and after the counted time either.
                 self.tally.error(&cause);
                 self.failures += 1;
-                if self.order.strict {
-                    self.give_up(format!("the preparation failed: {}", explained(&cause)));
+                if self.command.strict {
+                    self.fail(format!("the preparation failed: {}", explained(&cause)));
                 } else if !self.succeeded && self.failures >= FAILURES_MAX {
                     let words = explained(&cause);
-                    self.give_up(format!("all of the first {FAILURES_MAX} operations failed: {words}"));
+                    self.fail(format!("all of the first {FAILURES_MAX} operations failed: {words}"));
                 }
             }
         }
@@ -446,15 +446,15 @@ impl EventLoop {
         flushed.map_err(|error| LoadError::new(format!("a connection broke: {error}")))
     }
 
-    fn give_up(&mut self, words: String) -> bool {
+    fn fail(&mut self, words: String) -> bool {
         self.fatal.get_or_insert(LoadError::new(words));
         false
     }
 
     /// Hands over the counts of an interval that is over.
     fn publish_if_due(&mut self) {
-        let since = self.now_ns.saturating_sub(self.order.from_ns);
-        while self.interval < since / self.order.interval_ns {
+        let since = self.now_ns.saturating_sub(self.command.from_ns);
+        while self.interval < since / self.command.interval_ns {
             self.publish(false);
         }
     }
@@ -462,7 +462,7 @@ impl EventLoop {
     fn publish(&mut self, is_last: bool) {
         let tally = Box::new(std::mem::replace(&mut self.tally, Tally::new()));
         // Nobody may be listening any more; then nobody misses it.
-        let _ = self.told.send(Told::Part { interval: self.interval, is_last, tally });
+        let _ = self.messages.send(WorkerMessage::Part { interval: self.interval, is_last, tally });
         self.interval += 1;
     }
 }

@@ -17,7 +17,7 @@ pub(crate) const SHARED_BYTES: usize = 4 << 20;
 
 /// A call that is in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct PendingCall {
     /// Its transaction number; meaningful while `busy`.
     xid: u32,
     busy: bool,
@@ -36,21 +36,21 @@ pub(crate) struct Slot {
 /// The calls in flight of an event loop. A transaction number is a counter above the slot's index, so that a reply
 /// finds its call without a search and one to an older call is noticed.
 #[derive(Debug)]
-pub(crate) struct Slots {
-    slots: Vec<Slot>,
+pub(crate) struct CallTable {
+    slots: Vec<PendingCall>,
     free: Vec<u32>,
     index_bits: u32,
     counter: u32,
 }
 
-impl Slots {
+impl CallTable {
     /// For at most so many calls in flight.
     pub(crate) fn new(most: u32, first: u32) -> Self {
         let index_bits = (u32::BITS - most.max(1).leading_zeros()).min(24);
         Self { slots: Vec::new(), free: Vec::new(), index_bits, counter: first }
     }
 
-    fn take(&mut self, slot: Slot) -> (u32, u32) {
+    fn take(&mut self, slot: PendingCall) -> (u32, u32) {
         self.counter = self.counter.wrapping_add(1);
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(slot);
@@ -58,7 +58,7 @@ impl Slots {
         });
         assert!(index >> self.index_bits == 0, "more calls in flight than there are slots");
         let xid = self.counter << self.index_bits | index;
-        self.slots[index as usize] = Slot { xid, busy: true, ..slot };
+        self.slots[index as usize] = PendingCall { xid, busy: true, ..slot };
         (index, xid)
     }
 
@@ -73,7 +73,7 @@ impl Slots {
     }
 
     /// The call that a reply answers; it is no longer in flight.
-    pub(crate) fn answered(&mut self, xid: u32) -> Option<Slot> {
+    pub(crate) fn answered(&mut self, xid: u32) -> Option<PendingCall> {
         let index = self.find(xid)?;
         self.slots[index].busy = false;
         self.free.push(u32::try_from(index).expect("it came from 32 bits"));
@@ -85,7 +85,7 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Io {
     pub(crate) connections: Vec<Connection>,
-    pub(crate) slots: Slots,
+    pub(crate) calls: CallTable,
     /// Connections with something to send.
     pub(crate) dirty: Vec<u32>,
     /// Calls whose time of sending is not written down yet.
@@ -99,7 +99,7 @@ impl Io {
     /// Writes down when the calls of the last moment are sent.
     pub(crate) fn stamp(&mut self, now_ns: u64) {
         for index in self.unstamped.drain(..) {
-            self.slots.slots[index as usize].sent_ns = now_ns;
+            self.calls.slots[index as usize].sent_ns = now_ns;
         }
     }
 }
@@ -164,7 +164,7 @@ impl Outbox<'_> {
 
     /// A NULL call.
     pub(crate) fn null(&mut self) {
-        let (connection, xid) = self.open(Part::default());
+        let (connection, xid) = self.take_slot(Part::default());
         let out = self.io.connections[connection].out();
         let record = OpenRecord::begin(out);
         encode_header(out, xid, nfs3::PROGRAM, Procedure::Null.code(), &[0; 16]);
@@ -174,7 +174,7 @@ impl Outbox<'_> {
     /// Any call.
     #[inline]
     pub(crate) fn call(&mut self, part: Part, procedure: Procedure, args: &impl Encode) {
-        let (connection, xid) = self.open(part);
+        let (connection, xid) = self.take_slot(part);
         let Io { connections, identity, .. } = &mut *self.io;
         let out = connections[connection].out();
         let record = OpenRecord::begin(out);
@@ -185,7 +185,7 @@ impl Outbox<'_> {
 
     /// A WRITE.
     pub(crate) fn write(&mut self, part: Part, call: &WriteCall<'_>, payload: Payload<'_>) {
-        let (index, xid) = self.open(part);
+        let (index, xid) = self.take_slot(part);
         let Io { connections, identity, shared, .. } = &mut *self.io;
         let connection = &mut connections[index];
         let length = call.length as usize;
@@ -222,13 +222,13 @@ impl Outbox<'_> {
 
     /// Takes a slot and a connection for a call.
     #[inline]
-    fn open(&mut self, part: Part) -> (usize, u32) {
+    fn take_slot(&mut self, part: Part) -> (usize, u32) {
         let chosen = self.connections[*self.next];
         *self.next += 1;
         if *self.next == self.connections.len() {
             *self.next = 0;
         }
-        let (slot, xid) = self.io.slots.take(Slot {
+        let (slot, xid) = self.io.calls.take(PendingCall {
             xid: 0,
             busy: true,
             thread: self.thread,

@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use super::crew::Crew;
-use super::event_loop::{StageOrder, Told};
+use super::event_loop::{StageCommand, WorkerMessage};
 use super::tally::{Tally, rate};
 use super::window::Window;
-use super::{Counted, Length, Observer, Options, Progress};
+use super::worker_pool::WorkerPool;
+use super::{Length, Observer, Options, Progress, RoundCount};
 use crate::error::LoadError;
 use crate::result::{Sample, ServerCost, Steady};
 use crate::server_cost::Processes;
 use crate::workload::{Stage, StageKind};
 
 /// How often the coordinator looks around.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Intervals are not shorter, nor longer.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(1);
 const INTERVAL_COUNTED: Duration = Duration::from_millis(250);
 
 /// What a measurement has brought.
-pub(super) struct Outcome {
+pub(super) struct StagesResult {
     pub(super) tally: Tally,
     pub(super) seconds: f64,
     pub(super) warmup_seconds: f64,
@@ -40,11 +40,11 @@ pub(super) struct Outcome {
 
 /// The stages of a measurement.
 pub(super) struct Stages<'r> {
-    crew: Crew,
+    pool: WorkerPool,
     options: &'r Options,
     processes: &'r Processes,
     observer: &'r mut dyn Observer,
-    outcome: Outcome,
+    result: StagesResult,
     cpu_seconds: f64,
     /// Of all measured time, also what is outside of the window of a steady state.
     all_operations: u64,
@@ -57,7 +57,7 @@ struct Running {
     stage: Stage,
     from_ns: u64,
     interval_ns: u64,
-    /// Intervals of which not all event loops have told, and how many have.
+    /// Intervals of which not all event loops have messages, and how many have.
     pending: BTreeMap<u64, (usize, Tally)>,
     done: usize,
     last_ns: u64,
@@ -72,12 +72,12 @@ struct Running {
 
 impl<'r> Stages<'r> {
     pub(super) fn new(
-        crew: Crew,
+        pool: WorkerPool,
         options: &'r Options,
         processes: &'r Processes,
         observer: &'r mut dyn Observer,
     ) -> Self {
-        let outcome = Outcome {
+        let result = StagesResult {
             tally: Tally::new(),
             seconds: 0.0,
             warmup_seconds: 0.0,
@@ -88,7 +88,7 @@ impl<'r> Stages<'r> {
             stage_seconds: Vec::new(),
         };
         let (cpu_seconds, all_operations, all_bytes, failed) = (0.0, 0, 0, 0);
-        Self { crew, options, processes, observer, outcome, cpu_seconds, all_operations, all_bytes, failed }
+        Self { pool, options, processes, observer, result, cpu_seconds, all_operations, all_bytes, failed }
     }
 
     /// Runs all of them.
@@ -103,7 +103,7 @@ impl<'r> Stages<'r> {
         }
         let has_counted = of_kind(StageKind::Counted).next().is_some();
         let counted_began = Instant::now();
-        while has_counted && !self.outcome.interrupted {
+        while has_counted && !self.result.interrupted {
             for (index, stage) in of_kind(StageKind::Counted) {
                 self.one(index, *stage)?;
             }
@@ -119,14 +119,14 @@ impl<'r> Stages<'r> {
     }
 
     /// What was measured.
-    pub(super) fn finish(mut self) -> Result<Outcome, LoadError> {
+    pub(super) fn finish(mut self) -> Result<StagesResult, LoadError> {
         let Self { processes, cpu_seconds, all_operations, all_bytes, .. } = self;
-        self.outcome.server = processes.cost(cpu_seconds, all_operations, all_bytes);
-        Ok(self.outcome)
+        self.result.server = processes.cost(cpu_seconds, all_operations, all_bytes);
+        Ok(self.result)
     }
 
     fn one(&mut self, index: usize, stage: Stage) -> Result<(), LoadError> {
-        if self.outcome.interrupted {
+        if self.result.interrupted {
             return Ok(());
         }
         let is_measured = matches!(stage.kind, StageKind::Timed | StageKind::Counted);
@@ -139,7 +139,7 @@ impl<'r> Stages<'r> {
             (true, _) => (None, self.options.warmup),
             (false, _) => (None, Duration::ZERO),
         };
-        let shared = &self.crew.shared;
+        let shared = &self.pool.shared;
         shared.stop.store(false, Ordering::Relaxed);
         let now_ns = shared.now_ns();
         let from_ns = now_ns + nanoseconds(warmup);
@@ -150,7 +150,7 @@ impl<'r> Stages<'r> {
         shared.until_ns.store(until_ns, Ordering::Relaxed);
         let interval_ns = nanoseconds(self.interval(is_timed));
         let strict = stage.kind == StageKind::Prepare;
-        let order = StageOrder { stage: index, from_ns, interval_ns, quota: u64::MAX, strict };
+        let command = StageCommand { stage: index, from_ns, interval_ns, quota: u64::MAX, strict };
         let mut running = Running {
             stage,
             from_ns,
@@ -168,15 +168,15 @@ impl<'r> Stages<'r> {
         if is_measured && warmup.is_zero() {
             running.cpu_from = Some(self.processes.cpu_seconds()?);
         }
-        self.crew.begin(order, quota)?;
-        while running.done < self.crew.size() {
+        self.pool.begin(command, quota)?;
+        while running.done < self.pool.size() {
             self.look(&mut running)?;
         }
         if is_measured {
             self.observer.after_stage();
         }
         if is_timed {
-            self.outcome.warmup_seconds += warmup.as_secs_f64();
+            self.result.warmup_seconds += warmup.as_secs_f64();
         }
         self.end(running)
     }
@@ -185,7 +185,7 @@ impl<'r> Stages<'r> {
     fn window(&self) -> Option<Window> {
         match self.options.length {
             Length::Steady(rule) => Some(Window::new(rule, 0)),
-            Length::Joint(rule) => Some(Window::new(rule, rule.spare())),
+            Length::Joint(rule) => Some(Window::new(rule, rule.late_rounds())),
             Length::Time(_) | Length::Operations(_) => None,
         }
     }
@@ -202,40 +202,42 @@ impl<'r> Stages<'r> {
 
     /// Waits a moment for what event loops tell, and sees whether it is time to do something.
     fn look(&mut self, running: &mut Running) -> Result<(), LoadError> {
-        match self.crew.told.recv_timeout(LOOK) {
-            Ok(Told::Part { interval, is_last, tally }) => self.add(running, interval, is_last, *tally),
-            Ok(Told::Done { last_ns }) => {
+        match self.pool.messages.recv_timeout(POLL_INTERVAL) {
+            Ok(WorkerMessage::Part { interval, is_last, tally }) => {
+                self.add(running, interval, is_last, *tally)
+            }
+            Ok(WorkerMessage::Done { last_ns }) => {
                 running.done += 1;
                 running.last_ns = running.last_ns.max(last_ns);
             }
-            Ok(Told::Fatal(error)) => return Err(error),
+            Ok(WorkerMessage::Fatal(error)) => return Err(error),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("the event loops have ended")),
         }
-        let now_ns = self.crew.shared.now_ns();
+        let now_ns = self.pool.shared.now_ns();
         let is_measured = !matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish);
         if is_measured && running.cpu_from.is_none() && now_ns >= running.from_ns {
             running.cpu_from = Some(self.processes.cpu_seconds()?);
         }
-        if !self.outcome.interrupted && self.observer.is_interrupted() {
-            self.outcome.interrupted = true;
+        if !self.result.interrupted && self.observer.is_interrupted() {
+            self.result.interrupted = true;
             self.stop(running, now_ns)?;
         }
         if let Some(window) = &mut running.window
             && let Some(last) = self.observer.last_round()
         {
             window.close_at(last)?;
-            self.crew.shared.until_ns.fetch_min(now_ns, Ordering::Relaxed);
+            self.pool.shared.until_ns.fetch_min(now_ns, Ordering::Relaxed);
         }
-        if now_ns >= self.crew.shared.until_ns.load(Ordering::Relaxed) {
+        if now_ns >= self.pool.shared.until_ns.load(Ordering::Relaxed) {
             self.stop(running, now_ns)?;
         }
-        let answered = self.crew.shared.answered.load(Ordering::Relaxed);
+        let answered = self.pool.shared.answered.load(Ordering::Relaxed);
         if answered != running.answered {
             running.answered = answered;
             running.answered_at = Instant::now();
-        } else if running.answered_at.elapsed() > self.options.patience {
-            let seconds = self.options.patience.as_secs();
+        } else if running.answered_at.elapsed() > self.options.reply_timeout {
+            let seconds = self.options.reply_timeout.as_secs();
             return Err(LoadError::new(format!("the server has answered nothing for {seconds} s")));
         }
         Ok(())
@@ -248,9 +250,9 @@ impl<'r> Stages<'r> {
             if running.cpu_from.is_some() {
                 running.cpu_until = Some(self.processes.cpu_seconds()?);
             }
-            self.crew.shared.until_ns.fetch_min(now_ns, Ordering::Relaxed);
-            self.crew.shared.stop.store(true, Ordering::Relaxed);
-            self.crew.wake();
+            self.pool.shared.until_ns.fetch_min(now_ns, Ordering::Relaxed);
+            self.pool.shared.stop.store(true, Ordering::Relaxed);
+            self.pool.wake();
         }
         Ok(())
     }
@@ -261,9 +263,9 @@ impl<'r> Stages<'r> {
         // An interval that some event loop did not finish is counted when the stage is over.
         *count += usize::from(!is_last);
         sum.add(tally);
-        // Event loops tell of each interval in order, so intervals are complete in order.
+        // Event loops tell of each interval in command, so intervals are complete in command.
         while let Some(first) = running.pending.first_entry()
-            && first.get().0 == self.crew.size()
+            && first.get().0 == self.pool.size()
         {
             let (interval, (_, tally)) = first.remove_entry();
             let end_ns = (interval + 1) * running.interval_ns;
@@ -275,14 +277,14 @@ impl<'r> Stages<'r> {
     fn interval_is_over(&mut self, running: &mut Running, end_ns: u64, length_ns: u64, tally: Tally) {
         if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
             self.report(running, end_ns, length_ns, &tally);
-            return self.outcome.tally.add(Tally::failures_of(tally));
+            return self.result.tally.add(Tally::failures_of(tally));
         }
         self.all_operations += tally.operations;
         self.all_bytes += tally.bytes;
         self.report(running, end_ns, length_ns, &tally);
         if length_ns * 5 >= running.interval_ns {
-            let before = if running.stage.kind == StageKind::Counted { self.outcome.seconds } else { 0.0 };
-            self.outcome.timeline.push(Sample {
+            let before = if running.stage.kind == StageKind::Counted { self.result.seconds } else { 0.0 };
+            self.result.timeline.push(Sample {
                 at_s: before + seconds(end_ns),
                 operations_per_s: rate(tally.operations, seconds(length_ns)),
                 bytes_per_s: rate(tally.bytes, seconds(length_ns)),
@@ -291,7 +293,7 @@ impl<'r> Stages<'r> {
             });
         }
         match &mut running.window {
-            None => self.outcome.tally.add(tally),
+            None => self.result.tally.add(tally),
             Some(window) => {
                 if running.stopping {
                     window.close();
@@ -303,7 +305,7 @@ impl<'r> Stages<'r> {
     }
 
     /// Sees whether the rate has become steady, or tells the one who sees it.
-    fn judge(&mut self, running: &mut Running, counted: Option<Counted>) {
+    fn judge(&mut self, running: &mut Running, counted: Option<RoundCount>) {
         let (Some(counted), Some(window)) = (counted, &mut running.window) else { return };
         let Length::Steady(rule) = self.options.length else {
             return self.observer.round(counted);
@@ -312,9 +314,9 @@ impl<'r> Stages<'r> {
         if steady.reached || rule.gives_up_after(counted.number) {
             // What event loops count until they notice is outside of the window.
             window.close();
-            self.crew.shared.until_ns.fetch_min(self.crew.shared.now_ns(), Ordering::Relaxed);
+            self.pool.shared.until_ns.fetch_min(self.pool.shared.now_ns(), Ordering::Relaxed);
         }
-        self.outcome.steady = Some(steady);
+        self.result.steady = Some(steady);
     }
 
     fn report(&mut self, running: &Running, end_ns: u64, length_ns: u64, tally: &Tally) {
@@ -333,8 +335,8 @@ impl<'r> Stages<'r> {
 
     /// Counts what is left of a stage.
     fn end(&mut self, mut running: Running) -> Result<(), LoadError> {
-        // Everything that was told before the last event loop was done has arrived in order.
-        let until_ns = self.crew.shared.until_ns.load(Ordering::Relaxed);
+        // Everything that was messages before the last event loop was done has arrived in command.
+        let until_ns = self.pool.shared.until_ns.load(Ordering::Relaxed);
         let end_ns = if until_ns == u64::MAX { running.last_ns } else { until_ns };
         let total_ns = end_ns.saturating_sub(running.from_ns);
         for (interval, (_, tally)) in std::mem::take(&mut running.pending) {
@@ -355,23 +357,23 @@ impl<'r> Stages<'r> {
         let mut measured = seconds(total_ns);
         if let Some(window) = running.window.take() {
             if let Some(end_s) = window.end_s() {
-                self.outcome.timeline.retain(|sample| sample.at_s <= end_s + 1e-6);
+                self.result.timeline.retain(|sample| sample.at_s <= end_s + 1e-6);
             }
             if let Length::Steady(rule) = self.options.length {
-                self.outcome.steady.get_or_insert_with(|| rule.judge(&window.rates()));
+                self.result.steady.get_or_insert_with(|| rule.judge(&window.rates()));
             }
             let (length_s, tally) = window.finish();
             measured = length_s;
-            if let Some(steady) = &mut self.outcome.steady {
+            if let Some(steady) = &mut self.result.steady {
                 steady.window_s = measured;
             }
-            self.outcome.tally.add(tally);
+            self.result.tally.add(tally);
         }
-        self.outcome.seconds += measured;
+        self.result.seconds += measured;
         let name = running.stage.name;
-        match self.outcome.stage_seconds.iter_mut().find(|(stage, _)| *stage == name) {
+        match self.result.stage_seconds.iter_mut().find(|(stage, _)| *stage == name) {
             Some((_, sum)) => *sum += measured,
-            None => self.outcome.stage_seconds.push((name, measured)),
+            None => self.result.stage_seconds.push((name, measured)),
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ fn options(threads: u32, depth: u32, operations: u64) -> Options {
         length: Length::Operations(operations),
         working_set_bytes: 1 << 20,
         seed: Some(11),
-        patience: Duration::from_secs(20),
+        reply_timeout: Duration::from_secs(20),
         ..Options::default()
     }
 }
@@ -30,7 +30,7 @@ fn run(fake: &Fake, workload: Workload, options: &Options) -> Result<Measurement
 const RANDOM: Workload =
     Workload::Random { block_bytes: 4096, read_percent: 50, stability: Stability::FileSync };
 
-/// Every workload does exactly what it was told, and leaves nothing.
+/// Every workload does exactly what it was messages, and leaves nothing.
 #[test]
 fn every_workload_counts_right_and_cleans_up() {
     let (block_bytes, shared_file) = (4096, true);
@@ -236,7 +236,7 @@ fn nothing_is_measured_where_nothing_works() {
 #[test]
 fn silence_ends_a_measurement() {
     let fake = Fake::start(Fault::Mute);
-    let options = Options { patience: Duration::from_millis(200), ..options(1, 1, 10) };
+    let options = Options { reply_timeout: Duration::from_millis(200), ..options(1, 1, 10) };
     let why = run(&fake, Workload::Rate { procedure: RateProcedure::Getattr }, &options).unwrap_err();
     assert!(why.to_string().contains("answered nothing"), "{why}");
 }
@@ -294,7 +294,7 @@ fn a_steady_rate_is_found_or_not() {
             rounds: 3,
             spread: bound,
             slope: bound,
-            most: Duration::from_millis(600),
+            duration_max: Duration::from_millis(600),
         };
         let options = Options { length: Length::Steady(rule), warmup: Duration::ZERO, ..options(1, 4, 0) };
         let result = run(&fake, Workload::Null, &options).unwrap();

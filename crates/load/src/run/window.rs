@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::Counted;
+use super::RoundCount;
 use super::tally::{Tally, rate};
 use crate::error::LoadError;
 use crate::steady::SteadyRule;
@@ -34,7 +34,7 @@ impl Window {
     }
 
     /// Adds an interval; answers the round that is over with it.
-    pub(super) fn add(&mut self, tally: Tally) -> Option<Counted> {
+    pub(super) fn add(&mut self, tally: Tally) -> Option<RoundCount> {
         if self.is_closed {
             self.outside.add(Tally::failures_of(tally));
             return None;
@@ -50,7 +50,7 @@ impl Window {
         let last = self.rounds.back().filter(|round| round.intervals == per_round)?;
         self.over += 1;
         let counted =
-            Counted { number: self.over, operations: last.tally.operations, bytes: last.tally.bytes };
+            RoundCount { number: self.over, operations: last.tally.operations, bytes: last.tally.bytes };
         while self.rounds.len() > self.kept {
             let first = self.rounds.pop_front();
             self.forget(first);
@@ -141,7 +141,7 @@ mod tests {
         rounds: 3,
         spread: 0.2,
         slope: 0.1,
-        most: Duration::from_secs(60),
+        duration_max: Duration::from_secs(60),
     };
 
     /// A window after so many intervals of a second: the n-th has n operations, and one that failed.

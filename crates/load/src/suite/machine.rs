@@ -2,7 +2,7 @@
 
 use wire::nfs3::{FsstatArgs, FsstatRes, Procedure};
 
-use crate::client::{Blocking, Server};
+use crate::client::{BlockingClient, Server};
 use crate::error::LoadError;
 
 /// Memory that is assumed where the system does not tell.
@@ -25,8 +25,8 @@ impl Machine {
     /// # Errors
     /// If the server cannot be reached or does not tell.
     pub fn of(server: &Server) -> Result<Self, LoadError> {
-        let root = Blocking::mount(server)?;
-        let mut client = Blocking::connect(server)?;
+        let root = BlockingClient::mount(server)?;
+        let mut client = BlockingClient::connect(server)?;
         let results = client.nfs(Procedure::Fsstat, &FsstatArgs { fsroot: root.wire() })?;
         let told: FsstatRes = wire::xdr::decode_all(&results)
             .map_err(|error| LoadError::new(format!("the reply to FSSTAT makes no sense: {error}")))?;

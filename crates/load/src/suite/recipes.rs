@@ -1,6 +1,6 @@
 //! How each published test is run here: which threads, how many in flight, how stable, on how much data.
 
-use super::{Machine, Scale, Step};
+use super::{Machine, Scale, SuiteTest};
 use crate::published::{self, Shape};
 use crate::workload::{Stability, Workload};
 
@@ -9,7 +9,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// Bytes that all threads together have in flight, at most.
-const IN_FLIGHT_MAX: u64 = 128 * MIB;
+const IN_FLIGHT_BYTES_MAX: u64 = 128 * MIB;
 
 /// Files in a directory, as Dell's report has them.
 const FILES_PER_DIRECTORY: u64 = 3000;
@@ -20,7 +20,7 @@ const UNSTATED_DEPTH: u32 = 16;
 
 /// How much data is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Set {
+enum WorkingSet {
     /// As much as any server's memory holds: tests that were published as cached.
     Small,
     /// As much as the scale allows.
@@ -34,31 +34,36 @@ struct Recipe {
     /// Numbers of threads, the one of the figure first.
     threads: &'static [u32],
     depth: u32,
-    set: Set,
+    set: WorkingSet,
     /// Of what it writes.
     stability: Stability,
 }
 
 /// With one operation in flight, UNSTABLE writes and a COMMIT in the end, as IOzone and IOR have it with `-e`.
 const fn streams(ids: &'static [&'static str], threads: &'static [u32]) -> Recipe {
-    Recipe { ids, threads, depth: 1, set: Set::Large, stability: Stability::Unstable }
+    Recipe { ids, threads, depth: 1, set: WorkingSet::Large, stability: Stability::Unstable }
 }
 
 /// Synchronous writes: a mount with `sync`, or direct I/O.
-const fn synced(ids: &'static [&'static str], threads: &'static [u32], depth: u32, set: Set) -> Recipe {
+const fn synced(
+    ids: &'static [&'static str],
+    threads: &'static [u32],
+    depth: u32,
+    set: WorkingSet,
+) -> Recipe {
     Recipe { ids, threads, depth, set, stability: Stability::FileSync }
 }
 
 /// Direct writes that a client splits are committed after each.
 const fn split(ids: &'static [&'static str], threads: &'static [u32], depth: u32) -> Recipe {
-    Recipe { ids, threads, depth, set: Set::Large, stability: Stability::Commit }
+    Recipe { ids, threads, depth, set: WorkingSet::Large, stability: Stability::Commit }
 }
 
 const RECIPES: &[Recipe] = &[
     streams(&["dell-seq-read"], &[16, 1, 4, 64]),
     streams(&["dell-seq-write"], &[8, 1, 64]),
-    synced(&["dell-random-read"], &[64, 1, 16], 1, Set::Large),
-    synced(&["dell-random-write"], &[32, 1, 64], 1, Set::Large),
+    synced(&["dell-random-read"], &[64, 1, 16], 1, WorkingSet::Large),
+    synced(&["dell-random-write"], &[32, 1, 64], 1, WorkingSet::Large),
     streams(
         &["dell-mdtest-empty-create", "dell-mdtest-empty-stat", "dell-mdtest-empty-remove"],
         &[512, 1, 32],
@@ -68,40 +73,45 @@ const RECIPES: &[Recipe] = &[
     streams(&["pixstor-seq-write"], &[512, 1, 8]),
     streams(&["pixstor-shared-read"], &[32, 1, 8]),
     streams(&["pixstor-shared-write"], &[512, 1, 8]),
-    synced(&["anf-4k-cached-read"], UNSTATED, UNSTATED_DEPTH, Set::Small),
-    synced(&["anf-4k-cached-write"], UNSTATED, UNSTATED_DEPTH, Set::Small),
-    synced(&["anf-4k-uncached-read", "starwind-4k-read"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["starwind-4k-90-10"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["starwind-4k-70-30"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["anf-4k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["starwind-cache-4k-read", "starwind-nvmeof-4k-read"], UNSTATED, UNSTATED_DEPTH, Set::Small),
-    synced(&["anf-8k-uncached-read"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["anf-8k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["anf-64k-cached-read"], UNSTATED, UNSTATED_DEPTH, Set::Small),
-    synced(&["anf-64k-cached-write"], UNSTATED, UNSTATED_DEPTH, Set::Small),
-    synced(&["anf-64k-uncached-read"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["anf-64k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["anf-256k-uncached-read"], UNSTATED, UNSTATED_DEPTH, Set::Large),
-    synced(&["anf-256k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Set::Large),
+    synced(&["anf-4k-cached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
+    synced(&["anf-4k-cached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
+    synced(&["anf-4k-uncached-read", "starwind-4k-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["starwind-4k-90-10"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["starwind-4k-70-30"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-4k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(
+        &["starwind-cache-4k-read", "starwind-nvmeof-4k-read"],
+        UNSTATED,
+        UNSTATED_DEPTH,
+        WorkingSet::Small,
+    ),
+    synced(&["anf-8k-uncached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-8k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-64k-cached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
+    synced(&["anf-64k-cached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
+    synced(&["anf-64k-uncached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-64k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-256k-uncached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-256k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
     split(&["oci80-1m-read"], &[64], 64),
     split(&["oci80-1m-write"], &[64], 64),
-    synced(&["oci80-32k-read"], &[64], 64, Set::Large),
-    synced(&["oci80-32k-write"], &[64], 64, Set::Large),
-    synced(&["oci80-4k-read"], &[64], 64, Set::Large),
-    synced(&["oci80-4k-write"], &[64], 64, Set::Large),
+    synced(&["oci80-32k-read"], &[64], 64, WorkingSet::Large),
+    synced(&["oci80-32k-write"], &[64], 64, WorkingSet::Large),
+    synced(&["oci80-4k-read"], &[64], 64, WorkingSet::Large),
+    synced(&["oci80-4k-write"], &[64], 64, WorkingSet::Large),
     split(&["oci20-1m-read"], &[32], 64),
     split(&["oci20-1m-write"], &[32], 64),
-    synced(&["oci20-32k-read"], &[32], 64, Set::Large),
-    synced(&["oci20-32k-write"], &[32], 64, Set::Large),
-    synced(&["oci20-4k-read"], &[32], 64, Set::Large),
-    synced(&["oci20-4k-write"], &[32], 64, Set::Large),
+    synced(&["oci20-32k-read"], &[32], 64, WorkingSet::Large),
+    synced(&["oci20-32k-write"], &[32], 64, WorkingSet::Large),
+    synced(&["oci20-4k-read"], &[32], 64, WorkingSet::Large),
+    synced(&["oci20-4k-write"], &[32], 64, WorkingSet::Large),
     split(&["starwind-2m-read"], UNSTATED, UNSTATED_DEPTH),
     split(&["starwind-2m-write"], UNSTATED, UNSTATED_DEPTH),
 ];
 
 /// All steps. Tests that come to the same thing here are run once, and correspond to all their figures.
-pub(super) fn steps(scale: Scale, machine: &Machine) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
+pub(super) fn steps(scale: Scale, machine: &Machine) -> Vec<SuiteTest> {
+    let mut steps: Vec<SuiteTest> = Vec::new();
     for recipe in RECIPES {
         let mut threads = recipe.threads.to_vec();
         if scale == Scale::Quick {
@@ -122,12 +132,12 @@ pub(super) fn steps(scale: Scale, machine: &Machine) -> Vec<Step> {
     steps
 }
 
-fn is_same(a: &Step, b: &Step) -> bool {
+fn is_same(a: &SuiteTest, b: &SuiteTest) -> bool {
     (a.workload, a.threads, a.depth, a.working_set_bytes)
         == (b.workload, b.threads, b.depth, b.working_set_bytes)
 }
 
-fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Option<Step> {
+fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Option<SuiteTest> {
     let row = published::find(recipe.ids.first()?)?;
     if let Shape::Metadata { file_bytes, .. } = row.shape {
         // Never more than a quarter of the space, with what a file costs besides its data.
@@ -137,13 +147,13 @@ fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Optio
         let files_per_directory = each.min(FILES_PER_DIRECTORY);
         let directories_per_thread = (each / files_per_directory).max(1);
         let workload = Workload::Metadata { files_per_directory, directories_per_thread, file_bytes };
-        return Some(Step { workload, threads, depth: 1, working_set_bytes: 0, published: Vec::new() });
+        return Some(SuiteTest { workload, threads, depth: 1, working_set_bytes: 0, published: Vec::new() });
     }
     let block = row.shape.block_bytes()?;
     let working_set_bytes = working_set(recipe.set, scale, machine).max(block);
     let most = u32::try_from(working_set_bytes / block).unwrap_or(u32::MAX);
     let threads = threads.min(most);
-    let each = IN_FLIGHT_MAX / (u64::from(threads) * block);
+    let each = IN_FLIGHT_BYTES_MAX / (u64::from(threads) * block);
     let depth = recipe.depth.min(u32::try_from(each).unwrap_or(u32::MAX)).max(1);
     let stability = recipe.stability;
     let workload = match row.shape {
@@ -158,17 +168,17 @@ fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Optio
         }
         Shape::Metadata { .. } => return None,
     };
-    Some(Step { workload, threads, depth, working_set_bytes, published: Vec::new() })
+    Some(SuiteTest { workload, threads, depth, working_set_bytes, published: Vec::new() })
 }
 
 /// Bytes of files, never more than a quarter of what is free.
-fn working_set(set: Set, scale: Scale, machine: &Machine) -> u64 {
+fn working_set(set: WorkingSet, scale: Scale, machine: &Machine) -> u64 {
     let wanted = match (set, scale) {
-        (Set::Small, Scale::Quick) => 32 * MIB,
-        (Set::Small, _) => 64 * MIB,
-        (Set::Large, Scale::Quick) => 128 * MIB,
-        (Set::Large, Scale::Standard) => GIB.min(machine.memory_bytes / 8),
-        (Set::Large, Scale::Long) => machine.memory_bytes.saturating_mul(2),
+        (WorkingSet::Small, Scale::Quick) => 32 * MIB,
+        (WorkingSet::Small, _) => 64 * MIB,
+        (WorkingSet::Large, Scale::Quick) => 128 * MIB,
+        (WorkingSet::Large, Scale::Standard) => GIB.min(machine.memory_bytes / 8),
+        (WorkingSet::Large, Scale::Long) => machine.memory_bytes.saturating_mul(2),
     };
     (wanted.min(machine.free_bytes / 4) / MIB * MIB).max(MIB)
 }

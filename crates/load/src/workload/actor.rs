@@ -26,7 +26,7 @@ pub(crate) trait Actor: Send {
     ) -> Result<u64, Cause>;
 
     /// The operation is over. Says as what it counts, if it succeeded.
-    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted;
+    fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount;
 }
 
 /// What became of the wish for another operation.
@@ -42,14 +42,14 @@ pub(crate) enum Begun {
 
 /// As what an operation counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct OperationCount {
     /// So many operations; 0 for what belongs to the work but is none, as a COMMIT after a pass.
     pub(crate) operations: u64,
     /// The phase that it is part of.
     pub(crate) phase: Option<u8>,
 }
 
-impl Counted {
+impl OperationCount {
     /// One operation of a workload that has no phases.
     pub(crate) const ONE: Self = Self { operations: 1, phase: None };
 }

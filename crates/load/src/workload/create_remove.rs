@@ -6,7 +6,7 @@ use wire::nfs3::{
     CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, Procedure, RemoveArgs, RemoveRes,
 };
 
-use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
@@ -57,12 +57,12 @@ impl Actor for CreateRemove {
         Ok(0)
     }
 
-    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
+    fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
         let (_, is_there) = &mut self.files[lane];
         let phase = if *is_there { REMOVE } else { CREATE };
         // A file that could not be removed is left to the clean-up.
         *is_there = succeeded && phase == CREATE;
-        Counted { operations: 1, phase: Some(phase) }
+        OperationCount { operations: 1, phase: Some(phase) }
     }
 }
 

@@ -5,7 +5,7 @@ use wire::nfs3::{
     CookieVerf3, Filename3, Procedure, ReaddirArgs, ReaddirRes, ReaddirplusArgs, ReaddirplusRes,
 };
 
-use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup};
 use crate::client::Handle;
 use crate::error::LoadError;
@@ -19,7 +19,7 @@ const MADE_AT_A_TIME: u64 = 10_000;
 
 /// A listing that is under way.
 #[derive(Clone, Copy, Default)]
-struct Walk {
+struct Listing {
     cookie: u64,
     verifier: CookieVerf3,
     /// Names so far, without `.` and `..`.
@@ -32,7 +32,7 @@ struct Readdir {
     directory: Handle,
     names: u64,
     plus: bool,
-    walks: Vec<Walk>,
+    listings: Vec<Listing>,
 }
 
 impl Readdir {
@@ -44,33 +44,33 @@ impl Readdir {
         entries: impl Iterator<Item = (u64, Filename3<'a>)>,
         eof: bool,
     ) -> Result<u64, Cause> {
-        let walk = &mut self.walks[lane];
-        let before = walk.names;
+        let listing = &mut self.listings[lane];
+        let before = listing.names;
         let mut entries_in_reply = 0;
         for (cookie, name) in entries {
-            walk.cookie = cookie;
+            listing.cookie = cookie;
             entries_in_reply += 1;
-            walk.names += u64::from(name.0 != b"." && name.0 != b"..");
+            listing.names += u64::from(name.0 != b"." && name.0 != b"..");
         }
-        walk.arrived = walk.names - before;
-        walk.verifier = verifier;
+        listing.arrived = listing.names - before;
+        listing.verifier = verifier;
         if !eof {
             let words = "READDIR: no names, and yet not the end";
             return if entries_in_reply == 0 { Err(Cause::Wrong(words)) } else { Ok(0) };
         }
-        let complete = walk.names == self.names;
-        *walk = Walk { arrived: walk.arrived, ..Walk::default() };
+        let complete = listing.names == self.names;
+        *listing = Listing { arrived: listing.arrived, ..Listing::default() };
         if complete { Ok(0) } else { Err(Cause::Wrong("READDIR: the listing does not have all names once")) }
     }
 }
 
 impl Actor for Readdir {
     fn enter(&mut self, _: usize) {
-        self.walks.fill(Walk::default());
+        self.listings.fill(Listing::default());
     }
 
     fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
-        let Walk { cookie, verifier: cookieverf, .. } = self.walks[lane];
+        let Listing { cookie, verifier: cookieverf, .. } = self.listings[lane];
         let (dir, part) = (self.directory.wire(), Part { whole: true, ..Part::default() });
         if self.plus {
             let (dircount, maxcount) = (REPLY_BYTES, REPLY_BYTES);
@@ -95,13 +95,13 @@ impl Actor for Readdir {
         }
     }
 
-    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
-        let walk = &mut self.walks[lane];
-        let operations = walk.arrived;
+    fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
+        let listing = &mut self.listings[lane];
+        let operations = listing.arrived;
         if !succeeded {
-            *walk = Walk::default();
+            *listing = Listing::default();
         }
-        Counted { operations, phase: None }
+        OperationCount { operations, phase: None }
     }
 }
 
@@ -115,7 +115,8 @@ pub(super) fn plan(setup: &mut Setup<'_>, names: u64, plus: bool) -> Result<Plan
         setup.client.make_many(Procedure::Create, &wanted)?;
         made = until;
     }
-    let walks = vec![Walk::default(); setup.depth as usize];
-    let actor = |_| Box::new(Readdir { directory, names, plus, walks: walks.clone() }) as Box<dyn Actor>;
+    let listings = vec![Listing::default(); setup.depth as usize];
+    let actor =
+        |_| Box::new(Readdir { directory, names, plus, listings: listings.clone() }) as Box<dyn Actor>;
     Ok(Plan::timed((0..setup.threads).map(actor).collect()))
 }

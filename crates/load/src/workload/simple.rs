@@ -5,7 +5,7 @@ use wire::nfs3::{
     Procedure, access,
 };
 
-use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, RateProcedure, Setup};
 use crate::client::Handle;
 use crate::error::LoadError;
@@ -25,8 +25,8 @@ impl Actor for Null {
         reply.decode::<()>(Procedure::Null).map(|()| 0)
     }
 
-    fn ended(&mut self, _: usize, _: bool) -> Counted {
-        Counted::ONE
+    fn ended(&mut self, _: usize, _: bool) -> OperationCount {
+        OperationCount::ONE
     }
 }
 
@@ -36,19 +36,19 @@ pub(super) fn plan_null(threads: u32) -> Plan {
 }
 
 /// One of the calls that look at a name or an object.
-struct Look {
+struct MetadataCall {
     procedure: RateProcedure,
     directory: Handle,
     name: String,
 }
 
-impl Look {
+impl MetadataCall {
     fn place(&self) -> DirOpArgs3<'_> {
         DirOpArgs3 { dir: self.directory.wire(), name: Filename3(self.name.as_bytes()) }
     }
 }
 
-impl Actor for Look {
+impl Actor for MetadataCall {
     fn enter(&mut self, _: usize) {}
 
     fn begin(&mut self, _: usize, out: &mut Outbox<'_>) -> Begun {
@@ -86,8 +86,8 @@ impl Actor for Look {
         Ok(0)
     }
 
-    fn ended(&mut self, _: usize, _: bool) -> Counted {
-        Counted::ONE
+    fn ended(&mut self, _: usize, _: bool) -> OperationCount {
+        OperationCount::ONE
     }
 }
 
@@ -98,6 +98,6 @@ pub(super) fn plan(setup: &mut Setup<'_>, procedure: RateProcedure) -> Result<Pl
     if procedure == RateProcedure::Lookup {
         setup.client.make_many(Procedure::Create, &names)?;
     }
-    let actor = |(directory, name)| Box::new(Look { procedure, directory, name }) as Box<dyn Actor>;
+    let actor = |(directory, name)| Box::new(MetadataCall { procedure, directory, name }) as Box<dyn Actor>;
     Ok(Plan::timed(names.into_iter().map(actor).collect()))
 }

@@ -6,16 +6,16 @@
 
 use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes, WriteVerf3};
 
-use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stability, Stage, StageKind, Workload};
-use crate::client::{Handle, Sizes};
+use crate::client::{Handle, TransferSizes};
 use crate::error::LoadError;
 use crate::random::Random;
 use crate::run::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
 
-mod checked;
+mod verified_region;
 
-use checked::Checked;
+use verified_region::VerifiedRegion;
 
 const STAGES: &[Stage] = &[
     Stage { name: "fill", kind: StageKind::Prepare },
@@ -37,7 +37,7 @@ const COMMIT_PART: u32 = u32::MAX;
 
 /// What the measured operations are.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct AccessPattern {
     block_bytes: u64,
     /// How many of 100 operations are reads.
     read_percent: u64,
@@ -46,7 +46,7 @@ struct Shape {
     stability: Stability,
 }
 
-impl Shape {
+impl AccessPattern {
     fn of(workload: &Workload) -> Option<Self> {
         Some(match *workload {
             Workload::SequentialRead { block_bytes, shared_file } => {
@@ -97,8 +97,8 @@ struct Lane {
 
 /// A thread that reads and writes.
 struct Transfer {
-    shape: Shape,
-    sizes: Sizes,
+    pattern: AccessPattern,
+    sizes: TransferSizes,
     file: Handle,
     file_bytes: u64,
     /// This thread's part of the file.
@@ -113,7 +113,7 @@ struct Transfer {
     uncommitted: bool,
     verifier: Option<WriteVerf3>,
     random: Random,
-    checked: Option<Checked>,
+    verified: Option<VerifiedRegion>,
 }
 
 impl Transfer {
@@ -125,7 +125,7 @@ impl Transfer {
                 self.cursor += length;
                 Ok((Kind::Write, self.base + self.cursor - length, length))
             }
-            MEASURE if self.shape.is_random => self.choose_block(),
+            MEASURE if self.pattern.is_random => self.choose_block(),
             MEASURE => self.choose_next(),
             CHECK => self.choose_written(),
             _ if self.uncommitted => self.choose_commit(),
@@ -134,7 +134,7 @@ impl Transfer {
     }
 
     fn needs_fill(&self) -> bool {
-        self.shape.is_random || self.shape.read_percent > 0
+        self.pattern.is_random || self.pattern.read_percent > 0
     }
 
     fn choose_commit(&mut self) -> Result<(Kind, u64, u64), Begun> {
@@ -147,30 +147,30 @@ impl Transfer {
 
     fn choose_next(&mut self) -> Result<(Kind, u64, u64), Begun> {
         if self.cursor >= self.region_bytes {
-            if self.shape.stability == Stability::Unstable && self.uncommitted {
+            if self.pattern.stability == Stability::Unstable && self.uncommitted {
                 return self.choose_commit();
             }
             self.cursor = 0;
         }
         let offset = self.base + self.cursor;
-        if self.checked.as_ref().is_some_and(|checked| checked.is_busy(offset, self.shape.block_bytes)) {
+        if self.verified.as_ref().is_some_and(|verified| verified.is_busy(offset, self.pattern.block_bytes)) {
             return Err(Begun::Wait);
         }
-        self.cursor += self.shape.block_bytes;
-        let kind = if self.shape.read_percent > 0 { Kind::Read } else { Kind::Write };
-        Ok((kind, offset, self.shape.block_bytes))
+        self.cursor += self.pattern.block_bytes;
+        let kind = if self.pattern.read_percent > 0 { Kind::Read } else { Kind::Write };
+        Ok((kind, offset, self.pattern.block_bytes))
     }
 
     /// What was written and not read since is read back once, if it is verified.
     fn choose_written(&mut self) -> Result<(Kind, u64, u64), Begun> {
-        let Some(checked) = self.checked.as_ref().filter(|_| self.shape.read_percent < 100) else {
+        let Some(verified) = self.verified.as_ref().filter(|_| self.pattern.read_percent < 100) else {
             return Err(Begun::Exhausted);
         };
-        let block = self.shape.block_bytes;
+        let block = self.pattern.block_bytes;
         while self.cursor < self.region_bytes {
             let offset = self.base + self.cursor;
             self.cursor += block;
-            if checked.is_known(offset, block) {
+            if verified.is_known(offset, block) {
                 return Ok((Kind::Read, offset, block));
             }
         }
@@ -178,19 +178,19 @@ impl Transfer {
     }
 
     fn choose_block(&mut self) -> Result<(Kind, u64, u64), Begun> {
-        let block = self.shape.block_bytes;
+        let block = self.pattern.block_bytes;
         let blocks = self.region_bytes / block;
-        let kind = match self.shape.read_percent {
+        let kind = match self.pattern.read_percent {
             100 => Kind::Read,
             0 => Kind::Write,
             percent if self.random.below(100) < percent => Kind::Read,
             _ => Kind::Write,
         };
         let first = self.random.below(blocks);
-        let Some(checked) = &self.checked else { return Ok((kind, self.base + first * block, block)) };
+        let Some(verified) = &self.verified else { return Ok((kind, self.base + first * block, block)) };
         // Content can be told only of blocks that nobody is writing; take the next one that is free.
         let candidates = (0..blocks).map(|step| self.base + (first + step) % blocks * block);
-        let free = candidates.into_iter().find(|offset| !checked.is_busy(*offset, block));
+        let free = candidates.into_iter().find(|offset| !verified.is_busy(*offset, block));
         free.map(|offset| (kind, offset, block)).ok_or(Begun::Wait)
     }
 
@@ -200,17 +200,17 @@ impl Transfer {
         let (offset, length) = parts[part as usize];
         if *kind == Kind::Read {
             let args = ReadArgs { file: self.file.wire(), offset, count: length };
-            let whole = self.checked.is_some();
+            let whole = self.verified.is_some();
             return out.call(Part { part, phase: None, whole }, Procedure::Read, &args);
         }
         let is_fill = self.stage == FILL;
-        let stable = if is_fill { StableHow::Unstable } else { self.shape.stable() };
-        let counted = self.shape.stability == Stability::Commit && !self.shape.is_mix() && !is_fill;
+        let stable = if is_fill { StableHow::Unstable } else { self.pattern.stable() };
+        let counted = self.pattern.stability == Stability::Commit && !self.pattern.is_mix() && !is_fill;
         let part = Part { part, phase: counted.then_some(WRITE), whole: false };
         let call = WriteCall { file: &self.file, offset, length, stable };
-        match &self.checked {
-            Some(checked) => {
-                let mut make = |data: &mut [u8]| checked.make(data, offset);
+        match &self.verified {
+            Some(verified) => {
+                let mut make = |data: &mut [u8]| verified.make(data, offset);
                 out.write(part, &call, Payload::Made(&mut make));
             }
             None => {
@@ -245,11 +245,11 @@ impl Transfer {
         if is_grown && head.eof && offset + u64::from(head.count) < self.file_bytes {
             return Err(Cause::Wrong("READ: the end of the file before its end"));
         }
-        let moved = match &self.checked {
+        let moved = match &self.verified {
             None => head.count,
-            Some(checked) => {
-                let whole = Checked::whole_blocks(head.count, length);
-                let blocks = checked.check(&head.data[..whole as usize], offset)?;
+            Some(verified) => {
+                let whole = VerifiedRegion::whole_blocks(head.count, length);
+                let blocks = verified.check(&head.data[..whole as usize], offset)?;
                 out.verified(blocks);
                 whole
             }
@@ -269,17 +269,20 @@ impl Transfer {
         if written.count > length {
             return Err(Cause::Wrong("WRITE: more than was sent"));
         }
-        if self.stage != FILL && written.committed < self.shape.stable() {
+        if self.stage != FILL && written.committed < self.pattern.stable() {
             return Err(Cause::Wrong("WRITE: less stable than was asked"));
         }
         self.compare_verifier(written.verf)?;
-        let moved =
-            if self.checked.is_some() { Checked::whole_blocks(written.count, length) } else { written.count };
+        let moved = if self.verified.is_some() {
+            VerifiedRegion::whole_blocks(written.count, length)
+        } else {
+            written.count
+        };
         let moved = self.rest(lane, part, moved, out, Cause::Wrong("WRITE: nothing was written"))?;
         if written.committed == StableHow::Unstable {
             self.uncommitted = true;
         }
-        if self.stage == MEASURE && self.shape.stability == Stability::Commit && out.all_is_well() {
+        if self.stage == MEASURE && self.pattern.stability == Stability::Commit && out.all_is_well() {
             self.uncommitted = false;
             self.send_commit(lane, Some(COMMIT), out);
         }
@@ -338,8 +341,8 @@ impl Actor for Transfer {
             self.send_commit(lane, None, out);
             return Begun::Started;
         }
-        if let Some(checked) = &mut self.checked {
-            checked.begin(offset, length);
+        if let Some(verified) = &mut self.verified {
+            verified.begin(offset, length);
         }
         let most = if kind == Kind::Read { self.sizes.read_bytes } else { self.sizes.write_bytes };
         let mut done = 0;
@@ -371,42 +374,43 @@ impl Actor for Transfer {
         }
     }
 
-    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
+    fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
         self.in_flight -= 1;
         let Lane { kind, offset, length, .. } = self.lanes[lane];
         if kind == Kind::Commit {
-            return Counted { operations: 0, phase: Some(COMMIT) };
+            return OperationCount { operations: 0, phase: Some(COMMIT) };
         }
-        if let Some(checked) = &mut self.checked {
-            checked.ended(offset, length, kind == Kind::Write, succeeded);
+        if let Some(verified) = &mut self.verified {
+            verified.ended(offset, length, kind == Kind::Write, succeeded);
         }
         let phase = if kind == Kind::Read { READ } else { WRITE };
-        Counted { operations: 1, phase: self.shape.is_mix().then_some(phase) }
+        OperationCount { operations: 1, phase: self.pattern.is_mix().then_some(phase) }
     }
 }
 
 /// Makes the files, and a state machine for each thread.
 pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, LoadError> {
-    let shape = Shape::of(workload).ok_or_else(|| LoadError::new("not a workload of files"))?;
+    let pattern = AccessPattern::of(workload).ok_or_else(|| LoadError::new("not a workload of files"))?;
     let threads = u64::from(setup.threads);
-    let blocks = (setup.working_set_bytes / threads / shape.block_bytes).max(1);
-    let region_bytes = blocks * shape.block_bytes;
-    let names: Vec<(Handle, String)> = (0..if shape.shared_file { 1 } else { setup.threads })
+    let blocks = (setup.working_set_bytes / threads / pattern.block_bytes).max(1);
+    let region_bytes = blocks * pattern.block_bytes;
+    let names: Vec<(Handle, String)> = (0..if pattern.shared_file { 1 } else { setup.threads })
         .map(|thread| (setup.directory, format!("f{thread}")))
         .collect();
     let files = setup.client.make_many(Procedure::Create, &names)?;
     let mut actors: Vec<Box<dyn Actor>> = Vec::new();
     for thread in 0..threads {
-        let index = if shape.shared_file { 0 } else { thread };
+        let index = if pattern.shared_file { 0 } else { thread };
         let file = files.get(usize::try_from(index).unwrap_or(0)).copied();
-        let base = if shape.shared_file { thread * region_bytes } else { 0 };
+        let base = if pattern.shared_file { thread * region_bytes } else { 0 };
         // Files of other measurements have other seeds.
-        let checked = setup.verify.then(|| Checked::new(setup.seed.wrapping_add(index), base, region_bytes));
+        let verified =
+            setup.verify.then(|| VerifiedRegion::new(setup.seed.wrapping_add(index), base, region_bytes));
         actors.push(Box::new(Transfer {
-            shape,
+            pattern,
             sizes: setup.sizes,
             file: file.ok_or_else(|| LoadError::new("CREATE gave no handle"))?,
-            file_bytes: if shape.shared_file { threads * region_bytes } else { region_bytes },
+            file_bytes: if pattern.shared_file { threads * region_bytes } else { region_bytes },
             base,
             region_bytes,
             cursor: 0,
@@ -416,10 +420,10 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
             uncommitted: false,
             verifier: None,
             random: Random::new(setup.seed, thread),
-            checked,
+            verified,
         }));
     }
     let smallest = u64::from(setup.sizes.read_bytes.min(setup.sizes.write_bytes));
-    let parts_max = u32::try_from(shape.block_bytes.div_ceil(smallest)).unwrap_or(u32::MAX);
+    let parts_max = u32::try_from(pattern.block_bytes.div_ceil(smallest)).unwrap_or(u32::MAX);
     Ok(Plan { stages: STAGES.to_vec(), phases: PHASES, actors, parts_max })
 }

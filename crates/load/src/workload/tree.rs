@@ -10,7 +10,7 @@ use wire::nfs3::{
     SetattrArgs, SetattrRes, StableHow, WriteRes, access,
 };
 
-use super::actor::{Actor, Begun, Cause, Counted, Reply, ok};
+use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stage, StageKind, Workload};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
@@ -22,15 +22,16 @@ const SMALL_FILES: &[&str] = &["EXTRACT", "READ", "REMOVE"];
 
 /// What a stage does with each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum FileAction {
     Create,
     Stat,
     Read,
     Remove,
 }
 
-const METADATA_WORK: &[Work] = &[Work::Create, Work::Stat, Work::Read, Work::Remove];
-const SMALL_FILES_WORK: &[Work] = &[Work::Create, Work::Read, Work::Remove];
+const METADATA_ACTIONS: &[FileAction] =
+    &[FileAction::Create, FileAction::Stat, FileAction::Read, FileAction::Remove];
+const SMALL_FILES_ACTIONS: &[FileAction] = &[FileAction::Create, FileAction::Read, FileAction::Remove];
 
 /// The call of an operation that is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +79,9 @@ struct Tree {
 }
 
 impl Tree {
-    fn work(&self) -> Work {
-        let all = if self.is_archive { SMALL_FILES_WORK } else { METADATA_WORK };
-        all.get(self.stage).copied().unwrap_or(Work::Remove)
+    fn action(&self) -> FileAction {
+        let all = if self.is_archive { SMALL_FILES_ACTIONS } else { METADATA_ACTIONS };
+        all.get(self.stage).copied().unwrap_or(FileAction::Remove)
     }
 
     fn files(&self) -> u64 {
@@ -90,7 +91,8 @@ impl Tree {
     /// Begins with a directory, if it is time for that.
     fn begin_directory(&mut self, lane: usize, out: &mut Outbox<'_>) -> Option<Begun> {
         let ahead = self.next / self.files_per_directory;
-        let (is_making, is_removing) = (self.work() == Work::Create, self.work() == Work::Remove);
+        let (is_making, is_removing) =
+            (self.action() == FileAction::Create, self.action() == FileAction::Remove);
         self.name.clear();
         write!(self.name, "d{}", self.next_directory).expect("a String takes any text");
         let place = DirOpArgs3 { dir: self.parent.wire(), name: Filename3(self.name.as_bytes()) };
@@ -181,7 +183,7 @@ impl Tree {
         if size.is_some_and(|size| size != u64::from(self.file_bytes)) {
             return Err(Cause::Wrong("LOOKUP: the file's size is not what was written"));
         }
-        if self.work() == Work::Stat {
+        if self.action() == FileAction::Stat {
             return Ok(0);
         }
         if self.file_bytes == 0 {
@@ -217,7 +219,7 @@ impl Actor for Tree {
         self.stage = stage;
         self.next = 0;
         self.next_directory = 0;
-        if self.is_archive && self.work() == Work::Create {
+        if self.is_archive && self.action() == FileAction::Create {
             self.directories.clear();
         }
     }
@@ -243,17 +245,17 @@ impl Actor for Tree {
         write!(self.name, "file-{file:07}").expect("a String takes any text");
         let place = DirOpArgs3 { dir: dir.wire(), name: Filename3(self.name.as_bytes()) };
         let part = Part::default();
-        let step = match self.work() {
-            Work::Create => {
+        let step = match self.action() {
+            FileAction::Create => {
                 let how = CreateHow3::Guarded(mode(0o644));
                 out.call(part, Procedure::Create, &CreateArgs { place, how });
                 Step::Create
             }
-            Work::Stat | Work::Read => {
+            FileAction::Stat | FileAction::Read => {
                 out.call(part, Procedure::Lookup, &LookupArgs { what: place });
                 Step::Lookup
             }
-            Work::Remove => {
+            FileAction::Remove => {
                 out.call(part, Procedure::Remove, &RemoveArgs { object: place });
                 Step::Remove
             }
@@ -283,10 +285,10 @@ impl Actor for Tree {
         }
     }
 
-    fn ended(&mut self, lane: usize, succeeded: bool) -> Counted {
+    fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
         self.in_flight -= 1;
         self.is_lost |= !succeeded && self.lanes[lane].step == Step::Mkdir;
-        Counted { operations: 1, phase: u8::try_from(self.stage).ok() }
+        OperationCount { operations: 1, phase: u8::try_from(self.stage).ok() }
     }
 }
 

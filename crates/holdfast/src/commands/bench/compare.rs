@@ -11,7 +11,7 @@ use load::result::Target;
 use server::error::Error;
 
 use super::watch::Watch;
-use super::work::{How, Work};
+use super::work::{RunOptions, WorkloadOptions};
 use super::{failed, json, new_report, report};
 use crate::report::{Outcome, print};
 
@@ -38,10 +38,10 @@ pub(crate) struct Compare {
     #[arg(value_name = "B")]
     b: String,
     #[command(flatten)]
-    work: Work,
+    work: WorkloadOptions,
     #[command(flatten)]
-    how: How,
-    /// How often each of the two is measured
+    how: RunOptions,
+    /// RunOptions often each of the two is measured
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(load::compare::ROUNDS_MAX)))]
     rounds: u32,
     /// A local process of the first server, for its processor time; may be repeated
@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Compare) -> Outcome {
         .collect();
     let mut result = new_report(a.target.clone(), options.caches.clone());
     let mut watch = Watch::new()?;
-    watch.tells = !options.json;
+    watch.prints_results = !options.json;
     let compared = compare(&a, &b, &work, options.rounds, &mut watch);
     watch.clear();
     let comparison = compared.map_err(failed)?;

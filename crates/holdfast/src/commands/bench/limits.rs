@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use load::limits::Wanted;
+use load::limits::Scope;
 
 use super::watch::{Watch, bytes, count, time};
-use super::{LimitOptions, Measured, failed, json};
+use super::{LimitOptions, TargetOptions, failed, json};
 use crate::report::{Outcome, print, table};
 
 const EXAMPLES: &str = "Examples:
@@ -19,10 +19,10 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Limits {
     #[command(flatten)]
-    measured: Measured,
+    measured: TargetOptions,
     #[command(flatten)]
     options: LimitOptions,
-    /// How long each part is measured
+    /// RunOptions long each part is measured
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = super::work::parse_seconds)]
     seconds: Duration,
     /// Print JSON
@@ -36,7 +36,7 @@ pub(crate) fn run(limits: &Limits) -> Outcome {
     let mut watch = Watch::new()?;
     watch.title = "limits".to_owned();
     let (peer, length) = (limits.options.peer()?, limits.seconds);
-    let wanted = Wanted { directory: limits.options.directory.as_deref(), peer: peer.as_ref(), length };
+    let wanted = Scope { directory: limits.options.directory.as_deref(), peer: peer.as_ref(), length };
     let measured = load::limits::measure(&server, &wanted, None, &mut watch);
     watch.clear();
     report.limits = measured.map_err(failed)?;

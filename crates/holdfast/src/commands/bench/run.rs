@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use clap::Args;
 use load::hosts::Coordinator;
-use load::limits::Wanted;
+use load::limits::Scope;
 use load::report::limit_name;
 use load::result::{Measurement, Report};
 use load::run::{Options, measure};
 use server::error::Error;
 
 use super::watch::{Watch, bytes, count, time};
-use super::work::{How, Work};
-use super::{LimitOptions, Measured, failed, json, limits};
+use super::work::{RunOptions, WorkloadOptions};
+use super::{LimitOptions, TargetOptions, failed, json, limits};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -37,11 +37,11 @@ wrong.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
     #[command(flatten)]
-    measured: Measured,
+    measured: TargetOptions,
     #[command(flatten)]
-    work: Work,
+    work: WorkloadOptions,
     #[command(flatten)]
-    how: How,
+    how: RunOptions,
     /// A local process of the server, for its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
@@ -75,8 +75,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
     if run.limits || run.limit_options.is_given() {
         watch.title = "limits".to_owned();
         let (peer, length) = (run.limit_options.peer()?, Duration::from_secs(2));
-        let wanted =
-            Wanted { directory: run.limit_options.directory.as_deref(), peer: peer.as_ref(), length };
+        let wanted = Scope { directory: run.limit_options.directory.as_deref(), peer: peer.as_ref(), length };
         let measured = load::limits::measure(&server, &wanted, hosts.as_mut(), &mut watch);
         watch.clear();
         report.limits = measured.map_err(failed)?;

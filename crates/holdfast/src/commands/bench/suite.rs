@@ -10,7 +10,7 @@ use load::suite::{Scale, Suite, published};
 use server::error::Error;
 
 use super::watch::Watch;
-use super::{LimitOptions, Who, failed, json, report};
+use super::{CallerOptions, LimitOptions, failed, json, report};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -33,10 +33,10 @@ pub(crate) struct SuiteCommand {
     #[arg(long, value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
     #[command(flatten)]
-    who: Who,
+    caller: CallerOptions,
     #[command(flatten)]
     limit_options: LimitOptions,
-    /// How long tests take and how much they write
+    /// RunOptions long tests take and how much they write
     #[arg(long, value_name = "SCALE", default_value = "standard", conflicts_with = "quick")]
     scale: ScaleName,
     /// The same as --scale quick
@@ -89,7 +89,7 @@ fn figure(name: &str) -> Result<String, String> {
 
 pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let Which::Published = command.which;
-    let server = command.who.server(&command.target)?;
+    let server = command.caller.server(&command.target)?;
     let scale = match command.scale {
         _ if command.quick => Scale::Quick,
         ScaleName::Quick => Scale::Quick,
@@ -104,11 +104,11 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
         seed: command.seed,
         only: command.only.clone(),
     };
-    let mut result = command.who.report(&server);
+    let mut result = command.caller.report(&server);
     let mut hosts = command.limit_options.coordinator(&command.agents, &server, &command.server_pid)?;
     result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
-    watch.tells = true;
+    watch.prints_results = true;
     let ran = published(&server, &suite, hosts.as_mut(), &mut result, &mut watch);
     watch.clear();
     // What was measured until then is kept, whatever ended the run.

@@ -38,7 +38,7 @@ pub(crate) struct Watch {
     /// What is measured, in front of the line.
     pub(crate) title: String,
     /// Tell of each measurement when it is over.
-    pub(crate) tells: bool,
+    pub(crate) prints_results: bool,
     is_terminal: bool,
     has_line: bool,
     interrupted: Arc<AtomicBool>,
@@ -50,7 +50,7 @@ impl Watch {
         let interrupted = signals()?;
         Ok(Watch {
             title: String::new(),
-            tells: false,
+            prints_results: false,
             is_terminal: stderr().is_terminal(),
             has_line: false,
             interrupted,
@@ -76,7 +76,7 @@ impl Observer for Watch {
 
     fn measured(&mut self, measurement: &Measurement) {
         self.clear();
-        if self.tells {
+        if self.prints_results {
             print(&format!("{}: {}\n", self.title, brief(measurement)));
         }
     }

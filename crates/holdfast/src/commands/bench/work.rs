@@ -10,21 +10,21 @@ use server::size::Size;
 
 /// What to do.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Work {
+pub(super) struct WorkloadOptions {
     /// What to do
-    workload: Kind,
+    workload: WorkloadName,
     /// Bytes of an operation of sequential-read, sequential-write and random; several in a list
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB")]
     block: Vec<Size>,
-    /// How many of 100 operations of random are reads; several in a list
+    /// RunOptions many of 100 operations of random are reads; several in a list
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "100", value_parser = clap::value_parser!(u8).range(0..=100))]
     mix: Vec<u8>,
     /// All threads in one file (N-1), each in its own part of it
     #[arg(long)]
     shared_file: bool,
-    /// When what is written has to be stable
+    /// StabilityName what is written has to be stable
     #[arg(long, value_name = "WHEN", default_value = "unstable")]
-    stability: When,
+    stability: StabilityName,
     /// Files in each directory, for metadata and small-files
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     files: u64,
@@ -39,9 +39,9 @@ pub(super) struct Work {
     names: u64,
 }
 
-/// How to measure.
+/// RunOptions to measure.
 #[derive(Clone, Debug, Args)]
-pub(super) struct How {
+pub(super) struct RunOptions {
     /// Virtual threads: a number, a list (1,8,64) or powers of two (1..1024); each is a measurement
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_threads)]
     pub(super) threads: Threads,
@@ -63,10 +63,10 @@ pub(super) struct How {
     /// Where random numbers begin [default: fresh, and printed]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// How long is measured
+    /// RunOptions long is measured
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// How long operations run before they are counted
+    /// RunOptions long operations run before they are counted
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     warmup: Duration,
     /// Measure so many operations, of all threads together, instead of a time
@@ -96,7 +96,7 @@ pub(super) struct How {
     /// Leave the files that were made
     #[arg(long)]
     keep: bool,
-    /// How long removing the files may take
+    /// RunOptions long removing the files may take
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_seconds)]
     cleanup_seconds: Duration,
 }
@@ -106,7 +106,7 @@ pub(super) struct How {
 pub(super) struct Threads(pub(super) Vec<u32>);
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Kind {
+enum WorkloadName {
     /// NULL calls: the cost of protocol and sockets
     Null,
     /// GETATTR of a directory
@@ -140,7 +140,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum When {
+enum StabilityName {
     /// UNSTABLE writes, a COMMIT after each pass over the file; for random, at the end
     Unstable,
     /// UNSTABLE writes, each operation with a COMMIT behind it
@@ -151,13 +151,13 @@ enum When {
     FileSync,
 }
 
-impl From<When> for Stability {
-    fn from(when: When) -> Stability {
+impl From<StabilityName> for Stability {
+    fn from(when: StabilityName) -> Stability {
         match when {
-            When::Unstable => Stability::Unstable,
-            When::Commit => Stability::Commit,
-            When::DataSync => Stability::DataSync,
-            When::FileSync => Stability::FileSync,
+            StabilityName::Unstable => Stability::Unstable,
+            StabilityName::Commit => Stability::Commit,
+            StabilityName::DataSync => Stability::DataSync,
+            StabilityName::FileSync => Stability::FileSync,
         }
     }
 }
@@ -191,7 +191,7 @@ fn parse_threads(text: &str) -> Result<Threads, String> {
     }
 }
 
-impl How {
+impl RunOptions {
     /// With so many threads.
     pub(super) fn options(&self, threads: u32) -> Options {
         let length = match self.operations {
@@ -201,7 +201,7 @@ impl How {
                 rounds: self.steady_rounds,
                 spread: self.steady_spread / 100.0,
                 slope: self.steady_slope / 100.0,
-                most: self.max_seconds,
+                duration_max: self.max_seconds,
             }),
             None => Length::Time(self.seconds),
         };
@@ -224,7 +224,7 @@ impl How {
     }
 }
 
-impl Work {
+impl WorkloadOptions {
     /// Each of what lists name.
     pub(super) fn workloads(&self) -> Vec<Workload> {
         let stability = self.stability.into();
@@ -234,21 +234,21 @@ impl Work {
         let file_bytes = |default: u64| self.file_size.map_or(default, |size| size.0);
         let (shared_file, names) = (self.shared_file, self.names);
         match self.workload {
-            Kind::Null => vec![Workload::Null],
-            Kind::Getattr => rate(RateProcedure::Getattr),
-            Kind::Access => rate(RateProcedure::Access),
-            Kind::Lookup => rate(RateProcedure::Lookup),
-            Kind::LookupMissing => rate(RateProcedure::LookupMissing),
-            Kind::CreateRemove => rate(RateProcedure::CreateRemove),
-            Kind::WriteFileSync => rate(RateProcedure::WriteFileSync),
-            Kind::WriteCommit => rate(RateProcedure::WriteCommit),
-            Kind::SequentialRead => {
+            WorkloadName::Null => vec![Workload::Null],
+            WorkloadName::Getattr => rate(RateProcedure::Getattr),
+            WorkloadName::Access => rate(RateProcedure::Access),
+            WorkloadName::Lookup => rate(RateProcedure::Lookup),
+            WorkloadName::LookupMissing => rate(RateProcedure::LookupMissing),
+            WorkloadName::CreateRemove => rate(RateProcedure::CreateRemove),
+            WorkloadName::WriteFileSync => rate(RateProcedure::WriteFileSync),
+            WorkloadName::WriteCommit => rate(RateProcedure::WriteCommit),
+            WorkloadName::SequentialRead => {
                 blocks(&|block_bytes| Workload::SequentialRead { block_bytes, shared_file })
             }
-            Kind::SequentialWrite => {
+            WorkloadName::SequentialWrite => {
                 blocks(&|block_bytes| Workload::SequentialWrite { block_bytes, shared_file, stability })
             }
-            Kind::Random => {
+            WorkloadName::Random => {
                 let mixes = |block_bytes: u64| {
                     let make =
                         move |mix: &u8| Workload::Random { block_bytes, read_percent: *mix, stability };
@@ -256,16 +256,16 @@ impl Work {
                 };
                 self.block.iter().flat_map(|block| mixes(block.0)).collect()
             }
-            Kind::Metadata => {
+            WorkloadName::Metadata => {
                 let file_bytes = file_bytes(0);
                 vec![Workload::Metadata { files_per_directory, directories_per_thread, file_bytes }]
             }
-            Kind::SmallFiles => {
+            WorkloadName::SmallFiles => {
                 let file_bytes = file_bytes(4096);
                 vec![Workload::SmallFiles { files_per_directory, directories_per_thread, file_bytes }]
             }
-            Kind::Readdir => vec![Workload::Readdir { names, plus: false }],
-            Kind::Readdirplus => vec![Workload::Readdir { names, plus: true }],
+            WorkloadName::Readdir => vec![Workload::Readdir { names, plus: false }],
+            WorkloadName::Readdirplus => vec![Workload::Readdir { names, plus: true }],
         }
     }
 }

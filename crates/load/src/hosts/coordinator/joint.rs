@@ -1,23 +1,23 @@
 //! The steady state of several hosts: their rates are added up round by round, and judged as those of one host are.
 
-use super::SILENCE_LIMIT;
+use super::SILENCE_TIMEOUT;
 use crate::error::LoadError;
 use crate::result::Steady;
-use crate::run::{Counted, rate};
+use crate::run::{RoundCount, rate};
 use crate::steady::SteadyRule;
 
 /// What all agents have counted, and what follows from it.
-pub(super) struct Joint {
+pub(super) struct JointRounds {
     rule: SteadyRule,
     /// What each agent counted, by round.
-    rounds: Vec<Vec<Counted>>,
+    rounds: Vec<Vec<RoundCount>>,
     /// The last round that was judged.
     pub(super) judged: usize,
     /// The round that ends the window, once that is known.
     pub(super) last: Option<usize>,
 }
 
-impl Joint {
+impl JointRounds {
     /// Of so many agents, none of which has counted anything.
     pub(super) fn new(rule: SteadyRule, agents: usize) -> Self {
         Self { rule, rounds: vec![Vec::new(); agents], judged: 0, last: None }
@@ -27,10 +27,10 @@ impl Joint {
     ///
     /// # Errors
     /// If it is not its next one, or one more than there can be: all go on until it is known that one has fallen silent.
-    pub(super) fn heard(&mut self, agent: usize, round: Counted) -> Result<(), LoadError> {
-        let unnoticed = SILENCE_LIMIT.as_nanos().div_ceil(self.rule.round.as_nanos().max(1));
-        let spare = u64::from(self.rule.spare()) + u64::try_from(unnoticed).unwrap_or(u64::MAX / 2);
-        let is_next = |rounds: &&mut Vec<Counted>| rounds.len() as u64 + 1 == round.number;
+    pub(super) fn heard(&mut self, agent: usize, round: RoundCount) -> Result<(), LoadError> {
+        let unnoticed = SILENCE_TIMEOUT.as_nanos().div_ceil(self.rule.round.as_nanos().max(1));
+        let spare = u64::from(self.rule.late_rounds()) + u64::try_from(unnoticed).unwrap_or(u64::MAX / 2);
+        let is_next = |rounds: &&mut Vec<RoundCount>| rounds.len() as u64 + 1 == round.number;
         match self.rounds.get_mut(agent).filter(is_next) {
             Some(rounds) if !self.rule.gives_up_after(round.number.saturating_sub(spare + 1)) => {
                 rounds.push(round);
@@ -45,7 +45,7 @@ impl Joint {
     pub(super) fn complete(&self, agents: &[usize]) -> Option<usize> {
         let counts = || agents.iter().filter_map(|agent| self.rounds.get(*agent)).map(Vec::len);
         let (least, most) = (counts().min()?, counts().max()?);
-        (least > 0 && most - least < self.rule.spare() as usize).then_some(least)
+        (least > 0 && most - least < self.rule.late_rounds() as usize).then_some(least)
     }
 
     /// The round with which the rate of these together has become steady, or it was tried for long enough. Each round is
@@ -90,15 +90,15 @@ mod tests {
         rounds: 3,
         spread: 0.2,
         slope: 0.1,
-        most: Duration::from_secs(20),
+        duration_max: Duration::from_secs(20),
     };
 
     /// Two agents that have counted so much.
-    fn joint(counts: [&[u64]; 2]) -> Joint {
-        let mut joint = Joint::new(RULE, 2);
+    fn joint(counts: [&[u64]; 2]) -> JointRounds {
+        let mut joint = JointRounds::new(RULE, 2);
         for (agent, operations) in counts.into_iter().enumerate() {
             for (round, operations) in operations.iter().enumerate() {
-                let counted = Counted { number: round as u64 + 1, operations: *operations, bytes: 0 };
+                let counted = RoundCount { number: round as u64 + 1, operations: *operations, bytes: 0 };
                 joint.heard(agent, counted).unwrap();
             }
         }
@@ -120,7 +120,7 @@ mod tests {
     fn a_round_counts_when_all_have_told_it() {
         let mut joint = joint([&[100; 4], &[100; 2]]);
         assert_eq!((joint.complete(&[0, 1]), joint.verdict(&[0, 1])), (Some(2), None));
-        let third = Counted { number: 3, operations: 100, bytes: 0 };
+        let third = RoundCount { number: 3, operations: 100, bytes: 0 };
         joint.heard(1, third).unwrap();
         assert_eq!(joint.verdict(&[0, 1]), Some(3));
         // It is judged once, and those that are left are judged by themselves.
@@ -133,7 +133,7 @@ mod tests {
         let rates: Vec<u64> = (1..=10).map(|round| round * round).collect();
         let mut joint = joint([&rates, &[1; 9]]);
         assert_eq!(joint.verdict(&[0, 1]), None);
-        joint.heard(1, Counted { number: 10, operations: 1, bytes: 0 }).unwrap();
+        joint.heard(1, RoundCount { number: 10, operations: 1, bytes: 0 }).unwrap();
         assert_eq!(joint.verdict(&[0, 1]), Some(10));
         assert!(!joint.judge(&[0, 1], 10).reached);
     }
@@ -164,12 +164,12 @@ mod tests {
     fn rounds_come_in_order_and_not_for_ever() {
         let mut joint = joint([&[], &[]]);
         for number in [0, 2, u64::MAX] {
-            assert!(joint.heard(0, Counted { number, operations: 1, bytes: 0 }).is_err());
+            assert!(joint.heard(0, RoundCount { number, operations: 1, bytes: 0 }).is_err());
         }
         let endless = (1..100)
-            .find(|number| joint.heard(0, Counted { number: *number, operations: 1, bytes: 0 }).is_err());
+            .find(|number| joint.heard(0, RoundCount { number: *number, operations: 1, bytes: 0 }).is_err());
         // Ten rounds until it is given up, and ten more until a silent one is missed.
-        assert_eq!(endless, Some(10 + 10 + u64::from(RULE.spare()) + 1));
-        assert!(joint.heard(7, Counted { number: 1, operations: 1, bytes: 0 }).is_err());
+        assert_eq!(endless, Some(10 + 10 + u64::from(RULE.late_rounds()) + 1));
+        assert!(joint.heard(7, RoundCount { number: 1, operations: 1, bytes: 0 }).is_err());
     }
 }

@@ -9,7 +9,7 @@ use crate::server_cost::Processes;
 use crate::workload::Workload;
 
 /// Takes it from the moment at which operations count, at every stage, to the moment at which they no longer do.
-pub(super) struct Meter {
+pub(super) struct CpuMeter {
     processes: Processes,
     /// How long a stage runs before its operations count, and how long they do, if that is known before.
     warmup: Duration,
@@ -23,7 +23,7 @@ pub(super) struct Meter {
     seconds: f64,
 }
 
-impl Meter {
+impl CpuMeter {
     /// For these processes; none if there are none.
     ///
     /// # Errors
@@ -92,17 +92,17 @@ mod tests {
     use super::*;
 
     /// Uses processor time, so much that it is counted.
-    fn work(meter: &mut Meter) {
+    fn work(meter: &mut CpuMeter) {
         let from = meter.processes.cpu_seconds().unwrap();
         while meter.processes.cpu_seconds().unwrap() < from + 0.03 {
             meter.look().unwrap();
         }
     }
 
-    fn meter(workload: Workload, length: Length, warmup: Duration) -> Meter {
+    fn meter(workload: Workload, length: Length, warmup: Duration) -> CpuMeter {
         let server_pids = vec![std::process::id()];
         let options = Options { server_pids, length, warmup, ..Options::default() };
-        Meter::new(&workload, &options).unwrap().unwrap()
+        CpuMeter::new(&workload, &options).unwrap().unwrap()
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_process_that_is_not_there_is_said_to_be() {
         let gone = Options { server_pids: vec![u32::MAX], ..Options::default() };
-        assert!(Meter::new(&Workload::Null, &gone).is_err());
-        assert!(Meter::new(&Workload::Null, &Options::default()).unwrap().is_none());
+        assert!(CpuMeter::new(&Workload::Null, &gone).is_err());
+        assert!(CpuMeter::new(&Workload::Null, &Options::default()).unwrap().is_none());
     }
 }

@@ -4,7 +4,7 @@ use super::super::protocol::Task;
 use super::{Connections, Length, Options, Server, Workload};
 
 /// The share of one of several agents; none if there are more agents than threads, and it is not its turn.
-pub(super) fn task(
+pub(super) fn share_of(
     server: &Server,
     workload: &Workload,
     options: &Options,
@@ -71,8 +71,9 @@ mod tests {
         let options =
             Options { threads: 7, connections: Connections::Total(9), length, ..Options::default() };
         for parts in 1..10 {
-            let tasks: Vec<Task> =
-                (0..parts).filter_map(|part| task(&server, &Workload::Null, &options, part, parts)).collect();
+            let tasks: Vec<Task> = (0..parts)
+                .filter_map(|part| share_of(&server, &Workload::Null, &options, part, parts))
+                .collect();
             assert_eq!(tasks.iter().map(|task| task.threads).sum::<u32>(), 7);
             assert_eq!(tasks.iter().filter_map(|task| task.operations).sum::<u64>(), 70);
             let connections = tasks.iter().map(|task| task.connections).sum::<u32>();

@@ -12,7 +12,7 @@ const PREFIX_BYTES: usize = MARK_BYTES + 4;
 
 /// Replies that arrived in part.
 #[derive(Debug, Default)]
-pub(crate) struct Incoming {
+pub(crate) struct ReplyReader {
     /// Of a reply that began: the bytes that are kept. Else what is there of a record mark and a transaction number.
     kept: Vec<u8>,
     /// How many bytes will be kept of it.
@@ -25,7 +25,7 @@ pub(crate) struct Incoming {
     fragments: Option<Box<RecordReader>>,
 }
 
-impl Incoming {
+impl ReplyReader {
     /// Takes what was received and gives each reply, and how many of its bytes were dropped, to `reply`. `wanted`
     /// says of a transaction number whether all of the reply is to be kept.
     pub(crate) fn take(
@@ -151,7 +151,7 @@ mod tests {
                 }
                 expected.push(record);
             }
-            let mut incoming = Incoming::default();
+            let mut incoming = ReplyReader::default();
             let mut got = Vec::new();
             let mut rest = &stream[..];
             while !rest.is_empty() {

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::event_loop::{EventLoop, Lane, Shared, StageOrder, Told, Virtual, connection};
-use super::outbox::{Io, SHARED_BYTES, Slots};
+use super::event_loop::{EventLoop, Lane, Shared, StageCommand, VirtualThread, WorkerMessage, connection};
+use super::outbox::{CallTable, Io, SHARED_BYTES};
 use super::{Connections, Options};
 use crate::client::{Connection, Server, encoded_identity};
 use crate::error::LoadError;
@@ -19,24 +19,24 @@ use crate::random::fresh_seed;
 use crate::workload::actor::Actor;
 
 /// The event loops.
-pub(super) struct Crew {
-    members: Vec<Member>,
+pub(super) struct WorkerPool {
+    workers: Vec<Worker>,
     pub(super) shared: Arc<Shared>,
-    pub(super) told: Receiver<Told>,
+    pub(super) messages: Receiver<WorkerMessage>,
     pub(super) threads: u32,
 }
 
-struct Member {
-    orders: Option<Sender<StageOrder>>,
+struct Worker {
+    commands: Option<Sender<StageCommand>>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
-    /// Virtual threads.
+    /// VirtualThread threads.
     threads: u64,
 }
 
-impl Crew {
+impl WorkerPool {
     /// Connects, shares virtual threads and connections among event loops, and starts them.
-    pub(super) fn hire(
+    pub(super) fn spawn(
         server: &Server,
         options: &Options,
         actors: Vec<Box<dyn Actor>>,
@@ -45,9 +45,9 @@ impl Crew {
         let count = loops(options);
         let data: Arc<[u8]> = Random::new(0, 0).bytes(SHARED_BYTES).into();
         let shared = Arc::new(Shared::new());
-        let (tell, told) = channel();
+        let (tell, messages) = channel();
         let mut actors: VecDeque<_> = actors.into();
-        let mut members = Vec::new();
+        let mut workers = Vec::new();
         for index in 0..count {
             // The first of them get what is left over.
             let share = |total: u32| total / count + u32::from(index < total % count);
@@ -60,49 +60,50 @@ impl Crew {
                 let connections = assign(options.connections, thread, threads, connections);
                 let lanes = vec![Lane::default(); options.depth as usize];
                 let actor = actors.pop_front()?;
-                Some(Virtual { actor, connections, lanes, next: 0, waiting: Vec::new(), quota: 0 })
+                Some(VirtualThread { actor, connections, lanes, next: 0, waiting: Vec::new(), quota: 0 })
             });
-            let virtuals: Vec<Virtual> = virtuals.collect();
+            let virtuals: Vec<VirtualThread> = virtuals.collect();
             let connections = (0..connections).map(|_| connect(server)).collect::<Result<Vec<_>, _>>()?;
             let most = threads.saturating_mul(options.depth).saturating_mul(parts_max);
             let first = u32::try_from(fresh_seed() >> 32).expect("32 bits");
             let io = Io {
                 connections,
-                slots: Slots::new(most, first),
+                calls: CallTable::new(most, first),
                 dirty: Vec::new(),
                 unstamped: Vec::new(),
                 identity: encoded_identity(server.identity),
                 shared: Arc::clone(&data),
             };
-            let (order, orders) = channel();
+            let (command, commands) = channel();
             let (event_loop, waker) =
-                EventLoop::new(io, virtuals, Arc::clone(&shared), orders, tell.clone())?;
+                EventLoop::new(io, virtuals, Arc::clone(&shared), commands, tell.clone())?;
             let thread = std::thread::Builder::new()
                 .name(format!("load {index}"))
                 .spawn(move || event_loop.run())
                 .map_err(|error| LoadError::new(format!("cannot start a thread: {error}")))?;
-            members.push(Member {
-                orders: Some(order),
+            workers.push(Worker {
+                commands: Some(command),
                 waker,
                 thread: Some(thread),
                 threads: u64::from(threads),
             });
         }
-        Ok(Self { members, shared, told, threads: options.threads })
+        Ok(Self { workers, shared, messages, threads: options.threads })
     }
 
     /// How many event loops there are.
     pub(super) fn size(&self) -> usize {
-        self.members.len()
+        self.workers.len()
     }
 
     /// Lets all of them begin a stage. Of `operations`, each gets as many as its threads are due.
-    pub(super) fn begin(&self, order: StageOrder, operations: Option<u64>) -> Result<(), LoadError> {
-        for member in &self.members {
+    pub(super) fn begin(&self, command: StageCommand, operations: Option<u64>) -> Result<(), LoadError> {
+        for worker in &self.workers {
             // Shares are rounded up, so that a stage does at least what was asked.
             let quota = operations.map_or(u64::MAX, |all| all.div_ceil(u64::from(self.threads)));
-            let sent = member.orders.as_ref().map(|orders| orders.send(StageOrder { quota, ..order }));
-            if member.threads > 0 && !matches!(sent, Some(Ok(()))) {
+            let sent =
+                worker.commands.as_ref().map(|commands| commands.send(StageCommand { quota, ..command }));
+            if worker.threads > 0 && !matches!(sent, Some(Ok(()))) {
                 return Err(LoadError::new("an event loop has ended"));
             }
         }
@@ -111,21 +112,21 @@ impl Crew {
 
     /// Makes them look at what is shared.
     pub(super) fn wake(&self) {
-        for member in &self.members {
+        for worker in &self.workers {
             // One who cannot be woken wakes by itself within a nap.
-            let _ = member.waker.wake();
+            let _ = worker.waker.wake();
         }
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.shared.abandon.store(true, Ordering::Relaxed);
         self.wake();
-        for member in &mut self.members {
-            member.orders = None;
-            if let Some(thread) = member.thread.take() {
-                // A loop that panicked has told so on standard error.
+        for worker in &mut self.workers {
+            worker.commands = None;
+            if let Some(thread) = worker.thread.take() {
+                // A loop that panicked has messages so on standard error.
                 let _ = thread.join();
             }
         }

@@ -8,7 +8,7 @@ const UNKNOWN: u32 = 1 << 31;
 
 /// A part of a file, block for block.
 #[derive(Clone, Debug)]
-pub(super) struct Checked {
+pub(super) struct VerifiedRegion {
     file: u64,
     base: u64,
     /// How often each block was written, and perhaps [`UNKNOWN`].
@@ -17,7 +17,7 @@ pub(super) struct Checked {
     busy: Vec<bool>,
 }
 
-impl Checked {
+impl VerifiedRegion {
     /// Nothing was written yet. All sizes are multiples of a block's.
     pub(super) fn new(file: u64, base: u64, bytes: u64) -> Self {
         let blocks = usize::try_from(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(usize::MAX);
@@ -74,8 +74,8 @@ impl Checked {
         let (mut offset, mut blocks) = (offset, 0);
         for (block, generation) in data.chunks(BLOCK_BYTES).zip(&self.generations[range]) {
             if generation & UNKNOWN == 0 {
-                let checked = verify::check(block, self.file, offset, *generation);
-                blocks += checked.map_err(|mistake| Cause::Wrong(mistake.words()))?;
+                let verified = verify::check(block, self.file, offset, *generation);
+                blocks += verified.map_err(|mistake| Cause::Wrong(mistake.words()))?;
             }
             offset += BLOCK_BYTES as u64;
         }
