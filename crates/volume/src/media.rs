@@ -17,8 +17,8 @@ use std::sync::Arc;
 use crate::ids::SegmentId;
 
 mod aligned;
-#[cfg(test)]
-pub(crate) mod memory;
+#[cfg(any(test, feature = "memory"))]
+pub mod memory;
 
 pub use aligned::AlignedBuffer;
 

@@ -9,7 +9,7 @@ mod inode;
 mod map;
 mod meta;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use directory::{CookieRecord, NameRecord};
 pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};

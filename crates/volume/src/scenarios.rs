@@ -1,7 +1,6 @@
 //! Tests of whole volumes in memory: what clients may rely on, and each fault that was found once.
 
 mod clones;
-mod disk;
 mod files;
 mod holes;
 mod limits;
@@ -15,5 +14,3 @@ mod regressions;
 mod state;
 mod world;
 mod xattrs;
-
-pub(crate) use disk::Disk;

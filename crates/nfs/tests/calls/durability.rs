@@ -104,7 +104,7 @@ fn a_change_that_media_refuse_is_an_io_error() {
     let server = Server::new();
     let dir = server.root();
     let file = server.create(root(), dir, "file", 0o644);
-    server.media.break_down();
+    server.media.fail();
     let created: CreateRes<'_> = server.call(
         root(),
         Procedure::Create,
@@ -121,7 +121,7 @@ fn a_change_that_media_refuse_is_an_io_error() {
 fn a_retransmission_of_what_was_lost_is_an_io_error_at_once() {
     let server = Server::new();
     let dir = server.root();
-    server.media.break_down();
+    server.media.fail();
     let create =
         encoded(&CreateArgs { place: place(dir, "new"), how: CreateHow3::Guarded(Sattr3::default()) });
     for _ in 0..2 {

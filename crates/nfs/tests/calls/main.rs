@@ -10,7 +10,6 @@ mod exports;
 mod files;
 mod locks;
 mod malformed;
-mod media;
 mod mounts;
 mod names;
 mod retransmission;

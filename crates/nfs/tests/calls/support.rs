@@ -8,6 +8,7 @@ use std::time::Duration;
 use nfs::exports::{Export, Squash};
 use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service, Wait};
 use volume::ids::VolumeId;
+use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durable};
 use volume::time::Time;
 use volume::{CreateOptions, Options, Volume};
@@ -17,8 +18,6 @@ use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth,
 use wire::xdr::{Decode, Decoder, Encode, Encoder, decode_all};
 use wire::{mount3, record};
 
-use crate::media::Memory;
-
 /// The path of the export that tests use.
 pub(crate) const PATH: &str = "/main";
 
@@ -26,7 +25,7 @@ pub(crate) const PATH: &str = "/main";
 pub(crate) struct Server {
     pub(crate) service: Service,
     pub(crate) volume: Arc<Volume>,
-    pub(crate) media: Arc<Memory>,
+    pub(crate) media: Arc<MemoryMedia>,
     now: Cell<i64>,
     xid: Cell<u32>,
 }
@@ -55,8 +54,8 @@ pub(crate) fn open_export() -> Export {
     Export { squash: Squash::None, ..Export::new(PATH, VolumeId(1)) }
 }
 
-fn create(id: u64) -> (Arc<Memory>, Arc<Volume>) {
-    let media = Memory::new();
+fn create(id: u64) -> (Arc<MemoryMedia>, Arc<Volume>) {
+    let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
     let options = CreateOptions {
         id: VolumeId(id),
         handle_secret: [u8::try_from(id).unwrap(); 16],
@@ -70,7 +69,7 @@ fn create(id: u64) -> (Arc<Memory>, Arc<Volume>) {
     (media, volume)
 }
 
-fn open(media: &Arc<Memory>) -> Arc<Volume> {
+fn open(media: &Arc<MemoryMedia>) -> Arc<Volume> {
     let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
     Arc::new(Volume::open(Arc::clone(media) as _, &options, Time::from_parts(1_700_000_000, 1)).unwrap())
 }

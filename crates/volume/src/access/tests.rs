@@ -1,5 +1,5 @@
 use super::*;
-use crate::media::memory::record_of;
+use crate::record::tests::record_of;
 
 fn user(uid: u32, gid: u32, groups: &[u32]) -> Credentials {
     Credentials { uid, gid, groups: groups.to_vec() }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::attributes::FileType;
 use crate::ids::{Epoch, ExtentId, Layer};
-use crate::media::memory::{Random, record_of};
+use crate::media::memory::Random;
+use crate::record::tests::record_of;
 
 const FILE: Ino = Ino(7);
 const BYTES: u64 = 200;

@@ -1,12 +1,11 @@
 use super::*;
-use crate::media::memory::MemoryFile;
-use crate::scenarios::Disk;
+use crate::media::memory::{MemoryFile, MemoryMedia};
 
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
 /// A committer on a ring of that length.
-fn committer(bytes: usize) -> (Arc<Disk>, Arc<MemoryFile>, Committer) {
-    let disk = Disk::new();
+fn committer(bytes: usize) -> (Arc<MemoryMedia>, Arc<MemoryFile>, Committer) {
+    let disk = MemoryMedia::new();
     let log = MemoryFile::holding(vec![0; bytes]);
     let anchor = Ring::format(log.as_ref(), [1; 16]).unwrap();
     let file = Arc::clone(&log) as Arc<dyn crate::media::RandomFile>;
@@ -161,7 +160,7 @@ fn a_time_is_shown_only_when_a_ceiling_above_it_is_durable() {
     let (_, after) = committer.stamp(NOW.plus(TIME_LEAD).next());
     assert_eq!(after, Seq(2));
     // A clock that was set back stays above what was handed out before the start.
-    let disk = Disk::new();
+    let disk = MemoryMedia::new();
     let log = MemoryFile::holding(vec![0; 64 << 10]);
     let anchor = Ring::format(log.as_ref(), [1; 16]).unwrap();
     let (ring, _) = Ring::recover(log, &anchor, &mut |_, _, _| Ok(())).unwrap();

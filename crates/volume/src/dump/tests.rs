@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Line, Value, journal, records, segment};
-use crate::check::tests::media::MemoryMedia;
 use crate::check::tests::world::World;
 use crate::ids::{Ino, SegmentId};
 use crate::key::Table;
 use crate::media::Media;
+use crate::media::memory::MemoryMedia;
 use crate::open::OpenError;
 use crate::results::Stability;
 

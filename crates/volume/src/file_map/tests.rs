@@ -6,7 +6,8 @@ use crate::change::cut_piece;
 use crate::ids::{Epoch, Layer};
 use crate::index::Index;
 use crate::inodes::Load;
-use crate::media::memory::{MemoryFile, Random, record_of};
+use crate::media::memory::{MemoryFile, Random};
+use crate::record::tests::record_of;
 
 const FILE: Ino = Ino(7);
 const BYTES: u64 = 240;

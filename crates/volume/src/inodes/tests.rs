@@ -1,6 +1,6 @@
 use super::*;
 use crate::attributes::FileType;
-use crate::media::memory::record_of;
+use crate::record::tests::record_of;
 
 /// Numbers that share a shard, each in a group of its own.
 fn numbers() -> impl Iterator<Item = Ino> {

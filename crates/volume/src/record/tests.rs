@@ -166,3 +166,33 @@ fn made_up_bytes_never_panic() {
         let _ = crate::entry::Entry::decode(&bytes);
     }
 }
+
+/// Returns an inode of this type, otherwise empty.
+pub(crate) fn record_of(file_type: crate::attributes::FileType) -> InodeRecord {
+    let time = crate::time::Time::EPOCH;
+    InodeRecord {
+        epoch: crate::ids::Epoch(0),
+        file_type,
+        mode: 0o644,
+        links: 1,
+        uid: 0,
+        gid: 0,
+        size: 0,
+        used: 0,
+        mapped_end: 0,
+        device: crate::attributes::Device::default(),
+        atime: time,
+        mtime: time,
+        ctime: time,
+        change: 1,
+        parent: crate::ids::Ino(0),
+        next_cookie: crate::ids::Cookie(0),
+        entries: 0,
+        tree: 0,
+        create_verifier: None,
+        truncations: 0,
+        cuts: Vec::new(),
+        xattrs: 0,
+        xattr_bytes: 0,
+    }
+}

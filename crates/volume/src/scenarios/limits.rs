@@ -1,15 +1,9 @@
 //! Small disks, small rings and large requests: what does not fit is refused by name, and what was full works again.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use super::Disk;
 use super::world::{OPTIONS, World};
-use crate::ids::{Ino, SegmentId, VolumeId};
+use crate::ids::{Ino, VolumeId};
 use crate::limits::TRANSFER_BYTES;
-use crate::media::memory::MemoryFile;
-use crate::media::{Blob, Media, RandomFile, Space};
+use crate::media::memory::MemoryMedia;
 use crate::open::CreateOptions;
 use crate::request::{Durable, Error};
 use crate::results::Stability;
@@ -22,7 +16,7 @@ const COVERED: usize = 64 << 10;
 #[test]
 fn a_commit_does_not_touch_the_pieces_between_those_that_it_saves() {
     const PIECE: u64 = 4096;
-    let mut world = World::on(Disk::with_log(32 << 20));
+    let mut world = World::on(MemoryMedia::with_log(32 << 20));
     let file = world.file("scattered");
     let piece = vec![1; usize::try_from(PIECE).unwrap()];
     for number in 0..200 {
@@ -87,7 +81,7 @@ fn fill(world: &mut World, turn: usize) -> (Vec<String>, usize) {
 #[test]
 fn a_disk_of_a_few_segments_takes_data_again_after_everything_was_removed() {
     for room in 4..9 {
-        let disk = Disk::new();
+        let disk = MemoryMedia::new();
         disk.set_room_for_segments(room);
         let mut world = World::on(disk);
         let mut first = 0;
@@ -234,9 +228,9 @@ fn a_ring_that_cannot_take_every_entry_is_refused_when_the_volume_is_made() {
         root_owner: (0, 0),
         now: Time::from_parts(1_000, 0),
     };
-    let error = Volume::create(Disk::with_log(256 << 10).as_ref(), &create).unwrap_err();
+    let error = Volume::create(MemoryMedia::with_log(256 << 10).as_ref(), &create).unwrap_err();
     assert!(error.0.contains("too small"), "{error}");
-    let disk = Disk::new();
+    let disk = MemoryMedia::new();
     Volume::create(disk.as_ref(), &create).unwrap();
     for segment_bytes in [0, 4096, 128 << 10, (1 << 20) + 1] {
         let options = Options { segment_bytes, ..OPTIONS };
@@ -258,7 +252,7 @@ fn a_write_beyond_the_largest_is_refused() {
 
 #[test]
 fn an_index_that_grew_by_names_takes_new_ones_after_they_were_removed() {
-    let mut world = World::on(Disk::with_log(8 << 20));
+    let mut world = World::on(MemoryMedia::with_log(8 << 20));
     world.disk.index.set_room(Some(24 << 20));
     let mut count = 0;
     let mut waits = 0;
@@ -300,71 +294,6 @@ fn an_index_that_grew_by_names_takes_new_ones_after_they_were_removed() {
     world.check();
 }
 
-/// An index on a device that refuses every write for want of space, as one does that copies on write.
-struct FullIndex {
-    file: Arc<MemoryFile>,
-    full: AtomicBool,
-}
-
-impl FullIndex {
-    fn check(&self) -> io::Result<()> {
-        if self.full.load(Ordering::Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-    }
-}
-
-impl RandomFile for FullIndex {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.check().and_then(|()| self.file.set_len(len))
-    }
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_at(offset, buffer)
-    }
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.check().and_then(|()| self.file.write_at(offset, bytes))
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-    fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.check().and_then(|()| self.file.reserve(bytes))
-    }
-}
-
-struct FullMedia {
-    disk: Arc<Disk>,
-    index: Arc<FullIndex>,
-}
-
-impl Media for FullMedia {
-    fn log(&self) -> Arc<dyn RandomFile> {
-        self.disk.log()
-    }
-    fn index(&self) -> Arc<dyn RandomFile> {
-        Arc::clone(&self.index) as Arc<dyn RandomFile>
-    }
-    fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
-        self.disk.create_blob(id, capacity)
-    }
-    fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
-        self.disk.open_blob(id)
-    }
-    fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
-        self.disk.delete_blob(id)
-    }
-    fn list_blobs(&self) -> io::Result<Vec<SegmentId>> {
-        self.disk.list_blobs()
-    }
-    fn space(&self) -> io::Result<Space> {
-        self.disk.space()
-    }
-    fn lease_held(&self) -> bool {
-        self.disk.lease_held()
-    }
-}
-
 #[test]
 fn an_index_that_cannot_be_opened_again_for_want_of_space_is_opened_when_there_is_some() {
     let mut world = World::new();
@@ -372,13 +301,9 @@ fn an_index_that_cannot_be_opened_again_for_want_of_space_is_opened_when_there_i
         world.file(&number.to_string());
     }
     world.reopen();
-    let index = Arc::new(FullIndex { file: Arc::clone(&world.disk.index), full: AtomicBool::new(false) });
-    let media = FullMedia { disk: Arc::clone(&world.disk), index: Arc::clone(&index) };
-    let now = world.now();
-    world.volume = Arc::new(Volume::open(Arc::new(media), &OPTIONS, now).unwrap());
     let kept = world.file("kept");
     world.commit();
-    index.full.store(true, Ordering::Relaxed);
+    world.disk.index.set_full(true);
     assert_eq!(world.checkpoint(), Progress::Idle);
     assert_eq!(world.volume.refuses_changes(), None, "a full disk is no reason to give up");
     // What is in memory is served, what is not has to wait, and nothing new is accepted.
@@ -388,7 +313,7 @@ fn an_index_that_cannot_be_opened_again_for_want_of_space_is_opened_when_there_i
     world.remove(Ino::ROOT, "kept").unwrap();
     assert_eq!(world.checkpoint(), Progress::Idle);
     assert_eq!(world.clean(), Progress::Idle);
-    index.full.store(false, Ordering::Relaxed);
+    world.disk.index.set_full(false);
     assert_eq!(world.checkpoint(), Progress::Worked);
     assert!(world.lookup(Ino::ROOT, "77").is_ok());
     assert_eq!(world.lookup(Ino::ROOT, "kept"), Err(Error::NoEntry));

@@ -1,12 +1,12 @@
 //! Removing and cutting files with very many pieces goes on in bounded portions.
 
-use super::Disk;
 use super::world::World;
 use crate::ids::Ino;
 use crate::index::Index;
 use crate::key;
 use crate::limits::REAP_PIECES;
 use crate::media::Media;
+use crate::media::memory::MemoryMedia;
 use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source, UsageKind, UsageRecord};
 use crate::time::Time;
 
@@ -19,7 +19,7 @@ const APART: u64 = 8192;
 /// A volume with one file of [`PIECES`] pieces, all of one extent: written straight into the index, as writing that many
 /// pieces through operations would take minutes.
 pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
-    let mut world = World::on(Disk::new());
+    let mut world = World::on(MemoryMedia::new());
     let file = world.file("f");
     world.write_unstable(file, 0, &[7; 70_000]);
     world.reopen();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::Disk;
 use super::world::{World, nothing};
 use crate::attributes::SetAttributes;
 use crate::ids::{Cookie, Ino};
 use crate::limits::CUTS;
+use crate::media::memory::MemoryMedia;
 use crate::request::{Access, Credentials, Durable, Error, Request};
 use crate::results::{CreateHow, Stability};
 use crate::time::Time;
@@ -106,7 +106,7 @@ fn a_checkpoint_and_writers_short_of_space_do_not_wait_for_each_other() {
 
 #[test]
 fn reads_go_on_after_a_checkpoint_that_found_the_device_full() {
-    let mut world = World::on(Disk::with_log(8 << 20));
+    let mut world = World::on(MemoryMedia::with_log(8 << 20));
     let [old, new] = ["old", "new"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
     // More than the index's cache takes.
     let count = 3000;
@@ -275,7 +275,7 @@ fn the_cleaner_moves_thousands_of_small_extents_in_a_small_ring() {
 
 #[test]
 fn cuts_are_bounded_and_a_checkpoint_clears_them() {
-    let mut world = World::on(Disk::with_log(8 << 20));
+    let mut world = World::on(MemoryMedia::with_log(8 << 20));
     let file = world.file("f");
     let mut sizes = Vec::new();
     let refused = (0..2 * CUTS as u64).find_map(|turn| {

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Disk;
 use crate::attributes::{Attributes, SetAttributes};
 use crate::check::{CheckOptions, check};
 use crate::ids::{Cookie, Ino, VolumeId};
 use crate::media::Media;
-use crate::media::memory::Random;
+use crate::media::memory::{MemoryMedia, Random};
 use crate::open::CreateOptions;
 use crate::request::{
     Access, Answer, Credentials, Durability, Durable, Error, Journaled, Promised, Request, RequestKey,
@@ -25,7 +24,7 @@ pub(super) fn nothing<T>(_: &T) -> Journaled {
 
 /// The world of one test. Each look at its clock moves it on.
 pub(super) struct World {
-    pub disk: Arc<Disk>,
+    pub disk: Arc<MemoryMedia>,
     pub volume: Arc<Volume>,
     pub who: Credentials,
     pub key: Option<RequestKey>,
@@ -37,11 +36,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> World {
-        World::on(Disk::new())
+        World::on(MemoryMedia::new())
     }
 
     /// A new volume on that disk.
-    pub(super) fn on(disk: Arc<Disk>) -> World {
+    pub(super) fn on(disk: Arc<MemoryMedia>) -> World {
         let create = CreateOptions {
             id: VolumeId(77),
             handle_secret: [7; 16],
@@ -54,7 +53,7 @@ impl World {
         World::open(disk, Time::from_parts(1_001, 0))
     }
 
-    pub(super) fn open(disk: Arc<Disk>, now: Time) -> World {
+    pub(super) fn open(disk: Arc<MemoryMedia>, now: Time) -> World {
         let volume = Volume::open(Arc::clone(&disk) as Arc<dyn Media>, &OPTIONS, now).unwrap();
         World { disk, volume: Arc::new(volume), who: Credentials::root(), key: None, now, tick: 1_000_000 }
     }

@@ -1,11 +1,10 @@
 use super::*;
-use crate::media::memory::Random;
-use crate::scenarios::Disk;
+use crate::media::memory::{MemoryMedia, Random};
 
 const CAPACITY: u64 = 1 << 20;
 
-fn segments() -> (Arc<Disk>, Segments) {
-    let disk = Disk::new();
+fn segments() -> (Arc<MemoryMedia>, Segments) {
+    let disk = MemoryMedia::new();
     let segments = Segments::new(Arc::clone(&disk) as Arc<dyn Media>, CAPACITY, 1);
     (disk, segments)
 }

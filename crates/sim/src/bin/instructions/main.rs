@@ -11,9 +11,7 @@
 //! | [`stream`] | the operations, and the calls that they consist of |
 //! | [`nfs4`] | those of NFSv4 |
 //! | [`server`] | the NFS service and the steps that the server's threads would do |
-//! | [`media`] | a volume's media in memory |
 
-mod media;
 mod nfs4;
 mod server;
 mod stream;

@@ -8,6 +8,7 @@ use nfs::exports::{Export, Squash};
 use nfs::service::{Connection, ConnectionId, Outcome, Service, Wait};
 use volume::bytes::Slice;
 use volume::ids::VolumeId;
+use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durable};
 use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
@@ -19,19 +20,19 @@ use wire::record::MARK_BYTES;
 use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, SUCCESS_BYTES};
 use wire::xdr::{Encode, Encoder, decode_all};
 
-use crate::media::Memory;
-
 const PATH: &str = "/main";
 const BEGAN_SECONDS: i64 = 1_700_000_000;
 const MEMORY_BYTES: u64 = 256 << 20;
 const SEGMENT_BYTES: u64 = 16 << 20;
+const LOG_BYTES: usize = 64 << 20;
+const DEVICE_BYTES: u64 = 8 << 30;
 
 /// A call to be made: its record, without the mark.
 pub(crate) type Record = Vec<u8>;
 
 /// The server, and what its only client has to know.
 pub(crate) struct Server {
-    media: Arc<Memory>,
+    media: Arc<MemoryMedia>,
     volume: Arc<Volume>,
     service: Service,
     connection: Connection,
@@ -42,7 +43,7 @@ pub(crate) struct Server {
     waits: Vec<Wait>,
 }
 
-fn open(media: &Arc<Memory>, now: Time) -> Result<(Arc<Volume>, Service), String> {
+fn open(media: &Arc<MemoryMedia>, now: Time) -> Result<(Arc<Volume>, Service), String> {
     let options = Options { memory: MEMORY_BYTES, segment_bytes: SEGMENT_BYTES, cache_seed: Some(0) };
     let volume = Volume::open(Arc::clone(media) as _, &options, now)
         .map(Arc::new)
@@ -55,7 +56,7 @@ fn open(media: &Arc<Memory>, now: Time) -> Result<(Arc<Volume>, Service), String
 impl Server {
     /// One with an empty volume.
     pub(crate) fn new() -> Result<Server, String> {
-        let media = Arc::new(Memory::new());
+        let media = MemoryMedia::always_powered(LOG_BYTES, DEVICE_BYTES);
         let now = Time::from_parts(BEGAN_SECONDS, 0);
         let options = CreateOptions {
             id: VolumeId(1),

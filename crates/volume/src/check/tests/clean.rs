@@ -64,10 +64,10 @@ fn a_volume_is_sound_while_the_cleaner_moves_extents() {
     world.checkpoint();
     for _ in 0..4 {
         world.clean();
-        assert_clean(&world.media.copy());
+        assert_clean(&world.media.after_kill());
     }
     world.checkpoint();
-    assert_clean(&world.media.copy());
+    assert_clean(&world.media.after_kill());
     assert_clean(&world.close());
 }
 
@@ -136,7 +136,7 @@ fn random_operations(seed: u64) {
         }
         world.commit();
         if random.below(10) == 0 {
-            let media = world.media.copy();
+            let media = world.media.after_kill();
             let report = super::world::report(&media);
             assert!(report.is_clean(), "seed {seed}, step {step}: {:#?}", report.faults);
             if random.below(4) == 0 {

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::media::{MemoryMedia, damage};
 use super::world::{World, assert_clean, report};
 use crate::attributes::FileType;
 use crate::check::findings::Findings;
@@ -17,6 +16,7 @@ use crate::index::Index;
 use crate::journal::{Batch, Ring};
 use crate::key::{self, Key, Table};
 use crate::media::Media;
+use crate::media::memory::MemoryMedia;
 use crate::record::{
     Cut, ExtentRecord, InodeRecord, MapRecord, MetaRecord, NameRecord, SegmentRecord, Source, UsageRecord,
     encode_xattr,
@@ -59,7 +59,7 @@ impl Planter {
     }
 
     fn get(&self, key: &[u8]) -> Vec<u8> {
-        let index = Index::open(self.media.copy().index(), 1 << 20).unwrap();
+        let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
         index.snapshot().unwrap().get(key).unwrap().unwrap()
     }
 
@@ -76,7 +76,7 @@ impl Planter {
     /// All rows of a table of the index.
     fn rows(&self, table: Table) -> Vec<(Key, Vec<u8>)> {
         let (from, to) = key::table_range(crate::check::records::member_of(table), table);
-        let index = Index::open(self.media.copy().index(), 1 << 20).unwrap();
+        let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
         let mut rows = Vec::new();
         let mut take = |key: &[u8], value: &[u8]| {
             rows.push((Key::from(key), value.to_vec()));
@@ -406,10 +406,7 @@ fn segments_that_are_missing_or_count_wrong() {
 fn damaged_file_data() {
     let planter = Planter::new();
     let (_, extent) = planter.extent();
-    let flip = |at: u64| {
-        let blobs = planter.media.blobs.lock();
-        blobs[&extent.segment].bytes.lock()[usize::try_from(at).unwrap()] ^= 1;
-    };
+    let flip = |at: u64| planter.media.blob(extent.segment).flip(usize::try_from(at).unwrap(), 1);
     flip(extent.offset + 9_000);
     planter.expect(&[(FaultKind::Data, Some("/d/f"), "its data near byte 8192 is damaged")]);
     flip(extent.offset + 9_000);
@@ -482,15 +479,15 @@ fn a_damaged_journal_is_a_fault_and_a_torn_one_is_not() {
         .collect();
     assert!(heads.len() >= 4, "{batches:?}");
     let last = *heads.last().unwrap();
-    damage(&media.log, |bytes| bytes[last + 100] ^= 1);
+    media.log.damage(|bytes| bytes[last + 100] ^= 1);
     let torn = assert_clean(&media);
     assert_eq!(torn.summary.journal_cut_bytes, 4096);
     assert_eq!(torn.summary.journal_entries + 1, batches.summary.journal_entries);
-    damage(&media.log, |bytes| bytes[heads[1] + 100] ^= 1);
+    media.log.damage(|bytes| bytes[heads[1] + 100] ^= 1);
     let damaged = report(&media);
     assert_eq!(damaged.faults.len(), 1, "{damaged:#?}");
     assert!(damaged.faults[0].what.contains("the journal is damaged"), "{damaged:#?}");
-    damage(&media.log, |bytes| bytes.fill(0));
+    media.log.damage(|bytes| bytes.fill(0));
     assert_eq!(report(&media).faults[0].kind, FaultKind::Journal);
 }
 
@@ -507,17 +504,17 @@ fn a_damaged_index_is_reported_and_nothing_else() {
     let mut found = 0;
     for block in 1..sound.len() / 4104 {
         let mut view = View::open_caching(media.as_ref(), 0).unwrap();
-        damage(&media.index, |bytes| bytes[block * 4104 + 2000] ^= 1);
+        media.index.damage(|bytes| bytes[block * 4104 + 2000] ^= 1);
         let mut findings = Findings::new(10);
         let readable = check_index(&mut view, &mut findings);
         let report = findings.report(&view, &Tree::default(), Summary::default());
         assert_eq!(readable, report.is_clean());
         assert!(report.faults.iter().all(|fault| fault.kind == FaultKind::Index), "{report:#?}");
         found += usize::from(!readable);
-        damage(&media.index, |bytes| bytes.copy_from_slice(&sound));
+        media.index.damage(|bytes| bytes.copy_from_slice(&sound));
     }
     assert!(found > 10, "{found}");
-    damage(&media.index, |bytes| bytes[100] ^= 1);
+    media.index.damage(|bytes| bytes[100] ^= 1);
     let error = check(&(media as Arc<dyn Media>), &CheckOptions::default()).unwrap_err();
     assert!(error.to_string().contains("the volume's index cannot be opened"), "{error}");
 }

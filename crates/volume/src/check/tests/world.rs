@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::media::MemoryMedia;
 use crate::attributes::SetAttributes;
 use crate::check::{CheckOptions, Report, check};
 use crate::ids::{Ino, VolumeId};
 use crate::media::Media;
+use crate::media::memory::MemoryMedia;
 use crate::open::CreateOptions;
 use crate::request::{Access, Answer, Credentials, Error, Journaled, Request};
 use crate::results::{CreateHow, Stability};
@@ -148,7 +148,7 @@ impl World {
     /// Ends it without closing.
     pub(crate) fn kill(mut self) -> Arc<MemoryMedia> {
         self.commit();
-        self.media.copy()
+        self.media.after_kill()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::thread;
 
 use volume::attributes::SetAttributes;
+use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Credentials, Journaled, Request};
 use volume::results::CreateHow;
 use volume::{CreateOptions, Options, Volume};
@@ -17,10 +18,6 @@ use crate::exports::{Export, Squash};
 use crate::service::{Connection, Outcome, Service};
 use crate::v4::state::delegations::{Ask, Delegated};
 
-#[path = "../../../../tests/calls/media.rs"]
-#[allow(dead_code, reason = "these media never break down")]
-mod media;
-
 /// What each file is long.
 const SIZE: u64 = 4096;
 
@@ -33,7 +30,7 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        let media = media::Memory::new();
+        let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
         let now = Time::from_parts(1_700_000_000, 0);
         let options = CreateOptions {
             id: VOLUME,
