@@ -98,6 +98,67 @@ macro_rules! xdr_struct {
     };
 }
 
+/// Declares a union: a discriminant, then what its arm holds, which is nothing, one value (to be given a name) or fields in
+/// their order. Unknown discriminants are decoding errors.
+macro_rules! xdr_union {
+    ($(#[$meta:meta])* pub enum $name:ident<$life:lifetime> { $($body:tt)* }) => {
+        xdr_union!(@ [$(#[$meta])*] $name [<$life>] [$life] { $($body)* });
+    };
+    ($(#[$meta:meta])* pub enum $name:ident { $($body:tt)* }) => {
+        xdr_union!(@ [$(#[$meta])*] $name [] ['input] { $($body)* });
+    };
+    (@ [$($meta:tt)*] $name:ident [$($params:tt)*] [$life:lifetime] {
+        $(
+            $(#[$arm_meta:meta])* $arm:ident
+            $(($value:ident: $type:ty))?
+            $({ $($(#[$field_meta:meta])* $field:ident: $field_type:ty),* $(,)? })?
+            = $code:tt
+        ),* $(,)?
+    }) => {
+        $($meta)*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name $($params)* {
+            $($(#[$arm_meta])* $arm $(($type))? $({ $($(#[$field_meta])* $field: $field_type),* })?),*
+        }
+
+        impl $($params)* $crate::xdr::Encode for $name $($params)* {
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                match self {
+                    $(Self::$arm $(($value))? $({ $($field),* })? => {
+                        out.u32($code);
+                        $($crate::xdr::Encode::encode($value, out);)?
+                        $($($crate::xdr::Encode::encode($field, out);)*)?
+                    })*
+                }
+            }
+        }
+
+        impl<$life> $crate::xdr::Decode<$life> for $name $($params)* {
+            fn decode(input: &mut $crate::xdr::Decoder<$life>) -> Result<Self, $crate::xdr::DecodeError> {
+                Ok(match input.u32()? {
+                    $($code => Self::$arm
+                        $((<$type as $crate::xdr::Decode>::decode(input)?))?
+                        $({ $($field: $crate::xdr::Decode::decode(input)?),* })?,)*
+                    value => return Err($crate::xdr::DecodeError::BadEnum { name: stringify!($name), value }),
+                })
+            }
+        }
+
+        #[cfg(test)]
+        impl $($params)* $crate::sample::Sample for $name $($params)* {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                let arms: &[fn(&mut $crate::sample::Rng) -> Self] = &[$(|rng| {
+                    let _ = &rng;
+                    Self::$arm
+                        $((<$type as $crate::sample::Sample>::sample(rng)))?
+                        $({ $($field: $crate::sample::Sample::sample(rng)),* })?
+                }),*];
+                arms[rng.below(arms.len())](rng)
+            }
+        }
+    };
+}
+
 /// How a type that holds nothing but opaque bytes with a limit is encoded and decoded.
 macro_rules! xdr_opaque {
     ($name:ident max $limit:expr) => {

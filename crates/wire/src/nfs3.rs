@@ -39,8 +39,8 @@ pub use lookup::{
     ReadlinkFail, ReadlinkOk, ReadlinkRes, access,
 };
 pub use readdir::{
-    CookieVerf3, DirectoryEntry, Entry3, EntryPlus3, ReaddirArgs, ReaddirEncoder, ReaddirFail, ReaddirOk,
-    ReaddirRes, ReaddirplusArgs, ReaddirplusOk, ReaddirplusRes,
+    CookieVerf3, Entry3, EntryPlus3, ReaddirArgs, ReaddirEncoder, ReaddirFail, ReaddirOk, ReaddirRes,
+    ReaddirplusArgs, ReaddirplusOk, ReaddirplusRes,
 };
 pub use remove::{
     LinkArgs, LinkFail, LinkOk, LinkRes, RemoveArgs, RemoveFail, RemoveOk, RemoveRes, RenameArgs, RenameFail,

@@ -172,96 +172,41 @@ xdr_enum! {
     }
 }
 
-/// What became of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AcceptStat {
-    /// The procedure ran; its results follow.
-    Success,
-    /// No such program here.
-    ProgUnavail,
-    /// The program is here, the version is not.
-    ProgMismatch {
-        /// The lowest version that is.
-        low: u32,
-        /// The highest version that is.
-        high: u32,
-    },
-    /// The program has no such procedure.
-    ProcUnavail,
-    /// The arguments cannot be decoded.
-    GarbageArgs,
-    /// The server failed, for example for want of memory.
-    SystemErr,
-}
-
-impl Encode for AcceptStat {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match *self {
-            Self::Success => out.u32(0),
-            Self::ProgUnavail => out.u32(1),
-            Self::ProgMismatch { low, high } => {
-                out.u32(2);
-                out.u32(low);
-                out.u32(high);
-            }
-            Self::ProcUnavail => out.u32(3),
-            Self::GarbageArgs => out.u32(4),
-            Self::SystemErr => out.u32(5),
-        }
+xdr_union! {
+    /// What became of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
+    pub enum AcceptStat {
+        /// The procedure ran; its results follow.
+        Success = 0,
+        /// No such program here.
+        ProgUnavail = 1,
+        /// The program is here, the version is not.
+        ProgMismatch {
+            /// The lowest version that is.
+            low: u32,
+            /// The highest version that is.
+            high: u32,
+        } = 2,
+        /// The program has no such procedure.
+        ProcUnavail = 3,
+        /// The arguments cannot be decoded.
+        GarbageArgs = 4,
+        /// The server failed, for example for want of memory.
+        SystemErr = 5,
     }
 }
 
-impl Decode<'_> for AcceptStat {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        Ok(match input.u32()? {
-            0 => Self::Success,
-            1 => Self::ProgUnavail,
-            2 => Self::ProgMismatch { low: input.u32()?, high: input.u32()? },
-            3 => Self::ProcUnavail,
-            4 => Self::GarbageArgs,
-            5 => Self::SystemErr,
-            value => return Err(DecodeError::BadEnum { name: "AcceptStat", value }),
-        })
-    }
-}
-
-/// Why a call was denied (RFC 5531 section 9, rejected_reply).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RejectedReply {
-    /// The version of RPC is not 2.
-    RpcMismatch {
-        /// The lowest version that is supported.
-        low: u32,
-        /// The highest version that is supported.
-        high: u32,
-    },
-    /// The caller was not authenticated.
-    AuthError(AuthStat),
-}
-
-impl Encode for RejectedReply {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match *self {
-            Self::RpcMismatch { low, high } => {
-                out.u32(0);
-                out.u32(low);
-                out.u32(high);
-            }
-            Self::AuthError(stat) => {
-                out.u32(1);
-                stat.encode(out);
-            }
-        }
-    }
-}
-
-impl Decode<'_> for RejectedReply {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        Ok(match input.u32()? {
-            0 => Self::RpcMismatch { low: input.u32()?, high: input.u32()? },
-            1 => Self::AuthError(AuthStat::decode(input)?),
-            value => return Err(DecodeError::BadEnum { name: "RejectedReply", value }),
-        })
+xdr_union! {
+    /// Why a call was denied (RFC 5531 section 9, rejected_reply).
+    pub enum RejectedReply {
+        /// The version of RPC is not 2.
+        RpcMismatch {
+            /// The lowest version that is supported.
+            low: u32,
+            /// The highest version that is supported.
+            high: u32,
+        } = 0,
+        /// The caller was not authenticated.
+        AuthError(stat: AuthStat) = 1,
     }
 }
 

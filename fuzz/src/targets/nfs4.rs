@@ -105,7 +105,7 @@ fn results(body: &[u8]) -> Kind {
 }
 
 fn callback_results(body: &[u8]) -> Kind {
-    each!(CbResOp4<'_>, CbCompoundResReader<'_>, body)
+    each!(CbResOp4, CbCompoundResReader<'_>, body)
 }
 
 /// Attributes survive being taken apart and put together.

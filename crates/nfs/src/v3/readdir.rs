@@ -26,7 +26,8 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let guess = maxcount / USUAL_ENTRY_BYTES;
     let asked = Asked { cookie: args.cookie, dircount: usize::MAX, maxcount, guess, plus: false };
     answer(&directory, &asked, out, |result, entry| {
-        result.push(&Entry3 { fileid: entry.ino.0, name: Filename3(&entry.name), cookie: entry.cookie.0 })
+        let name = Filename3(&entry.name);
+        result.push(name, &Entry3 { fileid: entry.ino.0, name, cookie: entry.cookie.0 })
     })
 }
 

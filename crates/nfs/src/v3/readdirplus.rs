@@ -24,13 +24,15 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let asked = Asked { cookie: args.cookie, dircount, maxcount, guess, plus: true };
     answer(&directory, &asked, out, |result, entry| {
         let handle = directory.handle_bytes(entry.ino);
-        result.push(&EntryPlus3 {
+        let name = Filename3(&entry.name);
+        let entry = EntryPlus3 {
             fileid: entry.ino.0,
-            name: Filename3(&entry.name),
+            name,
             cookie: entry.cookie.0,
             name_attributes: entry.attributes.as_ref().map(|attributes| directory.fattr3(attributes)),
             name_handle: entry.attributes.is_some().then(|| file_handle(&handle)),
-        })
+        };
+        result.push(name, &entry)
     })
 }
 

@@ -141,39 +141,17 @@ impl WccData {
     pub const NONE: Self = Self { before: None, after: None };
 }
 
-/// What a time is to become (RFC 1813 section 2.6, set_atime and set_mtime).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SetTime {
-    /// It stays.
-    #[default]
-    DontChange,
-    /// The server's clock.
-    SetToServerTime,
-    /// The client's choice.
-    SetToClientTime(NfsTime3),
-}
-
-impl Encode for SetTime {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::DontChange => out.u32(0),
-            Self::SetToServerTime => out.u32(1),
-            Self::SetToClientTime(time) => {
-                out.u32(2);
-                time.encode(out);
-            }
-        }
-    }
-}
-
-impl Decode<'_> for SetTime {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Ok(Self::DontChange),
-            1 => Ok(Self::SetToServerTime),
-            2 => NfsTime3::decode(input).map(Self::SetToClientTime),
-            value => Err(DecodeError::BadEnum { name: "SetTime", value }),
-        }
+xdr_union! {
+    /// What a time is to become (RFC 1813 section 2.6, set_atime and set_mtime).
+    #[derive(Default)]
+    pub enum SetTime {
+        /// It stays.
+        #[default]
+        DontChange = 0,
+        /// The server's clock.
+        SetToServerTime = 1,
+        /// The client's choice.
+        SetToClientTime(time: NfsTime3) = 2,
     }
 }
 
@@ -251,19 +229,9 @@ pub type SetattrRes = Res3<SetattrOk, SetattrFail>;
 
 #[cfg(test)]
 mod samples {
-    use super::{Fattr3, SetTime};
+    use super::Fattr3;
     use crate::nfs3::FileType3;
     use crate::sample::{Rng, Sample};
-
-    impl Sample for SetTime {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(3) {
-                0 => Self::DontChange,
-                1 => Self::SetToServerTime,
-                _ => Self::SetToClientTime(Sample::sample(rng)),
-            }
-        }
-    }
 
     impl Sample for Fattr3 {
         fn sample(rng: &mut Rng) -> Self {

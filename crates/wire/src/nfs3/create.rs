@@ -9,44 +9,15 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 /// Chosen by the client so that a repeated exclusive CREATE is recognized (RFC 1813 section 2.5, createverf3).
 pub type CreateVerf3 = [u8; VERIFIER_BYTES];
 
-/// What CREATE does about a name that exists (RFC 1813 section 3.3.8, createhow3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreateHow3 {
-    /// It takes the file that is there, and sets its size if one is given.
-    Unchecked(Sattr3),
-    /// It fails.
-    Guarded(Sattr3),
-    /// It fails, unless the file was created with the same verifier.
-    Exclusive(CreateVerf3),
-}
-
-impl Encode for CreateHow3 {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::Unchecked(attributes) => {
-                out.u32(0);
-                attributes.encode(out);
-            }
-            Self::Guarded(attributes) => {
-                out.u32(1);
-                attributes.encode(out);
-            }
-            Self::Exclusive(verifier) => {
-                out.u32(2);
-                verifier.encode(out);
-            }
-        }
-    }
-}
-
-impl Decode<'_> for CreateHow3 {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Sattr3::decode(input).map(Self::Unchecked),
-            1 => Sattr3::decode(input).map(Self::Guarded),
-            2 => CreateVerf3::decode(input).map(Self::Exclusive),
-            value => Err(DecodeError::BadEnum { name: "CreateHow3", value }),
-        }
+xdr_union! {
+    /// What CREATE does about a name that exists (RFC 1813 section 3.3.8, createhow3).
+    pub enum CreateHow3 {
+        /// It takes the file that is there, and sets its size if one is given.
+        Unchecked(attributes: Sattr3) = 0,
+        /// It fails.
+        Guarded(attributes: Sattr3) = 1,
+        /// It fails, unless the file was created with the same verifier.
+        Exclusive(verifier: CreateVerf3) = 2,
     }
 }
 
@@ -196,18 +167,8 @@ pub type MknodRes<'a> = CreateRes<'a>;
 
 #[cfg(test)]
 mod samples {
-    use super::{CreateHow3, MknodData3};
+    use super::MknodData3;
     use crate::sample::{Rng, Sample};
-
-    impl Sample for CreateHow3 {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(3) {
-                0 => Self::Unchecked(Sample::sample(rng)),
-                1 => Self::Guarded(Sample::sample(rng)),
-                _ => Self::Exclusive(Sample::sample(rng)),
-            }
-        }
-    }
 
     impl Sample for MknodData3 {
         fn sample(rng: &mut Rng) -> Self {

@@ -113,28 +113,6 @@ xdr_struct! {
 /// The result of READDIRPLUS.
 pub type ReaddirplusRes<'a> = Res3<ReaddirplusOk<'a>, ReaddirFail>;
 
-/// An entry of either result.
-pub trait DirectoryEntry: Encode {
-    /// What it takes of `dircount`, in bytes: its number, name and cookie.
-    fn dir_bytes(&self) -> usize;
-}
-
-impl DirectoryEntry for Entry3<'_> {
-    fn dir_bytes(&self) -> usize {
-        dir_bytes(self.name)
-    }
-}
-
-impl DirectoryEntry for EntryPlus3<'_> {
-    fn dir_bytes(&self) -> usize {
-        dir_bytes(self.name)
-    }
-}
-
-fn dir_bytes(name: Filename3<'_>) -> usize {
-    8 + 4 + name.0.len().next_multiple_of(4) + 8
-}
-
 /// Builds a successful result of READDIR or READDIRPLUS in place; the attributes of the directory are filled in at the
 /// end.
 #[derive(Debug)]
@@ -160,9 +138,10 @@ impl<'b> ReaddirEncoder<'b> {
         Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
-    /// Appends an entry, or says `false` and changes nothing if it does not fit.
-    pub fn push(&mut self, entry: &impl DirectoryEntry) -> bool {
-        self.list.push(entry.dir_bytes(), |out| entry.encode(out))
+    /// Appends an [`Entry3`] or [`EntryPlus3`] of this name; returns `false` and changes nothing if it does not fit.
+    pub fn push(&mut self, name: Filename3<'_>, entry: &impl Encode) -> bool {
+        let dir_bytes = 8 + 4 + name.0.len().next_multiple_of(4) + 8;
+        self.list.push(dir_bytes, |out| entry.encode(out))
     }
 
     /// How many entries were appended.

@@ -203,7 +203,7 @@ fn readdir_fills_the_count_and_not_a_byte_more() {
         let mut out = vec![0xee];
         let mut encoder = Encoder::new(&mut out);
         let mut readdir = ReaddirEncoder::begin(&mut encoder, usize::MAX, count);
-        let fitted = plain.iter().take_while(|entry| readdir.push(*entry)).count();
+        let fitted = plain.iter().take_while(|entry| readdir.push(entry.name, *entry)).count();
         assert_eq!(readdir.entries(), fitted);
         readdir.finish(&attributes, [5; 8], fitted == plain.len());
         let result = |entries: usize| ReaddirOk {
@@ -228,7 +228,7 @@ fn readdirplus_fills_maxcount_and_not_a_byte_more() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         let mut readdir = ReaddirEncoder::begin(&mut encoder, usize::MAX, maxcount);
-        let fitted = plus.iter().take_while(|entry| readdir.push(*entry)).count();
+        let fitted = plus.iter().take_while(|entry| readdir.push(entry.name, *entry)).count();
         assert_eq!(readdir.entries(), fitted);
         readdir.finish(&attributes, [6; 8], fitted == plus.len());
         let result = |entries: usize| ReaddirplusOk {
@@ -256,7 +256,7 @@ fn dircount_is_kept_but_never_keeps_everything_out() {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         let mut readdir = ReaddirEncoder::begin(&mut encoder, dircount, 10_000);
-        let fitted = (0..10).take_while(|_| readdir.push(&entry)).count();
+        let fitted = (0..10).take_while(|_| readdir.push(entry.name, &entry)).count();
         readdir.abandon();
         assert_eq!(fitted, fitting, "dircount {dircount}");
     }

@@ -6,14 +6,11 @@
 
 use super::compound::{OpArray, ResArray};
 use super::{
-    AttrMask, Bitmap4, DeviceId4, Failure, Fattr4, FileHandle4, Fsid4, Layoutiomode4, NfsStat4,
-    OpenDelegation4, Outcome, Res4, SequenceId4, SessionId4, SlotId4, StateOwner4, Stateid4, Utf8Str4,
-    WriteResponse4,
+    Failure, FileHandle4, NfsStat4, Outcome, Res4, SequenceId4, SessionId4, SlotId4, StateOwner4, Stateid4,
+    Utf8Str4, WriteResponse4,
 };
 use crate::array::Array;
-use crate::limits::{
-    ATTRIBUTE_BYTES_MAX, COMPOUND_OPS_MAX, LOCATIONS_MAX, REFERRING_CALLS_MAX, REFERRING_LISTS_MAX,
-};
+use crate::limits::{COMPOUND_OPS_MAX, REFERRING_CALLS_MAX, REFERRING_LISTS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// The version of the program. Its number is what the client says in SETCLIENTID or CREATE_SESSION.
@@ -30,27 +27,6 @@ xdr_enum! {
 }
 
 xdr_struct! {
-    /// The arguments of CB_GETATTR (RFC 8881 section 20.1).
-    pub struct CbGetattrArgs<'a> {
-        /// The file, which is delegated to be written.
-        pub fh: FileHandle4<'a>,
-        /// Which attributes: size and change.
-        pub attr_request: AttrMask,
-    }
-}
-
-xdr_struct! {
-    /// CB_GETATTR succeeded.
-    pub struct CbGetattrOk<'a> {
-        /// The attributes.
-        pub obj_attributes: Fattr4<'a>,
-    }
-}
-
-/// The result of CB_GETATTR.
-pub type CbGetattrRes<'a> = Res4<CbGetattrOk<'a>>;
-
-xdr_struct! {
     /// The arguments of CB_RECALL (RFC 8881 section 20.2).
     pub struct CbRecallArgs<'a> {
         /// The delegation.
@@ -64,159 +40,6 @@ xdr_struct! {
 
 /// The result of CB_RECALL.
 pub type CbRecallRes = Res4<()>;
-
-xdr_struct! {
-    /// A part of a file whose layouts are recalled (RFC 8881 section 20.3, layoutrecall_file4).
-    pub struct LayoutrecallFile4<'a> {
-        /// The file.
-        pub fh: FileHandle4<'a>,
-        /// Where the part begins, in bytes.
-        pub offset: u64,
-        /// How long it is, in bytes.
-        pub length: u64,
-        /// The layouts.
-        pub stateid: Stateid4,
-    }
-}
-
-/// Which layouts are recalled (RFC 8881 section 20.3, layoutrecall4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layoutrecall4<'a> {
-    /// Those of a part of a file.
-    File(LayoutrecallFile4<'a>),
-    /// Those of a file system.
-    Fsid(Fsid4),
-    /// All.
-    All,
-}
-
-impl Encode for Layoutrecall4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::File(file) => {
-                out.u32(1);
-                file.encode(out);
-            }
-            Self::Fsid(fsid) => {
-                out.u32(2);
-                fsid.encode(out);
-            }
-            Self::All => out.u32(3),
-        }
-    }
-}
-
-impl<'a> Decode<'a> for Layoutrecall4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            1 => LayoutrecallFile4::decode(input).map(Self::File),
-            2 => Fsid4::decode(input).map(Self::Fsid),
-            3 => Ok(Self::All),
-            value => Err(DecodeError::BadEnum { name: "Layoutrecall4", value }),
-        }
-    }
-}
-
-xdr_struct! {
-    /// The arguments of CB_LAYOUTRECALL (RFC 8881 section 20.3).
-    pub struct CbLayoutrecallArgs<'a> {
-        /// The layout type.
-        pub layout_type: u32,
-        /// What the layouts are for.
-        pub iomode: Layoutiomode4,
-        /// Whether the server changes the layouts.
-        pub changed: bool,
-        /// Which layouts.
-        pub recall: Layoutrecall4<'a>,
-    }
-}
-
-/// The result of CB_LAYOUTRECALL.
-pub type CbLayoutrecallRes = Res4<()>;
-
-xdr_bytes! {
-    /// The details of notifications (RFC 8881 section 20.4, notifylist4).
-    pub struct Notifylist4 max ATTRIBUTE_BYTES_MAX
-}
-
-xdr_struct! {
-    /// Notifications (RFC 8881 section 20.4, notify4).
-    pub struct Notify4<'a> {
-        /// Their kinds.
-        pub mask: Bitmap4,
-        /// What they tell.
-        pub vals: Notifylist4<'a>,
-    }
-}
-
-xdr_struct! {
-    /// The arguments of CB_NOTIFY (RFC 8881 section 20.4).
-    pub struct CbNotifyArgs<'a> {
-        /// The delegation of the directory.
-        pub stateid: Stateid4,
-        /// The directory.
-        pub fh: FileHandle4<'a>,
-        /// What happened.
-        pub changes: Array<'a, Notify4<'a>, LOCATIONS_MAX>,
-    }
-}
-
-/// The result of CB_NOTIFY.
-pub type CbNotifyRes = Res4<()>;
-
-xdr_struct! {
-    /// The arguments of CB_PUSH_DELEG (RFC 8881 section 20.5).
-    pub struct CbPushDelegArgs<'a> {
-        /// The file.
-        pub fh: FileHandle4<'a>,
-        /// The delegation that was wanted.
-        pub delegation: OpenDelegation4<'a>,
-    }
-}
-
-/// The result of CB_PUSH_DELEG.
-pub type CbPushDelegRes = Res4<()>;
-
-/// The types of objects in CB_RECALL_ANY, numbers in a [`Bitmap4`] (RFC 8881 section 20.6).
-pub mod recall_any_type {
-    /// Delegations to read.
-    pub const RDATA_DLG: u32 = 0;
-    /// Delegations to write.
-    pub const WDATA_DLG: u32 = 1;
-    /// Delegations of directories.
-    pub const DIR_DLG: u32 = 2;
-    /// Layouts of files.
-    pub const FILE_LAYOUT: u32 = 3;
-    /// Layouts of blocks.
-    pub const BLK_LAYOUT: u32 = 4;
-}
-
-xdr_struct! {
-    /// The arguments of CB_RECALL_ANY (RFC 8881 section 20.6) and CB_RECALLABLE_OBJ_AVAIL (section 20.7).
-    pub struct CbRecallAnyArgs {
-        /// How many objects the client may keep.
-        pub objects_to_keep: u32,
-        /// Numbers of [`recall_any_type`].
-        pub type_mask: Bitmap4,
-    }
-}
-
-/// The result of CB_RECALL_ANY.
-pub type CbRecallAnyRes = Res4<()>;
-
-/// The result of CB_RECALLABLE_OBJ_AVAIL.
-pub type CbRecallableObjAvailRes = Res4<()>;
-
-xdr_struct! {
-    /// The arguments of CB_RECALL_SLOT (RFC 8881 section 20.8).
-    pub struct CbRecallSlotArgs {
-        /// The highest slot of the session that the server wants to be used.
-        pub target_highest_slotid: SlotId4,
-    }
-}
-
-/// The result of CB_RECALL_SLOT.
-pub type CbRecallSlotRes = Res4<()>;
 
 xdr_struct! {
     /// A request that a callback is about (RFC 8881 section 20.9, referring_call4).
@@ -276,19 +99,6 @@ xdr_struct! {
 pub type CbSequenceRes = Res4<CbSequenceOk>;
 
 xdr_struct! {
-    /// The arguments of CB_WANTS_CANCELLED (RFC 8881 section 20.10).
-    pub struct CbWantsCancelledArgs {
-        /// Wishes for what others use.
-        pub contended_wants_cancelled: bool,
-        /// Wishes for what the server had no room for.
-        pub resourced_wants_cancelled: bool,
-    }
-}
-
-/// The result of CB_WANTS_CANCELLED.
-pub type CbWantsCancelledRes = Res4<()>;
-
-xdr_struct! {
     /// The arguments of CB_NOTIFY_LOCK (RFC 8881 section 20.11).
     pub struct CbNotifyLockArgs<'a> {
         /// The file.
@@ -300,27 +110,6 @@ xdr_struct! {
 
 /// The result of CB_NOTIFY_LOCK.
 pub type CbNotifyLockRes = Res4<()>;
-
-xdr_struct! {
-    /// A device that is gone (RFC 8881 section 20.12, notify_deviceid_delete4).
-    pub struct NotifyDeviceidDelete4 {
-        /// The layout type.
-        pub layout_type: u32,
-        /// The device.
-        pub deviceid: DeviceId4,
-    }
-}
-
-xdr_struct! {
-    /// The arguments of CB_NOTIFY_DEVICEID (RFC 8881 section 20.12).
-    pub struct CbNotifyDeviceidArgs<'a> {
-        /// What happened.
-        pub changes: Array<'a, Notify4<'a>, LOCATIONS_MAX>,
-    }
-}
-
-/// The result of CB_NOTIFY_DEVICEID.
-pub type CbNotifyDeviceidRes = Res4<()>;
 
 /// A copy that failed (RFC 7862 section 16.1, offload_info4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,18 +160,9 @@ operations! {
     /// A callback operation with its result (nfs_cb_resop4).
     enum CbResOp4;
 
-    3 "CB_GETATTR" 0 Getattr(args: CbGetattrArgs<'a>) -> CbGetattrRes<'a>;
     4 "CB_RECALL" 0 Recall(args: CbRecallArgs<'a>) -> CbRecallRes;
-    5 "CB_LAYOUTRECALL" 1 Layoutrecall(args: CbLayoutrecallArgs<'a>) -> CbLayoutrecallRes;
-    6 "CB_NOTIFY" 1 Notify(args: CbNotifyArgs<'a>) -> CbNotifyRes;
-    7 "CB_PUSH_DELEG" 1 PushDeleg(args: CbPushDelegArgs<'a>) -> CbPushDelegRes;
-    8 "CB_RECALL_ANY" 1 RecallAny(args: CbRecallAnyArgs) -> CbRecallAnyRes;
-    9 "CB_RECALLABLE_OBJ_AVAIL" 1 RecallableObjAvail(args: CbRecallAnyArgs) -> CbRecallableObjAvailRes;
-    10 "CB_RECALL_SLOT" 1 RecallSlot(args: CbRecallSlotArgs) -> CbRecallSlotRes;
     11 "CB_SEQUENCE" 1 Sequence(args: CbSequenceArgs<'a>) -> CbSequenceRes;
-    12 "CB_WANTS_CANCELLED" 1 WantsCancelled(args: CbWantsCancelledArgs) -> CbWantsCancelledRes;
     13 "CB_NOTIFY_LOCK" 1 NotifyLock(args: CbNotifyLockArgs<'a>) -> CbNotifyLockRes;
-    14 "CB_NOTIFY_DEVICEID" 1 NotifyDeviceid(args: CbNotifyDeviceidArgs<'a>) -> CbNotifyDeviceidRes;
     15 "CB_OFFLOAD" 2 Offload(args: CbOffloadArgs<'a>) -> CbOffloadRes;
     10044 "CB_ILLEGAL" 0 Illegal -> CbIllegalRes;
 }
@@ -500,7 +280,7 @@ impl<'b> CbCompoundEncoder<'b> {
     }
 
     /// Appends a result.
-    pub fn push(&mut self, res: &CbResOp4<'_>) {
+    pub fn push(&mut self, res: &CbResOp4) {
         self.results.push_with(|out| {
             res.encode(out);
             res.status()
@@ -516,19 +296,9 @@ impl<'b> CbCompoundEncoder<'b> {
 
 #[cfg(test)]
 mod samples {
-    use super::{Layoutrecall4, NfsStat4, OffloadFail};
+    use super::{NfsStat4, OffloadFail};
     use crate::nfs4::outcome::SampleFailure;
-    use crate::sample::{Rng, Sample};
-
-    impl Sample for Layoutrecall4<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(3) {
-                0 => Self::File(Sample::sample(rng)),
-                1 => Self::Fsid(Sample::sample(rng)),
-                _ => Self::All,
-            }
-        }
-    }
+    use crate::sample::Rng;
 
     impl SampleFailure for OffloadFail {
         fn sample_failure(rng: &mut Rng) -> Self {

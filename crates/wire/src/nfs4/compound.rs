@@ -303,7 +303,7 @@ impl<'b> CompoundEncoder<'b> {
 pub type CompoundResReader<'a> = ResReader<'a, ResOp4<'a>>;
 
 /// The result of a CB_COMPOUND, read one operation's after the other (CB_COMPOUND4res).
-pub type CbCompoundResReader<'a> = ResReader<'a, CbResOp4<'a>>;
+pub type CbCompoundResReader<'a> = ResReader<'a, CbResOp4>;
 
 /// The result of either program, read one operation's after the other.
 #[derive(Clone, Debug)]

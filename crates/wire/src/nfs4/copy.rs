@@ -3,7 +3,6 @@
 use super::{Netaddr4, NfsStat4, Nfstime4, Res4, StableHow4, Stateid4, Utf8Str4, Verifier4};
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 xdr_struct! {
     /// The arguments of CLONE (RFC 7862 section 15.13): from the saved file to the current one.
@@ -24,44 +23,15 @@ xdr_struct! {
 /// The result of CLONE.
 pub type CloneRes = Res4<()>;
 
-/// Where something is (RFC 7862 section 15.2, netloc4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Netloc4<'a> {
-    /// A name.
-    Name(Utf8Str4<'a>),
-    /// A URL.
-    Url(Utf8Str4<'a>),
-    /// An address.
-    Netaddr(Netaddr4<'a>),
-}
-
-impl Encode for Netloc4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::Name(name) => {
-                out.u32(1);
-                name.encode(out);
-            }
-            Self::Url(url) => {
-                out.u32(2);
-                url.encode(out);
-            }
-            Self::Netaddr(address) => {
-                out.u32(3);
-                address.encode(out);
-            }
-        }
-    }
-}
-
-impl<'a> Decode<'a> for Netloc4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            1 => Utf8Str4::decode(input).map(Self::Name),
-            2 => Utf8Str4::decode(input).map(Self::Url),
-            3 => Netaddr4::decode(input).map(Self::Netaddr),
-            value => Err(DecodeError::BadEnum { name: "Netloc4", value }),
-        }
+xdr_union! {
+    /// Where something is (RFC 7862 section 15.2, netloc4).
+    pub enum Netloc4<'a> {
+        /// A name.
+        Name(name: Utf8Str4<'a>) = 1,
+        /// A URL.
+        Url(url: Utf8Str4<'a>) = 2,
+        /// An address.
+        Netaddr(address: Netaddr4<'a>) = 3,
     }
 }
 
@@ -191,15 +161,3 @@ xdr_struct! {
 
 /// The result of OFFLOAD_STATUS.
 pub type OffloadStatusRes = Res4<OffloadStatusOk>;
-
-#[cfg(test)]
-impl crate::sample::Sample for Netloc4<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        use crate::sample::Sample;
-        match rng.below(3) {
-            0 => Self::Name(Sample::sample(rng)),
-            1 => Self::Url(Sample::sample(rng)),
-            _ => Self::Netaddr(Sample::sample(rng)),
-        }
-    }
-}

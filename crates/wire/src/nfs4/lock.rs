@@ -1,7 +1,6 @@
 //! Locks of byte ranges: LOCK, LOCKT, LOCKU, RELEASE_LOCKOWNER.
 
 use super::{NfsStat4, Res4, Seqid4, StateOwner4, Stateid4};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 xdr_enum! {
     /// The kind of a lock (RFC 8881 section 3.2, nfs_lock_type4).
@@ -55,37 +54,13 @@ xdr_struct! {
     }
 }
 
-/// Who locks (RFC 8881 section 18.10, locker4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locker4<'a> {
-    /// An owner that has no locks on this file.
-    OpenOwner(OpenToLockOwner4<'a>),
-    /// One that has.
-    LockOwner(ExistLockOwner4),
-}
-
-impl Encode for Locker4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::OpenOwner(owner) => {
-                out.bool(true);
-                owner.encode(out);
-            }
-            Self::LockOwner(owner) => {
-                out.bool(false);
-                owner.encode(out);
-            }
-        }
-    }
-}
-
-impl<'a> Decode<'a> for Locker4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        if input.bool()? {
-            OpenToLockOwner4::decode(input).map(Self::OpenOwner)
-        } else {
-            ExistLockOwner4::decode(input).map(Self::LockOwner)
-        }
+xdr_union! {
+    /// Who locks (RFC 8881 section 18.10, locker4).
+    pub enum Locker4<'a> {
+        /// An owner that has no locks on this file.
+        OpenOwner(owner: OpenToLockOwner4<'a>) = 1,
+        /// One that has.
+        LockOwner(owner: ExistLockOwner4) = 0,
     }
 }
 
@@ -192,14 +167,3 @@ xdr_struct! {
 
 /// The result of RELEASE_LOCKOWNER.
 pub type ReleaseLockownerRes = Res4<()>;
-
-#[cfg(test)]
-impl crate::sample::Sample for Locker4<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        use crate::sample::Sample;
-        match rng.below(2) {
-            0 => Self::OpenOwner(Sample::sample(rng)),
-            _ => Self::LockOwner(Sample::sample(rng)),
-        }
-    }
-}

@@ -9,7 +9,7 @@ operations! {
     /// An operation with its arguments (RFC 8881 section 16.2.1, nfs_argop4).
     enum ArgOp4<'a>;
     /// An operation with its result (RFC 8881 section 16.2.2, nfs_resop4).
-    enum ResOp4;
+    enum ResOp4<'a>;
 
     3 "ACCESS" 0 Access(args: AccessArgs) -> AccessRes;
     4 "CLOSE" 0 Close(args: CloseArgs) -> CloseRes;
@@ -54,17 +54,17 @@ operations! {
     43 "CREATE_SESSION" 1 CreateSession(args: CreateSessionArgs<'a>) -> CreateSessionRes;
     44 "DESTROY_SESSION" 1 DestroySession(args: DestroySessionArgs) -> DestroySessionRes;
     45 "FREE_STATEID" 1 FreeStateid(args: FreeStateidArgs) -> FreeStateidRes;
-    46 "GET_DIR_DELEGATION" 1 GetDirDelegation(args: GetDirDelegationArgs) -> GetDirDelegationRes;
-    47 "GETDEVICEINFO" 1 Getdeviceinfo(args: GetdeviceinfoArgs) -> GetdeviceinfoRes<'a>;
-    48 "GETDEVICELIST" 1 Getdevicelist(args: GetdevicelistArgs) -> GetdevicelistRes<'a>;
-    49 "LAYOUTCOMMIT" 1 Layoutcommit(args: LayoutcommitArgs<'a>) -> LayoutcommitRes;
-    50 "LAYOUTGET" 1 Layoutget(args: LayoutgetArgs) -> LayoutgetRes<'a>;
-    51 "LAYOUTRETURN" 1 Layoutreturn(args: LayoutreturnArgs<'a>) -> LayoutreturnRes;
+    46 "GET_DIR_DELEGATION" 1 GetDirDelegation(args: GetDirDelegationArgs) -> UnsupportedRes;
+    47 "GETDEVICEINFO" 1 Getdeviceinfo(args: GetdeviceinfoArgs) -> UnsupportedRes;
+    48 "GETDEVICELIST" 1 Getdevicelist(args: GetdevicelistArgs) -> UnsupportedRes;
+    49 "LAYOUTCOMMIT" 1 Layoutcommit(args: LayoutcommitArgs<'a>) -> UnsupportedRes;
+    50 "LAYOUTGET" 1 Layoutget(args: LayoutgetArgs) -> UnsupportedRes;
+    51 "LAYOUTRETURN" 1 Layoutreturn(args: LayoutreturnArgs<'a>) -> UnsupportedRes;
     52 "SECINFO_NO_NAME" 1 SecinfoNoName(args: SecinfoStyle4) -> SecinfoNoNameRes<'a>;
     53 "SEQUENCE" 1 Sequence(args: SequenceArgs) -> SequenceRes;
-    54 "SET_SSV" 1 SetSsv(args: SetSsvArgs<'a>) -> SetSsvRes<'a>;
+    54 "SET_SSV" 1 SetSsv(args: SetSsvArgs<'a>) -> UnsupportedRes;
     55 "TEST_STATEID" 1 TestStateid(args: TestStateidArgs<'a>) -> TestStateidRes<'a>;
-    56 "WANT_DELEGATION" 1 WantDelegation(args: WantDelegationArgs) -> WantDelegationRes<'a>;
+    56 "WANT_DELEGATION" 1 WantDelegation(args: WantDelegationArgs) -> UnsupportedRes;
     57 "DESTROY_CLIENTID" 1 DestroyClientId(args: DestroyClientIdArgs) -> DestroyClientIdRes;
     58 "RECLAIM_COMPLETE" 1 ReclaimComplete(args: ReclaimCompleteArgs) -> ReclaimCompleteRes;
     59 "ALLOCATE" 2 Allocate(args: AllocateArgs) -> AllocateRes;
@@ -72,13 +72,13 @@ operations! {
     61 "COPY_NOTIFY" 2 CopyNotify(args: CopyNotifyArgs<'a>) -> CopyNotifyRes<'a>;
     62 "DEALLOCATE" 2 Deallocate(args: DeallocateArgs) -> DeallocateRes;
     63 "IO_ADVISE" 2 IoAdvise(args: IoAdviseArgs) -> IoAdviseRes;
-    64 "LAYOUTERROR" 2 Layouterror(args: LayouterrorArgs<'a>) -> LayouterrorRes;
-    65 "LAYOUTSTATS" 2 Layoutstats(args: LayoutstatsArgs<'a>) -> LayoutstatsRes;
+    64 "LAYOUTERROR" 2 Layouterror(args: LayouterrorArgs<'a>) -> UnsupportedRes;
+    65 "LAYOUTSTATS" 2 Layoutstats(args: LayoutstatsArgs<'a>) -> UnsupportedRes;
     66 "OFFLOAD_CANCEL" 2 OffloadCancel(args: OffloadCancelArgs) -> OffloadCancelRes;
     67 "OFFLOAD_STATUS" 2 OffloadStatus(args: OffloadStatusArgs) -> OffloadStatusRes;
     68 "READ_PLUS" 2 ReadPlus(args: ReadPlusArgs) -> ReadPlusRes<'a>;
     69 "SEEK" 2 Seek(args: SeekArgs) -> SeekRes;
-    70 "WRITE_SAME" 2 WriteSame(args: WriteSameArgs<'a>) -> WriteSameRes;
+    70 "WRITE_SAME" 2 WriteSame(args: WriteSameArgs<'a>) -> UnsupportedRes;
     71 "CLONE" 2 Clone(args: CloneArgs) -> CloneRes;
     72 "GETXATTR" 2 Getxattr(args: GetxattrArgs<'a>) -> GetxattrRes<'a>;
     73 "SETXATTR" 2 Setxattr(args: SetxattrArgs<'a>) -> SetxattrRes;
@@ -86,6 +86,10 @@ operations! {
     75 "REMOVEXATTR" 2 Removexattr(args: RemovexattrArgs<'a>) -> RemovexattrRes;
     10044 "ILLEGAL" 0 Illegal -> IllegalRes;
 }
+
+/// The result of an operation that no server of ours executes. Its arguments are decoded, so that malformed ones are
+/// NFS4ERR_BADXDR; there is no codec of what follows NFS4_OK.
+pub type UnsupportedRes = Res4<()>;
 
 /// The result of what is no operation (RFC 8881 section 18.52): always NFS4ERR_OP_ILLEGAL.
 pub type IllegalRes = Res4<()>;

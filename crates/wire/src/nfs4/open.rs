@@ -2,7 +2,6 @@
 
 use super::{AttrMask, ChangeInfo4, Component4, Fattr4, OpenDelegation4, OpenDelegationType4};
 use super::{Res4, Seqid4, StateOwner4, Stateid4, Verifier4};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// What an open is for, and wishes for a delegation (RFC 8881 section 18.16, share_access; RFC 9754).
 pub mod share_access {
@@ -72,51 +71,17 @@ xdr_struct! {
     }
 }
 
-/// How OPEN creates (RFC 8881 section 18.16, createhow4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Createhow4<'a> {
-    /// If the file is there, it is opened.
-    Unchecked(Fattr4<'a>),
-    /// If the file is there, that is an error.
-    Guarded(Fattr4<'a>),
-    /// If the file is there and was not made with this verifier, that is an error.
-    Exclusive(Verifier4),
-    /// The same, with attributes. Not in NFSv4.0.
-    Exclusive41(Creatverfattr<'a>),
-}
-
-impl Encode for Createhow4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::Unchecked(attributes) => {
-                out.u32(0);
-                attributes.encode(out);
-            }
-            Self::Guarded(attributes) => {
-                out.u32(1);
-                attributes.encode(out);
-            }
-            Self::Exclusive(verifier) => {
-                out.u32(2);
-                verifier.encode(out);
-            }
-            Self::Exclusive41(both) => {
-                out.u32(3);
-                both.encode(out);
-            }
-        }
-    }
-}
-
-impl<'a> Decode<'a> for Createhow4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Fattr4::decode(input).map(Self::Unchecked),
-            1 => Fattr4::decode(input).map(Self::Guarded),
-            2 => Verifier4::decode(input).map(Self::Exclusive),
-            3 => Creatverfattr::decode(input).map(Self::Exclusive41),
-            value => Err(DecodeError::BadEnum { name: "Createhow4", value }),
-        }
+xdr_union! {
+    /// How OPEN creates (RFC 8881 section 18.16, createhow4).
+    pub enum Createhow4<'a> {
+        /// If the file is there, it is opened.
+        Unchecked(attributes: Fattr4<'a>) = 0,
+        /// If the file is there, that is an error.
+        Guarded(attributes: Fattr4<'a>) = 1,
+        /// If the file is there and was not made with this verifier, that is an error.
+        Exclusive(verifier: Verifier4) = 2,
+        /// The same, with attributes. Not in NFSv4.0.
+        Exclusive41(both: Creatverfattr<'a>) = 3,
     }
 }
 
@@ -130,23 +95,24 @@ xdr_struct! {
     }
 }
 
-/// What is opened, by which right (RFC 8881 section 18.16, open_claim4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenClaim4<'a> {
-    /// A name in the current directory.
-    Null(Component4<'a>),
-    /// The current file, which was open before the server restarted, with this delegation.
-    Previous(OpenDelegationType4),
-    /// A name in the current directory, by a delegation.
-    DelegateCur(OpenClaimDelegateCur4<'a>),
-    /// A name in the current directory, by a delegation from before the client restarted.
-    DelegatePrev(Component4<'a>),
-    /// The current file. Not in NFSv4.0.
-    Fh,
-    /// The current file, by a delegation. Not in NFSv4.0.
-    DelegCurFh(Stateid4),
-    /// The current file, by a delegation from before the client restarted. Not in NFSv4.0.
-    DelegPrevFh,
+xdr_union! {
+    /// What is opened, by which right (RFC 8881 section 18.16, open_claim4).
+    pub enum OpenClaim4<'a> {
+        /// A name in the current directory.
+        Null(file: Component4<'a>) = 0,
+        /// The current file, which was open before the server restarted, with this delegation.
+        Previous(delegate_type: OpenDelegationType4) = 1,
+        /// A name in the current directory, by a delegation.
+        DelegateCur(info: OpenClaimDelegateCur4<'a>) = 2,
+        /// A name in the current directory, by a delegation from before the client restarted.
+        DelegatePrev(file: Component4<'a>) = 3,
+        /// The current file. Not in NFSv4.0.
+        Fh = 4,
+        /// The current file, by a delegation. Not in NFSv4.0.
+        DelegCurFh(stateid: Stateid4) = 5,
+        /// The current file, by a delegation from before the client restarted. Not in NFSv4.0.
+        DelegPrevFh = 6,
+    }
 }
 
 impl OpenClaim4<'_> {
@@ -154,50 +120,6 @@ impl OpenClaim4<'_> {
     #[must_use]
     pub const fn is_reclaim(&self) -> bool {
         matches!(self, Self::Previous(_))
-    }
-}
-
-impl Encode for OpenClaim4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::Null(file) => {
-                out.u32(0);
-                file.encode(out);
-            }
-            Self::Previous(delegate_type) => {
-                out.u32(1);
-                delegate_type.encode(out);
-            }
-            Self::DelegateCur(info) => {
-                out.u32(2);
-                info.encode(out);
-            }
-            Self::DelegatePrev(file) => {
-                out.u32(3);
-                file.encode(out);
-            }
-            Self::Fh => out.u32(4),
-            Self::DelegCurFh(stateid) => {
-                out.u32(5);
-                stateid.encode(out);
-            }
-            Self::DelegPrevFh => out.u32(6),
-        }
-    }
-}
-
-impl<'a> Decode<'a> for OpenClaim4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Component4::decode(input).map(Self::Null),
-            1 => OpenDelegationType4::decode(input).map(Self::Previous),
-            2 => OpenClaimDelegateCur4::decode(input).map(Self::DelegateCur),
-            3 => Component4::decode(input).map(Self::DelegatePrev),
-            4 => Ok(Self::Fh),
-            5 => Stateid4::decode(input).map(Self::DelegCurFh),
-            6 => Ok(Self::DelegPrevFh),
-            value => Err(DecodeError::BadEnum { name: "OpenClaim4", value }),
-        }
     }
 }
 
@@ -304,34 +226,3 @@ xdr_struct! {
 
 /// The result of CLOSE.
 pub type CloseRes = Res4<CloseOk>;
-
-#[cfg(test)]
-mod samples {
-    use super::{Createhow4, OpenClaim4};
-    use crate::sample::{Rng, Sample};
-
-    impl Sample for Createhow4<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(4) {
-                0 => Self::Unchecked(Sample::sample(rng)),
-                1 => Self::Guarded(Sample::sample(rng)),
-                2 => Self::Exclusive(Sample::sample(rng)),
-                _ => Self::Exclusive41(Sample::sample(rng)),
-            }
-        }
-    }
-
-    impl Sample for OpenClaim4<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(7) {
-                0 => Self::Null(Sample::sample(rng)),
-                1 => Self::Previous(Sample::sample(rng)),
-                2 => Self::DelegateCur(Sample::sample(rng)),
-                3 => Self::DelegatePrev(Sample::sample(rng)),
-                4 => Self::Fh,
-                5 => Self::DelegCurFh(Sample::sample(rng)),
-                _ => Self::DelegPrevFh,
-            }
-        }
-    }
-}

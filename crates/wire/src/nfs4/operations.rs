@@ -6,7 +6,7 @@ macro_rules! operations {
     (
         $(#[$num_meta:meta])* enum $num:ident;
         $(#[$arg_meta:meta])* enum $arg:ident<$life:lifetime>;
-        $(#[$res_meta:meta])* enum $res:ident;
+        $(#[$res_meta:meta])* enum $res:ident $(<$res_life:lifetime>)?;
         $($code:literal $name:literal $minor:literal $variant:ident $(($args:ident: $args_type:ty))? -> $res_type:ty;)*
     ) => {
         xdr_enum! {
@@ -79,11 +79,11 @@ macro_rules! operations {
 
         $(#[$res_meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $res<$life> {
+        pub enum $res $(<$res_life>)? {
             $(#[doc = $name] $variant($res_type),)*
         }
 
-        impl<$life> $res<$life> {
+        impl $(<$res_life>)? $res $(<$res_life>)? {
             /// Which operation it is.
             #[must_use]
             pub const fn num(&self) -> $num {
@@ -93,7 +93,7 @@ macro_rules! operations {
             }
         }
 
-        impl Outcome for $res<'_> {
+        impl $(<$res_life>)? Outcome for $res $(<$res_life>)? {
             fn status(&self) -> NfsStat4 {
                 match self {
                     $(Self::$variant(res) => res.status(),)*
@@ -101,7 +101,7 @@ macro_rules! operations {
             }
         }
 
-        impl Encode for $res<'_> {
+        impl $(<$res_life>)? Encode for $res $(<$res_life>)? {
             fn encode(&self, out: &mut Encoder<'_>) {
                 self.num().encode(out);
                 match self {
@@ -110,7 +110,7 @@ macro_rules! operations {
             }
         }
 
-        impl<$life> Decode<$life> for $res<$life> {
+        impl<$life> Decode<$life> for $res $(<$res_life>)? {
             fn decode(input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
                 Ok(match $num::decode(input)? {
                     $($num::$variant => Self::$variant(Decode::decode(input)?),)*
@@ -131,7 +131,7 @@ macro_rules! operations {
         }
 
         #[cfg(test)]
-        impl<$life> crate::sample::Sample for $res<$life> {
+        impl $(<$res_life>)? crate::sample::Sample for $res $(<$res_life>)? {
             fn sample(rng: &mut crate::sample::Rng) -> Self {
                 match $num::sample(rng) {
                     $($num::$variant => Self::$variant(crate::sample::Sample::sample(rng)),)*

@@ -3,10 +3,9 @@
 //! Layout types stay numbers and their bodies opaque: a server without layouts refuses them all, and does not care how
 //! they look inside.
 
-use super::{Bitmap4, Body4, DeviceId4, NfsStat4, Nfstime4, Res4, Stateid4, Verifier4};
+use super::{Bitmap4, Body4, DeviceId4, NfsStat4, Nfstime4, Stateid4, Verifier4};
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 xdr_struct! {
     /// The arguments of GETDEVICEINFO (RFC 8881 section 18.40).
@@ -34,27 +33,6 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// GETDEVICEINFO succeeded.
-    pub struct GetdeviceinfoOk<'a> {
-        /// Where the device is.
-        pub device_addr: LayoutBody4<'a>,
-        /// Of what the client will be notified.
-        pub notification: Bitmap4,
-    }
-}
-
-xdr_failure! {
-    /// GETDEVICEINFO failed.
-    pub enum GetdeviceinfoFail {
-        /// The resok body would have so many bytes.
-        TooSmall(u32) = TooSmall
-    }
-}
-
-/// The result of GETDEVICEINFO.
-pub type GetdeviceinfoRes<'a> = Res4<GetdeviceinfoOk<'a>, GetdeviceinfoFail>;
-
-xdr_struct! {
     /// The arguments of GETDEVICELIST (RFC 8881 section 18.41).
     pub struct GetdevicelistArgs {
         /// The layout type.
@@ -67,23 +45,6 @@ xdr_struct! {
         pub cookieverf: Verifier4,
     }
 }
-
-xdr_struct! {
-    /// GETDEVICELIST succeeded.
-    pub struct GetdevicelistOk<'a> {
-        /// Where to go on.
-        pub cookie: u64,
-        /// To be sent with the cookie.
-        pub cookieverf: Verifier4,
-        /// The devices.
-        pub deviceid_list: Array<'a, DeviceId4, LOCATIONS_MAX>,
-        /// Whether the last device is among them.
-        pub eof: bool,
-    }
-}
-
-/// The result of GETDEVICELIST.
-pub type GetdevicelistRes<'a> = Res4<GetdevicelistOk<'a>>;
 
 xdr_struct! {
     /// The arguments of LAYOUTCOMMIT (RFC 8881 section 18.42).
@@ -104,17 +65,6 @@ xdr_struct! {
         pub layoutupdate: LayoutBody4<'a>,
     }
 }
-
-xdr_struct! {
-    /// LAYOUTCOMMIT succeeded.
-    pub struct LayoutcommitOk {
-        /// The new size of the file in bytes, if it changed (newsize4).
-        pub newsize: Option<u64>,
-    }
-}
-
-/// The result of LAYOUTCOMMIT.
-pub type LayoutcommitRes = Res4<LayoutcommitOk>;
 
 xdr_enum! {
     /// What a layout is for (RFC 8881 section 3.3.20, layoutiomode4).
@@ -151,43 +101,6 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// A layout (RFC 8881 section 3.3.16, layout4).
-    pub struct Layout4<'a> {
-        /// Where it begins, in bytes.
-        pub offset: u64,
-        /// How long it is, in bytes.
-        pub length: u64,
-        /// What it is for.
-        pub iomode: Layoutiomode4,
-        /// The layout itself.
-        pub content: LayoutBody4<'a>,
-    }
-}
-
-xdr_struct! {
-    /// LAYOUTGET succeeded.
-    pub struct LayoutgetOk<'a> {
-        /// Whether the layout ends when the file is closed.
-        pub return_on_close: bool,
-        /// The layouts.
-        pub stateid: Stateid4,
-        /// The layouts themselves.
-        pub layout: Array<'a, Layout4<'a>, LOCATIONS_MAX>,
-    }
-}
-
-xdr_failure! {
-    /// LAYOUTGET failed.
-    pub enum LayoutgetFail {
-        /// Not now; whether the server will tell when.
-        TryLater(bool) = LayoutTryLater
-    }
-}
-
-/// The result of LAYOUTGET.
-pub type LayoutgetRes<'a> = Res4<LayoutgetOk<'a>, LayoutgetFail>;
-
-xdr_struct! {
     /// A part of a file whose layouts are returned (RFC 8881 section 18.44, layoutreturn_file4).
     pub struct LayoutreturnFile4<'a> {
         /// Where it begins, in bytes.
@@ -201,38 +114,15 @@ xdr_struct! {
     }
 }
 
-/// Which layouts are returned (RFC 8881 section 18.44, layoutreturn4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layoutreturn4<'a> {
-    /// Those of a part of the current file.
-    File(LayoutreturnFile4<'a>),
-    /// Those of the current file system.
-    Fsid,
-    /// All.
-    All,
-}
-
-impl Encode for Layoutreturn4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::File(file) => {
-                out.u32(1);
-                file.encode(out);
-            }
-            Self::Fsid => out.u32(2),
-            Self::All => out.u32(3),
-        }
-    }
-}
-
-impl<'a> Decode<'a> for Layoutreturn4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            1 => LayoutreturnFile4::decode(input).map(Self::File),
-            2 => Ok(Self::Fsid),
-            3 => Ok(Self::All),
-            value => Err(DecodeError::BadEnum { name: "Layoutreturn4", value }),
-        }
+xdr_union! {
+    /// Which layouts are returned (RFC 8881 section 18.44, layoutreturn4).
+    pub enum Layoutreturn4<'a> {
+        /// Those of a part of the current file.
+        File(file: LayoutreturnFile4<'a>) = 1,
+        /// Those of the current file system.
+        Fsid = 2,
+        /// All.
+        All = 3,
     }
 }
 
@@ -249,17 +139,6 @@ xdr_struct! {
         pub layoutreturn: Layoutreturn4<'a>,
     }
 }
-
-xdr_struct! {
-    /// LAYOUTRETURN succeeded.
-    pub struct LayoutreturnOk {
-        /// The layouts that are left (layoutreturn_stateid).
-        pub stateid: Option<Stateid4>,
-    }
-}
-
-/// The result of LAYOUTRETURN.
-pub type LayoutreturnRes = Res4<LayoutreturnOk>;
 
 xdr_struct! {
     /// A fault of a device (RFC 7862 section 15.6, device_error4).
@@ -286,9 +165,6 @@ xdr_struct! {
         pub errors: Array<'a, DeviceError4, LOCATIONS_MAX>,
     }
 }
-
-/// The result of LAYOUTERROR.
-pub type LayouterrorRes = Res4<()>;
 
 xdr_struct! {
     /// How much was read or written (RFC 7862 section 15.7, io_info4).
@@ -317,19 +193,5 @@ xdr_struct! {
         pub deviceid: DeviceId4,
         /// What only the layout type understands.
         pub layoutupdate: LayoutBody4<'a>,
-    }
-}
-
-/// The result of LAYOUTSTATS.
-pub type LayoutstatsRes = Res4<()>;
-
-#[cfg(test)]
-impl crate::sample::Sample for Layoutreturn4<'_> {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        match rng.below(3) {
-            0 => Self::File(crate::sample::Sample::sample(rng)),
-            1 => Self::Fsid,
-            _ => Self::All,
-        }
     }
 }

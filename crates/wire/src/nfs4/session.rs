@@ -10,7 +10,6 @@ use super::{
 use crate::array::Array;
 use crate::limits::{SECURITY_FLAVORS_MAX, TEST_STATEIDS_MAX};
 use crate::rpc::{AUTH_NONE, AUTH_SYS, AuthSys};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// The flags of EXCHANGE_ID (RFC 8881 section 18.35).
 pub mod exchange_id_flag {
@@ -92,47 +91,27 @@ xdr_struct! {
     }
 }
 
-/// How a client's state is protected (RFC 8881 section 18.35), with what is said of a shared secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateProtect4<S> {
-    /// Not.
-    None,
-    /// By the credential of the machine.
-    MachCred(StateProtectOps4),
-    /// By a shared secret.
-    Ssv(S),
-}
-
-/// What a client wishes (state_protect4_a).
-pub type StateProtect4A<'a> = StateProtect4<SsvSpParms4<'a>>;
-
-/// What it is given (state_protect4_r).
-pub type StateProtect4R<'a> = StateProtect4<SsvProtInfo4<'a>>;
-
-impl<S: Encode> Encode for StateProtect4<S> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::None => out.u32(0),
-            Self::MachCred(ops) => {
-                out.u32(1);
-                ops.encode(out);
-            }
-            Self::Ssv(secret) => {
-                out.u32(2);
-                secret.encode(out);
-            }
-        }
+xdr_union! {
+    /// How a client asks for its state to be protected (RFC 8881 section 18.35, state_protect4_a).
+    pub enum StateProtect4A<'a> {
+        /// No protection.
+        None = 0,
+        /// By the machine credential.
+        MachCred(ops: StateProtectOps4) = 1,
+        /// By a shared secret.
+        Ssv(parms: SsvSpParms4<'a>) = 2,
     }
 }
 
-impl<'a, S: Decode<'a>> Decode<'a> for StateProtect4<S> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Ok(Self::None),
-            1 => StateProtectOps4::decode(input).map(Self::MachCred),
-            2 => S::decode(input).map(Self::Ssv),
-            value => Err(DecodeError::BadEnum { name: "StateProtect4", value }),
-        }
+xdr_union! {
+    /// How the server protects a client's state (RFC 8881 section 18.35, state_protect4_r).
+    pub enum StateProtect4R<'a> {
+        /// No protection.
+        None = 0,
+        /// By the machine credential.
+        MachCred(ops: StateProtectOps4) = 1,
+        /// By a shared secret.
+        Ssv(info: SsvProtInfo4<'a>) = 2,
     }
 }
 
@@ -246,41 +225,15 @@ xdr_struct! {
     }
 }
 
-/// A credential that a server may use for callbacks (RFC 8881 section 18.33, callback_sec_parms4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallbackSecParms4<'a> {
-    /// AUTH_NONE.
-    None,
-    /// AUTH_SYS.
-    Sys(AuthSys<'a>),
-    /// RPCSEC_GSS.
-    Gss(GssCbHandles4<'a>),
-}
-
-impl Encode for CallbackSecParms4<'_> {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::None => out.u32(AUTH_NONE),
-            Self::Sys(credential) => {
-                out.u32(AUTH_SYS);
-                credential.encode(out);
-            }
-            Self::Gss(handles) => {
-                out.u32(RPCSEC_GSS);
-                handles.encode(out);
-            }
-        }
-    }
-}
-
-impl<'a> Decode<'a> for CallbackSecParms4<'a> {
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            AUTH_NONE => Ok(Self::None),
-            AUTH_SYS => AuthSys::decode(input).map(Self::Sys),
-            RPCSEC_GSS => GssCbHandles4::decode(input).map(Self::Gss),
-            value => Err(DecodeError::BadEnum { name: "CallbackSecParms4", value }),
-        }
+xdr_union! {
+    /// A credential that a server may use for callbacks (RFC 8881 section 18.33, callback_sec_parms4).
+    pub enum CallbackSecParms4<'a> {
+        /// AUTH_NONE.
+        None = AUTH_NONE,
+        /// AUTH_SYS.
+        Sys(credential: AuthSys<'a>) = AUTH_SYS,
+        /// RPCSEC_GSS.
+        Gss(handles: GssCbHandles4<'a>) = RPCSEC_GSS,
     }
 }
 
@@ -518,42 +471,5 @@ xdr_struct! {
         pub ssv: Body4<'a>,
         /// What proves it.
         pub digest: Body4<'a>,
-    }
-}
-
-xdr_struct! {
-    /// SET_SSV succeeded.
-    pub struct SetSsvOk<'a> {
-        /// What proves it.
-        pub digest: Body4<'a>,
-    }
-}
-
-/// The result of SET_SSV.
-pub type SetSsvRes<'a> = Res4<SetSsvOk<'a>>;
-
-#[cfg(test)]
-mod samples {
-    use super::{CallbackSecParms4, StateProtect4};
-    use crate::sample::{Rng, Sample};
-
-    impl<S: Sample> Sample for StateProtect4<S> {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(3) {
-                0 => Self::None,
-                1 => Self::MachCred(Sample::sample(rng)),
-                _ => Self::Ssv(Sample::sample(rng)),
-            }
-        }
-    }
-
-    impl Sample for CallbackSecParms4<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            match rng.below(3) {
-                0 => Self::None,
-                1 => Self::Sys(Sample::sample(rng)),
-                _ => Self::Gss(Sample::sample(rng)),
-            }
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Holes and hints (RFC 7862): ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, WRITE_SAME, IO_ADVISE.
 
-use super::{Bitmap4, Body4, NfsStat4, Res4, StableHow4, Stateid4, WriteResponse4};
+use super::{Bitmap4, Body4, NfsStat4, Res4, StableHow4, Stateid4};
 use crate::array::Array;
 use crate::limits::{DATA_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
@@ -230,9 +230,6 @@ xdr_struct! {
         pub adb: AppDataBlock4<'a>,
     }
 }
-
-/// The result of WRITE_SAME.
-pub type WriteSameRes = Res4<WriteResponse4>;
 
 /// The hints of IO_ADVISE, numbers in a [`Bitmap4`] (RFC 7862 section 15.5, IO_ADVISE_type4).
 pub mod io_advise {

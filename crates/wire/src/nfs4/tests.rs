@@ -15,7 +15,7 @@ fn all_operations_round_trip() {
     check_shortened::<ArgOp4<'static>>(0..400);
     check_shortened::<ResOp4<'static>>(0..400);
     check_shortened::<callback::CbArgOp4<'static>>(0..200);
-    check_shortened::<callback::CbResOp4<'static>>(0..200);
+    check_shortened::<callback::CbResOp4>(0..200);
 }
 
 #[test]

@@ -16,28 +16,6 @@ impl Sample for CallHeader<'_> {
     }
 }
 
-impl Sample for AcceptStat {
-    fn sample(rng: &mut Rng) -> Self {
-        match rng.below(6) {
-            0 => Self::Success,
-            1 => Self::ProgUnavail,
-            2 => Self::ProgMismatch { low: Sample::sample(rng), high: Sample::sample(rng) },
-            3 => Self::ProcUnavail,
-            4 => Self::GarbageArgs,
-            _ => Self::SystemErr,
-        }
-    }
-}
-
-impl Sample for RejectedReply {
-    fn sample(rng: &mut Rng) -> Self {
-        match rng.below(2) {
-            0 => Self::RpcMismatch { low: Sample::sample(rng), high: Sample::sample(rng) },
-            _ => Self::AuthError(Sample::sample(rng)),
-        }
-    }
-}
-
 impl Sample for ReplyHeader<'_> {
     fn sample(rng: &mut Rng) -> Self {
         let body = match rng.below(2) {

@@ -3,7 +3,6 @@
 use crate::array::Array;
 use crate::limits::{ACES_MAX, LOCATIONS_MAX};
 use crate::nfs4::{Bitmap4, Body4, Nfstime4, Pathname4, Utf8Str4};
-use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 xdr_struct! {
     /// A file system (RFC 8881 section 3.3.5, fsid4).
@@ -242,43 +241,12 @@ xdr_struct! {
     }
 }
 
-/// What a time is to become (RFC 8881 section 3.3.2, settime4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settime4 {
-    /// The server's clock.
-    SetToServerTime,
-    /// The client's choice.
-    SetToClientTime(Nfstime4),
-}
-
-impl Encode for Settime4 {
-    fn encode(&self, out: &mut Encoder<'_>) {
-        match self {
-            Self::SetToServerTime => out.u32(0),
-            Self::SetToClientTime(time) => {
-                out.u32(1);
-                time.encode(out);
-            }
-        }
-    }
-}
-
-impl Decode<'_> for Settime4 {
-    fn decode(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        match input.u32()? {
-            0 => Ok(Self::SetToServerTime),
-            1 => Nfstime4::decode(input).map(Self::SetToClientTime),
-            value => Err(DecodeError::BadEnum { name: "Settime4", value }),
-        }
-    }
-}
-
-#[cfg(test)]
-impl crate::sample::Sample for Settime4 {
-    fn sample(rng: &mut crate::sample::Rng) -> Self {
-        match rng.below(2) {
-            0 => Self::SetToServerTime,
-            _ => Self::SetToClientTime(Nfstime4::sample(rng)),
-        }
+xdr_union! {
+    /// What a time is to become (RFC 8881 section 3.3.2, settime4).
+    pub enum Settime4 {
+        /// The server's clock.
+        SetToServerTime = 0,
+        /// The client's choice.
+        SetToClientTime(time: Nfstime4) = 1,
     }
 }
