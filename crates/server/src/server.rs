@@ -245,6 +245,9 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
 /// Opens the volumes that are exported; creates the first one in a new data directory.
 fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served>, Error> {
     let mut names = directory.volumes()?;
+    for name in directory.strays()? {
+        tracing::warn!(name, "ignored in the directory of volumes: it is not a volume; move it elsewhere");
+    }
     if names.is_empty() {
         volumes::create(directory, FIRST_VOLUME, settings.journal.as_deref(), settings.journal_bytes)?;
         names.push(FIRST_VOLUME.to_owned());

@@ -45,7 +45,18 @@ pub fn create(
         root_owner: (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
         now: now(),
     };
-    let journal_bytes = journal_bytes.next_multiple_of(LOG_FILE_BYTES);
+    let requested = Size(journal_bytes);
+    // A size that overflows is refused by the store.
+    let journal_bytes = journal_bytes.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(journal_bytes);
+    if Size(journal_bytes) != requested {
+        tracing::warn!(
+            volume = name,
+            %requested,
+            effective = %Size(journal_bytes),
+            "journal_size rounded up to a multiple of {}",
+            Size(LOG_FILE_BYTES)
+        );
+    }
     let new = NewVolume { name, id, journal, journal_bytes };
     let start = Instant::now();
     directory.create(&new, |media| Volume::create(media, &options).map_err(|error| error.0))?;

@@ -22,6 +22,9 @@ const NEW: &str = ".new-";
 /// Prefix of a volume whose deletion has not finished.
 const DELETED: &str = ".deleted-";
 
+/// Directory that file systems create in their root.
+const LOST_AND_FOUND: &str = "lost+found";
+
 /// A data directory, held by this process.
 #[derive(Debug)]
 pub struct Directory {
@@ -108,6 +111,18 @@ impl Directory {
         list(&self.root)
     }
 
+    /// Names of the entries beside its volumes that are not volumes, sorted. Hidden ones and `lost+found` are not listed.
+    pub fn strays(&self) -> Result<Vec<String>, Error> {
+        let volumes = self.root.join(VOLUMES);
+        let mut strays = names_in(&volumes)?;
+        strays.retain(|name| {
+            !(name.starts_with('.') || name == LOST_AND_FOUND)
+                && (check_name(name).is_err() || !is_volume(&volumes.join(name)))
+        });
+        strays.sort();
+        Ok(strays)
+    }
+
     fn volume_path(&self, name: &str) -> PathBuf {
         self.root.join(VOLUMES).join(name)
     }
@@ -122,8 +137,15 @@ impl Directory {
         check_name(new.name)?;
         let path = self.volume_path(new.name);
         if path.exists() {
-            let sentence =
-                format!("there is a volume {:?} already; choose another name, or delete it first", new.name);
+            let sentence = if is_volume(&path) {
+                format!("there is a volume {:?} already; choose another name, or delete it first", new.name)
+            } else {
+                format!(
+                    "{} exists and is not a volume; choose another name, mount the file system that belongs there, \
+                     or move it",
+                    path.display()
+                )
+            };
             return Err(Error::new(ErrorKind::Exists, sentence));
         }
         let files = new.journal_bytes / LOG_FILE_BYTES;
@@ -213,10 +235,11 @@ impl Directory {
 /// Names of the volumes in the data directory at `root`, sorted; needs no lock.
 pub fn list(root: &Path) -> Result<Vec<String>, Error> {
     check_root(root)?;
-    let mut volumes = names_in(&root.join(VOLUMES))?;
-    volumes.retain(|name| check_name(name).is_ok());
-    volumes.sort();
-    Ok(volumes)
+    let volumes = root.join(VOLUMES);
+    let mut names = names_in(&volumes)?;
+    names.retain(|name| check_name(name).is_ok() && is_volume(&volumes.join(name)));
+    names.sort();
+    Ok(names)
 }
 
 /// Describes a volume of the data directory at `root`; needs no lock.
@@ -270,7 +293,7 @@ fn check_root(root: &Path) -> Result<(), Error> {
 fn existing(root: &Path, name: &str) -> Result<PathBuf, Error> {
     check_name(name)?;
     let path = root.join(VOLUMES).join(name);
-    if path.is_dir() {
+    if is_volume(&path) {
         return Ok(path);
     }
     let others = list(root)?.join(", ");
@@ -280,6 +303,16 @@ fn existing(root: &Path, name: &str) -> Result<PathBuf, Error> {
         root.display()
     );
     Err(Error::new(ErrorKind::NotFound, sentence))
+}
+
+/// Whether `path` is a directory with at least one of a volume's files. An incomplete volume is a volume, so that opening
+/// it says what is missing; so is a directory that this user may not search.
+fn is_volume(path: &Path) -> bool {
+    let is_missing = |name: &str| {
+        let found = fs::symlink_metadata(path.join(name));
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    path.is_dir() && !names::ALL.iter().all(|name| is_missing(name))
 }
 
 fn names_in(directory: &Path) -> Result<Vec<String>, Error> {

@@ -26,6 +26,7 @@ pub(crate) mod names {
     pub(crate) const JOURNAL_LOCATION: &str = "journal.location";
     pub(crate) const INDEX: &str = "index";
     pub(crate) const SEGMENTS: &str = "segments";
+    pub(crate) const ALL: [&str; 6] = [FORMAT, LOCK, JOURNAL, JOURNAL_LOCATION, INDEX, SEGMENTS];
 }
 
 /// Digits of a segment's file name.

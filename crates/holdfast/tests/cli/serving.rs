@@ -104,6 +104,22 @@ fn kills_under_load_lose_nothing_that_was_acknowledged() {
 }
 
 #[test]
+fn a_stray_folder_among_the_volumes_is_ignored_with_a_warning() {
+    let scratch = Scratch::new();
+    let (data, config) = (scratch.path("data"), scratch.config(""));
+    Server::start(&data, &config, &[]).stop();
+    std::fs::create_dir(data.join("volumes/backup")).unwrap();
+    let log = Server::start(&data, &config, &[]).stop();
+    assert!(log.contains("WARN") && log.contains("name=\"backup\""), "{log}");
+    assert!(succeed(&["check", text(&data)]).contains("main: no faults"));
+
+    // A damaged volume is no stray: the server does not start without it.
+    std::fs::remove_file(data.join("volumes/main/format")).unwrap();
+    let sentence = fail(&["serve", text(&data), "--config", text(&config), "--listen", "127.0.0.1:0"], 1);
+    assert!(sentence.contains("volumes/main/format"), "{sentence}");
+}
+
+#[test]
 fn a_second_server_on_the_same_data_is_refused() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));

@@ -49,6 +49,28 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
 }
 
 #[test]
+fn entries_without_a_volumes_files_are_strays_and_no_volumes() {
+    let scratch = Scratch::new();
+    let directory = Directory::open_or_create(scratch.path()).unwrap();
+    directory.create(&new("main"), nothing).unwrap();
+    let volumes = scratch.path().join("volumes");
+    fs::create_dir_all(volumes.join("backup/of/main")).unwrap();
+    fs::write(volumes.join("notes.txt"), b"").unwrap();
+    fs::create_dir_all(volumes.join("lost+found")).unwrap();
+    // What an interrupted restore left of a volume is one, so that opening it says what is missing.
+    fs::create_dir_all(volumes.join("half/segments")).unwrap();
+    assert_eq!(directory.volumes().unwrap(), ["half", "main"]);
+    assert_eq!(directory.strays().unwrap(), ["backup", "notes.txt"]);
+    let error = directory.open_volume("backup", None).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(directory.delete("backup").unwrap_err().kind(), ErrorKind::NotFound);
+    let error = directory.create(&new("backup"), nothing).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exists);
+    assert!(error.to_string().contains("is not a volume"), "{error}");
+    assert!(directory.open_volume("half", None).err().unwrap().to_string().contains("format"));
+}
+
+#[test]
 fn a_second_process_on_the_directory_is_refused() {
     let scratch = Scratch::new();
     let _directory = Directory::open_or_create(scratch.path()).unwrap();
