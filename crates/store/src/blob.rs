@@ -35,7 +35,7 @@ impl SegmentFile {
     }
 
     /// Opens `path`, which was another segment's, to be written from its beginning.
-    pub(crate) fn use_again(path: &Path, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
+    pub(crate) fn reuse(path: &Path, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
         let file = DirectFile::open(OpenOptions::new().read(true).write(true), path, pool)
             .map_err(|error| in_context("open", path, &error))?;
         Ok(SegmentFile { file, named: AtomicBool::new(false) })

@@ -30,8 +30,8 @@ mod log;
 mod media;
 #[cfg(test)]
 mod scratch;
+mod segment_file_pool;
 mod slow;
-mod used_again;
 
 pub use directory::{Description, Directory, NewVolume, describe, list};
 pub use error::{Error, ErrorKind};

@@ -16,7 +16,7 @@ use crate::error::{Error, in_context};
 use crate::index::IndexFile;
 use crate::lease::Lease;
 use crate::log::Log;
-use crate::used_again::UsedAgain;
+use crate::segment_file_pool::SegmentFilePool;
 
 /// Names in a volume's directory.
 pub(crate) mod names {
@@ -40,7 +40,7 @@ pub struct LocalMedia {
     segments: PathBuf,
     journal: PathBuf,
     pool: Arc<Pool>,
-    used_again: UsedAgain,
+    segment_files: SegmentFilePool,
 }
 
 impl LocalMedia {
@@ -56,10 +56,18 @@ impl LocalMedia {
         let path = directory.join(names::INDEX);
         let index = IndexFile::open(&path).map_err(|error| Error::io("open the index", &path, &error))?;
         let segments = directory.join(names::SEGMENTS);
-        UsedAgain::sweep(&segments)
+        SegmentFilePool::sweep(&segments)
             .map_err(|error| Error::io("list and sweep the segments in", &segments, &error))?;
         let (index, journal) = (Arc::new(index), journal.to_owned());
-        Ok(LocalMedia { lease, log, index, segments, journal, pool, used_again: UsedAgain::default() })
+        Ok(LocalMedia {
+            lease,
+            log,
+            index,
+            segments,
+            journal,
+            pool,
+            segment_files: SegmentFilePool::default(),
+        })
     }
 
     /// Where its journal is.
@@ -99,11 +107,11 @@ impl Media for LocalMedia {
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
         let path = self.blob_path(id);
-        let is_used_again =
-            path.try_exists().is_ok_and(|exists| !exists) && self.used_again.take(&path, capacity);
-        let file = self.used_again.open(id, || {
-            if is_used_again {
-                SegmentFile::use_again(&path, &self.pool)
+        let is_reused =
+            path.try_exists().is_ok_and(|exists| !exists) && self.segment_files.take(&path, capacity);
+        let file = self.segment_files.open(id, || {
+            if is_reused {
+                SegmentFile::reuse(&path, &self.pool)
             } else {
                 SegmentFile::create(&path, capacity, &self.pool)
             }
@@ -112,13 +120,15 @@ impl Media for LocalMedia {
     }
 
     fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
-        Ok(self.used_again.open(id, || SegmentFile::open(&self.blob_path(id), &self.pool))?)
+        Ok(self.segment_files.open(id, || SegmentFile::open(&self.blob_path(id), &self.pool))?)
     }
 
     fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
         let path = self.blob_path(id);
         let available = self.device_space()?.available;
-        self.used_again.delete(id, &path, available).map_err(|error| in_context("delete", &path, &error))?;
+        self.segment_files
+            .delete(id, &path, available)
+            .map_err(|error| in_context("delete", &path, &error))?;
         sync_directory(&self.segments).map_err(|error| in_context("sync", &self.segments, &error))
     }
 
@@ -137,7 +147,7 @@ impl Media for LocalMedia {
     fn space(&self) -> io::Result<Space> {
         let space = self.device_space()?;
         Ok(Space {
-            available: space.available.saturating_add(self.used_again.bytes(space.available)),
+            available: space.available.saturating_add(self.segment_files.bytes(space.available)),
             ..space
         })
     }
@@ -196,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_reads_is_used_again() {
+    fn a_file_that_nobody_reads_is_reused() {
         let scratch = Scratch::new();
         let media = open(&scratch);
         let files = || fs::read_dir(scratch.path().join(names::SEGMENTS)).unwrap().count();

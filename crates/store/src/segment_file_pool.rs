@@ -25,7 +25,7 @@ const PREFIX: &str = "free-";
 
 /// The segment files of a volume that are open, and those that are kept.
 #[derive(Default)]
-pub(crate) struct UsedAgain {
+pub(crate) struct SegmentFilePool {
     state: Mutex<State>,
 }
 
@@ -38,7 +38,7 @@ struct State {
     next: u64,
 }
 
-impl UsedAgain {
+impl SegmentFilePool {
     /// Deletes what an earlier process kept in `directory`.
     pub(crate) fn sweep(directory: &Path) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
@@ -101,7 +101,7 @@ impl UsedAgain {
     }
 }
 
-impl Drop for UsedAgain {
+impl Drop for SegmentFilePool {
     fn drop(&mut self) {
         for (path, _) in std::mem::take(&mut self.state().kept) {
             let _ = fs::remove_file(path);
