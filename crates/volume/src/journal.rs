@@ -18,9 +18,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ids::{Generation, Seq};
+use crate::api::ids::{Generation, Seq};
+use crate::api::time::Time;
 use crate::media::RandomFile;
-use crate::time::Time;
 
 pub mod format;
 mod recovery;
@@ -354,5 +354,6 @@ fn erase_block(log: &dyn RandomFile, position: u64) -> io::Result<()> {
     log.write_at(position, &vec![0; block_usize()])
 }
 
+pub(crate) mod group_commit;
 #[cfg(test)]
 mod tests;

@@ -4,53 +4,31 @@
 //! [`media`], the seam to real or simulated devices; above it are protocols, which call [`Volume`]. `ARCHITECTURE.md` has
 //! the map, `docs/format.md` every byte.
 
-mod access;
-mod apply;
-mod attempt;
-pub mod attributes;
+mod api;
+mod background;
 pub mod bytes;
 mod cache;
-mod change;
-pub mod check;
-mod checkpoint;
-mod cleaner;
-pub mod codec;
-mod commit;
-mod dirty;
-pub mod dump;
-pub mod entry;
-mod file_map;
-pub mod handle;
+mod encoding;
+mod file;
 #[cfg(test)]
 mod hooks;
-pub mod ids;
-pub mod index;
-mod inodes;
 pub mod journal;
-pub mod key;
-mod layers;
 pub mod limits;
-mod mapping;
 pub mod media;
-mod memtable;
-mod name_cache;
-mod names;
+mod offline;
 mod open;
 mod ops;
-mod orphans;
-pub mod record;
-mod replies;
-pub mod request;
-pub mod results;
 #[cfg(test)]
 mod scenarios;
 mod segments;
-mod space;
-pub mod state;
-pub mod time;
-mod usage;
+mod tables;
+mod transaction;
 pub mod volume;
-mod write_back;
 
+pub use api::{attributes, handle, ids, request, results, time};
+pub use encoding::{codec, entry, key, record};
+pub use offline::{check, dump};
 pub use open::{CreateOptions, OpenError};
+pub use ops::state;
+pub use tables::index;
 pub use volume::{Options, Progress, Volume};

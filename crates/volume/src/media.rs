@@ -14,7 +14,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::ids::SegmentId;
+use crate::api::ids::SegmentId;
 
 mod aligned;
 #[cfg(any(test, feature = "memory"))]

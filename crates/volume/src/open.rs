@@ -8,38 +8,39 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::apply;
-use crate::attributes::{Device, FileType};
-use crate::cache;
-use crate::checkpoint::Checkpoints;
-use crate::cleaner::Cleaner;
-use crate::codec::Malformed;
-use crate::commit::Committer;
-use crate::entry::{Entry, Slot};
-use crate::ids::{Cookie, Epoch, ExtentId, Generation, Ino, Layer, SegmentId, Seq, VolumeId};
-use crate::index::{Index, IndexError, Snapshot};
-use crate::inodes::Inodes;
-use crate::journal::{RecoverError, Recovered, Ring};
-use crate::key::{self, FAMILY, FIRST, Table};
-use crate::layers::Layers;
-use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
-use crate::media::{BLOCK_BYTES, Media};
-use crate::memtable::Memtable;
-use crate::name_cache::NameCache;
-use crate::names::KnownNames;
-use crate::orphans::Orphans;
-use crate::record::{
+use crate::api::attributes::{Device, FileType};
+use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, Layer, SegmentId, Seq, VolumeId};
+use crate::api::request::{Durability, RequestKey};
+use crate::api::time::Time;
+use crate::background::checkpoint::Checkpoints;
+use crate::background::cleaner::Cleaner;
+use crate::background::orphans::Orphans;
+use crate::background::write_back::WriteBack;
+use crate::cache::blocks;
+use crate::cache::names::NameCache;
+use crate::cache::negative_names::KnownNames;
+use crate::encoding::codec::Malformed;
+use crate::encoding::entry::{Entry, Slot};
+use crate::encoding::key;
+use crate::encoding::key::{FAMILY, FIRST, Table};
+use crate::encoding::record::{
     ExtentRecord, InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
     UsageRecord,
 };
-use crate::replies::Replies;
-use crate::request::{Durability, RequestKey};
+use crate::file::inodes::Inodes;
+use crate::journal::group_commit::Committer;
+use crate::journal::{RecoverError, Recovered, Ring};
+use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
+use crate::media::{BLOCK_BYTES, Media};
+use crate::segments::space::{Ledger, PIECE_OVERHEAD_BYTES};
 use crate::segments::{SegmentInfo, Segments};
-use crate::space::{Ledger, PIECE_OVERHEAD_BYTES};
-use crate::time::Time;
-use crate::usage::Usage;
+use crate::tables::index::{Index, IndexError, Snapshot};
+use crate::tables::memtable::Memtable;
+use crate::tables::read_view::Layers;
+use crate::transaction::apply;
+use crate::transaction::duplicate_requests::Replies;
+use crate::transaction::usage::Usage;
 use crate::volume::{MemoryLimits, Options, Progress, Volume};
-use crate::write_back::WriteBack;
 
 /// The first cookie that is handed out: 1 and 2 are `.` and `..`.
 pub const FIRST_COOKIE: Cookie = Cookie(3);
@@ -185,7 +186,7 @@ impl Volume {
             cut_bytes = recovered.cut_bytes,
             "volume recovered"
         );
-        let hasher = cache::hasher(options.cache_seed);
+        let hasher = blocks::hasher(options.cache_seed);
         let segments = load_segments(&media, options, &loaded)?.with_pool(limits.pool_bytes());
         let volume = assemble(
             media,
@@ -312,7 +313,7 @@ fn root_record(options: &CreateOptions) -> InodeRecord {
 
 fn assemble(
     media: Arc<dyn Media>,
-    (limits, hasher): (MemoryLimits, cache::Hasher),
+    (limits, hasher): (MemoryLimits, blocks::Hasher),
     index: Index,
     snapshot: Snapshot,
     loaded: Loaded,
@@ -342,10 +343,10 @@ fn assemble(
         index: Mutex::new(index),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
-        records: cache::records(limits.record_cache_bytes, hasher.clone()),
+        records: blocks::records(limits.record_cache_bytes, hasher.clone()),
         names: KnownNames::new(limits.names_bytes, hasher.clone()),
         name_cache: NameCache::new(limits.name_cache_bytes, hasher.clone()),
-        blocks: cache::blocks(limits.block_cache_bytes - limits.pool_bytes(), hasher),
+        blocks: blocks::blocks(limits.block_cache_bytes - limits.pool_bytes(), hasher),
         segments,
         space,
         usage: loaded.usage,
@@ -498,7 +499,7 @@ impl Loaded {
 /// Visits all records of a table: the fields of the key, and the value.
 pub(crate) fn each(
     index: &Snapshot,
-    member: crate::ids::Member,
+    member: crate::api::ids::Member,
     table: Table,
     visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), Malformed>,
 ) -> Result<(), OpenError> {

@@ -1,7 +1,7 @@
 //! The operations that protocols call, one per file, named as RFC 1813 names them.
 //!
 //! Each finds what it needs, decides, journals and answers, under the locks of the inodes that it touches; see
-//! [`crate::attempt`] for what happens when something is not in memory.
+//! [`crate::transaction::attempt`] for what happens when something is not in memory.
 
 mod access;
 mod clone;
@@ -18,18 +18,19 @@ mod remove;
 mod rename;
 mod seek;
 mod setattr;
+pub mod state;
 mod status;
 mod write;
 mod xattr;
 
-use crate::attributes::{FileType, SetTime};
-use crate::change::Change;
-use crate::ids::{Cookie, Ino};
-use crate::inodes::{InodeState, Load};
-use crate::key;
-use crate::record::{CookieRecord, InodeRecord, NameRecord};
-use crate::request::Error;
-use crate::time::Time;
+use crate::api::attributes::{FileType, SetTime};
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::Error;
+use crate::api::time::Time;
+use crate::encoding::key;
+use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord};
+use crate::file::inodes::{InodeState, Load};
+use crate::transaction::change::Change;
 use crate::volume::Volume;
 
 impl Volume {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 
+use crate::api::ids::{ExtentId, Layer, SegmentId};
 use crate::bytes::{Bytes, Pool};
-use crate::ids::{ExtentId, Layer, SegmentId};
+use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
 use crate::limits::{EXTENT_BYTES, PORTION_BYTES};
 use crate::media::{AlignedBuffer, BLOCK_BYTES, Blob, Media};
-use crate::record::{BLOCK, ExtentHeader, ExtentRecord};
 
 /// Extents begin at multiples of this, so that headers can be found.
 const ALIGN: usize = 8;
@@ -386,5 +386,6 @@ pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>,
     (found, at.min(bytes.len()))
 }
 
+pub(crate) mod space;
 #[cfg(test)]
 mod tests;

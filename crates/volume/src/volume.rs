@@ -7,32 +7,33 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use crate::api::handle::Handle;
+use crate::api::ids::{ExtentId, Ino, SnapshotId, VolumeId};
+use crate::api::request::{Durability, Durable, Error, RequestKey};
+use crate::api::results::{Recall, WriteVerifier};
+use crate::api::time::Time;
+use crate::background::checkpoint::Checkpoints;
+use crate::background::orphans::Orphans;
+use crate::background::write_back::WriteBack;
 use crate::bytes::Bytes;
-use crate::cache::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE};
-use crate::checkpoint::Checkpoints;
-use crate::codec::Malformed;
-use crate::commit::Committer;
-use crate::entry::Slot;
-use crate::handle::Handle;
-use crate::ids::{ExtentId, Ino, SnapshotId, VolumeId};
-use crate::index::{Index, IndexError};
-use crate::inodes::{INODE_BYTES, Inodes, MapPiece, MapWindow};
-use crate::key::{self, Key};
-use crate::layers::Layers;
+use crate::cache::blocks::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE};
+use crate::cache::names::NameCache;
+use crate::cache::negative_names::KnownNames;
+use crate::encoding::codec::Malformed;
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::Key;
+use crate::encoding::record::{ExtentRecord, MapRecord, Source, UsageKind};
+use crate::file::inodes::{INODE_BYTES, Inodes, MapPiece, MapWindow};
+use crate::journal::group_commit::Committer;
 use crate::limits;
 use crate::media::Media;
-use crate::name_cache::NameCache;
-use crate::names::KnownNames;
-use crate::orphans::Orphans;
-use crate::record::{ExtentRecord, MapRecord, Source, UsageKind};
-use crate::replies::Replies;
-use crate::request::{Durability, Durable, Error, RequestKey};
-use crate::results::{Recall, WriteVerifier};
 use crate::segments::Segments;
-use crate::space::Ledger;
-use crate::time::Time;
-use crate::usage::Usage;
-use crate::write_back::WriteBack;
+use crate::segments::space::Ledger;
+use crate::tables::index::{Index, IndexError};
+use crate::tables::read_view::Layers;
+use crate::transaction::duplicate_requests::Replies;
+use crate::transaction::usage::Usage;
 
 /// How a volume is opened.
 #[derive(Clone, Debug)]
@@ -158,7 +159,7 @@ pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) id: VolumeId,
     pub(crate) handle_secret: [u8; 16],
-    /// Format of its records, as the next checkpoint writes it: see [`crate::record::MetaRecord::format_of`].
+    /// Format of its records, as the next checkpoint writes it: see [`crate::encoding::record::MetaRecord::format_of`].
     pub(crate) format: AtomicU32,
     pub(crate) limits: MemoryLimits,
     pub(crate) layers: RwLock<Arc<Layers>>,
@@ -176,7 +177,7 @@ pub struct Volume {
     pub(crate) orphans: Orphans,
     pub(crate) write_back: WriteBack,
     pub(crate) checkpoints: Checkpoints,
-    pub(crate) cleaner: crate::cleaner::Cleaner,
+    pub(crate) cleaner: crate::background::cleaner::Cleaner,
     /// Held by a rename that gives a directory another parent.
     pub(crate) directory_moves: Mutex<()>,
     pub(crate) next_ino: AtomicU64,
@@ -242,7 +243,7 @@ impl Volume {
     /// Remembers the answer of a non-idempotent request that changed nothing, as it failed or had nothing to do; in
     /// memory only.
     pub fn remember_unchanged(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
-        let record = crate::record::ReplyRecord { time: now, seq: after.seq, answer };
+        let record = crate::encoding::record::ReplyRecord { time: now, seq: after.seq, answer };
         self.replies.insert(key.clone(), record, after.round, false);
     }
 

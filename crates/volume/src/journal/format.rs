@@ -35,9 +35,9 @@
 
 use std::fmt;
 
-use crate::ids::{Generation, Seq};
+use crate::api::ids::{Generation, Seq};
+use crate::api::time::Time;
 use crate::media::BLOCK_BYTES;
-use crate::time::Time;
 
 /// Block of the ring: batches start on one, so that a torn batch never touches an earlier one.
 pub const BLOCK: u64 = BLOCK_BYTES;

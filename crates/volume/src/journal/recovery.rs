@@ -25,9 +25,9 @@ use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHe
 use super::{
     Anchor, Apply, Link, PIECE_BYTES, Ring, Visit, erase_block, largest_stored_bytes, usable_length,
 };
-use crate::ids::{Generation, Seq};
+use crate::api::ids::{Generation, Seq};
+use crate::api::time::Time;
 use crate::media::RandomFile;
-use crate::time::Time;
 
 /// What recovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]

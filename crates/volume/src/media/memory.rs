@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::ids::SegmentId;
+use crate::api::ids::SegmentId;
 use crate::media::{Blob, Media, RandomFile, Space};
 
 pub use file::MemoryFile;

@@ -1,11 +1,11 @@
 //! ACCESS (RFC 1813 section 3.3.4).
 
-use crate::access::{EXECUTE, READ, WRITE, may};
-use crate::attributes::FileType;
-use crate::ids::Ino;
-use crate::record::InodeRecord;
-use crate::request::{Answer, Credentials, Promised, Request};
-use crate::results::{AccessMask, Accessible};
+use crate::api::attributes::FileType;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Credentials, Promised, Request};
+use crate::api::results::{AccessMask, Accessible};
+use crate::encoding::record::InodeRecord;
+use crate::transaction::permission::{EXECUTE, READ, WRITE, may};
 use crate::volume::Volume;
 
 impl Volume {

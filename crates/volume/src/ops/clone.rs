@@ -5,18 +5,18 @@
 //! too: so no checkpoint finds the extent without references in between.
 
 use super::signed;
-use crate::access::check_read;
-use crate::attempt::{Attempt, Held, Stop};
-use crate::attributes::{FileType, Wcc};
-use crate::file_map::{INLINE_ENTRY_BYTES, PIECE_ENTRY_BYTES, Place, Run, replaceable, resolve_some};
-use crate::ids::Ino;
-use crate::inodes::InodeState;
+use crate::api::attributes::{FileType, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Error, Promised, Request};
+use crate::api::results::Cloned;
+use crate::encoding::record::{InodeRecord, MapRecord, Source};
+use crate::file::extent_map::{INLINE_ENTRY_BYTES, PIECE_ENTRY_BYTES, Place, Run, replaceable, resolve_some};
+use crate::file::inodes::InodeState;
 use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS, FILE_BYTES, MAP_BYTES_PER_ENTRY};
-use crate::mapping::inline_pieces;
-use crate::record::{InodeRecord, MapRecord, Source};
-use crate::request::{Answer, Error, Promised, Request};
-use crate::results::Cloned;
-use crate::space::PIECE_OVERHEAD_BYTES;
+use crate::segments::space::PIECE_OVERHEAD_BYTES;
+use crate::transaction::attempt::{Attempt, Held, Stop};
+use crate::transaction::map_update::inline_pieces;
+use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
 /// What is to be shared: `count` bytes of one file, from an offset on, at an offset of another or the same.

@@ -1,11 +1,11 @@
 //! COMMIT (RFC 1813 section 3.3.21).
 
-use crate::access::check_write;
-use crate::attempt::Stop;
-use crate::attributes::FileType;
-use crate::ids::Ino;
-use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
-use crate::results::Committed;
+use crate::api::attributes::FileType;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::api::results::Committed;
+use crate::transaction::attempt::Stop;
+use crate::transaction::permission::check_write;
 use crate::volume::Volume;
 
 impl Volume {

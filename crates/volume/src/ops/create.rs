@@ -2,19 +2,20 @@
 
 use super::setattr::permitted_mode;
 use super::{check_directory, chosen, is_dot};
-use crate::access::{self, EXECUTE, SETGID};
-use crate::attempt::{Attempt, Held, Stop};
-use crate::attributes::{Device, FileType, SetAttributes, Wcc};
-use crate::change::Change;
-use crate::ids::{Cookie, Ino};
-use crate::inodes::Load;
-use crate::key;
+use crate::api::attributes::{Device, FileType, SetAttributes, Wcc};
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Answer, Encode, Error, Promised, Request};
+use crate::api::results::{CreateHow, Created, NodeKind};
+use crate::api::time::Time;
+use crate::encoding::key;
+use crate::encoding::record::{InodeRecord, NameRecord, encode_symlink};
+use crate::file::inodes::Load;
 use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES};
 use crate::open::FIRST_COOKIE;
-use crate::record::{InodeRecord, NameRecord, encode_symlink};
-use crate::request::{Answer, Encode, Error, Promised, Request};
-use crate::results::{CreateHow, Created, NodeKind};
-use crate::time::Time;
+use crate::transaction::attempt::{Attempt, Held, Stop};
+use crate::transaction::change::Change;
+use crate::transaction::permission;
+use crate::transaction::permission::{EXECUTE, SETGID};
 use crate::volume::{Volume, check_name};
 
 /// Mode of an object for which the client gave none.
@@ -160,7 +161,7 @@ impl Volume {
             let (mut held, [found]) = attempt.lock_names([(directory, name)], &[])?;
             let state = held.get(directory);
             if let Err(error) = check_directory(state.record())
-                .and_then(|()| access::check(request.credentials, state.record(), EXECUTE))
+                .and_then(|()| permission::check(request.credentials, state.record(), EXECUTE))
             {
                 return Err(held.fail(error));
             }
@@ -222,7 +223,7 @@ impl Volume {
         encode: Encode<'_, Created>,
     ) -> Result<Promised<Created>, Stop> {
         let state = held.get(ino);
-        if let Err(error) = access::check_write(request.credentials, state.record()) {
+        if let Err(error) = permission::check_write(request.credentials, state.record()) {
             return Err(held.fail(error));
         }
         if size > FILE_BYTES {
@@ -349,7 +350,7 @@ impl Volume {
 /// Whether the caller may make that in this directory.
 fn check_new(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> Result<(), Error> {
     let who = request.credentials;
-    access::check_change_names(who, directory)?;
+    permission::check_change_names(who, directory)?;
     if new.file_type == FileType::Directory && directory.links >= LINKS {
         return Err(Error::TooManyLinks);
     }

@@ -1,15 +1,15 @@
 //! ALLOCATE and DEALLOCATE (RFC 7862 sections 15.1 and 15.4).
 
 use super::signed;
-use crate::attempt::{Attempt, Stop};
-use crate::attributes::Wcc;
-use crate::change::Change;
-use crate::file_map::replaceable;
-use crate::ids::Ino;
-use crate::inodes::Guard;
+use crate::api::attributes::Wcc;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Error, Failure, Promised, Request};
+use crate::encoding::record::{MapRecord, Source};
+use crate::file::extent_map::replaceable;
+use crate::file::inodes::Guard;
 use crate::limits::{CUTS, FILE_BYTES, HOLE_BYTES, MAP_BYTES_PER_ENTRY};
-use crate::record::{MapRecord, Source};
-use crate::request::{Answer, Error, Failure, Promised, Request};
+use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::change::Change;
 use crate::volume::Volume;
 
 impl Volume {

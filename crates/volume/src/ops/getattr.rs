@@ -1,8 +1,8 @@
 //! GETATTR (RFC 1813 section 3.3.1).
 
-use crate::attributes::Attributes;
-use crate::ids::Ino;
-use crate::request::{Answer, Promised, Request};
+use crate::api::attributes::Attributes;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Promised, Request};
 use crate::volume::Volume;
 
 impl Volume {

@@ -1,12 +1,13 @@
 //! LINK (RFC 1813 section 3.3.15).
 
 use super::{check_directory, is_dot};
-use crate::access::{self, EXECUTE};
-use crate::attributes::{FileType, Wcc};
-use crate::ids::Ino;
+use crate::api::attributes::{FileType, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Encode, Error, Promised, Request};
+use crate::api::results::Linked;
 use crate::limits::LINKS;
-use crate::request::{Answer, Encode, Error, Promised, Request};
-use crate::results::Linked;
+use crate::transaction::permission;
+use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
@@ -31,14 +32,14 @@ impl Volume {
             let before = parent.attributes().before();
             let object = held.get(ino).record().clone();
             let checked =
-                check_directory(&old).and_then(|()| access::check(who, &old, EXECUTE)).and_then(|()| {
+                check_directory(&old).and_then(|()| permission::check(who, &old, EXECUTE)).and_then(|()| {
                     if found.is_some() {
                         return Err(Error::Exists);
                     }
                     if object.file_type == FileType::Directory {
                         return Err(Error::NotPermitted);
                     }
-                    access::check_change_names(who, &old)?;
+                    permission::check_change_names(who, &old)?;
                     if object.links == 0 {
                         return Err(Error::NoEntry);
                     }

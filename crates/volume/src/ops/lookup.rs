@@ -1,11 +1,12 @@
 //! LOOKUP (RFC 1813 section 3.3.3).
 
 use super::check_directory;
-use crate::access::{self, EXECUTE};
-use crate::attempt::Stop;
-use crate::ids::Ino;
-use crate::request::{Answer, Error, Failure, Promised, Request};
-use crate::results::Found;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Error, Failure, Promised, Request};
+use crate::api::results::Found;
+use crate::transaction::attempt::Stop;
+use crate::transaction::permission;
+use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
@@ -24,7 +25,7 @@ impl Volume {
             let after = state.durability();
             let fail = |error| Stop::Failed(Failure { error, after });
             check_directory(state.record()).map_err(fail)?;
-            access::check(request.credentials, state.record(), EXECUTE).map_err(fail)?;
+            permission::check(request.credentials, state.record(), EXECUTE).map_err(fail)?;
             let directory_attributes = state.attributes();
             let ino = match name {
                 b"." => directory,

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::access::check_read;
-use crate::attempt::{Attempt, Missing, Stop};
-use crate::attributes::FileType;
-use crate::cache::{GROUP_BYTES, WHOLE, WHOLE_BYTES_MIN};
-use crate::file_map::{Place, Run, resolve_some};
-use crate::ids::{ExtentId, Ino};
-use crate::inodes::Guard;
+use crate::api::attributes::FileType;
+use crate::api::ids::{ExtentId, Ino};
+use crate::api::request::{Answer, Error, Failure, Promised, Request};
+use crate::api::results::{Piece, ReadData};
+use crate::api::time::Time;
+use crate::cache::blocks::{GROUP_BYTES, WHOLE, WHOLE_BYTES_MIN};
+use crate::file::extent_map::{Place, Run, resolve_some};
+use crate::file::inodes::Guard;
 use crate::limits::READ_RUNS;
-use crate::request::{Answer, Error, Failure, Promised, Request};
-use crate::results::{Piece, ReadData};
-use crate::time::Time;
+use crate::transaction::attempt::{Attempt, Missing, Stop};
+use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
 /// An atime that is older than this is updated by a read even if the file did not change since, as `relatime` does.
@@ -56,7 +56,7 @@ impl Volume {
     ) -> Result<(Vec<Piece>, u64), Stop> {
         let layers = self.layers();
         let mut windows =
-            |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
+            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&layers, state, offset);
         let (runs, end) = resolve_some(&layers, state, (start, end), true, READ_RUNS, &mut windows)?;
         let mut out =
             Output { volume: self, attempt, pieces: Vec::with_capacity(runs.len() + 1), missing: Vec::new() };

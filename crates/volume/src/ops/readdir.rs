@@ -4,14 +4,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::check_directory;
-use crate::access::{self, READ};
-use crate::attempt::Stop;
-use crate::ids::{Cookie, Ino};
-use crate::key;
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised, Request};
+use crate::api::results::{Entry, Listing};
+use crate::encoding::key;
+use crate::encoding::record::{CookieRecord, InodeRecord};
 use crate::open::FIRST_COOKIE;
-use crate::record::{CookieRecord, InodeRecord};
-use crate::request::{Access, Answer, Durability, Error, Failure, Promised, Request};
-use crate::results::{Entry, Listing};
+use crate::transaction::attempt::Stop;
+use crate::transaction::permission;
+use crate::transaction::permission::READ;
 use crate::volume::Volume;
 
 /// Cookies of the two names that every directory has.
@@ -43,7 +44,7 @@ impl Volume {
             let state = attempt.lock(directory)?;
             let fail = |error| Stop::Failed(Failure { error, after: state.durability() });
             check_directory(state.record()).map_err(fail)?;
-            access::check(request.credentials, state.record(), READ).map_err(fail)?;
+            permission::check(request.credentials, state.record(), READ).map_err(fail)?;
             if cookie >= state.record().next_cookie {
                 return Err(fail(Error::BadCookie));
             }

@@ -1,11 +1,11 @@
 //! READLINK (RFC 1813 section 3.3.5).
 
-use crate::attributes::FileType;
-use crate::ids::Ino;
-use crate::key;
-use crate::record::decode_symlink;
-use crate::request::{Answer, Error, Failure, Promised, Request};
-use crate::results::LinkTarget;
+use crate::api::attributes::FileType;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Error, Failure, Promised, Request};
+use crate::api::results::LinkTarget;
+use crate::encoding::key;
+use crate::encoding::record::decode_symlink;
 use crate::volume::Volume;
 
 impl Volume {

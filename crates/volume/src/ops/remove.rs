@@ -1,11 +1,12 @@
 //! REMOVE and RMDIR (RFC 1813 sections 3.3.12 and 3.3.13).
 
 use super::{check_directory, is_dot};
-use crate::access::{self, EXECUTE};
-use crate::attributes::{FileType, Wcc};
-use crate::ids::Ino;
-use crate::request::{Answer, Encode, Error, Promised, Request};
-use crate::results::Removed;
+use crate::api::attributes::{FileType, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Encode, Error, Promised, Request};
+use crate::api::results::Removed;
+use crate::transaction::permission;
+use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
@@ -55,7 +56,7 @@ impl Volume {
             let parent = held.get(directory);
             let old = parent.record().clone();
             let before = parent.attributes().before();
-            if let Err(error) = check_directory(&old).and_then(|()| access::check(who, &old, EXECUTE)) {
+            if let Err(error) = check_directory(&old).and_then(|()| permission::check(who, &old, EXECUTE)) {
                 return Err(held.fail(error));
             }
             let Some(found) = found else { return Err(held.fail(Error::NoEntry)) };
@@ -67,7 +68,7 @@ impl Volume {
                 _ if is_rmdir => Err(Error::NotDirectory),
                 _ => Ok(()),
             };
-            if let Err(error) = access::check_remove(who, &old, object).and(kind) {
+            if let Err(error) = permission::check_remove(who, &old, object).and(kind) {
                 return Err(held.fail(error));
             }
             let mut change = self.begin_freeing()?;

@@ -1,16 +1,17 @@
 //! RENAME (RFC 1813 section 3.3.14).
 
 use super::{check_directory, is_dot};
-use crate::access::{self, EXECUTE, WRITE};
-use crate::attempt::{Attempt, Held, Stop};
-use crate::attributes::{FileType, Wcc};
-use crate::change::Change;
-use crate::ids::Ino;
+use crate::api::attributes::{FileType, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::api::results::Renamed;
+use crate::api::time::Time;
+use crate::encoding::record::{InodeRecord, NameRecord};
 use crate::limits::LINKS;
-use crate::record::{InodeRecord, NameRecord};
-use crate::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
-use crate::results::Renamed;
-use crate::time::Time;
+use crate::transaction::attempt::{Attempt, Held, Stop};
+use crate::transaction::change::Change;
+use crate::transaction::permission;
+use crate::transaction::permission::{EXECUTE, WRITE};
 use crate::volume::{Volume, check_name};
 
 /// A directory and a name in it.
@@ -98,8 +99,8 @@ impl Volume {
     fn no_source(&self, request: &Request<'_>, held: &mut Held, from: Name<'_>, to: Name<'_>) -> Stop {
         for directory in [from.0, to.0] {
             let record = held.get(directory).record();
-            let checked =
-                check_directory(record).and_then(|()| access::check(request.credentials, record, EXECUTE));
+            let checked = check_directory(record)
+                .and_then(|()| permission::check(request.credentials, record, EXECUTE));
             if let Err(error) = checked {
                 return held.fail(error);
             }
@@ -136,8 +137,8 @@ impl Volume {
         check_directory(&to)?;
         let object = record(held, work.object.ino);
         let is_directory = object.file_type == FileType::Directory;
-        access::check_remove(who, &from, &object)?;
-        access::check_change_names(who, &to)?;
+        permission::check_remove(who, &from, &object)?;
+        permission::check_change_names(who, &to)?;
         if from.tree != to.tree {
             return Err(Error::CrossDevice);
         }
@@ -146,14 +147,14 @@ impl Volume {
         }
         let changes_parent = work.from.0 != work.to.0;
         if is_directory && changes_parent {
-            access::check(who, &object, WRITE)?;
+            permission::check(who, &object, WRITE)?;
         }
         if let Some(replaced) = &work.replaced {
             if replaced.ino == work.object.ino {
                 return Ok(());
             }
             let replaced = record(held, replaced.ino);
-            access::check_remove(who, &to, &replaced)?;
+            permission::check_remove(who, &to, &replaced)?;
             match (is_directory, replaced.file_type == FileType::Directory) {
                 (true, false) => return Err(Error::NotDirectory),
                 (false, true) => return Err(Error::IsDirectory),

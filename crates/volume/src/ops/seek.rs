@@ -1,15 +1,15 @@
 //! SEEK (RFC 7862 section 15.11).
 
-use crate::access::check_read;
-use crate::attempt::{Attempt, Stop};
-use crate::attributes::FileType;
-use crate::file_map::resolve_some;
-use crate::ids::Ino;
-use crate::inodes::Guard;
+use crate::api::attributes::FileType;
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::api::results::{Sought, SoughtContent};
+use crate::file::extent_map::resolve_some;
+use crate::file::inodes::Guard;
 use crate::limits::SEEK_RUNS;
-use crate::mapping::is_dense;
-use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
-use crate::results::{Sought, SoughtContent};
+use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::map_update::is_dense;
+use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
 /// What a bounded part of the search gave.
@@ -67,7 +67,7 @@ impl Volume {
     ) -> Result<Step, Stop> {
         let layers = self.layers();
         let mut windows =
-            |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
+            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&layers, state, offset);
         let (runs, to) = resolve_some(&layers, state, (at, size), true, SEEK_RUNS, &mut windows)?;
         Ok(match runs.first() {
             Some(run) => Step::Found(Sought::At(run.start)),
@@ -88,7 +88,7 @@ impl Volume {
         }
         let layers = self.layers();
         let mut windows =
-            |state: &mut crate::inodes::InodeState, offset| attempt.window(&layers, state, offset);
+            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&layers, state, offset);
         let (runs, to) = resolve_some(&layers, state, (at, size), true, SEEK_RUNS, &mut windows)?;
         let mut cursor = at;
         for run in &runs {

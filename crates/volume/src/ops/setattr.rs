@@ -1,16 +1,17 @@
 //! SETATTR (RFC 1813 section 3.3.2).
 
 use super::{chosen, signed};
-use crate::access::{self, SETGID, WRITE, owns, without_privilege_bits};
-use crate::attempt::{Attempt, Stop};
-use crate::attributes::{FileType, SetAttributes, SetTime, Wcc};
-use crate::change::Change;
-use crate::ids::Ino;
-use crate::inodes::InodeState;
+use crate::api::attributes::{FileType, SetAttributes, SetTime, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::api::time::Time;
+use crate::encoding::record::InodeRecord;
+use crate::file::inodes::InodeState;
 use crate::limits::{CUTS, FILE_BYTES};
-use crate::record::InodeRecord;
-use crate::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
-use crate::time::Time;
+use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::change::Change;
+use crate::transaction::permission;
+use crate::transaction::permission::{SETGID, WRITE, owns, without_privilege_bits};
 use crate::volume::Volume;
 
 impl Volume {
@@ -105,7 +106,7 @@ fn check(
             FileType::Directory => return Err(Error::IsDirectory),
             _ => return Err(Error::Invalid),
         }
-        access::check_write(who, inode)?;
+        permission::check_write(who, inode)?;
         if size > FILE_BYTES {
             return Err(Error::FileTooLarge);
         }
@@ -125,7 +126,7 @@ fn check(
         return Err(Error::NotPermitted);
     }
     let sets_now = set.atime == SetTime::Now || set.mtime == SetTime::Now;
-    if sets_now && !owns(who, inode) && !access::may(who, inode, WRITE) {
+    if sets_now && !owns(who, inode) && !permission::may(who, inode, WRITE) {
         return Err(Error::AccessDenied);
     }
     Ok(())

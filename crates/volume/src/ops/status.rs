@@ -1,8 +1,8 @@
 //! FSSTAT (RFC 1813 section 3.3.18).
 
-use crate::record::UsageKind;
-use crate::request::{Answer, Promised, Request};
-use crate::results::VolumeStatus;
+use crate::api::request::{Answer, Promised, Request};
+use crate::api::results::VolumeStatus;
+use crate::encoding::record::UsageKind;
 use crate::segments::SegmentInfo;
 use crate::volume::{SPARES_SET_ASIDE, Volume};
 

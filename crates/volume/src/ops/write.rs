@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::access::{check_write, without_privilege_bits};
-use crate::attempt::{Attempt, Stop};
-use crate::attributes::{FileType, Wcc};
-use crate::file_map::PIECE_REPLACED_BYTES_MOST;
-use crate::ids::Ino;
-use crate::inodes::{Guard, InodeState};
+use crate::api::attributes::{FileType, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::api::results::{Stability, Written};
+use crate::api::time::Time;
+use crate::encoding::record::InodeRecord;
+use crate::file::extent_map::PIECE_REPLACED_BYTES_MOST;
+use crate::file::inodes::{Guard, InodeState};
 use crate::limits::{
     EXTENT_BYTES, FILE_BYTES, INLINE_PIECE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, PORTION_BYTES,
     TRANSFER_BYTES,
 };
-use crate::mapping::inline_pieces;
-use crate::record::InodeRecord;
-use crate::request::{Answer, Durability, Error, Failure, Promised, Request};
-use crate::results::{Stability, Written};
-use crate::space::PIECE_OVERHEAD_BYTES;
-use crate::time::Time;
+use crate::segments::space::PIECE_OVERHEAD_BYTES;
+use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::map_update::inline_pieces;
+use crate::transaction::permission::{check_write, without_privilege_bits};
 use crate::volume::{SPARES_SET_ASIDE, Volume};
 
 const _: () = assert!(PIECE_REPLACED_BYTES_MOST <= MAP_BYTES_PER_ENTRY);

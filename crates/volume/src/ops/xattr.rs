@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::access::{self, READ, WRITE};
-use crate::attempt::{Attempt, Stop};
-use crate::attributes::{FileType, Wcc};
-use crate::change::Change;
-use crate::ids::Ino;
-use crate::inodes::Guard;
-use crate::key;
+use crate::api::attributes::{FileType, Wcc};
+use crate::api::ids::Ino;
+use crate::api::request::{Access, Answer, Credentials, Encode, Error, Failure, Promised, Request};
+use crate::api::results::{SetXattr, XattrNames};
+use crate::encoding::key;
+use crate::encoding::record::{InodeRecord, decode_xattr, encode_xattr};
+use crate::file::inodes::Guard;
 use crate::limits::{NAME_BYTES, XATTR_BYTES_PER_FILE, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES};
-use crate::record::{InodeRecord, decode_xattr, encode_xattr};
-use crate::request::{Access, Answer, Credentials, Encode, Error, Failure, Promised, Request};
-use crate::results::{SetXattr, XattrNames};
+use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::change::Change;
+use crate::transaction::permission;
+use crate::transaction::permission::{READ, WRITE};
 use crate::volume::Volume;
 
 /// What an attribute counts towards the limit of its file, bytes.
@@ -193,5 +194,5 @@ fn check(who: &Credentials, record: &InodeRecord, wanted: u16) -> Result<(), Err
     if !matches!(record.file_type, FileType::Regular | FileType::Directory) {
         return Err(Error::NotPermitted);
     }
-    if access::owns(who, record) { Ok(()) } else { access::check(who, record, wanted) }
+    if permission::owns(who, record) { Ok(()) } else { permission::check(who, record, wanted) }
 }

@@ -1,10 +1,10 @@
 //! CLONE and COPY.
 
 use super::world::World;
-use crate::ids::Ino;
+use crate::api::ids::Ino;
+use crate::api::request::{Credentials, Error};
+use crate::api::results::{Cloned, Stability};
 use crate::media::memory::Random;
-use crate::request::{Credentials, Error};
-use crate::results::{Cloned, Stability};
 
 impl World {
     fn clone_once(&mut self, from: (Ino, u64), to: (Ino, u64), count: u64) -> Result<Cloned, Error> {

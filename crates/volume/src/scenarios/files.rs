@@ -1,13 +1,13 @@
 //! What the bytes, sizes and times of files do.
 
 use super::world::World;
-use crate::attributes::{SetAttributes, SetTime};
-use crate::ids::Ino;
+use crate::api::attributes::{SetAttributes, SetTime};
+use crate::api::ids::Ino;
+use crate::api::request::{Access, Error, Request};
+use crate::api::results::{Stability, VolumeStatus};
+use crate::api::time::Time;
 use crate::limits::FILE_BYTES;
 use crate::media::memory::Random;
-use crate::request::{Access, Error, Request};
-use crate::results::{Stability, VolumeStatus};
-use crate::time::Time;
 use crate::volume::Progress;
 
 /// Where the tests of huge files write.
@@ -68,7 +68,7 @@ fn any_order_of_writes_and_truncations_reads_as_in_an_array() {
         world.reopen();
         assert!(world.read_at(file, base, 1 << 20).unwrap() == model);
         let used = world.attributes(file).unwrap().used;
-        assert_eq!(world.volume.usage.get(crate::record::UsageKind::Volume, 0).bytes, used);
+        assert_eq!(world.volume.usage.get(crate::encoding::record::UsageKind::Volume, 0).bytes, used);
     }
 }
 
@@ -156,7 +156,7 @@ fn reading_updates_the_access_time_as_relatime_does() {
     world.commit();
     world.read(file).unwrap();
     let answer = world.answer(|v, r| v.attributes(r, file)).unwrap();
-    assert_eq!(world.durable(answer.after), crate::request::Durable::Yes);
+    assert_eq!(world.durable(answer.after), crate::api::request::Durable::Yes);
     world.write_back();
     world.crash(1);
     assert_eq!(world.attributes(file).unwrap().atime, third);

@@ -1,12 +1,12 @@
 //! SEEK, ALLOCATE and DEALLOCATE.
 
 use super::world::World;
-use crate::attributes::Wcc;
-use crate::ids::Ino;
+use crate::api::attributes::Wcc;
+use crate::api::ids::Ino;
+use crate::api::request::{Credentials, Durable, Error};
+use crate::api::results::{Sought, SoughtContent, Stability};
 use crate::limits::FILE_BYTES;
 use crate::media::memory::Random;
-use crate::request::{Credentials, Durable, Error};
-use crate::results::{Sought, SoughtContent, Stability};
 
 impl World {
     pub(super) fn deallocate(&mut self, ino: Ino, offset: u64, length: u64) -> Result<Wcc, Error> {

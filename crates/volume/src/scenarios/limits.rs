@@ -1,13 +1,13 @@
 //! Small disks, small rings and large requests: what does not fit is refused by name, and what was full works again.
 
 use super::world::{OPTIONS, World};
-use crate::ids::{Ino, VolumeId};
+use crate::api::ids::{Ino, VolumeId};
+use crate::api::request::{Durable, Error};
+use crate::api::results::Stability;
+use crate::api::time::Time;
 use crate::limits::TRANSFER_BYTES;
 use crate::media::memory::MemoryMedia;
 use crate::open::CreateOptions;
-use crate::request::{Durable, Error};
-use crate::results::Stability;
-use crate::time::Time;
 use crate::volume::{Options, Progress, Volume};
 
 /// Bytes of the range that is covered by many pieces.

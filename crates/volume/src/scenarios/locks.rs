@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 
 use super::reaping::{PIECES, pieces, world_with_a_file_in_pieces};
 use super::world::{World, nothing};
-use crate::attributes::{FileType, SetAttributes};
+use crate::api::attributes::{FileType, SetAttributes};
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Access, Credentials, Error, Request};
+use crate::api::results::{CreateHow, Stability};
+use crate::api::time::Time;
 use crate::hooks::Point;
-use crate::ids::{Cookie, Ino};
 use crate::limits::ENTRY_BYTES;
-use crate::request::{Access, Credentials, Error, Request};
-use crate::results::{CreateHow, Stability};
-use crate::time::Time;
 use crate::volume::{Progress, Volume};
 
 /// A hung test says so instead of hanging.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::world::World;
-use crate::ids::{Cookie, Ino};
-use crate::key;
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Access, Durable, Error, Request};
+use crate::api::results::Stability;
+use crate::encoding::key;
 use crate::limits::{EXTENT_BYTES, READ_RUNS, REMEMBERED_SWITCHES_INODES};
-use crate::request::{Access, Durable, Error, Request};
-use crate::results::Stability;
 use crate::volume::Progress;
 
 #[test]

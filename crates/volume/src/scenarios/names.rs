@@ -1,10 +1,10 @@
 //! What names, links, owners and modes do.
 
 use super::world::{World, nothing};
-use crate::attributes::SetAttributes;
-use crate::ids::{Cookie, Ino};
-use crate::request::{Credentials, Error};
-use crate::results::AccessMask;
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Credentials, Error};
+use crate::api::results::AccessMask;
 use crate::volume::Progress;
 
 fn user(uid: u32, gid: u32) -> Credentials {
@@ -105,7 +105,7 @@ fn only_the_superuser_gives_files_away() {
     assert_eq!(world.set(file, &owner(None, Some(20))), Err(Error::NotPermitted));
     world.who = Credentials::root();
     world.set(file, &owner(Some(11), None)).unwrap();
-    let of = |world: &World, uid| world.volume.usage.get(crate::record::UsageKind::User, uid);
+    let of = |world: &World, uid| world.volume.usage.get(crate::encoding::record::UsageKind::User, uid);
     assert_eq!((of(&world, 10).bytes, of(&world, 10).inodes), (0, 0));
     assert_eq!((of(&world, 11).bytes, of(&world, 11).inodes), (100, 1), "what it uses goes along");
     world.reopen();
@@ -145,10 +145,10 @@ fn two_renames_at_once_make_no_cycle() {
             let threads = pairs.map(|(name, to)| {
                 scope.spawn(move || {
                     let who = Credentials::root();
-                    let request = crate::request::Request {
+                    let request = crate::api::request::Request {
                         credentials: &who,
-                        now: crate::time::Time::from_nanos(now),
-                        access: crate::request::Access::Blocking,
+                        now: crate::api::time::Time::from_nanos(now),
+                        access: crate::api::request::Access::Blocking,
                         key: None,
                     };
                     let from = (Ino::ROOT, name.as_bytes());
@@ -217,7 +217,7 @@ fn hard_links_share_one_file_until_the_last_goes() {
     assert_eq!(world.attributes(file), Err(Error::Stale));
     assert_eq!(world.link(file, a, "again"), Err(Error::Stale));
     world.checkpoint();
-    assert_eq!(world.volume.usage.get(crate::record::UsageKind::Volume, 0).bytes, 0);
+    assert_eq!(world.volume.usage.get(crate::encoding::record::UsageKind::Volume, 0).bytes, 0);
     world.reopen();
 }
 

@@ -1,12 +1,12 @@
 //! Files that are held, and creation as NFSv4 does it.
 
 use super::world::{World, nothing};
-use crate::attributes::SetAttributes;
-use crate::check::{CheckOptions, FaultKind, check};
-use crate::ids::Ino;
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::Ino;
+use crate::api::request::{Durable, Error};
+use crate::api::results::CreateHow;
 use crate::media::Media;
-use crate::request::{Durable, Error};
-use crate::results::CreateHow;
+use crate::offline::check::{CheckOptions, FaultKind, check};
 use crate::volume::Progress;
 
 fn step(world: &mut World) -> Progress {
@@ -112,8 +112,8 @@ fn a_file_without_a_name_that_nobody_holds_is_a_fault() {
     world.remove(Ino::ROOT, "file").unwrap();
     // As a program would leave it that knows nothing of orphans.
     let mut change = world.volume.begin().unwrap();
-    change.delete(crate::key::orphan(file));
-    change.put(crate::key::orphan(Ino(77)), Vec::new());
+    change.delete(crate::encoding::key::orphan(file));
+    change.put(crate::encoding::key::orphan(Ino(77)), Vec::new());
     change.commit();
     world.commit();
     let disk = std::sync::Arc::clone(&world.disk) as std::sync::Arc<dyn Media>;

@@ -1,14 +1,16 @@
 //! Removing and cutting files with very many pieces goes on in bounded portions.
 
 use super::world::World;
-use crate::ids::Ino;
-use crate::index::Index;
-use crate::key;
+use crate::api::ids::Ino;
+use crate::api::time::Time;
+use crate::encoding::key;
+use crate::encoding::record::{
+    ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source, UsageKind, UsageRecord,
+};
 use crate::limits::REAP_PIECES;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
-use crate::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source, UsageKind, UsageRecord};
-use crate::time::Time;
+use crate::tables::index::Index;
 
 /// Pieces of the file: more than two checkpoints free.
 pub(super) const PIECES: u64 = 2 * REAP_PIECES as u64 + 5_000;

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::world::{World, nothing};
-use crate::attributes::SetAttributes;
-use crate::ids::{Cookie, Ino};
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Durability, Durable, Error, RequestKey};
+use crate::api::results::{CreateHow, Recall, Stability};
+use crate::api::time::Time;
 use crate::limits::INLINE_WRITE_BYTES;
 use crate::media::memory::Random;
-use crate::request::{Durability, Durable, Error, RequestKey};
-use crate::results::{CreateHow, Recall, Stability};
-use crate::time::Time;
 use crate::volume::Progress;
 
 #[test]

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::world::{World, nothing};
-use crate::attributes::SetAttributes;
-use crate::ids::{Cookie, Ino};
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::{Cookie, Ino};
+use crate::api::request::{Access, Credentials, Durable, Error, Request};
+use crate::api::results::{CreateHow, Stability};
+use crate::api::time::Time;
 use crate::limits::CUTS;
 use crate::media::memory::MemoryMedia;
-use crate::request::{Access, Credentials, Durable, Error, Request};
-use crate::results::{CreateHow, Stability};
-use crate::time::Time;
 use crate::volume::Progress;
 
 /// Bytes that go to a segment.
@@ -316,8 +316,10 @@ fn a_listing_does_not_pass_over_names_that_came_and_went() {
     world.create(directory, "last").unwrap();
     let mut records = 0;
     let active = Arc::clone(&world.volume.layers().active);
-    let (from, to) =
-        (crate::key::cookie(directory, Cookie(0)), crate::key::cookie(directory, Cookie(u64::MAX)));
+    let (from, to) = (
+        crate::encoding::key::cookie(directory, Cookie(0)),
+        crate::encoding::key::cookie(directory, Cookie(u64::MAX)),
+    );
     active.scan(&from, &to, &mut |_, _| {
         records += 1;
         std::ops::ControlFlow::Continue(())
@@ -366,9 +368,9 @@ fn a_large_entry_of_inline_data_fits_a_ring_of_one_mebibyte() {
 fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
     let mut world = World::new();
     let file = world.file("f");
-    let key = |number: u8| crate::request::RequestKey(Arc::from([number; 24]));
+    let key = |number: u8| crate::api::request::RequestKey(Arc::from([number; 24]));
     let recalled = |world: &World, number| match world.volume.recall(&key(number)) {
-        crate::results::Recall::Answered(_, after) => world.durable(after),
+        crate::api::results::Recall::Answered(_, after) => world.durable(after),
         other => panic!("{other:?}"),
     };
     world.write_how(file, 0, &vec![1; LARGE], Stability::FileSync).unwrap();
@@ -462,7 +464,7 @@ fn access_times_of_many_files_do_not_fill_a_small_ring() {
         entries += 1;
     }
     for file in &files {
-        let cell = world.volume.inodes.get(*file, crate::ids::Seq(0), 0);
+        let cell = world.volume.inodes.get(*file, crate::api::ids::Seq(0), 0);
         world.attributes(*file).unwrap();
         let mut state = cell.lock();
         state.unsaved = true;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::world::World;
-use crate::attributes::SetAttributes;
-use crate::ids::Ino;
-use crate::key;
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::Ino;
+use crate::api::request::{Durable, Error, Journaled, RequestKey};
+use crate::api::results::CreateHow;
+use crate::encoding::key;
+use crate::encoding::record::MetaRecord;
 use crate::limits::{STATE_BYTES_PER_ENTRY, STATE_KEY_BYTES, STATE_VALUE_BYTES};
-use crate::record::MetaRecord;
-use crate::request::{Durable, Error, Journaled, RequestKey};
-use crate::results::CreateHow;
-use crate::state::StateChange;
+use crate::ops::state::StateChange;
 
 fn put(key: &[u8], value: &[u8]) -> StateChange {
     StateChange { key: key.into(), value: Some(value.into()) }
@@ -106,7 +106,7 @@ fn an_operation_journals_state_with_its_effect() {
     let how = CreateHow::Guarded(SetAttributes::default());
     world.key = Some(key.clone());
     let mut calls = 0;
-    let mut encode = |created: &crate::results::Created| {
+    let mut encode = |created: &crate::api::results::Created| {
         calls += 1;
         let state = vec![put(b"open", &created.attributes.ino.0.to_be_bytes())];
         Journaled { answer: Arc::from(&b"answer"[..]), state }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::attributes::{Attributes, SetAttributes};
-use crate::check::{CheckOptions, check};
-use crate::ids::{Cookie, Ino, VolumeId};
-use crate::media::Media;
-use crate::media::memory::{MemoryMedia, Random};
-use crate::open::CreateOptions;
-use crate::request::{
+use crate::api::attributes::{Attributes, SetAttributes};
+use crate::api::ids::{Cookie, Ino, VolumeId};
+use crate::api::request::{
     Access, Answer, Credentials, Durability, Durable, Error, Journaled, Promised, Request, RequestKey,
 };
-use crate::results::{CreateHow, Created, Entry, Piece, Stability, WriteVerifier, Written};
-use crate::time::Time;
+use crate::api::results::{CreateHow, Created, Entry, Piece, Stability, WriteVerifier, Written};
+use crate::api::time::Time;
+use crate::media::Media;
+use crate::media::memory::{MemoryMedia, Random};
+use crate::offline::check::{CheckOptions, check};
+use crate::open::CreateOptions;
 use crate::volume::{Options, Progress, Volume};
 
 pub(super) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };

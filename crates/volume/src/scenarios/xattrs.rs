@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::world::{World, nothing};
-use crate::ids::Ino;
-use crate::key;
+use crate::api::ids::Ino;
+use crate::api::request::{Access, Credentials, Error, Journaled, Request, RequestKey};
+use crate::api::results::{Recall, SetXattr};
+use crate::encoding::key;
 use crate::limits::{XATTR_BYTES_PER_FILE, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES};
 use crate::media::memory::Random;
-use crate::request::{Access, Credentials, Error, Journaled, Request, RequestKey};
-use crate::results::{Recall, SetXattr};
 
 impl World {
     fn set_xattr(&mut self, ino: Ino, name: &str, value: &[u8], how: SetXattr) -> Result<(), Error> {
@@ -171,7 +171,7 @@ fn who_may_not_wait_is_told_so_only_for_what_is_not_in_memory() {
     }
     let who = Credentials::root();
     let request = Request { credentials: &who, now: world.now(), access: Access::Cached, key: None };
-    let error = |result: Result<(), crate::request::Failure>| result.map_err(|failure| failure.error);
+    let error = |result: Result<(), crate::api::request::Failure>| result.map_err(|failure| failure.error);
     assert_eq!(error(world.volume.get_xattr(&request, bare, b"a").map(drop)), Err(Error::NoEntry));
     assert_eq!(error(world.volume.get_xattr(&request, file, b"a").map(drop)), Err(Error::WouldBlock));
     assert!(world.volume.list_xattrs(&request, bare, 0, 9).unwrap().value.end);

@@ -1,0 +1,8 @@
+//! What protocols pass to the engine and get back: requests, results, attributes, handles, ids and times.
+
+pub mod attributes;
+pub mod handle;
+pub mod ids;
+pub mod request;
+pub mod results;
+pub mod time;

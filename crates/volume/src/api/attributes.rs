@@ -1,0 +1,126 @@
+//! What a file is: the attributes that POSIX and NFS show of it.
+
+use crate::api::ids::Ino;
+use crate::api::time::Time;
+
+/// The type of a file (RFC 1813 section 2.5 `ftype3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FileType {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A block device node.
+    Block,
+    /// A character device node.
+    Character,
+    /// A symbolic link.
+    Symlink,
+    /// A UNIX-domain socket.
+    Socket,
+    /// A named pipe.
+    Fifo,
+}
+
+/// Device numbers of a block or character node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+}
+
+/// What GETATTR shows of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Its number in the volume.
+    pub ino: Ino,
+    /// Its type.
+    pub file_type: FileType,
+    /// Permission, setuid, setgid and sticky bits: the low 12 bits of POSIX `st_mode`.
+    pub mode: u16,
+    /// Number of names it has; a directory has 2 and one for each subdirectory.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes; of a symlink, the length of its target; of a directory, a figure that grows with its names.
+    pub size: u64,
+    /// Bytes of data that it holds, holes left out.
+    pub used: u64,
+    /// Device numbers, zero unless it is a device node.
+    pub device: Device,
+    /// Last read; updated as `relatime` does.
+    pub atime: Time,
+    /// Last change of content.
+    pub mtime: Time,
+    /// Last change of content or attributes.
+    pub ctime: Time,
+    /// Version: grows with every change of content or attributes, never repeats (NFSv4 `change`).
+    pub change: u64,
+}
+
+/// The attributes before a change that NFSv3 reports for weak cache consistency (RFC 1813 section 2.5 `wcc_attr`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// Size in bytes.
+    pub size: u64,
+    /// Last change of content.
+    pub mtime: Time,
+    /// Last change of content or attributes.
+    pub ctime: Time,
+    /// Version: the first half of NFSv4's `change_info4`.
+    pub change: u64,
+}
+
+/// Both sides of a change, as `wcc_data` shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wcc {
+    /// Before the change.
+    pub before: Before,
+    /// After it.
+    pub after: Attributes,
+}
+
+impl Attributes {
+    /// The part of these attributes that `wcc_attr` shows.
+    pub fn before(&self) -> Before {
+        Before { size: self.size, mtime: self.mtime, ctime: self.ctime, change: self.change }
+    }
+
+    /// Both sides of an operation that changed nothing.
+    pub fn unchanged(self) -> Wcc {
+        Wcc { before: self.before(), after: self }
+    }
+}
+
+/// How SETATTR sets a time (RFC 1813 section 2.5 `set_atime`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetTime {
+    /// Leave it.
+    #[default]
+    Keep,
+    /// To the server's clock.
+    Now,
+    /// To this time.
+    To(Time),
+}
+
+/// Attributes to set: by SETATTR, or on a new file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Mode bits; bits above the low 12 are ignored.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size in bytes: truncates or extends with a hole.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: SetTime,
+    /// Modification time.
+    pub mtime: SetTime,
+}

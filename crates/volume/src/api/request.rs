@@ -1,0 +1,191 @@
+//! What an operation is told about its caller, and what it answers besides its result.
+
+use std::sync::Arc;
+
+use crate::api::ids::Seq;
+use crate::api::time::Time;
+use crate::ops::state::StateChange;
+
+/// Who asks: POSIX credentials after the export's squash rules were applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// User; 0 may do everything that POSIX lets a superuser do.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+impl Credentials {
+    /// The superuser.
+    pub fn root() -> Credentials {
+        Credentials { uid: 0, gid: 0, groups: Vec::new() }
+    }
+
+    /// Whether the caller belongs to `gid`.
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}
+
+/// Whether an operation may wait for media.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Memory only: what is not cached fails with [`Error::WouldBlock`].
+    Cached,
+    /// The calling thread may read media.
+    Blocking,
+}
+
+/// Identifies a non-idempotent request, so that its retransmission gets the first answer again.
+/// At most [`crate::limits::REQUEST_KEY_BYTES`] bytes: client address without port, xid, program, version, procedure and a
+/// checksum of the arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestKey(pub Arc<[u8]>);
+
+/// What an operation is told about its caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Who asks.
+    pub credentials: &'a Credentials,
+    /// The wall clock.
+    pub now: Time,
+    /// Whether it may wait for media.
+    pub access: Access,
+    /// Set for a non-idempotent request: its answer is journaled with its effect.
+    pub key: Option<&'a RequestKey>,
+}
+
+/// What a protocol has journaled together with the effect of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Journaled {
+    /// The encoded result; at most [`crate::limits::REQUEST_ANSWER_BYTES`], or it is not remembered.
+    pub answer: Arc<[u8]>,
+    /// Records of the protocol's state; together at most [`crate::limits::STATE_BYTES_PER_ENTRY`].
+    pub state: Vec<StateChange>,
+}
+
+impl From<Arc<[u8]>> for Journaled {
+    fn from(answer: Arc<[u8]>) -> Journaled {
+        Journaled { answer, state: Vec::new() }
+    }
+}
+
+/// Encodes a result for the journal; called at most once, under the operation's locks, only if the request has a key and
+/// the operation changes something.
+pub type Encode<'a, T> = &'a mut dyn FnMut(&T) -> Journaled;
+
+/// What must be on stable media before a reply may leave. Merge with [`Durability::and`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durability {
+    /// Every journal entry up to this one.
+    pub seq: Seq,
+    /// Every write-back round up to this one.
+    pub round: u64,
+}
+
+impl Durability {
+    /// Nothing to wait for.
+    pub const NOW: Durability = Durability { seq: Seq(0), round: 0 };
+
+    /// Waits for both: for the later entry, and for the later round, which is done last.
+    ///
+    /// Of two rounds the earlier may fail and the later succeed; then the reply leaves, rightly. What a round was to make
+    /// stable and did not is unstable data from then on: still in memory, told by another verifier, and shown to whoever
+    /// looks later without waiting. So a reply that *shows* it need not fail. One that *says that it is stable*, of WRITE
+    /// or COMMIT, waits for the round of that one file, which is merged with nothing; a later round of the same file
+    /// takes along all that is still unstable of it.
+    #[must_use]
+    pub fn and(self, other: Durability) -> Durability {
+        Durability { seq: self.seq.max(other.seq), round: self.round.max(other.round) }
+    }
+}
+
+/// Whether a [`Durability`] is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// The reply may leave.
+    Yes,
+    /// It must wait.
+    NotYet,
+    /// It never will be: the reply must be an I/O error.
+    Failed,
+}
+
+/// A result, and what must be durable before it may be shown.
+#[derive(Clone, Debug)]
+pub struct Promised<T> {
+    /// The result.
+    pub value: T,
+    /// What its reply waits for.
+    pub after: Durability,
+}
+
+/// Why an operation failed, and what must be durable before that may be shown (a NOENT may reveal a remove).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Why.
+    pub error: Error,
+    /// What its reply waits for.
+    pub after: Durability,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { error, after: Durability::NOW }
+    }
+}
+
+/// The answer of an operation.
+pub type Answer<T> = Result<Promised<T>, Failure>;
+
+/// Why an operation failed. Names follow POSIX errno and `nfsstat3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Error {
+    /// Not the owner, and not the superuser.
+    NotPermitted,
+    /// No such name.
+    NoEntry,
+    /// Media failed, or stored data did not verify.
+    Io,
+    /// Permission denied by the mode bits.
+    AccessDenied,
+    /// The name exists.
+    Exists,
+    /// Not a directory.
+    NotDirectory,
+    /// Is a directory.
+    IsDirectory,
+    /// An argument makes no sense.
+    Invalid,
+    /// Beyond the largest file.
+    FileTooLarge,
+    /// No space left.
+    NoSpace,
+    /// The volume refuses changes: read-only, or after a failure of its journal.
+    ReadOnly,
+    /// Too many links.
+    TooManyLinks,
+    /// The name is longer than 255 bytes.
+    NameTooLong,
+    /// The directory is not empty.
+    NotEmpty,
+    /// The object of this handle is gone.
+    Stale,
+    /// These bytes are no handle of this volume.
+    BadHandle,
+    /// The guard time of SETATTR did not match (NFS3ERR_NOT_SYNC).
+    NotSync,
+    /// The cookie was never handed out (NFS3ERR_BAD_COOKIE).
+    BadCookie,
+    /// A type that cannot be created this way (NFS3ERR_BADTYPE).
+    BadType,
+    /// Across two volumes or two quota trees.
+    CrossDevice,
+    /// [`Access::Cached`] was asked and something needed is not in memory. Nothing changed; run it again with
+    /// [`Access::Blocking`].
+    WouldBlock,
+    /// A limit is reached just now. Nothing changed; run it again in a moment.
+    Busy,
+}

@@ -1,0 +1,315 @@
+//! What operations answer, one type per shape of RFC 1813's results.
+
+use std::sync::Arc;
+
+use crate::api::attributes::{Attributes, SetAttributes, Wcc};
+use crate::api::ids::{Cookie, Ino};
+use crate::bytes::{Bytes, Slice};
+
+/// A LOOKUP's result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What the name names.
+    pub attributes: Attributes,
+    /// The directory it was looked up in.
+    pub directory: Attributes,
+}
+
+/// Result of CREATE, MKDIR, SYMLINK and MKNOD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// The new object, or the existing one of an unchecked or repeated exclusive create.
+    pub attributes: Attributes,
+    /// Its directory, before and after.
+    pub directory: Wcc,
+    /// Whether it was made just now, and not there already.
+    pub is_new: bool,
+}
+
+/// Result of REMOVE and RMDIR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The directory, before and after.
+    pub directory: Wcc,
+    /// What lost its name.
+    pub object: Ino,
+}
+
+/// Result of RENAME.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// The directory that the name left.
+    pub from: Wcc,
+    /// The directory that it is in now; the same as `from` for a rename within one.
+    pub to: Wcc,
+    /// What has the new name.
+    pub object: Ino,
+    /// What lost it.
+    pub replaced: Option<Ino>,
+}
+
+/// Result of LINK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// The object that has one more name.
+    pub attributes: Attributes,
+    /// The directory of the new name.
+    pub directory: Wcc,
+}
+
+/// Result of READLINK.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTarget {
+    /// Where the link points; any bytes but NUL.
+    pub target: Arc<[u8]>,
+    /// The link.
+    pub attributes: Attributes,
+}
+
+/// A run of bytes that READ returns, in file order.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// `bytes[start..end]`, verified when it came from media.
+    Data {
+        /// A buffer that holds them, shared with a cache.
+        bytes: Bytes,
+        /// Where the run begins in it.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+    },
+    /// A hole: so many zeros.
+    Zeros(usize),
+}
+
+impl Piece {
+    /// Bytes in this piece.
+    pub fn len(&self) -> usize {
+        match self {
+            Piece::Data { start, end, .. } => end - start,
+            Piece::Zeros(length) => *length,
+        }
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes; `None` for a hole.
+    pub fn into_slice(self) -> Option<Slice> {
+        match self {
+            Piece::Data { bytes, start, end } => Some(Slice::new(bytes, start..end)),
+            Piece::Zeros(_) => None,
+        }
+    }
+}
+
+/// Result of READ.
+#[derive(Clone, Debug)]
+pub struct ReadData {
+    /// The bytes.
+    pub pieces: Vec<Piece>,
+    /// Bytes in all pieces.
+    pub count: usize,
+    /// Whether they reach the end of the file.
+    pub eof: bool,
+    /// The file.
+    pub attributes: Attributes,
+}
+
+/// How stable a WRITE is to be, or was made (RFC 1813 section 3.3.7 `stable_how`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stability {
+    /// In memory; a COMMIT makes it stable.
+    Unstable,
+    /// Data, and the metadata to find it, on stable media. This engine makes it the same as `FileSync`.
+    DataSync,
+    /// Data and all metadata on stable media.
+    FileSync,
+}
+
+/// Tells a client whether unstable data may have been lost: it changes when that may be so (RFC 1813 section 3.3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteVerifier(pub [u8; 8]);
+
+/// Result of WRITE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Bytes taken: always all that were offered.
+    pub count: u32,
+    /// How stable they are when the reply leaves.
+    pub committed: Stability,
+    /// The verifier in force when the data was accepted.
+    pub verifier: WriteVerifier,
+    /// The file, before and after.
+    pub file: Wcc,
+}
+
+/// Result of CLONE and COPY.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cloned {
+    /// Bytes that were done, from the beginning of the range: perhaps not all.
+    pub count: u64,
+    /// The file that they are in now, before and after.
+    pub file: Wcc,
+}
+
+/// Whether an extended attribute must be there to be set (RFC 8276 section 8.4.2 `setxattr_option4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetXattr {
+    /// Or not.
+    Either,
+    /// It must not.
+    Create,
+    /// It must.
+    Replace,
+}
+
+/// Result of LISTXATTRS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct XattrNames {
+    /// Names, without the prefix `user.`.
+    pub names: Vec<Box<[u8]>>,
+    /// Whether the last of them is the last of the file.
+    pub end: bool,
+}
+
+/// What SEEK looks for (RFC 7862 section 11.11 `data_content4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SoughtContent {
+    /// Bytes that were written.
+    Data,
+    /// Bytes that were not.
+    Hole,
+}
+
+/// Result of SEEK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// It begins there. A hole that begins at the end of the file is told so too.
+    At(u64),
+    /// There is none up to the end of the file.
+    End,
+    /// The search began at the end of the file or behind it (NFS4ERR_NXIO).
+    Beyond,
+}
+
+/// Result of COMMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The verifier in force.
+    pub verifier: WriteVerifier,
+    /// The file; a COMMIT changes nothing that shows.
+    pub file: Wcc,
+}
+
+/// How CREATE creates (RFC 1813 section 3.3.8 `createhow3`), and OPEN (RFC 8881 section 18.16 `createhow4`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateHow {
+    /// Takes an existing file too, and sets only its size if one is given.
+    Unchecked(SetAttributes),
+    /// The same if the existing file is the one that the name stood for when it was looked up; none if it stood for nothing.
+    /// Of another one nothing is touched: [`Error::Busy`](crate::api::request::Error::Busy), to be looked up again.
+    UncheckedIf(SetAttributes, Option<Ino>),
+    /// Fails if the name exists.
+    Guarded(SetAttributes),
+    /// Fails if the name exists, unless it was created with the same verifier.
+    Exclusive([u8; 8]),
+    /// The same, with attributes (EXCLUSIVE4_1 of RFC 8881 section 18.16). Those are set if it is made just now; a
+    /// repetition finds them set.
+    ExclusiveWith([u8; 8], SetAttributes),
+}
+
+/// What MKNOD makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Block device.
+    Block(crate::api::attributes::Device),
+    /// Character device.
+    Character(crate::api::attributes::Device),
+    /// UNIX-domain socket.
+    Socket,
+    /// Named pipe.
+    Fifo,
+}
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it names.
+    pub ino: Ino,
+    /// READDIR continues after it with this.
+    pub cookie: Cookie,
+    /// The name: 1 to 255 bytes, no `/` and no NUL; `.` and `..` come first.
+    pub name: Arc<[u8]>,
+    /// Attributes, when they were asked for and the object is still there.
+    pub attributes: Option<Attributes>,
+}
+
+/// Result of READDIR and READDIRPLUS.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// Names in cookie order.
+    pub entries: Vec<Entry>,
+    /// Whether the last of them is the last of the directory.
+    pub end: bool,
+    /// Cookie verifier: always the same, as cookies stay valid for ever.
+    pub verifier: [u8; 8],
+    /// The directory.
+    pub directory: Attributes,
+}
+
+/// Permissions that ACCESS asks about, as bits of RFC 1813 section 3.3.4.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessMask(pub u32);
+
+impl AccessMask {
+    /// Read data, or list a directory.
+    pub const READ: u32 = 0x01;
+    /// Look up a name in a directory.
+    pub const LOOKUP: u32 = 0x02;
+    /// Rewrite existing data or names.
+    pub const MODIFY: u32 = 0x04;
+    /// Add data or names.
+    pub const EXTEND: u32 = 0x08;
+    /// Remove a name from a directory.
+    pub const DELETE: u32 = 0x10;
+    /// Execute a file.
+    pub const EXECUTE: u32 = 0x20;
+}
+
+/// Result of ACCESS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessible {
+    /// The bits that are granted, of those asked.
+    pub granted: AccessMask,
+    /// The object.
+    pub attributes: Attributes,
+}
+
+/// Result of FSSTAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeStatus {
+    /// Bytes in all.
+    pub bytes_total: u64,
+    /// Bytes free.
+    pub bytes_free: u64,
+    /// Objects that there can be.
+    pub inodes_total: u64,
+    /// Of these, not used.
+    pub inodes_free: u64,
+    /// Bytes of data in files, holes left out.
+    pub bytes_used: u64,
+    /// Objects.
+    pub inodes_used: u64,
+}
+
+/// What became of an earlier request with the same key.
+#[derive(Clone, Debug)]
+pub enum Recall {
+    /// None is known: execute it.
+    New,
+    /// It was answered so; the answer waits like any other.
+    Answered(Arc<[u8]>, crate::api::request::Durability),
+}

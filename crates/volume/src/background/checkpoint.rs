@@ -1,0 +1,444 @@
+//! Checkpoints: a frozen memtable becomes part of the index, and the journal gets its space back.
+//!
+//! ```text
+//!   freeze ──▶ entries durable ──▶ inline data to segments, synced ──▶ index transaction ──▶ switch ──▶ trim
+//! ```
+//!
+//! Operations go on meanwhile on a new memtable. Nothing before the index's commit changes what a crash would find: until
+//! then the journal says it all, after it the index does. The commit holds the journal position that it covers. All
+//! that touches the index's content happens here: pieces of maps that newer ones replaced, the maps of removed and cut
+//! files (in bounded portions), reference counts, live bytes of segments.
+
+mod destage;
+mod merge;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::api::ids::{ExtentId, Ino, Layer, SegmentId, Seq};
+use crate::api::time::Time;
+use crate::cache::blocks::{GROUP_BYTES, WHOLE};
+use crate::encoding::entry::Slot;
+use crate::encoding::key::Key;
+use crate::encoding::record::UsageRecord;
+use crate::file::inodes::Load;
+use crate::segments::Stream;
+use crate::tables::index::IndexError;
+use crate::tables::memtable::Memtable;
+use crate::tables::read_view::Layers;
+use crate::transaction::duplicate_requests::ReplyChanges;
+use crate::volume::{Progress, SPARES_SET_ASIDE, Volume};
+
+/// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
+const AGE: Duration = Duration::from_secs(60);
+
+/// On a device without room for the index, what was removed is checkpointed after this long.
+const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
+
+/// On a full device an index is searched for free pages at least this often, and one that has settled is committed again.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// After a failed checkpoint the next one waits this long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// State of checkpoints.
+#[derive(Default)]
+pub struct Checkpoints {
+    state: Mutex<State>,
+    due: Condvar,
+    done: AtomicU64,
+    /// Bytes of files whose places in segments were replaced since the last freeze.
+    replaced: AtomicU64,
+    pub(crate) stream: Mutex<Stream>,
+    /// Held by the one that makes a checkpoint: the thread for it, or a write-back that finds the ring full.
+    running: Mutex<()>,
+    /// The index could not be opened again for want of space.
+    index_closed: AtomicBool,
+    room: Mutex<IndexRoom>,
+}
+
+/// Room that the index has in its own file: pages that removed records left.
+#[derive(Default)]
+struct IndexRoom {
+    /// Bytes of pages that are not in use.
+    free: u64,
+    /// When that was looked for.
+    looked: Option<Time>,
+    /// Bytes in use then, and of the file.
+    used: u64,
+    file: u64,
+}
+
+#[derive(Default)]
+struct State {
+    kicked: bool,
+    last: Option<Time>,
+    last_failure: Option<Time>,
+    /// Removed or cut files wait for more of their maps to be freed.
+    more_to_reap: bool,
+    /// Nothing had changed before the last checkpoint, which was made for what the one before it freed.
+    settled: bool,
+    /// How many checkpoints there were when [`Checkpoints::may_help`] was asked last.
+    looked_at: u64,
+    /// What was frozen and is not in the index yet.
+    frozen: Option<Arc<Frozen>>,
+}
+
+/// A frozen memtable, with what else belongs to the same moment.
+pub struct Frozen {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    /// The last entry in it.
+    pub seq: Seq,
+    /// Usage counters that changed.
+    pub usage: Vec<(Key, Option<UsageRecord>)>,
+    /// Remembered answers.
+    pub replies: ReplyChanges,
+}
+
+/// Why a checkpoint was not made. The frozen memtable stays and is tried again.
+#[derive(Debug)]
+pub enum Undone {
+    /// The index failed.
+    Index(IndexError),
+    /// Segments failed.
+    Segments(std::io::Error),
+    /// The journal failed; the volume refuses changes anyway.
+    Journal,
+}
+
+impl std::fmt::Display for Undone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Undone::Index(error) => write!(f, "the index could not be changed: {error}"),
+            Undone::Segments(error) => write!(f, "file data could not be written to a segment: {error}"),
+            Undone::Journal => f.write_str("the journal failed"),
+        }
+    }
+}
+
+impl From<IndexError> for Undone {
+    fn from(error: IndexError) -> Undone {
+        Undone::Index(error)
+    }
+}
+
+/// What a checkpoint changed, besides the index.
+#[derive(Default)]
+pub struct Outcome {
+    /// Files whose map in the index changed.
+    pub maps: std::collections::HashSet<Ino>,
+    /// Files whose cuts, up to that truncation count, are cleared out of the index.
+    pub cleared: Vec<(Ino, u32)>,
+    /// Extents that no map names any more, and their bytes, at most.
+    pub freed: Vec<(ExtentId, usize)>,
+    /// Segments that hold nothing any more.
+    pub dead: Vec<SegmentId>,
+    /// Whether maps of removed or cut files are left over.
+    pub more_to_reap: bool,
+}
+
+/// How long not to search an index of `file` bytes again, most of which is in use: about twenty times as long as a search
+/// takes that reads 160 MiB in a second.
+fn look_again(file: u64) -> Duration {
+    const BYTES_PER_SECOND: u64 = 8 << 20;
+    Duration::from_secs(file / BYTES_PER_SECOND).clamp(Duration::from_secs(1), LOOK_AGAIN)
+}
+
+impl Checkpoints {
+    /// Of a volume that is opened, where maps of removed or cut files may be left over.
+    pub fn new(more_to_reap: bool) -> Checkpoints {
+        let checkpoints = Checkpoints::default();
+        checkpoints.state.lock().more_to_reap = more_to_reap;
+        checkpoints
+    }
+
+    /// Asks for a checkpoint.
+    pub fn kick(&self) {
+        self.state.lock().kicked = true;
+        self.due.notify_all();
+    }
+
+    /// Counts bytes in segments that newer ones replaced, and asks for a checkpoint when they are `enough` since the last one.
+    pub(crate) fn note_replaced(&self, bytes: u64, enough: u64) {
+        let before = self.replaced.fetch_add(bytes, Ordering::Relaxed);
+        if before < enough && before + bytes >= enough {
+            self.kick();
+        }
+    }
+
+    /// Whether a checkpoint could still give room: it could not if one was made since the last look, or if the last
+    /// try failed.
+    pub fn may_help(&self) -> bool {
+        let mut state = self.state.lock();
+        let done = self.done();
+        let made_one = std::mem::replace(&mut state.looked_at, done) != done;
+        state.more_to_reap || !(made_one || state.last_failure.is_some())
+    }
+
+    /// The room inside the index is no more than what pages of a checkpoint left of it.
+    fn spend_room(&self, bytes: u64) {
+        let mut room = self.room.lock();
+        room.free = room.free.saturating_sub(bytes);
+    }
+
+    /// How many were made since the volume was opened.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+impl Volume {
+    /// Makes a checkpoint if one is due, or if `force`.
+    pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress {
+        self.maintain_space();
+        if self.refuses_changes().is_some() {
+            return Progress::Idle;
+        }
+        self.look_for_room_in_index(now);
+        if !self.is_checkpoint_due(now, force) {
+            return Progress::Idle;
+        }
+        let _running = self.checkpoints.running.lock();
+        if self.checkpoints.index_closed.load(Ordering::Acquire) && !self.reopen_index() {
+            self.checkpoints.state.lock().last_failure = Some(now);
+            return Progress::Idle;
+        }
+        match self.checkpoint(now) {
+            Ok(()) => Progress::Worked,
+            Err(undone) => {
+                tracing::error!(%undone, "a checkpoint could not be made; it will be tried again");
+                self.checkpoints.state.lock().last_failure = Some(now);
+                self.recover_index(&undone);
+                Progress::Idle
+            }
+        }
+    }
+
+    /// A full device is no reason to give up: the index is opened again and the checkpoint is tried again. Any other
+    /// failure of the index means that it may not hold what it says, so the volume refuses changes.
+    fn recover_index(&self, undone: &Undone) {
+        let Undone::Index(error) = undone else { return };
+        if !matches!(error, IndexError::Full) {
+            self.committer
+                .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
+        }
+        self.reopen_index();
+    }
+
+    /// Opens the index again. It writes a little, for which a full device may not have room either: then what is only in
+    /// the index has to wait, nothing new is accepted, and the next checkpoint tries again.
+    fn reopen_index(&self) -> bool {
+        let mut index = self.index.lock();
+        let opened = index.reopen().and_then(|()| index.snapshot());
+        let is_full = matches!(opened, Err(IndexError::Full));
+        self.checkpoints.index_closed.store(is_full, Ordering::Release);
+        match opened {
+            Ok(snapshot) => {
+                // The same content as before: what was read from the index stays valid.
+                let mut layers = self.layers.write();
+                *layers = Arc::new(Layers { index: Arc::new(snapshot), ..Layers::clone(&layers) });
+                return true;
+            }
+            Err(_) if is_full => tracing::error!("the index waits for room on the device to be opened again"),
+            Err(error) => self.committer.fail(format!("the index could not be opened again: {error}")),
+        }
+        false
+    }
+
+    /// Looks how much room the index has inside, when there is none outside: an index that grew and was emptied keeps its
+    /// length. That reads all of the tree, so seldom, unless little of the file is in use.
+    fn look_for_room_in_index(&self, now: Time) {
+        /// An object has at least its inode, a name and a cookie.
+        const BYTES_PER_OBJECT: u64 = 256;
+        const PAGE_BYTES: u64 = 4096;
+        let mut room = self.checkpoints.room.lock();
+        let seldom = room.used.saturating_mul(4) > room.file;
+        if (self.space.can_checkpoint() && room.free == 0)
+            || (seldom && room.looked.is_some_and(|looked| now.since(looked) < look_again(room.file)))
+        {
+            return;
+        }
+        let index = self.index.lock();
+        let file = index.file_bytes();
+        let objects = self.usage.get(crate::encoding::record::UsageKind::Volume, 0).inodes;
+        if objects.saturating_mul(2 * BYTES_PER_OBJECT) > file {
+            room.free = 0;
+            return;
+        }
+        match index.stats() {
+            Ok(stats) => {
+                let used = stats.pages.saturating_mul(PAGE_BYTES);
+                *room = IndexRoom { free: file.saturating_sub(used), looked: Some(now), used, file };
+            }
+            Err(error) => tracing::warn!(%error, "the index could not be searched for room"),
+        }
+    }
+
+    /// Blocks until a checkpoint is asked for, or the time is over.
+    pub fn wait_checkpoint(&self, most: Duration) {
+        let mut state = self.checkpoints.state.lock();
+        if !state.kicked {
+            self.checkpoints.due.wait_for(&mut state, most);
+        }
+    }
+
+    fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
+        let layers = self.layers();
+        let (empty, layer) = (layers.active.is_empty(), layers.active.layer);
+        drop(layers);
+        let ring_filling = self.committer.used_bytes() * 5 > self.committer.capacity_bytes() * 2;
+        let mut state = self.checkpoints.state.lock();
+        if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
+            return false;
+        }
+        let last = *state.last.get_or_insert(now);
+        let short = self.space.is_short();
+        let full = !self.space.can_checkpoint() && now.since(last) >= AGE_WHEN_FULL;
+        let kicked = std::mem::take(&mut state.kicked) || short || full;
+        let dead = short && self.segments.has_dead(layer);
+        // Pages that the last transactions freed can be used again only after another one.
+        let pause = if state.settled { LOOK_AGAIN } else { AGE_WHEN_FULL };
+        let settle = !self.space.can_checkpoint() && now.since(last) >= pause;
+        if state.frozen.is_some() || state.more_to_reap || ring_filling || dead || settle {
+            return true;
+        }
+        !empty && (force || kicked || now.since(last) >= AGE)
+    }
+
+    fn checkpoint(&self, now: Time) -> Result<(), Undone> {
+        let frozen = self.freeze(now);
+        if !self.committer.wait_durable(frozen.seq, true) {
+            return Err(Undone::Journal);
+        }
+        let anchor = self.committer.anchor_at(frozen.seq).ok_or(Undone::Journal)?;
+        let records = frozen.memtable.sorted();
+        let destaged = self.destage(&records).map_err(Undone::Segments)?;
+        let index = self.index.lock();
+        let outcome = self.merge(&index, &frozen, &records, &destaged, anchor);
+        let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;
+        let snapshot = Arc::new(index.snapshot()?);
+        drop(index);
+        destaged.settle(&self.segments, frozen.memtable.layer);
+        self.switch(&records, snapshot, &outcome);
+        self.forget_blocks(&outcome.freed);
+        self.committer.trim(&anchor);
+        self.space.release(frozen.memtable.inline_bytes());
+        self.checkpoints.spend_room(self.limits.pages_bytes(frozen.memtable.bytes()));
+        self.delete_segments(&outcome.dead);
+        self.checkpoints.done.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.checkpoints.state.lock();
+        state.frozen = None;
+        state.last = Some(now);
+        state.last_failure = None;
+        state.more_to_reap = outcome.more_to_reap;
+        state.settled = frozen.memtable.is_empty();
+        drop(state);
+        self.committer.wake_waiters();
+        Ok(())
+    }
+
+    /// Sets the active memtable aside, unless one still is.
+    fn freeze(&self, now: Time) -> Arc<Frozen> {
+        let mut state = self.checkpoints.state.lock();
+        if let Some(frozen) = &state.frozen {
+            return Arc::clone(frozen);
+        }
+        let mut layers = self.layers.write();
+        let old = Arc::clone(&layers.active);
+        self.checkpoints.replaced.store(0, Ordering::Relaxed);
+        let frozen = Arc::new(Frozen {
+            memtable: Arc::clone(&old),
+            seq: self.committer.fence(),
+            usage: self.usage.take_changed(),
+            replies: self.replies.take_changes(now),
+        });
+        *layers = Arc::new(Layers {
+            active: Arc::new(Memtable::new(Layer(old.layer.0 + 1))),
+            frozen: Some(old),
+            ..Layers::clone(&layers)
+        });
+        state.frozen = Some(Arc::clone(&frozen));
+        frozen
+    }
+
+    /// Lets lookups go to the index for what was frozen, in one step.
+    fn switch(&self, records: &[(Key, Slot)], index: Arc<crate::tables::index::Snapshot>, outcome: &Outcome) {
+        for (key, _) in records {
+            self.records.remove(key);
+        }
+        {
+            let mut layers = self.layers.write();
+            *layers = Arc::new(layers.switched(index, outcome.maps.clone()));
+        }
+        for (ino, count) in &outcome.cleared {
+            let Some(cell) = self.inodes.peek(*ino) else { continue };
+            let mut state = cell.lock();
+            if let Load::Present(record) = &mut state.load {
+                record.cuts.retain(|cut| cut.count > *count);
+            }
+        }
+    }
+
+    /// Lets go of the cached blocks of extents that are gone: their memory serves for new ones.
+    fn forget_blocks(&self, freed: &[(ExtentId, usize)]) {
+        for (id, bytes) in freed {
+            // Of a group or less nobody reads the whole.
+            let whole = (*bytes > GROUP_BYTES).then_some(WHOLE);
+            for group in (0..).take(bytes.div_ceil(GROUP_BYTES)).chain(whole) {
+                self.blocks.remove(&(*id, group));
+            }
+        }
+    }
+
+    fn delete_segments(&self, dead: &[SegmentId]) {
+        for id in dead {
+            self.cleaner.forget(*id);
+            if let Err(error) = self.segments.delete(*id) {
+                tracing::warn!(segment = id.0, %error, "a dead segment could not be deleted; the next open will");
+            }
+        }
+    }
+
+    /// Keeps enough empty segments allocated for what was accepted and for what may come, and room for a checkpoint; and
+    /// tells the ledger.
+    pub(crate) fn maintain_space(&self) {
+        /// Segments kept ready for new data beyond what is reserved.
+        const AHEAD: u64 = 2;
+        if self.space.is_short() {
+            self.seal_dead_streams();
+        }
+        let usable = self.segments.usable_bytes();
+        let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
+        // Without room for a checkpoint nothing new is accepted, so that removing always works (rule 13 of
+        // `docs/design.md`).
+        let index = self.media.index();
+        let inside = self.checkpoints.room.lock().free;
+        let can_checkpoint = if self.checkpoints.index_closed.load(Ordering::Acquire) {
+            Err(std::io::ErrorKind::StorageFull.into())
+        } else {
+            index.len().and_then(|length| {
+                // Of the room inside only half counts, as the tree may not be able to use it all.
+                let needed = self.limits.checkpoint_bytes(length.saturating_sub(inside));
+                index.reserve(needed.saturating_sub(inside / 2))
+            })
+        };
+        if let Err(error) = &can_checkpoint {
+            tracing::debug!(%error, "no room for a whole checkpoint");
+        }
+        while can_checkpoint.is_ok() && (self.segments.spares() as u64) < wanted {
+            if let Err(error) = self.segments.add_spare() {
+                tracing::debug!(%error, "no room for one more segment");
+                break;
+            }
+        }
+        let ready = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE) * usable;
+        match self.media.space() {
+            Ok(device) => self.space.refresh(ready, device, can_checkpoint.is_ok()),
+            Err(error) => tracing::warn!(%error, "the free space of the device could not be read"),
+        }
+    }
+}

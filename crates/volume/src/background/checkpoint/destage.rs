@@ -1,0 +1,158 @@
+//! Inline data leaves the journal: what is still alive of it goes to segments, in file order.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+
+use crate::api::ids::{ExtentId, Ino, Layer};
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::{Key, Table};
+use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, Source};
+use crate::limits::EXTENT_BYTES;
+use crate::segments::{Segments, Stream};
+use crate::volume::Volume;
+
+/// Visible pieces of a frozen memtable's maps, in file order: `(end, piece)`. Inline data stays where it is.
+type Visible<'r> = BTreeMap<Ino, Vec<(u64, MapRecord<&'r [u8]>)>>;
+
+/// What became of the maps in a frozen memtable.
+#[derive(Default)]
+pub struct Destaged {
+    /// Pieces of each file that still exists: visible ones only, in file order, none inline; holes among them.
+    pub maps: BTreeMap<Ino, Vec<(u64, MapRecord)>>,
+    /// Extents written for inline data, in the order of their ids.
+    pub extents: Vec<(ExtentId, ExtentRecord)>,
+    /// Files that the memtable removes.
+    pub removed: HashSet<Ino>,
+}
+
+impl Destaged {
+    /// The index knows the extents now.
+    pub fn settle(&self, segments: &Segments, layer: Layer) {
+        self.settle_extents(segments, Some(layer));
+    }
+
+    /// The extents are dead bytes: the next try writes others.
+    pub fn abandon(&self, segments: &Segments) {
+        self.settle_extents(segments, None);
+    }
+
+    fn settle_extents(&self, segments: &Segments, layer: Option<Layer>) {
+        for of_segment in self.extents.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
+            segments.settle(of_segment[0].1.segment, of_segment.len() as u64, layer);
+        }
+    }
+}
+
+impl Volume {
+    /// Writes the inline data of a frozen memtable to segments and syncs them.
+    pub(super) fn destage(&self, records: &[(Key, Slot)]) -> io::Result<Destaged> {
+        let mut destaged = Destaged::default();
+        let visible = collect(records, &mut destaged.removed)?;
+        let mut stream = self.checkpoints.stream.lock();
+        let written = self
+            .write_pieces(&mut stream, &visible, &mut destaged)
+            .and_then(|()| stream.flush(&self.segments));
+        if let Err(error) = written {
+            stream.seal(&self.segments);
+            destaged.abandon(&self.segments);
+            return Err(error);
+        }
+        Ok(destaged)
+    }
+
+    fn write_pieces(
+        &self,
+        stream: &mut Stream,
+        visible: &Visible<'_>,
+        destaged: &mut Destaged,
+    ) -> io::Result<()> {
+        for (ino, pieces) in visible {
+            let mut out: Vec<(u64, MapRecord)> = Vec::with_capacity(pieces.len());
+            let mut run = Run::default();
+            for (end, piece) in pieces {
+                match &piece.source {
+                    Source::Inline(bytes) => {
+                        // A cut may have hidden the end of the piece.
+                        let visible =
+                            usize::try_from(end - piece.start).expect("inline data is far below 4 GiB");
+                        let bytes = &bytes[..visible];
+                        if !run.takes(piece, bytes.len()) {
+                            run.write(self, stream, &mut out, &mut destaged.extents)?;
+                            run = Run { first: Some(piece), ..Run::default() };
+                        }
+                        run.parts.push(bytes);
+                        run.length += bytes.len();
+                    }
+                    Source::Extent { .. } | Source::Hole => out.push((*end, piece.to_owned())),
+                }
+            }
+            run.write(self, stream, &mut out, &mut destaged.extents)?;
+            out.sort_unstable_by_key(|(end, _)| *end);
+            destaged.maps.insert(*ino, out);
+        }
+        Ok(())
+    }
+}
+
+/// Adjacent inline pieces on their way into one extent.
+#[derive(Default)]
+struct Run<'r> {
+    first: Option<&'r MapRecord<&'r [u8]>>,
+    parts: Vec<&'r [u8]>,
+    length: usize,
+}
+
+impl Run<'_> {
+    fn takes(&self, piece: &MapRecord<&[u8]>, length: usize) -> bool {
+        self.first.is_some_and(|first| {
+            first.start + self.length as u64 == piece.start
+                && first.birth == piece.birth
+                && self.length + length <= EXTENT_BYTES
+        })
+    }
+
+    fn write(
+        &self,
+        volume: &Volume,
+        stream: &mut Stream,
+        out: &mut Vec<(u64, MapRecord)>,
+        extents: &mut Vec<(ExtentId, ExtentRecord)>,
+    ) -> io::Result<()> {
+        let Some(first) = self.first else { return Ok(()) };
+        let id = volume.new_extent();
+        extents.push((id, stream.append_parts(&volume.segments, id, self.parts.iter().copied())?));
+        let source = Source::Extent { id, offset: 0 };
+        let piece = MapRecord { epoch: first.epoch, start: first.start, birth: first.birth, source };
+        out.push((first.start + self.length as u64, piece));
+        Ok(())
+    }
+}
+
+/// Finds the pieces that are visible and the files that are gone.
+fn collect<'r>(records: &'r [(Key, Slot)], removed: &mut HashSet<Ino>) -> io::Result<Visible<'r>> {
+    let mut maps: Visible<'r> = BTreeMap::new();
+    let mut inodes: BTreeMap<Ino, InodeRecord> = BTreeMap::new();
+    for (key, slot) in records {
+        let Some((_, table, fields)) = key::parse(key) else { continue };
+        let ino = Ino(key::number(fields).unwrap_or_default());
+        match (table, slot) {
+            (Table::Inode, None) => {
+                removed.insert(ino);
+            }
+            (Table::Inode, Some(value)) => {
+                inodes.insert(ino, InodeRecord::decode(value).map_err(io::Error::other)?);
+            }
+            (Table::Map, Some(value)) if !removed.contains(&ino) => {
+                let end = key::second_number(fields).unwrap_or_default();
+                let piece = MapRecord::borrow(value).map_err(io::Error::other)?;
+                let visible = inodes.get(&ino).map_or(u64::MAX, |inode| inode.visible_end(piece.birth));
+                if piece.start < end.min(visible) {
+                    maps.entry(ino).or_default().push((end.min(visible), piece));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(maps)
+}

@@ -1,0 +1,451 @@
+//! The index transaction of a checkpoint.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use super::destage::Destaged;
+use super::{Frozen, Outcome, Undone};
+use crate::api::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Key, Table};
+use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, MetaRecord, SegmentRecord, Source};
+use crate::journal::Anchor;
+use crate::limits::{EXTENT_BYTES, REAP_PIECES};
+use crate::tables::index::{Index, IndexError, Records};
+use crate::transaction::change::cut_piece;
+use crate::volume::Volume;
+
+/// Pieces of a map that are read at once.
+const PAGE: usize = 1024;
+
+/// For [`Merge::punch`]: no piece ends there.
+const NOTHING_LAID: u64 = 0;
+
+impl Volume {
+    /// Applies what was frozen to the index in one transaction.
+    pub(super) fn merge(
+        &self,
+        index: &Index,
+        frozen: &Frozen,
+        records: &[(Key, Slot)],
+        destaged: &Destaged,
+        anchor: Anchor,
+    ) -> Result<Outcome, Undone> {
+        let update = index.begin()?;
+        let mut merge = Merge {
+            index: update.records()?,
+            references: Vec::new(),
+            scratch: Vec::new(),
+            outcome: Outcome::default(),
+            budget: REAP_PIECES,
+        };
+        merge.apply_records(records)?;
+        self.format.fetch_max(format_of(records), std::sync::atomic::Ordering::Relaxed);
+        merge.apply_maps(destaged)?;
+        merge.clear_cuts(records)?;
+        merge.reap()?;
+        let live = merge.apply_extents(records, destaged)?;
+        self.apply_segments(&mut merge, &live, frozen.memtable.layer, destaged)?;
+        for (key, usage) in &frozen.usage {
+            match usage {
+                Some(usage) => merge.index.put(key, &usage.encode())?,
+                None => merge.index.delete(key)?,
+            }
+        }
+        for key in &frozen.replies.delete {
+            merge.index.delete(&key::reply(&key.0))?;
+        }
+        for (key, record) in &frozen.replies.put {
+            merge.index.put(&key::reply(&key.0), &record.encode())?;
+        }
+        merge.index.put(&key::meta(), &self.meta(anchor, self.committer.generation()).encode())?;
+        let outcome = merge.done();
+        #[cfg(test)]
+        self.hooks.reach(crate::hooks::Point::IndexChanged);
+        update.commit()?;
+        for (id, live) in live {
+            self.segments.update(id, |info| info.live = info.live.wrapping_add_signed(live));
+        }
+        Ok(outcome)
+    }
+
+    /// The record about the family, as of now. Counters may be ahead of what the checkpoint holds; that skips numbers,
+    /// which is harmless.
+    pub(crate) fn meta(&self, anchor: Anchor, generation: Generation) -> MetaRecord {
+        use std::sync::atomic::Ordering::Relaxed;
+        MetaRecord {
+            format: self.format.load(Relaxed),
+            volume: self.id,
+            handle_secret: self.handle_secret,
+            epoch: crate::api::ids::Epoch(0),
+            generation,
+            next_ino: Ino(self.next_ino.load(Relaxed)),
+            next_extent: ExtentId(self.next_extent.load(Relaxed)),
+            next_segment: self.segments.next(),
+            time_ceiling: self.committer.time_ceiling(),
+            anchor,
+        }
+    }
+
+    /// Writes the live bytes of segments, and deletes the rows of those that nothing can refer to any more.
+    fn apply_segments(
+        &self,
+        merge: &mut Merge<'_>,
+        live: &BTreeMap<SegmentId, i64>,
+        layer: Layer,
+        destaged: &Destaged,
+    ) -> Result<(), Undone> {
+        let destaged_to: BTreeSet<SegmentId> =
+            destaged.extents.iter().map(|(_, record)| record.segment).collect();
+        for (id, info) in self.segments.infos() {
+            let delta = live.get(&id).copied().unwrap_or(0);
+            let now = info.live.wrapping_add_signed(delta);
+            let settled = info.sealed && info.pending == 0 && info.newest_layer <= layer;
+            if now == 0 && settled && !destaged_to.contains(&id) {
+                merge.index.delete(&key::segment(id))?;
+                merge.outcome.dead.push(id);
+            } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
+                // Also when only a newer memtable names it: the entry that journaled its creation may be trimmed now.
+                merge
+                    .index
+                    .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A transaction in progress.
+struct Merge<'u> {
+    index: Records<'u>,
+    /// Changes of extents' reference counts, as they come.
+    references: Vec<(ExtentId, i64)>,
+    /// For the bytes of one record after the other.
+    scratch: Vec<u8>,
+    outcome: Outcome,
+    /// Pieces of removed and cut files that may still be freed.
+    budget: usize,
+}
+
+impl Merge<'_> {
+    /// What it changed; closes the records.
+    fn done(self) -> Outcome {
+        self.outcome
+    }
+
+    /// Puts and deletes what needs no second thought.
+    fn apply_records(&mut self, records: &[(Key, Slot)]) -> Result<(), IndexError> {
+        for (key, slot) in records {
+            let plain = matches!(
+                key::parse(key),
+                Some((
+                    _,
+                    Table::Inode
+                        | Table::Name
+                        | Table::Cookie
+                        | Table::Symlink
+                        | Table::State
+                        | Table::Xattr
+                        | Table::Orphan
+                        | Table::Reap,
+                    _
+                ))
+            );
+            match slot {
+                _ if !plain => {}
+                Some(value) => self.index.put(key, value)?,
+                None => self.index.delete(key)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays newer pieces over older ones.
+    fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), Undone> {
+        for (ino, pieces) in &destaged.maps {
+            self.outcome.maps.insert(*ino);
+            for (end, piece) in pieces {
+                if piece.source == Source::Hole {
+                    self.punch(*ino, (piece.start, *end), NOTHING_LAID)?;
+                } else {
+                    self.lay(*ino, *end, piece)?;
+                }
+            }
+        }
+        self.outcome.maps.extend(&destaged.removed);
+        Ok(())
+    }
+
+    /// Lays a piece over what it covers. Most often that is one piece of the same size, and this one takes its record.
+    fn lay(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), Undone> {
+        self.count(piece, 1);
+        let key = key::map(ino, end);
+        piece.encode_into(cleared(&mut self.scratch));
+        let replaced = self.index.replace(&key, &self.scratch, MapRecord::decode)?;
+        let Some(old) = replaced else { return self.punch(ino, (piece.start, end), end) };
+        let old = old.map_err(|_| damaged_piece(&key))?;
+        self.count(&old, -1);
+        if old.start < piece.start {
+            self.put_piece(ino, piece.start, &cut_piece(&old, old.start, piece.start))?;
+        }
+        if old.start > piece.start { self.punch(ino, (piece.start, old.start), end) } else { Ok(()) }
+    }
+
+    /// Takes `[start, end)` out of a file's map, but for the piece that ends at `laid` and is there already.
+    fn punch(&mut self, ino: Ino, (start, end): (u64, u64), laid: u64) -> Result<(), Undone> {
+        let mut from = start;
+        loop {
+            let page = self.page(ino, from, end)?;
+            for (old_end, old) in page.iter().filter(|(old_end, _)| *old_end != laid) {
+                self.drop_piece(ino, *old_end, old)?;
+                if old.start < start {
+                    self.put_piece(ino, start, &cut_piece(old, old.start, start))?;
+                }
+                if *old_end > end {
+                    self.put_piece(ino, *old_end, &cut_piece(old, end, *old_end))?;
+                    return Ok(());
+                }
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE => from = *last,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// One reference more or less to the extent of a piece.
+    fn count(&mut self, piece: &MapRecord, change: i64) {
+        if let Source::Extent { id, .. } = piece.source {
+            self.references.push((id, change));
+        }
+    }
+
+    fn put_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
+        self.count(piece, 1);
+        piece.encode_into(cleared(&mut self.scratch));
+        self.index.put(&key::map(ino, end), &self.scratch)
+    }
+
+    fn drop_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
+        self.count(piece, -1);
+        self.index.delete(&key::map(ino, end))
+    }
+
+    /// Pieces of a file's map that end behind `from` and begin before `to`: a page of them.
+    fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, MapRecord)>, Undone> {
+        let mut page = Vec::new();
+        let mut damaged = None;
+        self.index.scan(
+            &key::map(ino, from.saturating_add(1)),
+            &key::map(ino, u64::MAX),
+            &mut |key, value| {
+                let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
+                match (end, MapRecord::decode(value)) {
+                    (Some(_), Ok(piece)) if piece.start >= to => return ControlFlow::Break(()),
+                    (Some(end), Ok(piece)) => page.push((end, piece)),
+                    _ => damaged = Some(key.to_vec()),
+                }
+                if page.len() == PAGE || damaged.is_some() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )?;
+        match damaged {
+            Some(key) => Err(damaged_piece(&key).into()),
+            None => Ok(page),
+        }
+    }
+
+    /// Frees what truncations hid; a record whose cuts are all done with loses them.
+    fn clear_cuts(&mut self, records: &[(Key, Slot)]) -> Result<(), Undone> {
+        for (key, slot) in records {
+            let (Some((_, Table::Inode, fields)), Some(value)) = (key::parse(key), slot) else { continue };
+            let ino = Ino(key::number(fields).unwrap_or_default());
+            let record = decode_inode(value)?;
+            if !record.cuts.is_empty() {
+                self.clear_cuts_of(ino, record)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn clear_cuts_of(&mut self, ino: Ino, mut record: InodeRecord) -> Result<(), Undone> {
+        self.outcome.maps.insert(ino);
+        let mut from = record.cuts.iter().map(|cut| cut.from).min().unwrap_or(u64::MAX);
+        loop {
+            let page = self.page(ino, from, u64::MAX)?;
+            for (end, piece) in &page {
+                let visible = record.visible_end(piece.birth);
+                if visible >= *end {
+                    continue;
+                }
+                self.drop_piece(ino, *end, piece)?;
+                if visible > piece.start {
+                    self.put_piece(ino, visible, &cut_piece(piece, piece.start, visible))?;
+                }
+                self.budget = self.budget.saturating_sub(1);
+            }
+            match page.last() {
+                Some((last, _)) if page.len() == PAGE && self.budget > 0 => from = *last,
+                Some(_) if page.len() == PAGE => {
+                    self.outcome.more_to_reap = true;
+                    self.index.put(&key::reap(ino), &[])?;
+                    return Ok(());
+                }
+                _ => break,
+            }
+        }
+        self.outcome.cleared.push((ino, record.truncations));
+        record.cuts.clear();
+        self.index.put(&key::inode(ino), &record.encode())?;
+        Ok(())
+    }
+
+    /// Frees the maps of removed files, and goes on with cuts that were too much for an earlier checkpoint.
+    fn reap(&mut self) -> Result<(), Undone> {
+        for ino in self.waiting_to_be_reaped()? {
+            if self.budget == 0 {
+                self.outcome.more_to_reap = true;
+                return Ok(());
+            }
+            self.outcome.maps.insert(ino);
+            if let Some(value) = self.index.get(&key::inode(ino))? {
+                let record = decode_inode(&value)?;
+                self.index.delete(&key::reap(ino))?;
+                self.clear_cuts_of(ino, record)?;
+            } else {
+                self.reap_removed(ino)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reap_removed(&mut self, ino: Ino) -> Result<(), Undone> {
+        loop {
+            let page = self.page(ino, 0, u64::MAX)?;
+            for (end, piece) in &page {
+                self.drop_piece(ino, *end, piece)?;
+            }
+            self.budget = self.budget.saturating_sub(page.len());
+            if page.len() < PAGE {
+                self.reap_xattrs(ino)?;
+                self.index.delete(&key::reap(ino))?;
+                return Ok(());
+            }
+            if self.budget == 0 {
+                self.outcome.more_to_reap = true;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the extended attributes of a removed object away: few, as their bytes are bounded.
+    fn reap_xattrs(&mut self, ino: Ino) -> Result<(), IndexError> {
+        let mut keys: Vec<Key> = Vec::new();
+        let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0.saturating_add(1)), b""));
+        self.index.scan(&from, &to, &mut |key, _| {
+            keys.push(key.into());
+            ControlFlow::Continue(())
+        })?;
+        self.budget = self.budget.saturating_sub(keys.len());
+        keys.iter().try_for_each(|key| self.index.delete(key))
+    }
+
+    /// Files in the table of those to be reaped; as many as the budget could serve.
+    fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, Undone> {
+        let mut waiting = Vec::new();
+        let (from, to) = key::table_range(FIRST, Table::Reap);
+        self.index.scan(&from, &to, &mut |key, _| {
+            waiting.extend(key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map(Ino));
+            if waiting.len() >= REAP_PIECES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(waiting)
+    }
+
+    /// Brings the extent table up to date: new and moved rows, and reference counts. Returns by how much each segment's
+    /// live bytes changed.
+    fn apply_extents(
+        &mut self,
+        records: &[(Key, Slot)],
+        destaged: &Destaged,
+    ) -> Result<BTreeMap<SegmentId, i64>, Undone> {
+        let mut moved: BTreeMap<ExtentId, ExtentRecord> = BTreeMap::new();
+        for (key, slot) in records {
+            if let (Some((_, Table::Extent, fields)), Some(value)) = (key::parse(key), slot) {
+                let id = ExtentId(key::number(fields).unwrap_or_default());
+                moved.insert(id, decode_extent(value)?);
+            }
+        }
+        let mut changes = std::mem::take(&mut self.references);
+        changes.extend(moved.keys().chain(destaged.extents.iter().map(|(id, _)| id)).map(|id| (*id, 0)));
+        changes.sort_unstable();
+        let mut written = destaged.extents.iter().peekable();
+        let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
+        for of_extent in changes.chunk_by(|(id, _), (next, _)| id == next) {
+            let id = of_extent[0].0;
+            // Of those that this checkpoint wrote the index has no row.
+            let new = written.next_if(|(written, _)| *written == id).map(|(_, row)| Cow::Borrowed(row));
+            let old = match &new {
+                Some(_) => None,
+                None => self.index.take(&key::extent(id), decode_extent)?.transpose()?,
+            };
+            let before = old.as_ref().map_or(0, |old| i64::from(old.references));
+            let references = before + of_extent.iter().map(|(_, change)| change).sum::<i64>();
+            if let Some(old) = &old {
+                *live.entry(old.segment).or_default() -= i64::from(old.stored);
+            }
+            let row = new.or_else(|| moved.remove(&id).or(old).map(Cow::Owned));
+            match row {
+                Some(row) if references > 0 => {
+                    let references =
+                        u32::try_from(references).map_err(|_| corrupt(id, "too many references"))?;
+                    *live.entry(row.segment).or_default() += i64::from(row.stored);
+                    row.encode_into(references, cleared(&mut self.scratch));
+                    self.index.put(&key::extent(id), &self.scratch)?;
+                }
+                _ if references < 0 => {
+                    return Err(corrupt(id, "more references dropped than there were").into());
+                }
+                None if references > 0 => {
+                    return Err(corrupt(id, "named by a map, but not in the extent table").into());
+                }
+                // Its row was taken.
+                row => self.outcome.freed.push((id, row.map_or(EXTENT_BYTES, |row| row.length as usize))),
+            }
+        }
+        live.retain(|_, delta| *delta != 0);
+        Ok(live)
+    }
+}
+
+/// A buffer without what was in it.
+fn cleared(buffer: &mut Vec<u8>) -> &mut Vec<u8> {
+    buffer.clear();
+    buffer
+}
+
+fn damaged_piece(key: &[u8]) -> IndexError {
+    IndexError::Corrupt(format!("the map record at {key:02x?} does not decode"))
+}
+
+/// The format that a volume which holds these records has.
+fn format_of(records: &[(Key, Slot)]) -> u32 {
+    let formats = records.iter().filter_map(|(key, _)| Some(MetaRecord::format_of(key::parse(key)?.1)));
+    formats.max().unwrap_or(MetaRecord::FORMAT_FIRST)
+}
+
+fn corrupt(id: ExtentId, what: &str) -> IndexError {
+    IndexError::Corrupt(format!("extent {id}: {what}"))
+}
+
+fn decode_inode(value: &[u8]) -> Result<InodeRecord, IndexError> {
+    InodeRecord::decode(value).map_err(|error| IndexError::Corrupt(error.to_string()))
+}
+
+fn decode_extent(value: &[u8]) -> Result<ExtentRecord, IndexError> {
+    ExtentRecord::decode(value).map_err(|error| IndexError::Corrupt(error.to_string()))
+}

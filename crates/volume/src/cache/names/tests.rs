@@ -1,0 +1,78 @@
+use super::*;
+use crate::api::attributes::FileType;
+use crate::cache::blocks;
+
+const DIRECTORY: Ino = Ino(7);
+
+fn record(number: u64) -> NameRecord {
+    NameRecord {
+        epoch: Epoch(3),
+        ino: Ino(number),
+        cookie: Cookie(number << 32),
+        file_type: if number.is_multiple_of(2) { FileType::Directory } else { FileType::Regular },
+    }
+}
+
+#[test]
+fn a_name_is_kept_changed_and_removed() {
+    let names = NameCache::new(1 << 20, blocks::hasher(None));
+    assert_eq!(names.get(DIRECTORY, b"a"), None);
+    names.put(DIRECTORY, b"a", &record(10));
+    names.put(DIRECTORY, b"b", &record(11));
+    assert_eq!(names.get(DIRECTORY, b"a"), Some(record(10)));
+    assert_eq!(names.get(DIRECTORY, b"b"), Some(record(11)));
+    names.put(DIRECTORY, b"a", &record(u64::MAX));
+    assert_eq!((names.get(DIRECTORY, b"a"), names.len()), (Some(record(u64::MAX)), 2));
+    names.remove(DIRECTORY, b"a");
+    names.remove(DIRECTORY, b"never there");
+    assert_eq!((names.get(DIRECTORY, b"a"), names.len()), (None, 1));
+    assert_eq!(names.get(DIRECTORY, b"b"), Some(record(11)));
+}
+
+#[test]
+fn names_that_are_alike_are_told_apart() {
+    let names = NameCache::new(1 << 20, blocks::hasher(None));
+    let longest = [b'x'; KEPT_NAME_BYTES];
+    names.put(DIRECTORY, &longest, &record(1));
+    names.put(DIRECTORY, &longest[1..], &record(2));
+    names.put(Ino(8), &longest, &record(3));
+    // No name contains a NUL; one that did would be another than the same without.
+    names.put(DIRECTORY, b"a", &record(4));
+    names.put(DIRECTORY, b"a\0", &record(5));
+    assert_eq!(names.get(DIRECTORY, &longest), Some(record(1)));
+    assert_eq!(names.get(DIRECTORY, &longest[1..]), Some(record(2)));
+    assert_eq!(names.get(Ino(8), &longest), Some(record(3)));
+    assert_eq!(names.get(DIRECTORY, b"a"), Some(record(4)));
+    assert_eq!(names.get(DIRECTORY, b"a\0"), Some(record(5)));
+}
+
+#[test]
+fn a_long_name_is_not_kept() {
+    let names = NameCache::new(1 << 20, blocks::hasher(None));
+    let long = [b'x'; KEPT_NAME_BYTES + 1];
+    names.put(DIRECTORY, &long, &record(1));
+    names.remove(DIRECTORY, &long);
+    assert_eq!((names.get(DIRECTORY, &long), names.len()), (None, 0));
+}
+
+#[test]
+fn it_is_bounded_and_what_is_left_is_right() {
+    for sets in [1, 3, 64, 1000] {
+        let names = NameCache::new(sets * SET_BYTES, blocks::hasher(None));
+        for number in 0..20_000_u64 {
+            names.put(Ino(number % 5), &number.to_be_bytes(), &record(number));
+        }
+        let kept: Vec<u64> = (0..20_000)
+            .filter(|number| {
+                let found = names.get(Ino(number % 5), &number.to_be_bytes());
+                assert!(found.is_none_or(|found| found == record(*number)));
+                found.is_some()
+            })
+            .collect();
+        let places = usize::try_from(sets).unwrap() * WAYS;
+        assert_eq!(kept.len(), names.len());
+        assert!(names.len() <= places && names.len() > places / 2, "{} of {places}", names.len());
+        kept.iter().for_each(|number| names.remove(Ino(number % 5), &number.to_be_bytes()));
+        assert_eq!(names.len(), 0);
+    }
+}

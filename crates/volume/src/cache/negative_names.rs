@@ -1,0 +1,362 @@
+//! Names that a directory does not have, known without asking the index.
+//!
+//! Making a file, and each lookup of a header along a search path, asks first for a name that is not there, and only the
+//! index knows that: a read of media, at worst, for an answer of one bit. So for directories in use the hashes of all
+//! their names are kept. A hash that is missing says that the name is; one that is there says nothing.
+//!
+//! What is kept of a directory is always a superset of the names in all layers: a name enters after it was applied to the
+//! memtable, while its directory is locked, and a lookup asks the memtables first. Names are counted, so that of two with
+//! the same hash one may go; counting a name twice is harmless, as it then only seems to be there.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::ops::ControlFlow;
+
+use foldhash::{HashMap, HashSet};
+use parking_lot::Mutex;
+
+use crate::api::ids::Ino;
+use crate::cache::blocks::Hasher;
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::{Key, Table};
+use crate::file::inodes::Load;
+use crate::volume::Volume;
+
+/// Parts that are locked one by one; a power of two.
+const SHARDS: usize = 16;
+
+/// What the hash of one name costs, bytes: a slot of a table that is at worst half full.
+const HASH_BYTES: u64 = 20;
+
+/// What a directory costs beyond its names, in names.
+const DIRECTORY_NAMES: usize = 8;
+
+/// In a directory with so many names to each lookup in vain, its names are not worth being read.
+const NAMES_PER_MISS: u64 = 512;
+
+/// Hashes of the names of directories, bounded in memory.
+#[derive(Debug)]
+pub struct KnownNames {
+    hasher: Hasher,
+    shards: [Mutex<Shard>; SHARDS],
+    /// Names that a shard may keep.
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    directories: BTreeMap<Ino, Directory>,
+    /// Who is forgotten next, if there is no room: the first from here on.
+    hand: Ino,
+    /// Names of all of them, and [`DIRECTORY_NAMES`] for each.
+    names: usize,
+    /// Counts readings, so that one whose directory was forgotten meanwhile is not taken for a later one.
+    readings: u64,
+}
+
+#[derive(Debug, Default)]
+struct Directory {
+    /// Whether all names are here; else they are still being read, or were only missed so far.
+    complete: bool,
+    /// The number of the reading that is under way; 0 if none is.
+    learning: u64,
+    /// Lookups in vain before that.
+    misses: u64,
+    hashes: HashSet<u64>,
+    /// Further names with a hash that is in `hashes`.
+    more: HashMap<u64, u32>,
+}
+
+/// What a transaction does to names.
+#[derive(Debug)]
+pub enum NameChange {
+    /// The directory has this name now.
+    Added(Ino, u64),
+    /// It has it no more.
+    Removed(Ino, u64),
+    /// The directory is gone.
+    Gone(Ino),
+}
+
+impl KnownNames {
+    /// Takes at most about `bytes`.
+    pub fn new(bytes: u64, hasher: Hasher) -> KnownNames {
+        let most = usize::try_from(bytes / HASH_BYTES / SHARDS as u64).unwrap_or(usize::MAX);
+        KnownNames { hasher, shards: Default::default(), most: most.max(64) }
+    }
+
+    /// The hash of a name.
+    pub fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// Whether the directory certainly lacks the name, if no memtable says otherwise.
+    pub fn is_absent(&self, directory: Ino, name: &[u8]) -> bool {
+        let hash = self.hash(name);
+        let shard = self.shard(directory).lock();
+        shard.directories.get(&directory).is_some_and(|known| known.complete && !known.hashes.contains(&hash))
+    }
+
+    /// A directory was made, so it has no names. It must not be possible to add any before this.
+    pub fn made(&self, directory: Ino) {
+        let mut shard = self.shard(directory).lock();
+        shard.names += DIRECTORY_NAMES;
+        shard.directories.insert(directory, Directory { complete: true, ..Directory::default() });
+        shard.evict(self.most, directory);
+    }
+
+    /// Follows transactions, after they were applied and while their directories are locked.
+    pub fn note(&self, changes: &[NameChange]) {
+        for change in changes {
+            let (NameChange::Added(ino, _) | NameChange::Removed(ino, _) | NameChange::Gone(ino)) = *change;
+            let mut shard = self.shard(ino).lock();
+            match *change {
+                NameChange::Added(_, hash) => {
+                    shard.add(ino, &[hash]);
+                    shard.evict(self.most, ino);
+                }
+                NameChange::Removed(_, hash) => shard.remove(ino, hash),
+                NameChange::Gone(_) => shard.forget(ino),
+            }
+        }
+    }
+
+    /// Notes a lookup in vain in a directory of `entries` names. If its names should be read now, gives that reading a
+    /// number, for [`KnownNames::learnt`] to end it.
+    pub fn missed(&self, directory: Ino, entries: u64) -> Option<u64> {
+        let fits = usize::try_from(entries).is_ok_and(|entries| entries < self.most / 4);
+        let mut shard = self.shard(directory).lock();
+        if !shard.directories.contains_key(&directory) {
+            shard.names += DIRECTORY_NAMES;
+            shard.directories.insert(directory, Directory::default());
+            shard.evict(self.most, directory);
+        }
+        shard.readings += 1;
+        let reading = shard.readings;
+        let known = shard.directories.get_mut(&directory)?;
+        known.misses += 1;
+        let worth = fits && known.misses > entries / NAMES_PER_MISS;
+        if !worth || known.complete || known.learning != 0 {
+            return None;
+        }
+        known.learning = reading;
+        Some(reading)
+    }
+
+    /// The names that were read since [`KnownNames::missed`] asked for it: all of them, or none if that failed.
+    pub fn learnt(&self, directory: Ino, reading: u64, hashes: Option<&[u64]>) {
+        let mut shard = self.shard(directory).lock();
+        // If it was forgotten meanwhile, so was what changed since.
+        if shard.directories.get(&directory).is_none_or(|known| known.learning != reading) {
+            return;
+        }
+        shard.add(directory, hashes.unwrap_or_default());
+        if let Some(known) = shard.directories.get_mut(&directory) {
+            known.learning = 0;
+            known.complete = hashes.is_some();
+        }
+        shard.evict(self.most, directory);
+    }
+
+    /// How many names are kept.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().names).sum()
+    }
+
+    fn shard(&self, directory: Ino) -> &Mutex<Shard> {
+        let number = usize::try_from(directory.0 % SHARDS as u64).unwrap_or(0);
+        &self.shards[number]
+    }
+}
+
+impl Shard {
+    fn add(&mut self, directory: Ino, hashes: &[u64]) {
+        let Some(known) = self.directories.get_mut(&directory) else { return };
+        if !known.complete && known.learning == 0 {
+            return;
+        }
+        for hash in hashes {
+            if !known.hashes.insert(*hash) {
+                *known.more.entry(*hash).or_default() += 1;
+            }
+        }
+        self.names += hashes.len();
+    }
+
+    fn remove(&mut self, directory: Ino, hash: u64) {
+        let Some(known) = self.directories.get_mut(&directory) else { return };
+        if let Some(count) = known.more.get_mut(&hash) {
+            *count -= 1;
+            if *count == 0 {
+                known.more.remove(&hash);
+            }
+        } else if !known.hashes.remove(&hash) {
+            return;
+        }
+        self.names -= 1;
+    }
+
+    fn forget(&mut self, directory: Ino) {
+        if let Some(known) = self.directories.remove(&directory) {
+            let more: usize = known.more.values().map(|count| *count as usize).sum();
+            self.names -= known.hashes.len() + more + DIRECTORY_NAMES;
+        }
+    }
+
+    /// Forgets directories, one after the other by number, until what is left fits: `but` goes last.
+    fn evict(&mut self, most: usize, but: Ino) {
+        while self.names > most {
+            let others = |(ino, _): &(&Ino, &Directory)| **ino != but;
+            let next = self.directories.range(self.hand..).find(others);
+            let victim = next.or_else(|| self.directories.iter().find(others)).map_or(but, |(ino, _)| *ino);
+            self.hand = Ino(victim.0 + 1);
+            self.forget(victim);
+        }
+    }
+}
+
+impl Volume {
+    /// What records do to names.
+    pub(crate) fn name_changes(&self, records: &[(Key, Slot)]) -> Vec<NameChange> {
+        let change = |(key, slot): &(Key, Slot)| match (key::parse(key)?, slot) {
+            ((_, Table::Inode, fields), None) => Some(NameChange::Gone(Ino(key::number(fields)?))),
+            ((_, Table::Name, fields), slot) => {
+                let (directory, hash) = (Ino(key::number(fields)?), self.names.hash(fields.get(8..)?));
+                Some(match slot {
+                    Some(_) => NameChange::Added(directory, hash),
+                    None => NameChange::Removed(directory, hash),
+                })
+            }
+            _ => None,
+        };
+        records.iter().filter_map(change).collect()
+    }
+
+    /// After a lookup in vain of a name: reads the names of its directory, if that is worth it. Reads media, so no lock
+    /// may be held.
+    pub(crate) fn learn_names_around(&self, key: &Key) {
+        let Some((_, Table::Name, fields)) = key::parse(key) else { return };
+        let Some(directory) = key::number(fields).map(Ino) else { return };
+        let cell = self.inodes.get(directory, self.committer.durable(), self.rounds_done());
+        let entries = match &cell.lock().load {
+            Load::Present(record) => record.entries,
+            _ => return,
+        };
+        if let Some(reading) = self.names.missed(directory, entries) {
+            let hashes = self.hashes_of(directory);
+            self.names.learnt(directory, reading, hashes.as_deref());
+        }
+    }
+
+    /// Hashes of all names in a directory and of some that are gone; none if they cannot be read.
+    fn hashes_of(&self, directory: Ino) -> Option<Vec<u64>> {
+        let layers = self.layers();
+        let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
+        let mut hashes = Vec::new();
+        let mut take = |key: &[u8]| {
+            hashes.push(self.names.hash(key.get(from.len()..).unwrap_or_default()));
+            ControlFlow::Continue(())
+        };
+        for memtable in [Some(&layers.active), layers.frozen.as_ref()].into_iter().flatten() {
+            memtable.scan(&from, &to, &mut |key, slot| match slot {
+                Some(_) => take(key),
+                None => ControlFlow::Continue(()),
+            });
+        }
+        layers.index.scan(&from, &to, &mut |key, _| take(key)).ok()?;
+        Some(hashes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::blocks;
+
+    const DIRECTORY: Ino = Ino(7);
+
+    fn added(names: &KnownNames, name: &[u8]) {
+        names.note(&[NameChange::Added(DIRECTORY, names.hash(name))]);
+    }
+
+    fn removed(names: &KnownNames, name: &[u8]) {
+        names.note(&[NameChange::Removed(DIRECTORY, names.hash(name))]);
+    }
+
+    #[test]
+    fn a_new_directory_is_known_from_the_start() {
+        let names = KnownNames::new(1 << 20, blocks::hasher(None));
+        assert!(!names.is_absent(DIRECTORY, b"a"), "nothing is known of it");
+        names.made(DIRECTORY);
+        assert!(names.is_absent(DIRECTORY, b"a"));
+        added(&names, b"a");
+        assert!(!names.is_absent(DIRECTORY, b"a") && names.is_absent(DIRECTORY, b"b"));
+        removed(&names, b"a");
+        assert!(names.is_absent(DIRECTORY, b"a"));
+        names.note(&[NameChange::Gone(DIRECTORY)]);
+        assert!(!names.is_absent(DIRECTORY, b"a"));
+        assert_eq!(names.len(), 0);
+    }
+
+    #[test]
+    fn what_changes_while_names_are_read_is_not_lost() {
+        let names = KnownNames::new(1 << 20, blocks::hasher(None));
+        added(&names, b"before");
+        let reading = names.missed(DIRECTORY, 2).unwrap();
+        assert_eq!(names.missed(DIRECTORY, 2), None, "one reads, others do not");
+        added(&names, b"meanwhile");
+        assert!(!names.is_absent(DIRECTORY, b"other"), "not yet known");
+        names.learnt(DIRECTORY, reading, Some(&[names.hash(b"before")]));
+        assert!(names.is_absent(DIRECTORY, b"other"));
+        assert!(!names.is_absent(DIRECTORY, b"before") && !names.is_absent(DIRECTORY, b"meanwhile"));
+    }
+
+    #[test]
+    fn reading_that_failed_or_was_evicted_leaves_nothing_known() {
+        let names = KnownNames::new(1 << 20, blocks::hasher(None));
+        let first = names.missed(DIRECTORY, 2).unwrap();
+        names.learnt(DIRECTORY, first, None);
+        assert!(!names.is_absent(DIRECTORY, b"a"));
+        let second = names.missed(DIRECTORY, 2).unwrap();
+        names.note(&[NameChange::Gone(DIRECTORY)]);
+        added(&names, b"missed by the second");
+        let third = names.missed(DIRECTORY, 2).unwrap();
+        names.learnt(DIRECTORY, second, Some(&[]));
+        assert!(!names.is_absent(DIRECTORY, b"missed by the second"));
+        names.learnt(DIRECTORY, third, Some(&[names.hash(b"missed by the second")]));
+        assert!(!names.is_absent(DIRECTORY, b"missed by the second") && names.is_absent(DIRECTORY, b"b"));
+    }
+
+    #[test]
+    fn two_names_of_one_hash_are_told_apart_by_counting() {
+        let names = KnownNames::new(1 << 20, blocks::hasher(None));
+        names.made(DIRECTORY);
+        added(&names, b"a");
+        added(&names, b"a");
+        removed(&names, b"a");
+        assert!(!names.is_absent(DIRECTORY, b"a"));
+        removed(&names, b"a");
+        assert!(names.is_absent(DIRECTORY, b"a"));
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let names = KnownNames::new(0, blocks::hasher(None));
+        for ino in 0..1000 {
+            names.made(Ino(ino));
+            for name in 0..100_u32 {
+                names.note(&[NameChange::Added(Ino(ino), names.hash(&name.to_be_bytes()))]);
+            }
+        }
+        assert!(names.len() <= 64 * SHARDS);
+        let tries =
+            |names: &KnownNames| (0..10).position(|_| names.missed(DIRECTORY, NAMES_PER_MISS * 5).is_some());
+        assert_eq!(tries(&names), None, "more than fit are never read");
+        assert_eq!(
+            tries(&KnownNames::new(1 << 30, blocks::hasher(None))),
+            Some(5),
+            "many are read when it is worth it"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Journal entries: one transaction each. Replay puts and deletes, and adds usage; it re-runs no logic.
+
+use std::sync::Arc;
+
+use crate::api::request::RequestKey;
+use crate::api::time::Time;
+use crate::bytes::Value;
+use crate::encoding::codec::{Malformed, Reader, Write};
+use crate::encoding::key::Key;
+use crate::encoding::record::UsageKind;
+
+mod draft;
+
+pub use draft::Draft;
+
+/// A record's new value; `None` deletes it.
+pub type Slot = Option<Value>;
+
+/// A change of a usage counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageDelta {
+    /// Whose.
+    pub kind: UsageKind,
+    /// Which one of that kind.
+    pub id: u64,
+    /// Bytes more, or fewer.
+    pub bytes: i64,
+    /// Inodes more, or fewer.
+    pub inodes: i64,
+}
+
+/// A remembered request: its key, when it was answered, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The request.
+    pub key: RequestKey,
+    /// When it was answered.
+    pub time: Time,
+    /// The encoded result.
+    pub answer: Arc<[u8]>,
+}
+
+/// One transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Records to put and delete, in order.
+    pub records: Vec<(Key, Slot)>,
+    /// Which of them are put where no layer holds anything, or may be deleted without a trace if they were put so: see
+    /// [`crate::tables::memtable::Memtable::apply`]. Known to who makes the change, and not among its bytes: replay does without.
+    pub fresh: Vec<usize>,
+    /// Usage to add.
+    pub usage: Vec<UsageDelta>,
+    /// The request that asked for it, if a retransmission must not execute again.
+    pub remembered: Option<Remembered>,
+}
+
+const DELETE: u8 = 0;
+const PUT: u8 = 1;
+
+/// Bytes of the number of records that an entry begins with.
+const COUNT_BYTES: usize = 4;
+
+fn encoded_count(records: &[(Key, Slot)]) -> [u8; COUNT_BYTES] {
+    u32::try_from(records.len()).expect("an entry has far fewer than 2^32 records").to_be_bytes()
+}
+
+fn encode_record(out: &mut Vec<u8>, key: &[u8], slot: &Slot) {
+    out.u8(if slot.is_some() { PUT } else { DELETE });
+    out.short_bytes(key);
+    if let Some(value) = slot {
+        out.long_bytes(value);
+    }
+}
+
+impl Entry {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let values: usize =
+            self.records.iter().map(|(key, slot)| key.len() + 7 + slot.as_ref().map_or(0, |v| v.len())).sum();
+        let remembered = self.remembered.as_ref().map_or(0, |it| it.key.0.len() + it.answer.len() + 12);
+        let mut out = Vec::with_capacity(values + 25 * self.usage.len() + remembered + 16);
+        out.extend_from_slice(&encoded_count(&self.records));
+        for (key, slot) in &self.records {
+            encode_record(&mut out, key, slot);
+        }
+        self.encode_rest(&mut out);
+        out
+    }
+
+    /// What comes behind the records.
+    fn encode_rest(&self, out: &mut Vec<u8>) {
+        out.u16(u16::try_from(self.usage.len()).expect("an entry changes a handful of counters"));
+        for delta in &self.usage {
+            out.u8(delta.kind.byte());
+            out.u64(delta.id);
+            out.i64(delta.bytes);
+            out.i64(delta.inodes);
+        }
+        out.u8(u8::from(self.remembered.is_some()));
+        if let Some(remembered) = &self.remembered {
+            out.short_bytes(&remembered.key.0);
+            out.i64(remembered.time.nanos());
+            out.short_bytes(&remembered.answer);
+        }
+    }
+
+    /// Takes its bytes apart.
+    pub fn decode(bytes: &[u8]) -> Result<Entry, Malformed> {
+        let mut reader = Reader::new(bytes, "journal entry");
+        let r = &mut reader;
+        let mut entry = Entry::default();
+        for _ in 0..r.u32()? {
+            let tag = r.u8()?;
+            let key = Key::from(r.short_bytes()?);
+            let slot = match tag {
+                DELETE => None,
+                PUT => Some(Value::from(r.long_bytes()?)),
+                _ => return Err(r.malformed()),
+            };
+            entry.records.push((key, slot));
+        }
+        for _ in 0..r.u16()? {
+            let kind = UsageKind::from_byte(r.u8()?).ok_or(r.malformed())?;
+            entry.usage.push(UsageDelta { kind, id: r.u64()?, bytes: r.i64()?, inodes: r.i64()? });
+        }
+        entry.remembered = match r.u8()? {
+            0 => None,
+            1 => Some(Remembered {
+                key: RequestKey(r.short_bytes()?.into()),
+                time: Time::from_nanos(r.i64()?),
+                answer: r.short_bytes()?.into(),
+            }),
+            _ => return Err(r.malformed()),
+        };
+        reader.finish()?;
+        Ok(entry)
+    }
+}

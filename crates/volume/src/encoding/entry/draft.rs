@@ -1,0 +1,93 @@
+//! An entry in the making.
+
+use std::ops::Range;
+
+use super::{COUNT_BYTES, Entry, PUT, Remembered, Slot, UsageDelta, encode_record, encoded_count};
+use crate::bytes::{Bytes, Value};
+use crate::encoding::codec::Write;
+use crate::encoding::key::Key;
+use crate::encoding::record::MapRecord;
+
+/// What an entry with file data takes beside it, mostly, bytes: it is kept as long as the data.
+const BESIDE_DATA_BYTES: usize = 320;
+
+/// An entry that is encoded while it is made, if there is file data in it: that is copied once, to where the journal takes
+/// it from and where lookups find it. Another is encoded in the end, when it is known how long it is.
+#[derive(Debug, Default)]
+pub struct Draft {
+    entry: Entry,
+    /// Empty until there is file data.
+    bytes: Vec<u8>,
+    /// Records whose values are in `bytes` only, and where.
+    values: Vec<(usize, Range<usize>)>,
+}
+
+impl Draft {
+    /// Puts or deletes a record.
+    pub fn push(&mut self, key: Key, slot: Slot) {
+        if !self.bytes.is_empty() {
+            encode_record(&mut self.bytes, &key, &slot);
+        }
+        self.entry.records.push((key, slot));
+    }
+
+    /// Puts a piece of a file's map with inline data.
+    pub fn push_piece<B: AsRef<[u8]>>(&mut self, key: Key, piece: &MapRecord<B>) {
+        let length = piece.encoded_bytes();
+        if self.bytes.is_empty() {
+            self.prepare(length);
+        }
+        self.bytes.u8(PUT);
+        self.bytes.short_bytes(&key);
+        self.bytes.u32(u32::try_from(length).expect("a piece is far below 4 GiB"));
+        let start = self.bytes.len();
+        piece.encode_into(&mut self.bytes);
+        self.values.push((self.entry.records.len(), start..start + length));
+        self.entry.records.push((key, None));
+    }
+
+    /// Marks the next record as one of [`Entry::fresh`].
+    pub fn mark_next_fresh(&mut self) {
+        self.entry.fresh.push(self.entry.records.len());
+    }
+
+    /// Adds usage.
+    pub fn add_usage(&mut self, deltas: impl IntoIterator<Item = UsageDelta>) {
+        self.entry.usage.extend(deltas);
+    }
+
+    /// Remembers the request that asked for it.
+    pub fn remember(&mut self, remembered: Remembered) {
+        self.entry.remembered = Some(remembered);
+    }
+
+    /// Makes room for `data` bytes of pieces with inline data, and for all the rest; spares growing by and by.
+    pub fn prepare(&mut self, data: usize) {
+        if !self.bytes.is_empty() {
+            self.bytes.reserve(data);
+            return;
+        }
+        self.bytes.reserve_exact(data + BESIDE_DATA_BYTES);
+        self.bytes.extend_from_slice(&[0; COUNT_BYTES]);
+        for (key, slot) in &self.entry.records {
+            encode_record(&mut self.bytes, key, slot);
+        }
+    }
+
+    /// Its bytes, and what they say.
+    pub fn finish(mut self) -> (Bytes, Entry) {
+        if self.bytes.is_empty() {
+            return (self.entry.encode().into(), self.entry);
+        }
+        self.bytes[..COUNT_BYTES].copy_from_slice(&encoded_count(&self.entry.records));
+        self.entry.encode_rest(&mut self.bytes);
+        let bytes = Bytes::from(self.bytes);
+        for (index, range) in self.values {
+            self.entry.records[index].1 = Some(Value::part(&bytes, range));
+        }
+        (bytes, self.entry)
+    }
+}
+
+#[cfg(test)]
+mod tests;

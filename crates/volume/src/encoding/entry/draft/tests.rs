@@ -1,0 +1,49 @@
+use super::*;
+use crate::api::ids::{Epoch, Ino};
+use crate::encoding::key;
+use crate::encoding::record::{Source, UsageKind};
+
+fn piece(start: u64, source: Source<&[u8]>) -> MapRecord<&[u8]> {
+    MapRecord { epoch: Epoch(0), start, birth: 3, source }
+}
+
+/// What a draft of pieces of these lengths says, which is what the same entry says that is encoded as a whole.
+fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
+    let mut draft = Draft::default();
+    draft.push(key::map(Ino(7), 1), None);
+    let data = vec![5; 1 << 16];
+    let mut end = 0;
+    for length in lengths {
+        let source = Source::Inline(&data[..usize::try_from(*length).unwrap()]);
+        draft.push_piece(key::map(Ino(7), end + length), &piece(end, source));
+        end += length;
+    }
+    draft.mark_next_fresh();
+    draft.push(key::inode(Ino(7)), Some(Value::from(&[1, 2, 3][..])));
+    draft.add_usage([UsageDelta { kind: UsageKind::Volume, id: 0, bytes: 1, inodes: -1 }]);
+    let (bytes, entry) = draft.finish();
+    assert_eq!(entry.records.len(), lengths.len() + 2);
+    assert_eq!(entry.fresh, [lengths.len() + 1]);
+    assert_eq!(entry.encode(), *bytes);
+    assert_eq!(Entry { fresh: entry.fresh.clone(), ..Entry::decode(&bytes).unwrap() }, entry);
+    (bytes, entry)
+}
+
+#[test]
+fn the_data_of_one_piece_stays_where_it_was_encoded() {
+    let (bytes, entry) = drafted(&[4096]);
+    let value = entry.records[1].1.clone().unwrap();
+    let within = bytes.as_ptr_range();
+    assert!(within.contains(&value.as_ptr()) && value.memory_bytes() < 4096 + 512);
+    assert_eq!(MapRecord::borrow(&value).unwrap(), piece(0, Source::Inline(&[5; 4096])));
+}
+
+#[test]
+fn of_many_pieces_none_keeps_the_others() {
+    let (_, entry) = drafted(&[4096, 4096, 100, 1]);
+    let kept = entry.records.iter().flat_map(|(_, slot)| slot).map(Value::memory_bytes).sum::<usize>();
+    assert!(kept < 3 * 4096);
+    drafted(&[]);
+    let (bytes, _) = Draft::default().finish();
+    assert_eq!(*bytes, Entry::default().encode());
+}

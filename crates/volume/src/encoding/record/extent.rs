@@ -1,0 +1,170 @@
+//! Extents and segments: where file data lies on media, and how it is verified.
+
+use crate::api::ids::{ExtentId, SegmentId};
+use crate::encoding::codec::{Malformed, Reader, Write};
+
+/// Bytes of an extent that one checksum covers.
+pub const BLOCK: usize = 4096;
+
+/// An extent: an immutable run of file data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtentRecord {
+    /// The segment that it lies in.
+    pub segment: SegmentId,
+    /// Where its bytes begin in that segment.
+    pub offset: u64,
+    /// Bytes as stored.
+    pub stored: u32,
+    /// Bytes of file data; the same as `stored` unless transformed.
+    pub length: u32,
+    /// 0: as it is. Other numbers are kept for compression and encryption.
+    pub transform: u8,
+    /// 0: on the volume's own media. Other numbers are kept for colder tiers.
+    pub tier: u8,
+    /// How many pieces of maps refer to it.
+    pub references: u32,
+    /// CRC32C of each [`BLOCK`] of stored bytes (the last may be shorter), continued over segment and offset.
+    pub checksums: Vec<u32>,
+}
+
+impl ExtentRecord {
+    /// Checksum of one block of an extent: of its bytes and of the place where they belong, so that a misplaced write
+    /// or read is found too.
+    pub fn checksum(block: &[u8], segment: SegmentId, offset: u64) -> u32 {
+        let mut place = [0; 16];
+        place[..8].copy_from_slice(&segment.0.to_be_bytes());
+        place[8..].copy_from_slice(&offset.to_be_bytes());
+        crc32c::crc32c_append(crc32c::crc32c(block), &place)
+    }
+
+    /// The record of `bytes`, stored as they are.
+    pub fn of(bytes: &[u8], segment: SegmentId, offset: u64) -> ExtentRecord {
+        let length = u32::try_from(bytes.len()).expect("extents are far below 4 GiB");
+        let checksums = bytes
+            .chunks(BLOCK)
+            .enumerate()
+            .map(|(index, block)| ExtentRecord::checksum(block, segment, offset + (index * BLOCK) as u64))
+            .collect();
+        ExtentRecord {
+            segment,
+            offset,
+            stored: length,
+            length,
+            transform: 0,
+            tier: 0,
+            references: 1,
+            checksums,
+        }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(34 + 4 * self.checksums.len());
+        self.encode_into(self.references, &mut out);
+        out
+    }
+
+    /// Appends its bytes, if it had so many references.
+    pub fn encode_into(&self, references: u32, out: &mut Vec<u8>) {
+        out.u64(self.segment.0);
+        out.u64(self.offset);
+        out.u32(self.stored);
+        out.u32(self.length);
+        out.u8(self.transform);
+        out.u8(self.tier);
+        out.u32(references);
+        for checksum in &self.checksums {
+            out.u32(*checksum);
+        }
+    }
+
+    /// Takes its bytes apart.
+    pub fn decode(bytes: &[u8]) -> Result<ExtentRecord, Malformed> {
+        let mut r = Reader::new(bytes, "extent record");
+        let mut record = ExtentRecord {
+            segment: SegmentId(r.u64()?),
+            offset: r.u64()?,
+            stored: r.u32()?,
+            length: r.u32()?,
+            transform: r.u8()?,
+            tier: r.u8()?,
+            references: r.u32()?,
+            checksums: Vec::new(),
+        };
+        while !r.is_at_end() {
+            record.checksums.push(r.u32()?);
+        }
+        let blocks = u64::from(record.stored).div_ceil(BLOCK as u64);
+        if record.checksums.len() as u64 != blocks || record.transform != 0 || record.tier != 0 {
+            return Err(r.malformed());
+        }
+        if record.stored != record.length || record.offset.checked_add(u64::from(record.stored)).is_none() {
+            return Err(r.malformed());
+        }
+        Ok(record)
+    }
+}
+
+/// A segment, as of a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentRecord {
+    /// Bytes allocated to it.
+    pub capacity: u64,
+    /// Stored bytes of the extents in the extent table that lie in it.
+    pub live: u64,
+}
+
+impl SegmentRecord {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(16);
+        out.u64(self.capacity);
+        out.u64(self.live);
+        out
+    }
+
+    /// Takes its bytes apart.
+    pub fn decode(bytes: &[u8]) -> Result<SegmentRecord, Malformed> {
+        let mut r = Reader::new(bytes, "segment record");
+        let record = SegmentRecord { capacity: r.u64()?, live: r.u64()? };
+        r.finish()?;
+        Ok(record)
+    }
+}
+
+/// What stands before each extent in its segment, so that a segment can be read without the index: 24 bytes, magic,
+/// extent id, length and a CRC32C of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentHeader {
+    /// Which extent follows.
+    pub id: ExtentId,
+    /// Its stored bytes.
+    pub length: u32,
+}
+
+impl ExtentHeader {
+    /// Bytes of a header.
+    pub const BYTES: usize = 24;
+    const MAGIC: [u8; 8] = *b"HfExtent";
+
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut out = Vec::with_capacity(Self::BYTES);
+        out.bytes(&Self::MAGIC);
+        out.u64(self.id.0);
+        out.u32(self.length);
+        out.u32(crc32c::crc32c(&out));
+        out.try_into().expect("the fields above are 24 bytes")
+    }
+
+    /// Takes its bytes apart; `None` if they are no header.
+    pub fn decode(bytes: &[u8]) -> Option<ExtentHeader> {
+        let bytes = bytes.get(..Self::BYTES)?;
+        let mut r = Reader::new(bytes, "extent header");
+        if r.array::<8>().ok()? != Self::MAGIC {
+            return None;
+        }
+        let header = ExtentHeader { id: ExtentId(r.u64().ok()?), length: r.u32().ok()? };
+        (r.u32().ok()? == crc32c::crc32c(&bytes[..Self::BYTES - 4])).then_some(header)
+    }
+}

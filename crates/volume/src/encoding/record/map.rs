@@ -1,0 +1,123 @@
+//! The map of a file: which bytes lie where. The key holds the end of the range, so that the piece which covers an offset
+//! is the first one whose key is greater.
+
+use std::sync::Arc;
+
+use crate::api::ids::{Epoch, ExtentId};
+use crate::bytes::Value;
+use crate::encoding::codec::{Malformed, Reader, Write};
+
+/// Where the bytes of a piece are. Those in the record are its own, or, as a `&[u8]`, somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source<B = Arc<[u8]>> {
+    /// In this record, until a checkpoint moves them to a segment.
+    Inline(B),
+    /// In an extent, from `offset` bytes into it.
+    Extent {
+        /// Which extent.
+        id: ExtentId,
+        /// Bytes of it before this piece.
+        offset: u32,
+    },
+    /// Nowhere: it hides what older layers have there, until a checkpoint takes both out of the index.
+    Hole,
+}
+
+/// A piece of a file's map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapRecord<B = Arc<[u8]>> {
+    /// Epoch of birth.
+    pub epoch: Epoch,
+    /// Offset in the file at which it begins.
+    pub start: u64,
+    /// The file's truncation count when it was written.
+    pub birth: u32,
+    /// Where its bytes are.
+    pub source: Source<B>,
+}
+
+/// Bytes of a record before what says where its bytes are.
+const HEAD_BYTES: usize = 17;
+
+/// Bytes of an extent's id and an offset in it.
+const PLACE_BYTES: usize = 12;
+
+impl<B: AsRef<[u8]>> MapRecord<B> {
+    /// Its bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.encoded_bytes());
+        self.encode_into(&mut out);
+        out
+    }
+
+    /// How many they are.
+    pub fn encoded_bytes(&self) -> usize {
+        HEAD_BYTES
+            + match &self.source {
+                Source::Inline(bytes) => bytes.as_ref().len(),
+                Source::Extent { .. } => PLACE_BYTES,
+                Source::Hole => 0,
+            }
+    }
+
+    /// Appends its bytes.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        out.u32(self.epoch.0);
+        out.u64(self.start);
+        out.u32(self.birth);
+        match &self.source {
+            Source::Inline(bytes) => {
+                out.u8(0);
+                out.bytes(bytes.as_ref());
+            }
+            Source::Extent { id, offset } => {
+                out.u8(1);
+                out.u64(id.0);
+                out.u32(*offset);
+            }
+            Source::Hole => out.u8(2),
+        }
+    }
+
+    /// The same, with inline data of its own.
+    pub fn to_owned(&self) -> MapRecord {
+        let source = match &self.source {
+            Source::Inline(bytes) => Source::Inline(bytes.as_ref().into()),
+            Source::Extent { id, offset } => Source::Extent { id: *id, offset: *offset },
+            Source::Hole => Source::Hole,
+        };
+        MapRecord { epoch: self.epoch, start: self.start, birth: self.birth, source }
+    }
+}
+
+impl MapRecord {
+    /// Where the piece of an encoded record that ends at `end` begins, without taking the rest apart. Only a piece with inline
+    /// data is so long, and then its length says it: what it holds, which may have left the processor's cache, is not read.
+    pub fn start_of(end: u64, value: &Value) -> Option<u64> {
+        if value.length() > HEAD_BYTES + PLACE_BYTES {
+            return end.checked_sub((value.length() - HEAD_BYTES) as u64);
+        }
+        Some(u64::from_be_bytes(*value.get(4..)?.first_chunk::<8>()?))
+    }
+
+    /// Takes its bytes apart.
+    pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
+        Ok(MapRecord::borrow(bytes)?.to_owned())
+    }
+}
+
+impl<'a> MapRecord<&'a [u8]> {
+    /// The same, with inline data left where they are: the end of `bytes`.
+    pub fn borrow(bytes: &'a [u8]) -> Result<MapRecord<&'a [u8]>, Malformed> {
+        let mut r = Reader::new(bytes, "map record");
+        let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);
+        let source = match r.u8()? {
+            0 => Source::Inline(r.rest()),
+            1 => Source::Extent { id: ExtentId(r.u64()?), offset: r.u32()? },
+            2 => Source::Hole,
+            _ => return Err(r.malformed()),
+        };
+        r.finish()?;
+        Ok(MapRecord { epoch, start, birth, source })
+    }
+}

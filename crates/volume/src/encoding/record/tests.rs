@@ -1,0 +1,199 @@
+use super::*;
+use crate::api::attributes::{Device, FileType};
+use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
+use crate::api::time::Time;
+use crate::encoding::key;
+use crate::encoding::key::Table;
+use crate::limits::XATTR_VALUE_BYTES;
+
+fn inode() -> InodeRecord {
+    InodeRecord {
+        epoch: Epoch(1),
+        file_type: FileType::Regular,
+        mode: 0o6755,
+        links: 3,
+        uid: 1000,
+        gid: 100,
+        size: 1 << 40,
+        used: 12345,
+        mapped_end: 99999,
+        device: Device { major: 8, minor: 1 },
+        atime: Time::from_nanos(-5),
+        mtime: Time::from_nanos(1),
+        ctime: Time::from_nanos(i64::MAX),
+        change: u64::MAX,
+        parent: Ino(7),
+        next_cookie: Cookie(9),
+        entries: 4,
+        tree: 2,
+        create_verifier: Some(*b"verifier"),
+        truncations: 5,
+        cuts: vec![Cut { from: 10, count: 4 }, Cut { from: 20, count: 5 }],
+        xattrs: 0,
+        xattr_bytes: 0,
+    }
+}
+
+#[test]
+fn an_inode_record_survives_its_bytes_and_no_part_of_them_passes_for_one() {
+    let record = inode();
+    let bytes = record.encode();
+    assert_eq!(InodeRecord::decode(&bytes), Ok(record));
+    for length in 0..bytes.len() {
+        assert!(InodeRecord::decode(&bytes[..length]).is_err(), "{length} bytes");
+    }
+    assert!(InodeRecord::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn an_inode_record_counts_extended_attributes_only_if_there_are_any() {
+    let bare = inode();
+    let record = InodeRecord { xattrs: 2, xattr_bytes: 77, ..bare.clone() };
+    let bytes = record.encode();
+    assert_eq!(bytes, [&bare.encode()[..], &[0, 0, 0, 2, 0, 0, 0, 77]].concat());
+    assert_eq!(InodeRecord::decode(&bytes), Ok(record));
+    for length in 1..8 {
+        assert!(InodeRecord::decode(&bytes[..bytes.len() - length]).is_err(), "{length} bytes fewer");
+    }
+    let none = [&bare.encode()[..], &[0; 8]].concat();
+    assert!(InodeRecord::decode(&none).is_err(), "zero is left out");
+}
+
+/// The bytes of what format 2 added, which later releases must read too.
+#[test]
+fn format_2_has_these_bytes() {
+    let prefix = |member: u8, table: u8| vec![0, 0, 0, member, table];
+    let ino = Ino(0x0102_0304_0506_0708);
+    let number = [1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(*key::xattr(ino, b"name"), [&prefix(1, 0x08)[..], &number, b"name"].concat());
+    assert_eq!(*key::state(b"any"), [&prefix(1, 0x09)[..], b"any"].concat());
+    assert_eq!(*key::orphan(ino), [&prefix(1, 0x0a)[..], &number].concat());
+    assert_eq!(encode_xattr(Epoch(3), b"value"), b"\0\0\0\x03value");
+    assert_eq!(decode_xattr(b"\0\0\0\x03value"), Ok(&b"value"[..]));
+    assert!(decode_xattr(&vec![0; 4 + XATTR_VALUE_BYTES + 1]).is_err());
+    let hole = MapRecord { epoch: Epoch(1), start: 0x1122, birth: 5, source: Source::Hole };
+    let bytes = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 2];
+    assert_eq!(hole.encode(), bytes);
+    assert_eq!(MapRecord::decode(&bytes), Ok(hole));
+    assert!(MapRecord::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn a_volume_of_either_format_is_known_and_no_other() {
+    let meta = |format| {
+        let anchor = crate::journal::Anchor {
+            journal: [9; 16],
+            seq: crate::api::ids::Seq(3),
+            start: 4096,
+            position: 8192,
+            checksum: 5,
+        };
+        MetaRecord {
+            format,
+            volume: crate::api::ids::VolumeId(7),
+            handle_secret: [1; 16],
+            epoch: Epoch(0),
+            generation: crate::api::ids::Generation(1),
+            next_ino: Ino(2),
+            next_extent: ExtentId(1),
+            next_segment: SegmentId(1),
+            time_ceiling: Time::from_nanos(5),
+            anchor,
+        }
+    };
+    for format in [1, 2] {
+        assert_eq!(MetaRecord::decode(&meta(format).encode()), Ok(meta(format)));
+    }
+    for format in [0, 3] {
+        assert!(MetaRecord::decode(&meta(format).encode()).is_err());
+    }
+    for table in Table::ALL {
+        let new = matches!(table, Table::Xattr | Table::State | Table::Orphan);
+        assert_eq!(MetaRecord::format_of(table), if new { 2 } else { 1 }, "{table:?}");
+    }
+}
+
+#[test]
+fn a_cut_hides_older_pieces_beyond_it_and_forgets_those_that_it_dominates() {
+    let mut record = InodeRecord { truncations: 0, cuts: Vec::new(), ..inode() };
+    record.cut(100);
+    record.cut(200);
+    assert_eq!((record.visible_end(0), record.visible_end(1), record.visible_end(2)), (100, 200, u64::MAX));
+    record.cut(150);
+    assert_eq!(record.cuts, [Cut { from: 100, count: 1 }, Cut { from: 150, count: 3 }]);
+    assert_eq!((record.visible_end(0), record.visible_end(2), record.visible_end(3)), (100, 150, u64::MAX));
+    record.cut(0);
+    assert_eq!(record.cuts, [Cut { from: 0, count: 4 }]);
+}
+
+#[test]
+fn an_extent_knows_its_bytes_and_their_place() {
+    let bytes = [7; 3 * BLOCK / 2];
+    let record = ExtentRecord::of(&bytes, SegmentId(3), 4096 + 24);
+    assert_eq!(ExtentRecord::decode(&record.encode()), Ok(record.clone()));
+    assert_eq!(record.checksums.len(), 2);
+    assert_eq!(record.checksums[0], ExtentRecord::checksum(&bytes[..BLOCK], SegmentId(3), 4120));
+    assert_ne!(record.checksums[0], ExtentRecord::checksum(&bytes[..BLOCK], SegmentId(4), 4120));
+    assert_ne!(record.checksums[0], ExtentRecord::checksum(&bytes[..BLOCK], SegmentId(3), 4096));
+}
+
+#[test]
+fn an_extent_header_is_found_only_whole_and_unchanged() {
+    let header = ExtentHeader { id: ExtentId(77), length: 1234 };
+    let bytes = header.encode();
+    assert_eq!(ExtentHeader::decode(&bytes), Some(header));
+    for bit in 0..bytes.len() * 8 {
+        let mut damaged = bytes;
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(ExtentHeader::decode(&damaged), None, "bit {bit}");
+    }
+}
+
+#[test]
+fn made_up_bytes_never_panic() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for _ in 0..20_000 {
+        let length = usize::try_from(random() % 200).expect("small");
+        let bytes: Vec<u8> = (0..length).map(|_| random().to_be_bytes()[0] % 8).collect();
+        for table in Table::ALL {
+            let _ = describe(table, &bytes);
+        }
+        let _ = crate::encoding::entry::Entry::decode(&bytes);
+    }
+}
+
+/// Returns an inode of this type, otherwise empty.
+pub(crate) fn record_of(file_type: crate::api::attributes::FileType) -> InodeRecord {
+    let time = crate::api::time::Time::EPOCH;
+    InodeRecord {
+        epoch: crate::api::ids::Epoch(0),
+        file_type,
+        mode: 0o644,
+        links: 1,
+        uid: 0,
+        gid: 0,
+        size: 0,
+        used: 0,
+        mapped_end: 0,
+        device: crate::api::attributes::Device::default(),
+        atime: time,
+        mtime: time,
+        ctime: time,
+        change: 1,
+        parent: crate::api::ids::Ino(0),
+        next_cookie: crate::api::ids::Cookie(0),
+        entries: 0,
+        tree: 0,
+        create_verifier: None,
+        truncations: 0,
+        cuts: Vec::new(),
+        xattrs: 0,
+        xattr_bytes: 0,
+    }
+}

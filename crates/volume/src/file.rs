@@ -1,0 +1,5 @@
+//! A file in memory: its inode and lock, its extent map, its unstable data.
+
+pub(crate) mod dirty;
+pub(crate) mod extent_map;
+pub(crate) mod inodes;

@@ -1,0 +1,150 @@
+//! Unstable data of a file: accepted, in memory, not yet on media.
+
+use std::collections::BTreeMap;
+
+use crate::bytes::Bytes;
+use crate::limits::{DIRTY_FILE_BYTES, DIRTY_PIECE_BYTES, INLINE_PIECES, INLINE_WRITE_BYTES};
+
+/// A run of unstable bytes.
+#[derive(Clone, Debug)]
+pub struct DirtyPiece {
+    /// Offset in the file.
+    pub start: u64,
+    /// Offset in the file behind the last byte.
+    pub end: u64,
+    /// The WRITE that brought it: tells a write-back whether what it wrote is still the newest.
+    pub write: u64,
+    /// A buffer that holds the bytes.
+    bytes: Bytes,
+    /// Where they begin in it.
+    from: usize,
+}
+
+impl DirtyPiece {
+    /// The bytes.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[self.from..self.from + self.len()]
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.end - self.start).expect("a piece is no longer than its buffer")
+    }
+
+    /// The buffer, if all of it is this piece.
+    pub fn whole_buffer(&self) -> Option<&Bytes> {
+        (self.len() == self.bytes.len()).then_some(&self.bytes)
+    }
+
+    /// The buffer and the range of it that `[start, end)` of the file occupies.
+    pub fn slice(&self, start: u64, end: u64) -> (Bytes, usize, usize) {
+        let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
+        let length = usize::try_from(end - start).expect("a piece is no longer than its buffer");
+        (self.bytes.clone(), self.from + skip, self.from + skip + length)
+    }
+
+    /// The part of it within `[start, end)`.
+    pub fn clipped(&self, start: u64, end: u64) -> DirtyPiece {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
+        DirtyPiece { start, end, write: self.write, bytes: self.bytes.clone(), from: self.from + skip }
+    }
+
+    /// The same without a buffer most of which is not its own.
+    fn compact(self) -> DirtyPiece {
+        if self.bytes.len() <= 2 * self.len() {
+            return self;
+        }
+        DirtyPiece { bytes: Bytes::from(self.data()), from: 0, ..self }
+    }
+}
+
+/// The unstable data of one file. Apart, and only where there is some, as most inodes in memory have none.
+#[derive(Debug, Default)]
+pub struct Dirty(Option<Box<Pieces>>);
+
+/// Pieces that do not overlap, by their end; never none.
+#[derive(Debug, Default)]
+struct Pieces {
+    by_end: BTreeMap<u64, DirtyPiece>,
+    bytes: u64,
+}
+
+impl Dirty {
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |pieces| pieces.bytes)
+    }
+
+    fn count(&self) -> usize {
+        self.0.as_ref().map_or(0, |pieces| pieces.by_end.len())
+    }
+
+    /// Memory that they take, bytes: with their buffers, and with the inode that cannot be forgotten for them.
+    pub fn memory_bytes(&self) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        // What a piece keeps of a longer buffer is less than it is long itself; that is not counted.
+        self.bytes() + self.count() as u64 * DIRTY_PIECE_BYTES + DIRTY_FILE_BYTES
+    }
+
+    /// Segment space to reserve for them: with an extent's header for each piece.
+    pub fn footprint(&self) -> u64 {
+        self.bytes() + self.count() as u64 * crate::segments::space::PIECE_OVERHEAD_BYTES
+    }
+
+    /// Whether it is little enough to travel in the journal: few bytes, and not in too many pieces, each of which is a
+    /// record.
+    pub fn is_small(&self) -> bool {
+        self.bytes() <= INLINE_WRITE_BYTES as u64 && self.count() <= INLINE_PIECES
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Takes new data over; what it replaces goes.
+    pub fn insert(&mut self, start: u64, bytes: Bytes, write: u64) {
+        let end = start + bytes.len() as u64;
+        self.remove(start, end);
+        let pieces = self.0.get_or_insert_default();
+        pieces.bytes += end - start;
+        pieces.by_end.insert(end, DirtyPiece { start, end, write, bytes, from: 0 });
+    }
+
+    /// Forgets `[start, end)`.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let overlapping: Vec<DirtyPiece> = self.overlapping(start, end).cloned().collect();
+        let Some(pieces) = &mut self.0 else { return };
+        for piece in overlapping {
+            pieces.by_end.remove(&piece.end);
+            pieces.bytes -= piece.end - piece.start;
+            for rest in [(piece.start, start), (end, piece.end)] {
+                if rest.0 < rest.1 {
+                    pieces.bytes += rest.1 - rest.0;
+                    pieces.by_end.insert(rest.1, piece.clipped(rest.0, rest.1).compact());
+                }
+            }
+        }
+        if pieces.by_end.is_empty() {
+            self.0 = None;
+        }
+    }
+
+    /// Pieces that touch `[start, end)`, in file order.
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &DirtyPiece> {
+        let from = start.saturating_add(1);
+        let behind = self.0.iter().flat_map(move |pieces| pieces.by_end.range(from..));
+        behind.map(|(_, piece)| piece).take_while(move |piece| piece.start < end)
+    }
+
+    /// All pieces, in file order.
+    pub fn pieces(&self) -> impl Iterator<Item = &DirtyPiece> {
+        self.0.iter().flat_map(|pieces| pieces.by_end.values())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+use super::*;
+use crate::media::memory::Random;
+
+/// The unstable bytes as a plain array: the WRITE and the value of each byte, if there is one.
+type Model = Vec<Option<(u64, u8)>>;
+
+const BYTES: u64 = 300;
+
+fn contents(dirty: &Dirty) -> Model {
+    let mut found = vec![None; usize::try_from(BYTES).unwrap()];
+    let mut last = 0;
+    for piece in dirty.pieces() {
+        assert!(last <= piece.start && piece.start < piece.end, "in order, not overlapping, not empty");
+        last = piece.end;
+        assert_eq!(piece.data().len(), piece.len());
+        for (at, byte) in (piece.start..).zip(piece.data()) {
+            found[usize::try_from(at).unwrap()] = Some((piece.write, *byte));
+        }
+    }
+    found
+}
+
+#[test]
+fn it_holds_what_an_array_of_bytes_holds() {
+    for seed in 0..40 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let (mut dirty, mut model) = (Dirty::default(), vec![None; usize::try_from(BYTES).unwrap()]);
+        for write in 1..120 {
+            let start = random.below(BYTES);
+            let end = start + random.below(BYTES - start + 1).min(1 + random.below(60));
+            let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
+            if random.below(3) == 0 {
+                // A truncation forgets everything behind.
+                let end = if random.below(4) == 0 { u64::MAX } else { end };
+                dirty.remove(start, end);
+                let last = model.len().min(usize::try_from(end).unwrap_or(usize::MAX));
+                model[range.start..last.max(range.start)].fill(None);
+            } else if start < end {
+                let bytes = random.bytes(range.len());
+                dirty.insert(start, bytes.as_slice().into(), write);
+                model[range].iter_mut().zip(&bytes).for_each(|(slot, byte)| *slot = Some((write, *byte)));
+            }
+            assert_eq!(contents(&dirty), model);
+            let held = model.iter().flatten().count() as u64;
+            assert_eq!(dirty.bytes(), held);
+            assert_eq!(dirty.is_empty(), held == 0);
+            let pieces = dirty.pieces().count() as u64;
+            assert_eq!(dirty.footprint(), held + pieces * crate::segments::space::PIECE_OVERHEAD_BYTES);
+            check_ranges(random, &dirty, &model);
+        }
+    }
+}
+
+/// What touches a range, and the parts of pieces within it.
+fn check_ranges(random: &mut Random, dirty: &Dirty, model: &Model) {
+    let start = random.below(BYTES);
+    let end = start + 1 + random.below(BYTES - start);
+    let mut found: Model = vec![None; model.len()];
+    for piece in dirty.overlapping(start, end) {
+        assert!(piece.start < end && start < piece.end, "it touches the range");
+        let clipped = piece.clipped(start, end);
+        assert_eq!((clipped.start, clipped.end), (piece.start.max(start), piece.end.min(end)));
+        let (bytes, from, to) = piece.slice(clipped.start, clipped.end);
+        assert_eq!(&bytes[from..to], clipped.data());
+        for (at, byte) in (clipped.start..).zip(clipped.data()) {
+            found[usize::try_from(at).unwrap()] = Some((clipped.write, *byte));
+        }
+    }
+    let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
+    assert_eq!(found[range.clone()], model[range]);
+}
+
+#[test]
+fn offsets_near_the_largest_file_do_not_overflow() {
+    let mut dirty = Dirty::default();
+    let end = crate::limits::FILE_BYTES;
+    dirty.insert(end - 4, vec![1, 2, 3, 4].into(), 1);
+    assert_eq!(dirty.overlapping(end - 1, u64::MAX).count(), 1);
+    assert_eq!(dirty.overlapping(end, u64::MAX).count(), 0);
+    dirty.remove(end - 2, u64::MAX);
+    assert_eq!(dirty.bytes(), 2);
+}

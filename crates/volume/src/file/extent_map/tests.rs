@@ -1,0 +1,186 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::api::attributes::FileType;
+use crate::api::ids::{Epoch, Layer};
+use crate::encoding::record::tests::record_of;
+use crate::file::inodes::Load;
+use crate::media::memory::{MemoryFile, Random};
+use crate::tables::index::Index;
+use crate::transaction::change::cut_piece;
+
+const FILE: Ino = Ino(7);
+const BYTES: u64 = 240;
+
+/// Each byte of the file: which write, or extent, put it there.
+type Model = Vec<Option<u8>>;
+
+fn range_of(start: u64, end: u64) -> std::ops::Range<usize> {
+    usize::try_from(start).unwrap()..usize::try_from(end).unwrap()
+}
+
+/// Puts a piece into a memtable as an operation does: what it covers there is cut back.
+fn put(memtable: &Memtable, end: u64, piece: &MapRecord) {
+    let mut older = Vec::new();
+    memtable_pieces(memtable, FILE, (piece.start, end), &mut |_, end, old| {
+        older.push((end, decode_held(old)))
+    });
+    for (old_end, old) in older {
+        memtable.apply([(key::map(FILE, old_end), None)], &[]);
+        for (from, to) in [(old.start, piece.start), (end, old_end)] {
+            if from < to {
+                let cut = cut_piece(&old, from, to).encode().into();
+                memtable.apply([(key::map(FILE, to), Some(cut))], &[]);
+            }
+        }
+    }
+    memtable.apply([(key::map(FILE, end), Some(piece.encode().into()))], &[]);
+}
+
+/// A file with pieces in all layers, some of them cut off by truncations, and what it holds.
+struct File {
+    layers: Layers,
+    state: InodeState,
+    windows: Vec<MapPiece>,
+    model: Model,
+    _index: Index,
+}
+
+impl File {
+    fn random(random: &mut Random) -> File {
+        let index = Index::create(MemoryFile::holding(Vec::new()), 1 << 20).unwrap();
+        let layers = Layers {
+            active: Arc::new(Memtable::new(Layer(2))),
+            frozen: Some(Arc::new(Memtable::new(Layer(1)))),
+            index: Arc::new(index.snapshot().unwrap()),
+            version: 1,
+            switches: std::collections::VecDeque::new(),
+        };
+        let mut state = InodeState::new(FILE);
+        state.load = Load::Present(record_of(FileType::Regular));
+        let model = vec![None; range_of(0, BYTES).len()];
+        let mut file = File { layers, state, windows: Vec::new(), model, _index: index };
+        file.fill_index(random);
+        for turn in 0..24_u8 {
+            match random.below(5) {
+                0 => file.truncate(random.below(BYTES)),
+                1 => file.write_unstable(random, turn),
+                _ => file.write(random, turn, u64::from(turn) * 4 / 24),
+            }
+        }
+        file
+    }
+
+    fn fill_index(&mut self, random: &mut Random) {
+        let mut start = random.below(20);
+        while start < BYTES {
+            let end = (start + 1 + random.below(30)).min(BYTES);
+            let extent = ExtentId(200 + random.below(50));
+            self.windows.push(MapPiece { start, end, birth: 0, extent, offset: 0 });
+            self.model[range_of(start, end)].fill(Some(u8::try_from(extent.0).unwrap()));
+            self.state.record_mut().mapped_end = end;
+            start = end + random.below(3) * random.below(15);
+        }
+    }
+
+    fn truncate(&mut self, size: u64) {
+        let record = self.state.record_mut();
+        if size < record.mapped_end {
+            record.cut(size);
+            record.mapped_end = size;
+        }
+        self.state.dirty.remove(size, u64::MAX);
+        self.model[range_of(size, BYTES)].fill(None);
+    }
+
+    fn write_unstable(&mut self, random: &mut Random, tag: u8) {
+        let (start, end) = some_range(random);
+        self.state.dirty.insert(start, vec![tag; range_of(start, end).len()].into(), tag.into());
+        self.model[range_of(start, end)].fill(Some(tag));
+    }
+
+    /// Writes: early ones in the frozen memtable.
+    fn write(&mut self, random: &mut Random, tag: u8, age: u64) {
+        let (start, end) = some_range(random);
+        let bytes = vec![tag; range_of(start, end).len()];
+        let record = self.state.record_mut();
+        let birth = record.truncations;
+        record.mapped_end = record.mapped_end.max(end);
+        let piece = MapRecord { epoch: Epoch(0), start, birth, source: Source::Inline(bytes.into()) };
+        let frozen = self.layers.frozen.as_ref().unwrap();
+        put(if age < 2 { frozen } else { &self.layers.active }, end, &piece);
+        self.state.dirty.remove(start, end);
+        self.model[range_of(start, end)].fill(Some(tag));
+    }
+
+    /// What [`resolve`] finds of a range, by way of windows of a few pieces.
+    fn resolved(&mut self, range: (u64, u64), with_dirty: bool, window: usize) -> (Model, u64) {
+        let pieces = self.windows.clone();
+        let mut windows = |_: &mut InodeState, offset: u64| {
+            let some: Vec<MapPiece> =
+                pieces.iter().filter(|piece| piece.end > offset).take(window).copied().collect();
+            let to = if some.len() < window { u64::MAX } else { some.last().unwrap().end };
+            Ok(MapWindow { version: 1, from: offset, to, pieces: Arc::new(some) })
+        };
+        let runs = resolve(&self.layers, &mut self.state, range, with_dirty, &mut windows).unwrap();
+        let mut found = vec![None; self.model.len()];
+        let mut last = range.0;
+        for run in &runs {
+            assert!(last <= run.start && run.start < run.end && run.end <= range.1, "{run:?}");
+            last = run.end;
+            for (index, slot) in found[range_of(run.start, run.end)].iter_mut().enumerate() {
+                *slot = Some(match &run.place {
+                    Place::Dirty(piece) => piece.data()[index],
+                    Place::Inline(bytes, from) => bytes[from + index],
+                    Place::Extent(id, _) => u8::try_from(id.0).unwrap(),
+                    Place::Hole => panic!("holes are not among the runs"),
+                });
+            }
+        }
+        (found, covered(&runs))
+    }
+}
+
+fn some_range(random: &mut Random) -> (u64, u64) {
+    let start = random.below(BYTES);
+    (start, start + 1 + random.below((BYTES - start).min(50)))
+}
+
+#[test]
+fn the_newest_layer_that_knows_a_byte_gives_it() {
+    for seed in 0..150 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let mut file = File::random(random);
+        for _ in 0..6 {
+            let range = some_range(random);
+            let window = usize::try_from(1 + random.below(9)).unwrap();
+            let (found, bytes) = file.resolved(range, true, window);
+            let range = range_of(range.0, range.1);
+            assert_eq!(found[range.clone()], file.model[range.clone()]);
+            assert_eq!(bytes, file.model[range].iter().flatten().count() as u64);
+        }
+        // Without unstable data nothing changes for a file that has none.
+        file.state.dirty = crate::file::dirty::Dirty::default();
+        assert_eq!(file.resolved((0, BYTES), true, 4), file.resolved((0, BYTES), false, 4));
+    }
+}
+
+#[test]
+fn the_next_piece_is_found_across_holes_of_any_size() {
+    let memtable = Memtable::new(Layer(1));
+    let far = 1 << 62;
+    let piece = |start| {
+        let source = Source::Inline(vec![1; 10].into());
+        MapRecord { epoch: Epoch(0), start, birth: 0, source }
+    };
+    put(&memtable, 110, &piece(100));
+    put(&memtable, far + 10, &piece(far));
+    assert_eq!(next_piece(&memtable, FILE, 0), Some(100));
+    assert_eq!(next_piece(&memtable, FILE, 109), Some(100));
+    assert_eq!(next_piece(&memtable, FILE, 110), Some(far));
+    assert_eq!(next_piece(&memtable, FILE, far + 10), None);
+    assert_eq!(next_piece(&memtable, Ino(FILE.0 + 1), 0), None);
+    memtable.apply([(key::map(FILE, 110), None)], &[]);
+    assert_eq!(next_piece(&memtable, FILE, 0), Some(far), "a deleted piece is passed over");
+}

@@ -1,0 +1,128 @@
+use super::*;
+use crate::api::attributes::FileType;
+use crate::encoding::record::tests::record_of;
+
+/// Numbers that share a shard, each in a group of its own.
+fn numbers() -> impl Iterator<Item = Ino> {
+    (1..).map(|number| Ino(number * (SHARDS * GROUP) as u64))
+}
+
+#[test]
+fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
+    let inodes = Inodes::new(0, 0);
+    let (durable, round) = (Seq(10), 3);
+    let kept: Vec<Ino> = numbers().take(4).collect();
+    let used = inodes.get(kept[3], durable, round);
+    for (ino, keep) in kept.iter().zip([
+        &mut |state: &mut InodeState| state.dirty.insert(0, vec![1].into(), 1),
+        &mut |state: &mut InodeState| state.unsaved = true,
+        &mut |state: &mut InodeState| state.seq = Seq(11),
+        &mut |_: &mut InodeState| {},
+    ] as [&mut dyn FnMut(&mut InodeState); 4])
+    {
+        let cell = inodes.get(*ino, durable, round);
+        let mut state = cell.lock();
+        state.load = Load::Present(record_of(FileType::Regular));
+        keep(&mut state);
+    }
+    let waits = numbers().nth(4).unwrap();
+    inodes.get(waits, durable, round).lock().round = 4;
+    for ino in numbers().skip(5).take(1000) {
+        inodes.get(ino, durable, round).lock().seq = Seq(9);
+    }
+    for ino in kept.iter().chain([&waits]) {
+        assert!(inodes.peek(*ino).is_some(), "{ino} is in use or not durable");
+    }
+    assert!(inodes.len() <= 5 + 2, "the others went: {}", inodes.len());
+    // Once durable, all may go.
+    drop(used);
+    for ino in &kept {
+        let cell = inodes.get(*ino, durable, round);
+        let mut state = cell.lock();
+        state.dirty.remove(0, u64::MAX);
+        state.unsaved = false;
+    }
+    for ino in numbers().skip(2000).take(1000) {
+        inodes.get(ino, Seq(11), 4);
+    }
+    assert!(kept.iter().all(|ino| inodes.peek(*ino).is_none()));
+    assert!(inodes.len() <= 4 + 1, "{}", inodes.len());
+}
+
+#[test]
+fn unstable_data_shows_in_size_and_use() {
+    let mut state = InodeState::new(Ino(5));
+    state.load = Load::Present(InodeRecord { size: 10, used: 10, ..record_of(FileType::Regular) });
+    assert_eq!((state.attributes().size, state.attributes().used), (10, 10));
+    state.dirty.insert(90, vec![1; 10].into(), 1);
+    state.unstable_size = Some(100);
+    assert_eq!((state.size(), state.attributes().size, state.attributes().used), (100, 100, 20));
+    // Unstable data over stable data is not more than the file can hold.
+    state.dirty.insert(0, vec![1; 90].into(), 2);
+    assert_eq!(state.attributes().used, 100);
+}
+
+/// A part of a map of so many pieces.
+fn window(pieces: usize) -> MapWindow {
+    let piece = MapPiece { start: 0, end: 1, birth: 0, extent: ExtentId(1), offset: 0 };
+    MapWindow { version: 1, from: 0, to: 1, pieces: Arc::new(vec![piece; pieces]) }
+}
+
+#[test]
+fn parts_of_maps_are_counted_and_the_oldest_go() {
+    let (one, eight) = (window(1).bytes(), window(8).bytes());
+    let inodes =
+        Inodes::new(100 * (CELL_BYTES + GROUP_BYTES) * SHARDS as u64, (eight + 3 * one) * SHARDS as u64);
+    let has_one = |ino: Ino| inodes.peek(ino).is_some_and(|cell| cell.lock().window().is_some());
+    let keep = |ino: Ino, pieces| {
+        let cell = inodes.get(ino, Seq(0), 0);
+        inodes.keep_window(&mut cell.lock(), window(pieces));
+    };
+    let inos: Vec<Ino> = numbers().take(6).collect();
+    inos[..4].iter().for_each(|ino| keep(*ino, 1));
+    assert_eq!(inodes.window_bytes(), 4 * one);
+    keep(inos[1], 8);
+    assert!(inos[..4].iter().all(|ino| has_one(*ino)));
+    assert_eq!(inodes.window_bytes(), eight + 3 * one);
+    // One that is in use stays.
+    let used = inodes.peek(inos[0]).unwrap();
+    let guard = used.lock();
+    keep(inos[4], 1);
+    drop(guard);
+    assert!(has_one(inos[0]) && !has_one(inos[1]) && has_one(inos[4]));
+    assert_eq!(inodes.window_bytes(), 4 * one);
+    // An inode that is forgotten takes its part along, and leaves no trace for long.
+    drop(used);
+    for ino in numbers().skip(6).take(1000) {
+        inodes.get(ino, Seq(0), 0);
+    }
+    assert!(!has_one(inos[0]));
+    assert_eq!(inodes.window_bytes(), 0);
+    for ino in numbers().take(100_000) {
+        keep(ino, 1);
+    }
+    let shard = inodes.shard(inos[0]).lock();
+    assert!(shard.windows.len() <= 101 && shard.window_bytes <= eight + 3 * one);
+}
+
+#[test]
+fn groups_come_and_go_with_their_inodes() {
+    let inodes = Inodes::new(1 << 20, 0);
+    let most = usize::try_from((1 << 20) / INODE_BYTES).unwrap();
+    for ino in 1..100_000 {
+        let cell = inodes.get(Ino(ino), Seq(0), 0);
+        assert_eq!(cell.lock().ino, Ino(ino));
+        assert!(Arc::ptr_eq(&cell, &inodes.peek(Ino(ino)).unwrap()));
+    }
+    let kept = (1..100_000).filter(|ino| inodes.peek(Ino(*ino)).is_some()).count();
+    assert_eq!(kept, inodes.len());
+    assert!(kept > most && kept < most * 5 / 4, "{kept}, where {most} may be");
+    let groups: usize = inodes.shards.iter().map(|shard| shard.lock().cells.groups.len()).sum();
+    assert!(groups <= kept / GROUP + 2 * SHARDS, "{groups}");
+    for ino in numbers().take(100_000) {
+        inodes.get(ino, Seq(0), 0);
+    }
+    let shard = inodes.shard(numbers().next().unwrap()).lock();
+    assert!(shard.cells.bytes() <= inodes.bytes_most + CELL_BYTES + GROUP_BYTES);
+    assert_eq!(shard.cells.groups.len(), shard.cells.len);
+}

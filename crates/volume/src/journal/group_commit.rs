@@ -1,0 +1,379 @@
+//! Group commit: entries queue while the last batch syncs; then all of them leave in the next batch.
+//!
+//! One committer is either syncing or idle; there are no timers. One caller in flight pays one sync, 512 share one. Who
+//! queues says when the committer should look ([`Committer::wake`]): a thread that executes many calls in a row does so
+//! once, behind the last, as waking another thread costs more than most calls do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::api::ids::{Generation, Seq};
+use crate::api::time::Time;
+use crate::bytes::Bytes;
+use crate::journal::{Anchor, AppendError, Batch, Ring};
+use crate::limits::ENTRY_BYTES;
+use crate::media::Media;
+
+/// How far ahead of the clock a batch promises that no time was handed out beyond; after a crash with the clock set
+/// back, times go on from there.
+const TIME_LEAD: Duration = Duration::from_secs(2);
+
+/// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
+/// it, as checkpoints and write-back must not wait for each other.
+const BUSY_PERCENT: u64 = 80;
+
+/// Most bytes of one batch: bounds how long one sync takes.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// With more than this queued, nobody but the committer writes a batch, as that takes longer than waking it.
+const SMALL_BATCH_BYTES: u64 = 64 << 10;
+
+/// The journal of an open volume, its queue and what is durable.
+pub struct Committer {
+    /// Asked before each batch whether the lease is still held.
+    media: Arc<dyn Media>,
+    queue: Mutex<Queue>,
+    queued: Condvar,
+    ring: Mutex<Writer>,
+    durable: AtomicU64,
+    progress: Mutex<()>,
+    progressed: Condvar,
+    failed: AtomicBool,
+    failure: Mutex<Option<String>>,
+    /// The latest time that queued entries allow to be handed out.
+    time_ceiling: AtomicI64,
+    /// Times are never handed out below this.
+    time_floor: Time,
+    /// The entry that carries `time_ceiling`.
+    ceiling_seq: AtomicU64,
+    used_bytes: AtomicU64,
+    capacity_bytes: u64,
+    generation: Generation,
+    notify: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+}
+
+#[derive(Default)]
+struct Queue {
+    entries: Vec<Bytes>,
+    /// Sequence of the first entry of `entries`.
+    first: u64,
+    /// Bytes of `entries`.
+    bytes: u64,
+    /// Batches must end here: a memtable was frozen.
+    fences: Vec<Seq>,
+    /// The committer should look although nothing is queued.
+    kicked: bool,
+}
+
+struct Writer {
+    ring: Ring,
+    /// A batch that did not fit, to be tried again when the ring was trimmed.
+    waiting: Option<(u64, Vec<Bytes>)>,
+}
+
+impl std::fmt::Debug for Committer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Committer").field("durable", &self.durable()).finish_non_exhaustive()
+    }
+}
+
+impl Committer {
+    /// Goes on after `last`, which is durable.
+    pub fn new(
+        media: Arc<dyn Media>,
+        ring: Ring,
+        last: Seq,
+        generation: Generation,
+        time_floor: Time,
+    ) -> Committer {
+        Committer {
+            media,
+            queue: Mutex::new(Queue { first: last.0 + 1, ..Queue::default() }),
+            queued: Condvar::new(),
+            durable: AtomicU64::new(last.0),
+            progress: Mutex::new(()),
+            progressed: Condvar::new(),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            time_ceiling: AtomicI64::new(i64::MIN),
+            time_floor,
+            ceiling_seq: AtomicU64::new(last.0),
+            used_bytes: AtomicU64::new(ring.used_bytes()),
+            capacity_bytes: ring.capacity_bytes(),
+            ring: Mutex::new(Writer { ring, waiting: None }),
+            generation,
+            notify: Mutex::new(None),
+        }
+    }
+
+    /// Queues an entry; its sequence number is its place. Callers hold the locks of what it changes, and call
+    /// [`Committer::wake`] soon.
+    pub fn push(&self, entry: impl Into<Bytes>) -> Seq {
+        let entry = entry.into();
+        debug_assert!(entry.len() as u64 <= ENTRY_BYTES, "an entry of {} bytes", entry.len());
+        let mut queue = self.queue.lock();
+        queue.bytes += entry.len() as u64;
+        queue.entries.push(entry);
+        Seq(queue.first + queue.entries.len() as u64 - 1)
+    }
+
+    /// Wakes the committer if anything is queued.
+    pub fn wake(&self) {
+        if !self.queue.lock().entries.is_empty() {
+            self.queued.notify_one();
+        }
+    }
+
+    /// The last entry queued so far.
+    pub fn last_queued(&self) -> Seq {
+        let queue = self.queue.lock();
+        Seq(queue.first + queue.entries.len() as u64 - 1)
+    }
+
+    /// Makes a batch end behind the last entry queued, and says which that is.
+    pub fn fence(&self) -> Seq {
+        let mut queue = self.queue.lock();
+        let seq = Seq(queue.first + queue.entries.len() as u64 - 1);
+        queue.fences.push(seq);
+        seq
+    }
+
+    /// The last durable entry.
+    pub fn durable(&self) -> Seq {
+        Seq(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Whether the journal failed: nothing more becomes durable.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Why.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    /// Refuses all that is not durable, for good.
+    pub fn fail(&self, reason: String) {
+        tracing::error!(reason, "the volume refuses changes from now on");
+        self.failure.lock().get_or_insert(reason);
+        self.failed.store(true, Ordering::Release);
+        self.wake_waiters();
+    }
+
+    /// A time to stamp a change with, and what its reply waits for on that account.
+    pub fn stamp(&self, now: Time) -> (Time, Seq) {
+        let now = now.max(self.time_floor);
+        if now.nanos() > self.time_ceiling.load(Ordering::Acquire) {
+            self.raise_ceiling(now);
+        }
+        (now, Seq(self.ceiling_seq.load(Ordering::Acquire)))
+    }
+
+    /// The latest time that may have been handed out.
+    pub fn time_ceiling(&self) -> Time {
+        Time::from_nanos(self.time_ceiling.load(Ordering::Acquire)).max(self.time_floor)
+    }
+
+    /// An entry of its own carries the ceiling, so that times which unstable writes reveal are below a durable one.
+    fn raise_ceiling(&self, now: Time) {
+        let mut queue = self.queue.lock();
+        if now.nanos() <= self.time_ceiling.load(Ordering::Acquire) {
+            return;
+        }
+        let entry = Bytes::from(crate::encoding::entry::Entry::default().encode());
+        queue.bytes += entry.len() as u64;
+        queue.entries.push(entry);
+        let seq = queue.first + queue.entries.len() as u64 - 1;
+        self.ceiling_seq.store(seq, Ordering::Release);
+        self.time_ceiling.store(now.plus(TIME_LEAD).nanos(), Ordering::Release);
+    }
+
+    /// Writes and syncs one batch; true if it did.
+    pub fn step(&self) -> bool {
+        self.may_write() && self.write_batch(self.ring.lock())
+    }
+
+    /// Like [`Committer::step`], but only if that is little work and nobody is at it: never waits for another batch.
+    pub fn try_step(&self) -> bool {
+        if self.queued_bytes() > SMALL_BATCH_BYTES || !self.may_write() {
+            return false;
+        }
+        self.ring.try_lock().is_some_and(|writer| self.write_batch(writer))
+    }
+
+    /// Whether the journal may be written. The lease is looked at before each batch.
+    fn may_write(&self) -> bool {
+        if self.has_failed() {
+            return false;
+        }
+        if !self.media.lease_held() {
+            self.fail("the lease on the volume is lost: another server may have it".to_owned());
+            return false;
+        }
+        true
+    }
+
+    fn write_batch(&self, mut writer: MutexGuard<'_, Writer>) -> bool {
+        let Some((first, entries)) = writer.waiting.take().or_else(|| self.take_batch(&writer.ring)) else {
+            return false;
+        };
+        let batch = Batch {
+            generation: self.generation,
+            first_seq: Seq(first),
+            entries: &entries,
+            durable: self.durable(),
+            time_ceiling: self.time_ceiling(),
+        };
+        match writer.ring.append(&batch) {
+            Ok(()) => {}
+            Err(AppendError::Full) => {
+                writer.waiting = Some((first, entries));
+                self.used_bytes.store(self.capacity_bytes, Ordering::Relaxed);
+                return false;
+            }
+            Err(AppendError::Io(error)) => {
+                self.fail(format!("writing the journal failed: {error}"));
+                return false;
+            }
+        }
+        if let Err(error) = writer.ring.sync() {
+            self.fail(format!("syncing the journal failed: {error}"));
+            return false;
+        }
+        self.used_bytes.store(writer.ring.used_bytes(), Ordering::Relaxed);
+        self.durable.store(first + entries.len() as u64 - 1, Ordering::Release);
+        drop(writer);
+        self.wake_waiters();
+        true
+    }
+
+    fn take_batch(&self, ring: &Ring) -> Option<(u64, Vec<Bytes>)> {
+        let mut queue = self.queue.lock();
+        queue.kicked = false;
+        if queue.entries.is_empty() {
+            return None;
+        }
+        let most = usize::try_from(ring.largest_batch_bytes())
+            .unwrap_or(usize::MAX)
+            .min(BATCH_BYTES)
+            .min(self.batch_bytes());
+        let first = queue.first;
+        queue.fences.retain(|fence| fence.0 >= first);
+        let until_fence = queue.fences.first().map_or(usize::MAX, |fence| {
+            usize::try_from(fence.0 - first + 1).expect("a queue holds fewer entries than memory has bytes")
+        });
+        let mut bytes = 0;
+        let count = queue
+            .entries
+            .iter()
+            .take(until_fence)
+            .take_while(|entry| {
+                bytes += entry.len() + 16;
+                bytes <= most
+            })
+            .count()
+            .max(1);
+        let rest = queue.entries.split_off(count);
+        let entries = std::mem::replace(&mut queue.entries, rest);
+        queue.first += count as u64;
+        queue.bytes = queue.bytes.saturating_sub(entries.iter().map(|entry| entry.len() as u64).sum());
+        Some((first, entries))
+    }
+
+    /// A batch must be small beside the ring, as one that does not fit before its end leaves that much unused.
+    fn batch_bytes(&self) -> usize {
+        usize::try_from(self.capacity_bytes / 16).unwrap_or(usize::MAX)
+    }
+
+    /// Blocks until something is queued.
+    pub fn wait_for_work(&self, most: Duration) {
+        let mut queue = self.queue.lock();
+        if queue.entries.is_empty() && !queue.kicked {
+            self.queued.wait_for(&mut queue, most);
+        }
+    }
+
+    /// Makes the committer look again, as after a trim.
+    pub fn kick(&self) {
+        self.queue.lock().kicked = true;
+        self.queued.notify_all();
+    }
+
+    /// Blocks until `seq` is durable, or never will be; with `drive` it runs the steps itself.
+    pub fn wait_durable(&self, seq: Seq, drive: bool) -> bool {
+        while self.durable() < seq {
+            if self.has_failed() || (drive && !self.step()) {
+                return self.durable() >= seq;
+            }
+            if !drive {
+                self.wake();
+                let mut guard = self.progress.lock();
+                if self.durable() < seq && !self.has_failed() {
+                    self.progressed.wait_for(&mut guard, Duration::from_millis(100));
+                }
+            }
+        }
+        true
+    }
+
+    /// Where the journal goes on behind `seq`, which a fence made the end of a batch.
+    pub fn anchor_at(&self, seq: Seq) -> Option<Anchor> {
+        self.ring.lock().ring.anchor_at(seq)
+    }
+
+    /// Gives back what a checkpoint covers.
+    pub fn trim(&self, anchor: &Anchor) {
+        let mut writer = self.ring.lock();
+        writer.ring.trim(anchor);
+        self.used_bytes.store(writer.ring.used_bytes(), Ordering::Relaxed);
+        drop(writer);
+        self.kick();
+    }
+
+    /// Whether so much of the ring is used or queued for that only background work may go on, and that only with care.
+    pub fn is_busy(&self) -> bool {
+        (self.used_bytes() + self.queued_bytes()) * 100 > self.capacity_bytes * BUSY_PERCENT
+    }
+
+    /// Bytes of entries that are queued and not written yet.
+    pub fn queued_bytes(&self) -> u64 {
+        self.queue.lock().bytes
+    }
+
+    /// Bytes of the ring that no checkpoint covers yet.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the ring.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    /// The open-generation.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Calls `notify` whenever durability advanced or failed.
+    pub fn on_progress(&self, notify: Box<dyn Fn() + Send + Sync>) {
+        *self.notify.lock() = Some(Arc::from(notify));
+    }
+
+    /// Tells everybody who waits to look again.
+    pub fn wake_waiters(&self) {
+        drop(self.progress.lock());
+        self.progressed.notify_all();
+        let notify = self.notify.lock().clone();
+        if let Some(notify) = notify {
+            notify();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

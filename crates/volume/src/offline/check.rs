@@ -1,0 +1,251 @@
+//! Offline check of a volume that is closed, or crashed: `holdfast check`.
+//!
+//! It changes nothing on media: the index library writes to a copy in memory of the few blocks that it touches, and the
+//! journal is replayed in memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting anything.
+//! What is checked is what the next opening would see: the journal's records over the index's.
+//!
+//! The checks go from the bottom to the top. First every record must decode; an index that cannot be read to its end is
+//! reported as that and nothing more, as all else would follow from it. Then come the tree of names, what each inode says
+//! of itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file data, and the usage
+//! counters.
+//!
+//! A torn tail of the journal is no fault, nor is a file of segments that nothing names: a crash leaves both.
+//!
+//! # Memory
+//! Tables are read as streams, but something is held for each inode (some 100 bytes) and each extent (some 300 bytes),
+//! besides the journal's records and [`INDEX_CACHE_BYTES`] for the index.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::media::Media;
+use crate::open::OpenError;
+
+mod copy;
+mod data;
+mod extents;
+pub(crate) mod findings;
+mod inodes;
+mod maps;
+mod names;
+pub(crate) mod records;
+#[cfg(test)]
+pub(crate) mod tests;
+mod tree;
+mod usage;
+pub(crate) mod view;
+
+use findings::Findings;
+use maps::Uses;
+use tree::Tree;
+use view::View;
+
+/// Memory of the index library during a check, bytes.
+pub const INDEX_CACHE_BYTES: usize = 64 << 20;
+
+/// How thorough a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckOptions {
+    /// Also read all file data and verify its checksums.
+    pub read_data: bool,
+    /// Faults that are listed; more are only counted.
+    pub most_faults: usize,
+}
+
+impl Default for CheckOptions {
+    fn default() -> CheckOptions {
+        CheckOptions { read_data: true, most_faults: 1000 }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What is wrong; none means that the volume is sound.
+    pub faults: Vec<Fault>,
+    /// Faults beyond those listed.
+    pub more_faults: u64,
+    /// What is remarkable, but no fault: plain sentences.
+    pub notes: Vec<String>,
+    /// What there is.
+    pub summary: Summary,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.faults.is_empty() && self.more_faults == 0
+    }
+}
+
+/// What there is in a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Objects of all types, the root directory included.
+    pub inodes: u64,
+    /// Directories, the root included.
+    pub directories: u64,
+    /// Regular files.
+    pub files: u64,
+    /// Names.
+    pub names: u64,
+    /// Bytes of file data, holes left out.
+    pub used_bytes: u64,
+    /// Extents that files refer to, or that wait to be freed.
+    pub extents: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Bytes of the extents in the index.
+    pub live_bytes: u64,
+    /// Journal entries that the next opening replays.
+    pub journal_entries: u64,
+    /// Their bytes.
+    pub journal_bytes: u64,
+    /// Bytes of torn journal batches that the next opening cuts.
+    pub journal_cut_bytes: u64,
+    /// Bytes of file data in segments that were read and verified.
+    pub verified_bytes: u64,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it is about.
+    pub kind: FaultKind,
+    /// The path that it hurts, from the volume's root; of an object with several names, one of them. Bytes that are not
+    /// UTF-8 are shown as U+FFFD. `None` if it hurts no path, or there is none.
+    pub path: Option<String>,
+    /// What is wrong, in plain words.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{path}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+/// What a fault is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FaultKind {
+    /// The index cannot be read to its end.
+    Index,
+    /// The journal is damaged, or is not this volume's.
+    Journal,
+    /// A record does not decode, or belongs to no table.
+    Record,
+    /// A counter of numbers would hand one out again.
+    Number,
+    /// A name that names nothing, or that LOOKUP and READDIR see differently.
+    Name,
+    /// An object without a name, or directories that do not hang together.
+    Tree,
+    /// A wrong count of links.
+    Links,
+    /// What a directory says of itself.
+    Directory,
+    /// What another object says of itself.
+    Inode,
+    /// A symbolic link without a proper target.
+    Symlink,
+    /// The map of a file.
+    Map,
+    /// A file's count of bytes in use.
+    Used,
+    /// An extent: its row, its place, its reference count.
+    Extent,
+    /// A segment: its row, its file, its count of live bytes.
+    Segment,
+    /// File data that is missing or does not verify.
+    Data,
+    /// A usage counter.
+    Usage,
+}
+
+impl FaultKind {
+    /// A word for it, for `--json`.
+    pub fn word(self) -> &'static str {
+        match self {
+            FaultKind::Index => "index",
+            FaultKind::Journal => "journal",
+            FaultKind::Record => "record",
+            FaultKind::Number => "number",
+            FaultKind::Name => "name",
+            FaultKind::Tree => "tree",
+            FaultKind::Links => "links",
+            FaultKind::Directory => "directory",
+            FaultKind::Inode => "inode",
+            FaultKind::Symlink => "symlink",
+            FaultKind::Map => "map",
+            FaultKind::Used => "used",
+            FaultKind::Extent => "extent",
+            FaultKind::Segment => "segment",
+            FaultKind::Data => "data",
+            FaultKind::Usage => "usage",
+        }
+    }
+}
+
+/// Checks a volume that nobody has open, and changes nothing.
+///
+/// # Errors
+/// There is nothing to check: the index is missing, does not open, or holds no volume of this format; or media cannot be
+/// listed. Everything else that is wrong is a [`Fault`].
+pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, OpenError> {
+    let blobs = media
+        .list_blobs()
+        .map_err(|error| OpenError(format!("the segments of the volume cannot be listed: {error}")))?;
+    let mut findings = Findings::new(options.most_faults);
+    let mut summary = Summary::default();
+    let mut view = View::open(media.as_ref())?;
+    let readable = records::check_index(&mut view, &mut findings);
+    let usage_deltas = view.replay(media.log().as_ref(), &mut findings, &mut summary);
+    let mut tree = Tree::default();
+    if readable {
+        let walked = Walk { media, view: &view, options, findings: &mut findings, summary: &mut summary }
+            .run(&mut tree, &blobs, &usage_deltas);
+        if let Err(error) = walked {
+            findings.add(FaultKind::Index, None, format!("{error}; what follows it was not checked"));
+        }
+    }
+    Ok(findings.report(&view, &tree, summary))
+}
+
+/// A check in progress.
+struct Walk<'a> {
+    media: &'a Arc<dyn Media>,
+    view: &'a View,
+    options: &'a CheckOptions,
+    findings: &'a mut Findings,
+    summary: &'a mut Summary,
+}
+
+impl Walk<'_> {
+    fn run(
+        &mut self,
+        tree: &mut Tree,
+        blobs: &[crate::api::ids::SegmentId],
+        usage_deltas: &[crate::encoding::entry::UsageDelta],
+    ) -> Result<(), crate::tables::index::IndexError> {
+        records::check_numbers(self.view, self.findings)?;
+        tree.load(self.view)?;
+        tree.load_orphans(self.view, self.findings)?;
+        names::check_names(self.view, tree, self.findings, self.summary)?;
+        names::check_cookies(self.view, tree, self.findings)?;
+        tree.check_connected(self.findings);
+        let mut uses = Uses::default();
+        maps::check_index_maps(self.view, tree, &mut uses, self.findings)?;
+        maps::check_recent_maps(self.view, tree, &mut uses, self.findings)?;
+        inodes::count_xattrs(self.view, tree, self.findings)?;
+        let totals = inodes::check_inodes(self.view, tree, self.findings, self.summary)?;
+        inodes::check_symlinks(self.view, tree, self.findings)?;
+        let segments = extents::check_extents(self.view, uses, blobs, self.findings, self.summary)?;
+        if self.options.read_data {
+            data::check_data(self.media.as_ref(), &segments, self.findings, self.summary);
+        }
+        usage::check_usage(self.view, usage_deltas, &totals, self.findings)
+    }
+}

@@ -1,0 +1,214 @@
+//! Extents and segments: where file data lies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::findings::Findings;
+use super::maps::{Use, Uses};
+use super::view::View;
+use super::{FaultKind, Summary};
+use crate::api::ids::{ExtentId, Ino, SegmentId};
+use crate::encoding::key;
+use crate::encoding::key::{FAMILY, Table};
+use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
+use crate::limits::EXTENT_BYTES;
+use crate::media::BLOCK_BYTES;
+use crate::tables::index::IndexError;
+
+/// An extent in its segment.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub id: ExtentId,
+    pub record: ExtentRecord,
+    /// What refers to it, if anything does.
+    pub used: Option<Use>,
+}
+
+impl Placed {
+    /// Where its header begins.
+    fn from(&self) -> u64 {
+        self.record.offset.saturating_sub(ExtentHeader::BYTES as u64)
+    }
+
+    fn to(&self) -> u64 {
+        self.record.offset.saturating_add(u64::from(self.record.stored))
+    }
+
+    pub(super) fn ino(&self) -> Option<Ino> {
+        self.used.map(|used| used.ino)
+    }
+}
+
+/// A segment: its row, and the extents in it by their offset.
+#[derive(Debug, Default)]
+pub(super) struct Placement {
+    row: Option<SegmentRecord>,
+    /// Whether the index has the row; the journal's says nothing of live bytes.
+    is_in_index: bool,
+    /// Bytes of the extents that the index places here.
+    live: u64,
+    pub extents: Vec<Placed>,
+    /// Whether its file is there.
+    pub is_present: bool,
+}
+
+/// All segments.
+pub(super) type Placements = BTreeMap<SegmentId, Placement>;
+
+/// Checks extents and segments. `uses` says which extents maps refer to, `blobs` which files of segments there are.
+pub(super) fn check_extents(
+    view: &View,
+    mut uses: Uses,
+    blobs: &[SegmentId],
+    findings: &mut Findings,
+    summary: &mut Summary,
+) -> Result<Placements, IndexError> {
+    let mut placements = load_segments(view, blobs, findings)?;
+    view.each_of_index(FAMILY, Table::Extent, &mut |fields, value| {
+        let Some((id, row)) = decode(fields, value) else { return };
+        let used = uses.remove(&id);
+        check_references(id, &row, used.as_ref(), findings);
+        let of_row = placements.entry(row.segment).or_default();
+        of_row.live = of_row.live.saturating_add(u64::from(row.stored));
+        // The cleaner may have moved it since the checkpoint.
+        let moved =
+            view.recent(&key::extent(id)).and_then(|slot| ExtentRecord::decode(slot.as_deref()?).ok());
+        place(&mut placements, id, moved.unwrap_or(row), used, findings);
+        summary.extents += 1;
+    })?;
+    for (fields, slot) in view.recent_of(FAMILY, Table::Extent) {
+        let Some((id, row)) = slot.as_ref().and_then(|value| decode(fields, value)) else { continue };
+        // Without a use it was freed, or placed above already.
+        if let Some(used) = uses.remove(&id) {
+            place(&mut placements, id, row, Some(used), findings);
+            summary.extents += 1;
+        }
+    }
+    let mut missing: Vec<(ExtentId, Use)> = uses.into_iter().collect();
+    missing.sort_unstable_by_key(|(id, _)| *id);
+    for (id, used) in missing {
+        let what = format!("data from byte {} on lies in extent {id}, which does not exist", used.start.0);
+        findings.add(FaultKind::Extent, Some(used.ino), what);
+    }
+    for (id, placement) in &mut placements {
+        check_segment(*id, placement, findings, summary);
+    }
+    Ok(placements)
+}
+
+fn decode(fields: &[u8], value: &[u8]) -> Option<(ExtentId, ExtentRecord)> {
+    Some((ExtentId(key::number(fields)?), ExtentRecord::decode(value).ok()?))
+}
+
+fn load_segments(
+    view: &View,
+    blobs: &[SegmentId],
+    findings: &mut Findings,
+) -> Result<Placements, IndexError> {
+    let present: BTreeSet<SegmentId> = blobs.iter().copied().collect();
+    let mut placements = Placements::new();
+    let mut load = |fields: &[u8], value: &[u8], is_in_index: bool| {
+        if let (Some(id), Ok(row)) = (key::number(fields).map(SegmentId), SegmentRecord::decode(value)) {
+            let is_present = present.contains(&id);
+            let new = Placement { row: Some(row), is_in_index, is_present, ..Placement::default() };
+            let known = placements.entry(id).or_insert(new);
+            if known.row.is_some_and(|known| known.capacity != row.capacity) {
+                let what = format!("journal and index disagree on how large segment {id} is");
+                findings.add(FaultKind::Segment, None, what);
+            }
+        }
+    };
+    view.each_of_index(FAMILY, Table::Segment, &mut |fields, value| load(fields, value, true))?;
+    for (fields, slot) in view.recent_of(FAMILY, Table::Segment) {
+        if let Some(value) = slot {
+            load(fields, value, false);
+        }
+    }
+    for id in present.iter().filter(|id| !placements.contains_key(id)) {
+        findings.note(format!("segment {id} is not in use; the next start deletes its file"));
+    }
+    Ok(placements)
+}
+
+fn check_references(id: ExtentId, row: &ExtentRecord, used: Option<&Use>, findings: &mut Findings) {
+    let references = used.map_or(0, |used| used.references);
+    if row.references != references {
+        let what = format!(
+            "extent {id} says that {} pieces of files refer to it, but {references} do",
+            row.references
+        );
+        findings.add(FaultKind::Extent, used.map(|used| used.ino), what);
+    }
+}
+
+/// Enters an extent into its segment.
+fn place(
+    placements: &mut Placements,
+    id: ExtentId,
+    record: ExtentRecord,
+    used: Option<Use>,
+    findings: &mut Findings,
+) {
+    if let Some(used) = used.filter(|used| used.reach > u64::from(record.length)) {
+        let what =
+            format!("its data reaches {} bytes into extent {id}, which has {}", used.reach, record.length);
+        findings.add(FaultKind::Extent, Some(used.ino), what);
+    }
+    placements.entry(record.segment).or_default().extents.push(Placed { id, record, used });
+}
+
+fn check_segment(id: SegmentId, placement: &mut Placement, findings: &mut Findings, summary: &mut Summary) {
+    placement.extents.sort_unstable_by_key(|placed| (placed.record.offset, placed.id));
+    summary.live_bytes = summary.live_bytes.saturating_add(placement.live);
+    let Some(row) = placement.row else {
+        return lost(
+            id,
+            placement,
+            "of which neither index nor journal knows; the next start would delete it",
+            findings,
+        );
+    };
+    summary.segments += 1;
+    if placement.is_in_index && row.live != placement.live {
+        let what =
+            format!("segment {id} says that {} bytes of it are in use, but {} are", row.live, placement.live);
+        findings.add(FaultKind::Segment, None, what);
+    }
+    if !placement.is_in_index && placement.live > 0 {
+        let what =
+            format!("segment {id} is missing in the index, which places {} bytes in it", placement.live);
+        findings.add(FaultKind::Segment, None, what);
+    }
+    if !placement.is_present {
+        lost(id, placement, "whose file is missing", findings);
+        if placement.extents.is_empty() {
+            findings.note(format!("the file of segment {id} is missing; nothing lies in it"));
+        }
+    }
+    let mut behind = BLOCK_BYTES;
+    for placed in &placement.extents {
+        let mut add = |what: &str| {
+            let what = format!("extent {} of segment {id} at {} {what}", placed.id, placed.record.offset);
+            findings.add(FaultKind::Extent, placed.ino(), what);
+        };
+        if placed.from() < BLOCK_BYTES || placed.to() > row.capacity {
+            add("is not within it");
+        } else if placed.from() < behind {
+            add("overlaps another one");
+        }
+        if placed.record.stored == 0 || placed.record.stored as usize > EXTENT_BYTES {
+            add(&format!("has an impossible length of {} bytes", placed.record.stored));
+        }
+        behind = behind.max(placed.to());
+    }
+}
+
+/// One fault for each file that has data in a segment that cannot be read, and one if only freed data is hurt.
+fn lost(id: SegmentId, placement: &Placement, why: &str, findings: &mut Findings) {
+    let mut files: BTreeMap<Option<Ino>, u64> = BTreeMap::new();
+    for placed in &placement.extents {
+        *files.entry(placed.ino()).or_default() += u64::from(placed.record.stored);
+    }
+    for (ino, bytes) in files {
+        findings.add(FaultKind::Segment, ino, format!("{bytes} bytes of data lie in segment {id}, {why}"));
+    }
+}

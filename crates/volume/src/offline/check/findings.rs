@@ -1,0 +1,75 @@
+//! Faults as they are found; their paths are looked up at the end, when all names are known.
+
+use super::tree::Tree;
+use super::view::View;
+use super::{Fault, FaultKind, Report, Summary};
+use crate::api::ids::Ino;
+
+/// What a fault hurts.
+#[derive(Clone, Debug)]
+enum Subject {
+    Nothing,
+    Object(Ino),
+    Name(Ino, Box<[u8]>),
+}
+
+/// The faults found so far.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    found: Vec<(FaultKind, Subject, String)>,
+    most: usize,
+    more: u64,
+    notes: Vec<String>,
+}
+
+impl Findings {
+    pub(crate) fn new(most: usize) -> Findings {
+        Findings { found: Vec::new(), most, more: 0, notes: Vec::new() }
+    }
+
+    /// A fault that hurts an object, if any.
+    pub(super) fn add(&mut self, kind: FaultKind, object: Option<Ino>, what: String) {
+        self.push(kind, object.map_or(Subject::Nothing, Subject::Object), what);
+    }
+
+    /// A fault that hurts a name.
+    pub(super) fn add_name(&mut self, kind: FaultKind, directory: Ino, name: &[u8], what: String) {
+        self.push(kind, Subject::Name(directory, name.into()), what);
+    }
+
+    /// Something that is no fault.
+    pub(super) fn note(&mut self, what: String) {
+        if self.notes.len() < self.most {
+            self.notes.push(what);
+        }
+    }
+
+    fn push(&mut self, kind: FaultKind, subject: Subject, what: String) {
+        if self.found.len() < self.most {
+            self.found.push((kind, subject, what));
+        } else {
+            self.more += 1;
+        }
+    }
+
+    /// All of it, with paths.
+    pub(super) fn report(self, view: &View, tree: &Tree, summary: Summary) -> Report {
+        let faults = self
+            .found
+            .into_iter()
+            .map(|(kind, subject, what)| {
+                let path = match subject {
+                    Subject::Nothing => None,
+                    Subject::Object(ino) => tree.path(view, ino),
+                    Subject::Name(directory, name) => {
+                        let parent = tree.path(view, directory);
+                        let name = String::from_utf8_lossy(&name).into_owned();
+                        parent.map(|parent| format!("{}/{name}", parent.trim_end_matches('/')))
+                    }
+                };
+                Fault { kind, path, what }
+            })
+            .collect();
+        Report { faults, more_faults: self.more, notes: self.notes, summary }
+    }
+}

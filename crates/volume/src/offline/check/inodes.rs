@@ -1,0 +1,219 @@
+//! What each inode says of itself, compared with what was counted.
+
+use std::collections::BTreeMap;
+
+use super::findings::Findings;
+use super::tree::{Node, Tree};
+use super::view::View;
+use super::{FaultKind, Summary};
+use crate::api::attributes::FileType;
+use crate::api::ids::Ino;
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
+use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_symlink, decode_xattr};
+use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES, XATTR_OVERHEAD_BYTES};
+use crate::tables::index::IndexError;
+
+/// What all inodes together use, by whose they are.
+pub(super) type Totals = BTreeMap<(UsageKind, u64), UsageRecord>;
+
+/// Checks all inodes, and adds up what they use.
+pub(super) fn check_inodes(
+    view: &View,
+    tree: &Tree,
+    findings: &mut Findings,
+    summary: &mut Summary,
+) -> Result<Totals, IndexError> {
+    let mut totals = Totals::new();
+    let mut failed = None;
+    view.each(FIRST, Table::Inode, &mut |fields, value| {
+        let Some(ino) = key::number(fields).map(Ino) else { return };
+        summary.inodes += 1;
+        let (Ok(record), Some(node)) = (InodeRecord::decode(value), tree.nodes.get(&ino)) else { return };
+        summary.directories += u64::from(record.file_type == FileType::Directory);
+        summary.files += u64::from(record.file_type == FileType::Regular);
+        summary.used_bytes = summary.used_bytes.saturating_add(record.used);
+        count(&mut totals, &record);
+        let mut faults = Faults { ino, findings };
+        check_names(&mut faults, &record, node);
+        if record.file_type == FileType::Directory {
+            check_directory(&mut faults, &record, node);
+        } else if record.parent != Ino(0) {
+            faults.add(
+                FaultKind::Inode,
+                format!("it is no directory, but has inode {} as parent", record.parent),
+            );
+        }
+        check_sizes(&mut faults, &record, node);
+        if record.file_type == FileType::Symlink
+            && let Err(error) = check_target(&mut faults, view, &record)
+        {
+            failed = Some(error);
+        }
+    })?;
+    failed.map_or(Ok(totals), Err)
+}
+
+/// Takes faults of one inode.
+struct Faults<'f> {
+    ino: Ino,
+    findings: &'f mut Findings,
+}
+
+impl Faults<'_> {
+    fn add(&mut self, kind: FaultKind, what: String) {
+        self.findings.add(kind, Some(self.ino), what);
+    }
+
+    fn unless(&mut self, sound: bool, kind: FaultKind, what: impl FnOnce() -> String) {
+        if !sound {
+            self.add(kind, what());
+        }
+    }
+}
+
+fn count(totals: &mut Totals, record: &InodeRecord) {
+    let mut counters = vec![
+        (UsageKind::Volume, 0),
+        (UsageKind::User, u64::from(record.uid)),
+        (UsageKind::Group, u64::from(record.gid)),
+    ];
+    if record.tree != 0 {
+        counters.push((UsageKind::Tree, record.tree));
+    }
+    for counter in counters {
+        let total = totals.entry(counter).or_default();
+        total.inodes += 1;
+        total.bytes = total.bytes.saturating_add(record.used);
+    }
+}
+
+/// Names and links.
+fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
+    let ino = faults.ino;
+    let is_directory = record.file_type == FileType::Directory;
+    faults.unless(!node.orphan || record.links == 0, FaultKind::Tree, || {
+        format!("it is to be kept although it has no name, but it has {} links", record.links)
+    });
+    if ino != Ino::ROOT && node.names == 0 && !(node.orphan && record.links == 0) {
+        let (file_type, bytes) = (record.file_type, record.size);
+        let what = format!("inode {ino} ({file_type:?}, {bytes} bytes) has no name: nobody can reach it");
+        return faults.add(FaultKind::Tree, what);
+    }
+    if is_directory && node.names > 1 {
+        faults.add(FaultKind::Tree, format!("directory inode {ino} has {} names", node.names));
+    }
+    let expected = if is_directory { node.subdirectories.saturating_add(2) } else { node.names };
+    faults.unless(record.links == expected, FaultKind::Links, || {
+        format!("it says that it has {} links, but there are {expected}", record.links)
+    });
+    faults.unless(record.links <= LINKS, FaultKind::Links, || {
+        format!("its {} links are too many", record.links)
+    });
+}
+
+fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
+    faults.unless(record.entries == node.entries, FaultKind::Directory, || {
+        format!("it says that it holds {} names, but there are {}", record.entries, node.entries)
+    });
+    let parent = if faults.ino == Ino::ROOT { Some(Ino::ROOT) } else { node.first.map(|(parent, _)| parent) };
+    if let Some(parent) = parent {
+        faults.unless(record.parent == parent, FaultKind::Directory, || {
+            format!("it says that its parent is inode {}, but it lies in inode {parent}", record.parent)
+        });
+    }
+    faults.unless(record.next_cookie > node.highest_cookie, FaultKind::Directory, || {
+        let (next, highest) = (record.next_cookie, node.highest_cookie);
+        format!("a name has cookie {highest}, but the next name would be given cookie {next}")
+    });
+}
+
+/// Size, bytes in use, map and truncations.
+fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
+    let (size, used, mapped_end) = (record.size, record.used, record.mapped_end);
+    faults.unless(record.mode <= 0o7777, FaultKind::Inode, || {
+        format!("its mode {:o} is out of range", record.mode)
+    });
+    faults
+        .unless(size <= FILE_BYTES, FaultKind::Inode, || format!("its size of {size} bytes is out of range"));
+    faults.unless(mapped_end <= size, FaultKind::Inode, || {
+        format!("its data may reach up to byte {mapped_end}, beyond its size of {size}")
+    });
+    faults.unless(used == node.mapped, FaultKind::Used, || {
+        format!("it says that {used} bytes of data are stored for it, but there are {}", node.mapped)
+    });
+    if record.file_type != FileType::Regular {
+        let empty = used == 0 && mapped_end == 0 && record.cuts.is_empty();
+        faults.unless(empty, FaultKind::Inode, || "it is no regular file, but holds data".to_owned());
+    }
+    let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
+    faults.unless((number, bytes) == node.xattrs, FaultKind::Inode, || {
+        format!(
+            "it says that it has {number} extended attributes, {bytes} bytes, but there are {:?}",
+            node.xattrs
+        )
+    });
+    let has_size = matches!(record.file_type, FileType::Regular | FileType::Symlink);
+    faults.unless(has_size || size == 0, FaultKind::Inode, || {
+        format!("it is neither file nor symbolic link, but has a size of {size} bytes")
+    });
+    let ordered =
+        record.cuts.windows(2).all(|pair| pair[0].from < pair[1].from && pair[0].count < pair[1].count);
+    let counted = record.cuts.last().is_none_or(|cut| cut.count <= record.truncations);
+    faults.unless(ordered && counted, FaultKind::Inode, || {
+        format!("its list of {} pending truncations contradicts itself", record.cuts.len())
+    });
+}
+
+fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> Result<(), IndexError> {
+    let Some(value) = view.get(&key::symlink(faults.ino))? else {
+        faults.add(FaultKind::Symlink, "the symbolic link has no target".to_owned());
+        return Ok(());
+    };
+    let Ok(target) = decode_symlink(&value) else { return Ok(()) };
+    let usable = !target.is_empty() && target.len() <= SYMLINK_BYTES && !target.contains(&0);
+    faults.unless(usable, FaultKind::Symlink, || "no client can use the symbolic link's target".to_owned());
+    faults.unless(target.len() as u64 == record.size, FaultKind::Symlink, || {
+        format!("the symbolic link's target has {} bytes, but it says {}", target.len(), record.size)
+    });
+    Ok(())
+}
+
+/// Counts extended attributes; those of an object that does not exist must wait to be freed.
+pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings) -> Result<(), IndexError> {
+    let mut strays: BTreeMap<Ino, u32> = BTreeMap::new();
+    view.each(FIRST, Table::Xattr, &mut |fields, value| {
+        let (Some(ino), Ok(value)) = (key::number(fields).map(Ino), decode_xattr(value)) else { return };
+        match tree.nodes.get_mut(&ino) {
+            Some(node) => {
+                node.xattrs.0 += 1;
+                node.xattrs.1 += (fields.len() - 8 + value.len() + XATTR_OVERHEAD_BYTES) as u64;
+            }
+            None => *strays.entry(ino).or_default() += 1,
+        }
+    })?;
+    for (ino, number) in strays {
+        if view.get(&key::reap(ino))?.is_none() {
+            let what = format!("there are {number} extended attributes of inode {ino}, which does not exist");
+            findings.add(FaultKind::Inode, None, what);
+        }
+    }
+    Ok(())
+}
+
+/// Checks that targets belong to symbolic links.
+pub(super) fn check_symlinks(view: &View, tree: &Tree, findings: &mut Findings) -> Result<(), IndexError> {
+    view.each(FIRST, Table::Symlink, &mut |fields, _| {
+        let Some(ino) = key::number(fields).map(Ino) else { return };
+        let what = match tree.nodes.get(&ino).map(|node| node.file_type) {
+            None => "does not exist",
+            Some(Some(file_type)) if file_type != FileType::Symlink => "is no symbolic link",
+            Some(_) => return,
+        };
+        findings.add(
+            FaultKind::Symlink,
+            Some(ino),
+            format!("there is a link target for inode {ino}, which {what}"),
+        );
+    })
+}

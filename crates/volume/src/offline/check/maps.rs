@@ -1,0 +1,224 @@
+//! The maps of files: index and journal, each by itself, and what both together show.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::FaultKind;
+use super::findings::Findings;
+use super::tree::Tree;
+use super::view::View;
+use crate::api::ids::{ExtentId, Ino};
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
+use crate::encoding::record::{InodeRecord, MapRecord, Source};
+use crate::limits::FILE_BYTES;
+use crate::tables::index::IndexError;
+
+/// Which pieces of maps refer to an extent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    /// Pieces in the index: what the extent's reference count counts.
+    pub references: u32,
+    /// The first file found.
+    pub ino: Ino,
+    /// Where that file's piece begins, in the file and in the extent.
+    pub start: (u64, u32),
+    /// How far pieces reach into the extent, bytes.
+    pub reach: u64,
+}
+
+/// The extents that maps refer to.
+pub(super) type Uses = HashMap<ExtentId, Use>;
+
+/// A piece of a map.
+struct Piece {
+    end: u64,
+    record: MapRecord,
+}
+
+impl Piece {
+    fn decode(fields: &[u8], value: &[u8]) -> Option<(Ino, Piece)> {
+        let ino = Ino(key::number(fields)?);
+        Some((ino, Piece { end: key::second_number(fields)?, record: MapRecord::decode(value).ok()? }))
+    }
+
+    /// The part that the file's truncations leave visible.
+    fn visible(&self, inode: &InodeRecord) -> (u64, u64) {
+        (self.record.start, self.end.min(inode.visible_end(self.record.birth)).max(self.record.start))
+    }
+}
+
+/// The file whose map is being walked through.
+struct File {
+    ino: Ino,
+    /// Its record; `None` if it was removed, or does not decode.
+    record: Option<InodeRecord>,
+    /// What the journal's pieces show, in file order: it hides what lies below.
+    over: Vec<(u64, u64)>,
+    previous_end: u64,
+}
+
+impl File {
+    fn open(view: &View, ino: Ino) -> Result<File, IndexError> {
+        let value = view.get(&key::inode(ino))?;
+        let record = value.and_then(|value| InodeRecord::decode(&value).ok());
+        Ok(File { ino, record, over: Vec::new(), previous_end: 0 })
+    }
+
+    /// Checks a piece against those before it and against the file. Returns what it shows of the file.
+    fn check(&mut self, piece: &Piece, place: &str, findings: &mut Findings) -> Option<(u64, u64)> {
+        let (start, end) = (piece.record.start, piece.end);
+        let mut add = |what: &str| {
+            let what = format!("in its map ({place}), the piece of bytes {start} to {end} {what}");
+            findings.add(FaultKind::Map, Some(self.ino), what);
+        };
+        if start >= end || end > FILE_BYTES {
+            add("is out of range");
+            return None;
+        }
+        if start < self.previous_end {
+            add("overlaps the piece before it");
+        }
+        self.previous_end = end;
+        let inode = self.record.as_ref()?;
+        if piece.record.birth > inode.truncations {
+            add("is of a truncation that never was");
+        }
+        let visible = piece.visible(inode);
+        if visible.1 > inode.mapped_end.max(visible.0) {
+            add(&format!("reaches beyond byte {}, where its data should end", inode.mapped_end));
+        }
+        Some(visible)
+    }
+
+    /// Bytes of `[start, end)` that the journal's pieces do not hide.
+    fn uncovered(&self, start: u64, end: u64) -> u64 {
+        let first = self.over.partition_point(|(_, over_end)| *over_end <= start);
+        let hidden: u64 = self.over[first..]
+            .iter()
+            .take_while(|(over_start, _)| *over_start < end)
+            .map(|(over_start, over_end)| (*over_end).min(end) - (*over_start).max(start))
+            .sum();
+        end - start - hidden
+    }
+}
+
+/// Notes that a piece refers to an extent.
+fn refer(uses: &mut Uses, ino: Ino, piece: &Piece, references: u32) {
+    let Source::Extent { id, offset } = piece.record.source else { return };
+    let start = (piece.record.start, offset);
+    let entry = uses.entry(id).or_insert(Use { references: 0, ino, start, reach: 0 });
+    entry.references += references;
+    let length = piece.end.saturating_sub(piece.record.start);
+    entry.reach = entry.reach.max(u64::from(offset).saturating_add(length));
+}
+
+/// Checks the maps in the index.
+pub(super) fn check_index_maps(
+    view: &View,
+    tree: &mut Tree,
+    uses: &mut Uses,
+    findings: &mut Findings,
+) -> Result<(), IndexError> {
+    let mut file: Option<File> = None;
+    let mut failed = None;
+    view.each_of_index(FIRST, Table::Map, &mut |fields, value| {
+        let Some((ino, piece)) = Piece::decode(fields, value) else { return };
+        if file.as_ref().is_none_or(|file| file.ino != ino) {
+            match open_index_map(view, tree, ino, findings) {
+                Ok(opened) => file = Some(opened),
+                Err(error) => {
+                    failed = Some(error);
+                    return;
+                }
+            }
+        }
+        let Some(file) = &mut file else { return };
+        if !matches!(piece.record.source, Source::Extent { .. }) {
+            let what = format!("its map in the index holds {} bytes of data inline, or a hole", value.len());
+            findings.add(FaultKind::Map, Some(ino), what);
+        }
+        refer(uses, ino, &piece, 1);
+        if let Some((start, end)) = file.check(&piece, "index", findings)
+            && let Some(node) = tree.nodes.get_mut(&ino)
+        {
+            node.mapped = node.mapped.saturating_add(file.uncovered(start, end));
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Begins with another file of the index: it must exist, or wait to be freed.
+fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -> Result<File, IndexError> {
+    let mut file = File::open(view, ino)?;
+    match &file.record {
+        Some(inode) => file.over = recent_cover(&recent_pieces(view, ino), inode),
+        None if tree.nodes.contains_key(&ino) => {}
+        None if view.get(&key::reap(ino))?.is_none() => {
+            let what =
+                format!("there is data of inode {ino}, which does not exist; its space is never given back");
+            findings.add(FaultKind::Map, None, what);
+        }
+        None => {}
+    }
+    Ok(file)
+}
+
+/// Checks the pieces of maps that the journal put.
+pub(super) fn check_recent_maps(
+    view: &View,
+    tree: &mut Tree,
+    uses: &mut Uses,
+    findings: &mut Findings,
+) -> Result<(), IndexError> {
+    let mut files: BTreeMap<Ino, Vec<Piece>> = BTreeMap::new();
+    for (fields, slot) in view.recent_of(FIRST, Table::Map) {
+        if let Some((ino, piece)) = slot.as_ref().and_then(|value| Piece::decode(fields, value)) {
+            files.entry(ino).or_default().push(piece);
+        }
+    }
+    for (ino, pieces) in files {
+        let mut file = File::open(view, ino)?;
+        let Some(inode) = file.record.clone() else {
+            // A file that the journal removes leaves its pieces there; the next checkpoint drops them.
+            if !tree.nodes.contains_key(&ino) && !matches!(view.recent(&key::inode(ino)), Some(None)) {
+                let what = format!("the journal holds data of inode {ino}, which does not exist");
+                findings.add(FaultKind::Map, None, what);
+            }
+            continue;
+        };
+        for piece in &pieces {
+            file.check(piece, "journal", findings);
+            refer(uses, ino, piece, 0);
+        }
+        if let Some(node) = tree.nodes.get_mut(&ino) {
+            let data: Vec<Piece> =
+                pieces.into_iter().filter(|piece| piece.record.source != Source::Hole).collect();
+            let shown: u64 = recent_cover(&data, &inode).iter().map(|(start, end)| end - start).sum();
+            node.mapped = node.mapped.saturating_add(shown);
+        }
+    }
+    Ok(())
+}
+
+/// The journal's pieces of one file, in order of their ends.
+fn recent_pieces(view: &View, ino: Ino) -> Vec<Piece> {
+    view.recent_of_map(ino)
+        .filter_map(|(fields, slot)| Piece::decode(fields, slot.as_ref()?))
+        .map(|(_, piece)| piece)
+        .collect()
+}
+
+/// What the journal's pieces show of a file, in file order, not overlapping even where they do.
+fn recent_cover(pieces: &[Piece], inode: &InodeRecord) -> Vec<(u64, u64)> {
+    let mut shown: Vec<(u64, u64)> =
+        pieces.iter().map(|piece| piece.visible(inode)).filter(|(start, end)| start < end).collect();
+    shown.sort_unstable();
+    let mut cover: Vec<(u64, u64)> = Vec::with_capacity(shown.len());
+    for (start, end) in shown {
+        match cover.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => cover.push((start, end)),
+        }
+    }
+    cover
+}

@@ -1,0 +1,135 @@
+//! Names, which are stored twice: by name for LOOKUP, by cookie for READDIR.
+
+use super::findings::Findings;
+use super::tree::Tree;
+use super::view::View;
+use super::{FaultKind, Summary};
+use crate::api::attributes::FileType;
+use crate::api::ids::{Cookie, Ino};
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
+use crate::encoding::record::{CookieRecord, NameRecord};
+use crate::open::FIRST_COOKIE;
+use crate::tables::index::IndexError;
+use crate::volume::check_name;
+
+/// Checks every name, and counts for every inode its names and what is in it.
+pub(super) fn check_names(
+    view: &View,
+    tree: &mut Tree,
+    findings: &mut Findings,
+    summary: &mut Summary,
+) -> Result<(), IndexError> {
+    let mut failed = None;
+    view.each(FIRST, Table::Name, &mut |fields, value| {
+        let Some((directory, name)) = fields.split_at_checked(8) else { return };
+        let (Some(directory), Ok(record)) = (key::number(directory).map(Ino), NameRecord::decode(value))
+        else {
+            return;
+        };
+        summary.names += 1;
+        let mut faults = Vec::new();
+        if check_name(name).is_err() || name == b"." || name == b".." {
+            faults.push((FaultKind::Name, "no client can use this name".to_owned()));
+        }
+        if record.cookie < FIRST_COOKIE {
+            let what = format!("its cookie {} is one of `.` and `..`, so READDIR skips it", record.cookie);
+            faults.push((FaultKind::Directory, what));
+        }
+        match view.get(&key::cookie(directory, record.cookie)) {
+            Ok(slot) => faults.extend(check_listed(&record, name, slot.as_deref())),
+            Err(error) => failed = Some(error),
+        }
+        faults.extend(enter(tree, directory, &record));
+        for (kind, what) in faults {
+            findings.add_name(kind, directory, name, what);
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Compares a name with what READDIR lists at its place.
+fn check_listed(record: &NameRecord, name: &[u8], listed: Option<&[u8]>) -> Option<(FaultKind, String)> {
+    let cookie = record.cookie;
+    let what = match listed.map(CookieRecord::decode) {
+        None => format!("READDIR does not list this name: there is none with its cookie {cookie}"),
+        Some(Ok(listed)) if *listed.name != *name => {
+            let other = String::from_utf8_lossy(&listed.name).into_owned();
+            format!("READDIR does not list this name: its cookie {cookie} belongs to `{other}`")
+        }
+        Some(Ok(listed)) if listed.ino != record.ino => {
+            format!("LOOKUP finds inode {} under this name, READDIR lists inode {}", record.ino, listed.ino)
+        }
+        Some(_) => return None,
+    };
+    Some((FaultKind::Name, what))
+}
+
+/// Counts a name to its directory and its object.
+fn enter(tree: &mut Tree, directory: Ino, record: &NameRecord) -> Option<(FaultKind, String)> {
+    let is_directory = record.file_type == FileType::Directory;
+    if !tree.is_directory(directory) {
+        let state = if tree.nodes.contains_key(&directory) { "is no directory" } else { "does not exist" };
+        return Some((
+            FaultKind::Name,
+            format!("a name for inode {} lies in inode {directory}, which {state}", record.ino),
+        ));
+    }
+    if let Some(parent) = tree.nodes.get_mut(&directory) {
+        parent.entries += 1;
+        parent.subdirectories += u32::from(is_directory);
+        parent.highest_cookie = parent.highest_cookie.max(record.cookie);
+    }
+    let Some(node) = tree.nodes.get_mut(&record.ino) else {
+        return Some((FaultKind::Name, format!("it names inode {}, which does not exist", record.ino)));
+    };
+    if record.ino == Ino::ROOT {
+        return Some((FaultKind::Tree, "it names the root directory, which must have no name".to_owned()));
+    }
+    node.names += 1;
+    node.first.get_or_insert((directory, record.cookie));
+    match node.file_type {
+        Some(file_type) if file_type != record.file_type => Some((
+            FaultKind::Name,
+            format!("the name says {:?}, its inode says {file_type:?}", record.file_type),
+        )),
+        _ => None,
+    }
+}
+
+/// Checks that READDIR lists nothing that LOOKUP does not find.
+pub(super) fn check_cookies(view: &View, tree: &mut Tree, findings: &mut Findings) -> Result<(), IndexError> {
+    let mut failed = None;
+    view.each(FIRST, Table::Cookie, &mut |fields, value| {
+        let (directory, cookie) = (key::number(fields).map(Ino), key::second_number(fields).map(Cookie));
+        let (Some(directory), Some(cookie), Ok(listed)) = (directory, cookie, CookieRecord::decode(value))
+        else {
+            return;
+        };
+        if let Some(parent) = tree.nodes.get_mut(&directory) {
+            parent.highest_cookie = parent.highest_cookie.max(cookie);
+        }
+        let found = match view.get(&key::name(directory, &listed.name)) {
+            Ok(slot) => slot.map(|value| NameRecord::decode(&value)),
+            Err(error) => {
+                failed = Some(error);
+                return;
+            }
+        };
+        let what = match found {
+            None => format!(
+                "READDIR lists this name (cookie {cookie}, inode {}), LOOKUP does not find it",
+                listed.ino
+            ),
+            Some(Ok(record)) if record.cookie != cookie => {
+                format!(
+                    "READDIR lists this name at cookie {cookie}, but it belongs at cookie {}",
+                    record.cookie
+                )
+            }
+            Some(_) => return,
+        };
+        findings.add_name(FaultKind::Name, directory, &listed.name, what);
+    })?;
+    failed.map_or(Ok(()), Err)
+}

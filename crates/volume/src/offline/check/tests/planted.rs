@@ -1,0 +1,544 @@
+//! Faults that were planted, one kind after the other.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::world::{World, assert_clean, report};
+use crate::api::attributes::FileType;
+use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, SegmentId, Seq};
+use crate::api::results::Stability;
+use crate::api::time::Time;
+use crate::encoding::entry::Entry;
+use crate::encoding::key;
+use crate::encoding::key::{Key, Table};
+use crate::encoding::record::{
+    Cut, ExtentRecord, InodeRecord, MapRecord, MetaRecord, NameRecord, SegmentRecord, Source, UsageRecord,
+    encode_xattr,
+};
+use crate::journal::{Batch, Ring};
+use crate::media::Media;
+use crate::media::memory::MemoryMedia;
+use crate::offline::check::findings::Findings;
+use crate::offline::check::records::check_index;
+use crate::offline::check::tree::Tree;
+use crate::offline::check::view::View;
+use crate::offline::check::{CheckOptions, FaultKind, Report, Summary, check};
+use crate::tables::index::Index;
+
+/// A closed volume with a directory `/d`, in it a file `/d/f` of 200,000 bytes and a symbolic link `/d/s`, and a directory
+/// `/e`.
+struct Planter {
+    media: Arc<MemoryMedia>,
+    directory: Ino,
+    other: Ino,
+    file: Ino,
+    symlink: Ino,
+}
+
+impl Planter {
+    fn new() -> Planter {
+        let mut world = World::new();
+        let directory = world.mkdir(Ino::ROOT, "d").unwrap();
+        let other = world.mkdir(Ino::ROOT, "e").unwrap();
+        let file = world.create(directory, "f").unwrap();
+        let symlink = world.symlink(directory, "s", "target").unwrap();
+        world.write(file, 0, &[5; 200_000], Stability::Unstable).unwrap();
+        let media = world.close();
+        assert_clean(&media);
+        Planter { media, directory, other, file, symlink }
+    }
+
+    /// Puts a record into the index, or deletes it.
+    fn put(&self, key: &[u8], value: Option<&[u8]>) {
+        let index = Index::open(self.media.index(), 1 << 20).unwrap();
+        let update = index.begin().unwrap();
+        match value {
+            Some(value) => update.records().unwrap().put(key, value).unwrap(),
+            None => update.records().unwrap().delete(key).unwrap(),
+        }
+        update.commit().unwrap();
+    }
+
+    fn get(&self, key: &[u8]) -> Vec<u8> {
+        let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
+        index.snapshot().unwrap().get(key).unwrap().unwrap()
+    }
+
+    fn change_inode(&self, ino: Ino, change: impl FnOnce(&mut InodeRecord)) {
+        let mut record = InodeRecord::decode(&self.get(&key::inode(ino))).unwrap();
+        change(&mut record);
+        self.put(&key::inode(ino), Some(&record.encode()));
+    }
+
+    fn name(&self, directory: Ino, name: &str) -> NameRecord {
+        NameRecord::decode(&self.get(&key::name(directory, name.as_bytes()))).unwrap()
+    }
+
+    /// All rows of a table of the index.
+    fn rows(&self, table: Table) -> Vec<(Key, Vec<u8>)> {
+        let (from, to) = key::table_range(crate::offline::check::records::member_of(table), table);
+        let index = Index::open(self.media.after_kill().index(), 1 << 20).unwrap();
+        let mut rows = Vec::new();
+        let mut take = |key: &[u8], value: &[u8]| {
+            rows.push((Key::from(key), value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        index.snapshot().unwrap().scan(&from, &to, &mut take).unwrap();
+        rows
+    }
+
+    /// The pieces of the file's map.
+    fn pieces(&self) -> Vec<(u64, MapRecord)> {
+        let end = |key: &[u8]| key::second_number(key::parse(key).unwrap().2).unwrap();
+        self.rows(Table::Map)
+            .iter()
+            .map(|(key, value)| (end(key), MapRecord::decode(value).unwrap()))
+            .collect()
+    }
+
+    fn put_piece(&self, ino: Ino, end: u64, start: u64, source: Source) {
+        let record = MapRecord { epoch: Epoch(0), start, birth: 0, source };
+        self.put(&key::map(ino, end), Some(&record.encode()));
+    }
+
+    /// The first extent of the file.
+    fn extent(&self) -> (ExtentId, ExtentRecord) {
+        let (key, value) = self.rows(Table::Extent).remove(0);
+        (ExtentId(key::number(key::parse(&key).unwrap().2).unwrap()), ExtentRecord::decode(&value).unwrap())
+    }
+
+    fn change_extent(&self, change: impl FnOnce(&mut ExtentRecord)) {
+        let (id, mut record) = self.extent();
+        change(&mut record);
+        self.put(&key::extent(id), Some(&record.encode()));
+    }
+
+    /// Appends an entry to the journal, as the next opening would find it.
+    fn journal(&self, entry: &Entry) {
+        let meta = MetaRecord::decode(&self.get(&key::meta())).unwrap();
+        let (mut ring, found) = Ring::recover(self.media.log(), &meta.anchor, &mut |_, _, _| Ok(())).unwrap();
+        let batch = Batch {
+            generation: Generation(9),
+            first_seq: Seq(found.last_seq.0 + 1),
+            entries: &[entry.encode()],
+            durable: found.last_seq,
+            time_ceiling: Time::EPOCH,
+        };
+        ring.append(&batch).unwrap();
+        ring.sync().unwrap();
+    }
+
+    /// Checks that these faults are found, each with words of its text, and no other.
+    #[track_caller]
+    fn expect(&self, expected: &[(FaultKind, Option<&str>, &str)]) -> Report {
+        let report = report(&self.media);
+        let mut left: Vec<_> = report.faults.iter().collect();
+        for (kind, path, words) in expected {
+            let at = left.iter().position(|fault| {
+                fault.kind == *kind && fault.path.as_deref() == *path && fault.what.contains(words)
+            });
+            let Some(at) = at else { panic!("no fault {kind:?} {path:?} {words:?} in {:#?}", report.faults) };
+            left.remove(at);
+        }
+        assert!(left.is_empty(), "not expected: {left:#?}");
+        report
+    }
+}
+
+#[test]
+fn a_name_that_readdir_does_not_list() {
+    let planter = Planter::new();
+    let cookie = planter.name(planter.directory, "f").cookie;
+    planter.put(&key::cookie(planter.directory, cookie), None);
+    planter.expect(&[(FaultKind::Name, Some("/d/f"), "READDIR does not list this name")]);
+}
+
+#[test]
+fn a_name_that_lookup_does_not_find() {
+    let planter = Planter::new();
+    planter.put(&key::name(planter.directory, b"s"), None);
+    planter.expect(&[
+        (FaultKind::Name, Some("/d/s"), "LOOKUP does not find it"),
+        (FaultKind::Tree, None, "has no name"),
+        (FaultKind::Directory, Some("/d"), "it holds 2 names, but there are 1"),
+    ]);
+}
+
+#[test]
+fn a_name_under_another_cookie_or_inode() {
+    let planter = Planter::new();
+    let name = planter.name(planter.directory, "s");
+    let moved = NameRecord { cookie: Cookie(900), ..name };
+    planter.put(&key::name(planter.directory, b"s"), Some(&moved.encode()));
+    planter.expect(&[
+        (FaultKind::Name, Some("/d/s"), "there is none with its cookie 900"),
+        (FaultKind::Name, Some("/d/s"), "it belongs at cookie 900"),
+        (FaultKind::Directory, Some("/d"), "a name has cookie 900"),
+    ]);
+    let wrong = NameRecord { ino: planter.other, file_type: FileType::Directory, ..name };
+    planter.put(&key::name(planter.directory, b"s"), Some(&wrong.encode()));
+    let report = report(&planter.media);
+    assert!(report.faults.iter().any(|fault| fault.what.contains("READDIR lists inode")), "{report:?}");
+}
+
+#[test]
+fn a_name_of_nothing_and_of_the_wrong_type() {
+    let planter = Planter::new();
+    let name = planter.name(planter.directory, "f");
+    planter.put(&key::inode(planter.symlink), None);
+    planter.put(
+        &key::name(planter.directory, b"f"),
+        Some(&NameRecord { file_type: FileType::Fifo, ..name }.encode()),
+    );
+    let report = planter.expect(&[
+        (FaultKind::Name, Some("/d/s"), "which does not exist"),
+        (FaultKind::Name, Some("/d/f"), "the name says Fifo, its inode says Regular"),
+        (FaultKind::Symlink, None, "which does not exist"),
+        (
+            FaultKind::Usage,
+            None,
+            "counter of the volume says 200000 bytes in 5 objects, but there are 200000 bytes in 4",
+        ),
+        (FaultKind::Usage, None, "user 0"),
+        (FaultKind::Usage, None, "group 0"),
+    ]);
+    assert!(!report.is_clean());
+}
+
+#[test]
+fn wrong_words_of_a_directory() {
+    let planter = Planter::new();
+    planter.change_inode(planter.directory, |record| {
+        record.entries = 5;
+        record.parent = planter.other;
+        record.next_cookie = Cookie(4);
+        record.links = 3;
+    });
+    planter.expect(&[
+        (FaultKind::Directory, Some("/d"), "it holds 5 names, but there are 2"),
+        (FaultKind::Directory, Some("/d"), "its parent is inode"),
+        (FaultKind::Directory, Some("/d"), "the next name would be given cookie 4"),
+        (FaultKind::Links, Some("/d"), "3 links, but there are 2"),
+    ]);
+}
+
+#[test]
+fn wrong_words_of_a_file() {
+    let planter = Planter::new();
+    planter.change_inode(planter.file, |record| {
+        record.links = 2;
+        record.size = 100;
+        record.parent = Ino(9);
+        record.cuts = vec![Cut { from: 900_000, count: 5 }, Cut { from: 800_000, count: 6 }];
+    });
+    planter.expect(&[
+        (FaultKind::Links, Some("/d/f"), "2 links, but there are 1"),
+        (FaultKind::Inode, Some("/d/f"), "beyond its size of 100"),
+        (FaultKind::Inode, Some("/d/f"), "as parent"),
+        (FaultKind::Inode, Some("/d/f"), "pending truncations"),
+    ]);
+}
+
+#[test]
+fn directories_in_a_circle_and_an_orphan() {
+    let planter = Planter::new();
+    // `/d` is taken out of the root and put into a directory below itself.
+    planter.put(&key::name(Ino::ROOT, b"e"), None);
+    planter.put(&key::cookie(Ino::ROOT, planter.name(Ino::ROOT, "d").cookie), None);
+    planter.put(&key::name(Ino::ROOT, b"d"), None);
+    let into = |directory: Ino, ino: Ino| {
+        let record = NameRecord { epoch: Epoch(0), ino, cookie: Cookie(50), file_type: FileType::Directory };
+        planter.put(&key::name(directory, b"x"), Some(&record.encode()));
+    };
+    into(planter.directory, planter.other);
+    into(planter.other, planter.directory);
+    planter.change_inode(planter.file, |record| record.links = 1);
+    let report = report(&planter.media);
+    let cycles = report.faults.iter().filter(|fault| fault.what.contains("lies below itself")).count();
+    assert_eq!(cycles, 1, "{report:#?}");
+
+    let planter = Planter::new();
+    let orphan = InodeRecord::decode(&planter.get(&key::inode(planter.file))).unwrap();
+    let orphan = InodeRecord { used: 0, mapped_end: 0, ..orphan };
+    planter.put(&key::inode(Ino(4000)), Some(&orphan.encode()));
+    planter.put(&key::usage(0, 0), Some(&UsageRecord { bytes: 200_000, inodes: 6 }.encode()));
+    planter.put(&key::usage(2, 0), Some(&UsageRecord { bytes: 200_000, inodes: 6 }.encode()));
+    planter.expect(&[
+        (FaultKind::Number, None, "inode 4000 exists, but the next inode"),
+        (FaultKind::Tree, None, "inode 4000 (Regular, 200000 bytes) has no name"),
+        (FaultKind::Usage, None, "the usage counter of group 0 says 200000 bytes in 5 objects"),
+    ]);
+}
+
+#[test]
+fn no_root() {
+    let planter = Planter::new();
+    planter.put(&key::inode(Ino::ROOT), None);
+    let report = report(&planter.media);
+    assert!(report.faults.iter().any(|fault| fault.what == "the root directory is missing"), "{report:#?}");
+}
+
+#[test]
+fn symbolic_links_without_target() {
+    let planter = Planter::new();
+    planter.put(&key::symlink(planter.symlink), None);
+    planter.put(&key::symlink(planter.file), Some(&[0, 0, 0, 0, b'x']));
+    planter.expect(&[
+        (FaultKind::Symlink, Some("/d/s"), "has no target"),
+        (FaultKind::Symlink, Some("/d/f"), "is no symbolic link"),
+    ]);
+    planter.put(&key::symlink(planter.file), None);
+    planter.put(&key::symlink(planter.symlink), Some(&[0, 0, 0, 0, b'x', 0]));
+    planter.expect(&[
+        (FaultKind::Symlink, Some("/d/s"), "no client can use"),
+        (FaultKind::Symlink, Some("/d/s"), "has 2 bytes, but it says 6"),
+    ]);
+}
+
+#[test]
+fn extended_attributes_that_nobody_counts_or_has() {
+    let planter = Planter::new();
+    planter.put(&key::xattr(planter.file, b"name"), Some(&encode_xattr(Epoch(0), b"value")));
+    planter.expect(&[(FaultKind::Inode, Some("/d/f"), "it has 0 extended attributes")]);
+    let planter = Planter::new();
+    planter.put(&key::xattr(Ino(77), b"name"), Some(&encode_xattr(Epoch(0), b"value")));
+    planter.expect(&[(FaultKind::Inode, None, "1 extended attributes of inode 77, which does not exist")]);
+    // Unless they wait to be freed.
+    planter.put(&key::reap(Ino(77)), Some(&[]));
+    assert_clean(&planter.media);
+}
+
+#[test]
+fn maps_that_overlap_or_reach_too_far() {
+    let planter = Planter::new();
+    let (id, _) = planter.extent();
+    let references = "says that 1 pieces of files refer to it, but 2 do";
+    planter.put_piece(planter.file, 1000, 0, Source::Extent { id, offset: 0 });
+    planter.expect(&[
+        (FaultKind::Map, Some("/d/f"), "overlaps"),
+        (FaultKind::Used, Some("/d/f"), "200000 bytes of data are stored for it, but there are 201000"),
+        (FaultKind::Extent, Some("/d/f"), references),
+    ]);
+    planter.put(&key::map(planter.file, 1000), None);
+    planter.put_piece(planter.file, 300_000, 290_000, Source::Extent { id, offset: 131_000 });
+    planter.expect(&[
+        (FaultKind::Map, Some("/d/f"), "the piece of bytes 290000 to 300000 reaches beyond byte 200000"),
+        (FaultKind::Used, Some("/d/f"), "210000"),
+        (FaultKind::Extent, Some("/d/f"), references),
+        (FaultKind::Extent, Some("/d/f"), "reaches 141000 bytes into extent"),
+    ]);
+    planter.put(&key::map(planter.file, 300_000), None);
+    planter.put_piece(planter.file, 300_000, 299_999, Source::Inline(Arc::from(&[1][..])));
+    planter.put_piece(Ino(3999), 8, 0, Source::Extent { id: ExtentId(77_777), offset: 0 });
+    planter.expect(&[
+        (FaultKind::Map, Some("/d/f"), "inline"),
+        (FaultKind::Map, Some("/d/f"), "reaches beyond"),
+        (FaultKind::Used, Some("/d/f"), "200001"),
+        (FaultKind::Map, None, "data of inode 3999, which does not exist"),
+        (FaultKind::Extent, None, "extent 77777, which does not exist"),
+    ]);
+}
+
+#[test]
+fn a_removed_file_that_waits_to_be_freed_is_no_fault() {
+    let planter = Planter::new();
+    let mut world = World::open(Arc::clone(&planter.media));
+    world.remove(planter.directory, "f").unwrap();
+    let media = world.kill();
+    assert_clean(&media);
+    let planter = Planter { media, ..planter };
+    planter.put(&key::map(planter.file, 200_000), None);
+    let report = report(&planter.media);
+    assert!(report.faults.iter().all(|fault| fault.kind == FaultKind::Extent), "{report:#?}");
+}
+
+#[test]
+fn a_wrong_count_of_bytes() {
+    let planter = Planter::new();
+    planter.change_inode(planter.file, |record| record.used = 1);
+    let report = report(&planter.media);
+    assert!(report.faults.iter().any(|fault| fault.kind == FaultKind::Used), "{report:#?}");
+    assert!(report.faults.iter().any(|fault| fault.kind == FaultKind::Usage), "{report:#?}");
+}
+
+#[test]
+fn extents_that_are_missing_or_misplaced() {
+    let planter = Planter::new();
+    let (id, _) = planter.extent();
+    planter.change_extent(|record| record.references = 4);
+    planter.expect(&[(FaultKind::Extent, Some("/d/f"), "says that 4 pieces of files refer to it, but 1 do")]);
+    planter.change_extent(|record| (record.references, record.offset) = (1, record.offset + 100_000));
+    let found = report(&planter.media);
+    assert!(found.faults.iter().any(|fault| fault.what.contains("overlaps another one")), "{found:#?}");
+    assert!(found.faults.iter().any(|fault| fault.kind == FaultKind::Data), "{found:#?}");
+    planter.change_extent(|record| record.offset = 1 << 30);
+    let found = report(&planter.media);
+    assert!(found.faults.iter().any(|fault| fault.what.contains("is not within it")), "{found:#?}");
+    planter.put(&key::extent(id), None);
+    let found = report(&planter.media);
+    let missing = format!("data from byte 0 on lies in extent {id}, which does not exist");
+    assert!(found.faults.iter().any(|fault| fault.what == missing), "{found:#?}");
+    assert!(found.faults.iter().any(|fault| fault.kind == FaultKind::Segment), "{found:#?}");
+}
+
+#[test]
+fn segments_that_are_missing_or_count_wrong() {
+    let planter = Planter::new();
+    let (_, extent) = planter.extent();
+    let row = key::segment(extent.segment);
+    let sound = planter.get(&row);
+    let capacity = SegmentRecord::decode(&sound).unwrap().capacity;
+    planter.put(&row, Some(&SegmentRecord { capacity, live: 3 }.encode()));
+    planter.expect(&[(FaultKind::Segment, None, "says that 3 bytes of it are in use, but 200000 are")]);
+    planter.put(&row, None);
+    planter.expect(&[(FaultKind::Segment, Some("/d/f"), "of which neither index nor journal knows")]);
+    planter.put(&row, Some(&sound));
+    planter.media.create_blob(SegmentId(500), 4096).unwrap();
+    assert_eq!(
+        assert_clean(&planter.media).notes,
+        ["segment 00000000000001f4 is not in use; the next start deletes its file"]
+    );
+    planter.media.delete_blob(SegmentId(500)).unwrap();
+    planter.media.delete_blob(extent.segment).unwrap();
+    planter.expect(&[(FaultKind::Segment, Some("/d/f"), "200000 bytes of data lie in segment")]);
+}
+
+#[test]
+fn damaged_file_data() {
+    let planter = Planter::new();
+    let (_, extent) = planter.extent();
+    let flip = |at: u64| planter.media.blob(extent.segment).flip(usize::try_from(at).unwrap(), 1);
+    flip(extent.offset + 9_000);
+    planter.expect(&[(FaultKind::Data, Some("/d/f"), "its data near byte 8192 is damaged")]);
+    flip(extent.offset + 9_000);
+    flip(extent.offset - 5);
+    planter.expect(&[(FaultKind::Data, Some("/d/f"), "the header of extent")]);
+}
+
+#[test]
+fn wrong_usage() {
+    let planter = Planter::new();
+    planter.put(&key::usage(0, 0), Some(&UsageRecord { bytes: 1, inodes: 5 }.encode()));
+    planter.put(&key::usage(2, 1000), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
+    planter.expect(&[
+        (FaultKind::Usage, None, "the volume says 1 bytes in 5 objects, but there are 200000 bytes in 5"),
+        (FaultKind::Usage, None, "user 1000 says 0 bytes in 2 objects, but there are 0 bytes in 0"),
+    ]);
+}
+
+#[test]
+fn records_that_make_no_sense() {
+    let planter = Planter::new();
+    planter.put(&[0, 0, 0, 1, 0x77, 1, 2], Some(b"?"));
+    planter.put(&[9, 9], Some(b"?"));
+    planter.put(&key::extent(ExtentId(5000)), Some(b"?"));
+    planter.expect(&[
+        (FaultKind::Record, None, "unknown record, key 00000001770102"),
+        (FaultKind::Record, None, "unknown record, key 0909"),
+        (FaultKind::Record, None, "a record of table Extent"),
+        (FaultKind::Number, None, "extent 5000 exists"),
+    ]);
+}
+
+#[test]
+fn a_journal_with_senseless_entries() {
+    let planter = Planter::new();
+    let inline =
+        MapRecord { epoch: Epoch(0), start: 0, birth: 0, source: Source::Inline(Arc::from(&[1; 5][..])) };
+    let entry = Entry {
+        records: vec![
+            (key::map(planter.file, 100), Some(inline.encode().into())),
+            (key::segment(SegmentId(300)), Some(b"?"[..].into())),
+            (Key::from(&[1][..]), None),
+        ],
+        ..Entry::default()
+    };
+    planter.journal(&entry);
+    planter.expect(&[
+        (FaultKind::Record, Some("/d/f"), "malformed map record"),
+        (FaultKind::Record, None, "malformed segment record"),
+        (FaultKind::Record, None, "unknown record, key 01"),
+    ]);
+}
+
+#[test]
+fn a_damaged_journal_is_a_fault_and_a_torn_one_is_not() {
+    let mut world = World::new();
+    for number in 0..4 {
+        world.create(Ino::ROOT, &format!("{number}")).unwrap();
+        world.commit();
+    }
+    let media = world.kill();
+    let batches = assert_clean(&media);
+    let heads: Vec<usize> = media
+        .log
+        .bytes()
+        .chunks(4096)
+        .enumerate()
+        .filter(|(_, b)| b.starts_with(b"HFBATCH1"))
+        .map(|(n, _)| n * 4096)
+        .collect();
+    assert!(heads.len() >= 4, "{batches:?}");
+    let last = *heads.last().unwrap();
+    media.log.damage(|bytes| bytes[last + 100] ^= 1);
+    let torn = assert_clean(&media);
+    assert_eq!(torn.summary.journal_cut_bytes, 4096);
+    assert_eq!(torn.summary.journal_entries + 1, batches.summary.journal_entries);
+    media.log.damage(|bytes| bytes[heads[1] + 100] ^= 1);
+    let damaged = report(&media);
+    assert_eq!(damaged.faults.len(), 1, "{damaged:#?}");
+    assert!(damaged.faults[0].what.contains("the journal is damaged"), "{damaged:#?}");
+    media.log.damage(|bytes| bytes.fill(0));
+    assert_eq!(report(&media).faults[0].kind, FaultKind::Journal);
+}
+
+/// In builds with debug assertions the index library reads all of its pages when it opens a file, so the damage comes
+/// after that here.
+#[test]
+fn a_damaged_index_is_reported_and_nothing_else() {
+    let mut world = World::new();
+    for number in 0..150 {
+        world.create(Ino::ROOT, &format!("a file with a longer name {number}")).unwrap();
+    }
+    let media = world.close();
+    let sound = media.index.bytes();
+    let mut found = 0;
+    for block in 1..sound.len() / 4104 {
+        let mut view = View::open_caching(media.as_ref(), 0).unwrap();
+        media.index.damage(|bytes| bytes[block * 4104 + 2000] ^= 1);
+        let mut findings = Findings::new(10);
+        let readable = check_index(&mut view, &mut findings);
+        let report = findings.report(&view, &Tree::default(), Summary::default());
+        assert_eq!(readable, report.is_clean());
+        assert!(report.faults.iter().all(|fault| fault.kind == FaultKind::Index), "{report:#?}");
+        found += usize::from(!readable);
+        media.index.damage(|bytes| bytes.copy_from_slice(&sound));
+    }
+    assert!(found > 10, "{found}");
+    media.index.damage(|bytes| bytes[100] ^= 1);
+    let error = check(&(media as Arc<dyn Media>), &CheckOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("the volume's index cannot be opened"), "{error}");
+}
+
+#[test]
+fn only_so_many_faults_are_listed() {
+    let planter = Planter::new();
+    for number in 0..20 {
+        planter.put(&key::usage(2, 1000 + number), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
+    }
+    let media = Arc::clone(&planter.media) as Arc<dyn Media>;
+    let options = CheckOptions { read_data: false, most_faults: 7 };
+    let report = check(&media, &options).unwrap();
+    assert_eq!((report.faults.len(), report.more_faults, report.summary.verified_bytes), (7, 13, 0));
+    assert!(!report.is_clean());
+}
+
+#[test]
+fn pieces_are_where_the_test_expects_them() {
+    let planter = Planter::new();
+    let pieces = planter.pieces();
+    assert_eq!(
+        pieces.iter().map(|(end, piece)| (piece.start, *end)).collect::<Vec<_>>(),
+        [(0, 131_072), (131_072, 200_000)]
+    );
+}

@@ -1,0 +1,169 @@
+//! A small volume that operations are run on.
+
+use std::sync::Arc;
+
+use crate::api::attributes::SetAttributes;
+use crate::api::ids::{Ino, VolumeId};
+use crate::api::request::{Access, Answer, Credentials, Error, Journaled, Request};
+use crate::api::results::{CreateHow, Stability};
+use crate::api::time::Time;
+use crate::media::Media;
+use crate::media::memory::MemoryMedia;
+use crate::offline::check::{CheckOptions, Report, check};
+use crate::open::CreateOptions;
+use crate::volume::{Options, Volume};
+
+pub(crate) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
+
+pub(crate) struct World {
+    pub media: Arc<MemoryMedia>,
+    pub volume: Volume,
+    pub who: Credentials,
+    now: i64,
+}
+
+/// Encodes nothing: these tests remember no answers.
+fn nothing<T>(_: &T) -> Journaled {
+    Journaled::default()
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let media = MemoryMedia::new();
+        let options = CreateOptions {
+            id: VolumeId(77),
+            handle_secret: [7; 16],
+            journal_id: [9; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+            now: Time::from_nanos(1_000),
+        };
+        Volume::create(media.as_ref(), &options).unwrap();
+        World::open(media)
+    }
+
+    pub(crate) fn open(media: Arc<MemoryMedia>) -> World {
+        let now = Time::from_nanos(2_000_000_000);
+        let volume = Volume::open(Arc::clone(&media) as Arc<dyn Media>, &OPTIONS, now).unwrap();
+        World { media, volume, who: Credentials::root(), now: now.nanos() }
+    }
+
+    pub(crate) fn now(&mut self) -> Time {
+        self.now += 1_000_000_000;
+        Time::from_nanos(self.now)
+    }
+
+    fn run<T>(&mut self, work: impl Fn(&Volume, &Request<'_>) -> Answer<T>) -> Result<T, Error> {
+        let now = self.now();
+        let request = Request { credentials: &self.who, now, access: Access::Blocking, key: None };
+        work(&self.volume, &request).map(|promised| promised.value).map_err(|failure| failure.error)
+    }
+
+    pub(crate) fn create(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
+        let how = CreateHow::Guarded(SetAttributes::default());
+        let created = self.run(|v, r| v.create_file(r, directory, name.as_bytes(), &how, &mut nothing))?;
+        Ok(created.attributes.ino)
+    }
+
+    pub(crate) fn mkdir(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
+        let set = SetAttributes::default();
+        let created = self.run(|v, r| v.make_directory(r, directory, name.as_bytes(), &set, &mut nothing))?;
+        Ok(created.attributes.ino)
+    }
+
+    pub(crate) fn symlink(&mut self, directory: Ino, name: &str, target: &str) -> Result<Ino, Error> {
+        let set = SetAttributes::default();
+        let created = self.run(|v, r| {
+            v.make_symlink(r, directory, name.as_bytes(), target.as_bytes(), &set, &mut nothing)
+        })?;
+        Ok(created.attributes.ino)
+    }
+
+    pub(crate) fn link(&mut self, ino: Ino, directory: Ino, name: &str) -> Result<(), Error> {
+        self.run(|v, r| v.link(r, ino, directory, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    pub(crate) fn remove(&mut self, directory: Ino, name: &str) -> Result<(), Error> {
+        self.run(|v, r| v.remove(r, directory, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    pub(crate) fn rmdir(&mut self, directory: Ino, name: &str) -> Result<(), Error> {
+        self.run(|v, r| v.remove_directory(r, directory, name.as_bytes(), &mut nothing)).map(drop)
+    }
+
+    pub(crate) fn rename(&mut self, from: (Ino, &str), to: (Ino, &str)) -> Result<(), Error> {
+        let (from, to) = ((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()));
+        self.run(|v, r| v.rename(r, from, to, &mut nothing)).map(drop)
+    }
+
+    pub(crate) fn write(&mut self, ino: Ino, offset: u64, data: &[u8], how: Stability) -> Result<(), Error> {
+        self.run(|v, r| v.write(r, ino, offset, data, how)).map(drop)
+    }
+
+    pub(crate) fn set(&mut self, ino: Ino, set: &SetAttributes) -> Result<(), Error> {
+        self.run(|v, r| v.set_attributes(r, ino, set, None, &mut nothing)).map(drop)
+    }
+
+    pub(crate) fn read(&mut self, ino: Ino) -> Result<Vec<u8>, Error> {
+        let data = self.run(|v, r| v.read(r, ino, 0, 1 << 20))?;
+        let mut bytes = Vec::new();
+        for piece in data.pieces {
+            match piece {
+                crate::api::results::Piece::Data { bytes: from, start, end } => {
+                    bytes.extend_from_slice(&from[start..end])
+                }
+                crate::api::results::Piece::Zeros(count) => bytes.resize(bytes.len() + count, 0),
+            }
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn commit(&mut self) {
+        let now = self.now();
+        while self.volume.step_commit(now) == crate::volume::Progress::Worked {}
+    }
+
+    pub(crate) fn write_back(&mut self) {
+        let now = self.now();
+        self.volume.step_write_back(now, true, true);
+        self.commit();
+    }
+
+    pub(crate) fn checkpoint(&mut self) {
+        let now = self.now();
+        self.volume.step_checkpoint(now, true);
+    }
+
+    pub(crate) fn clean(&mut self) {
+        let now = self.now();
+        self.volume.step_clean(now, true);
+    }
+
+    pub(crate) fn close(mut self) -> Arc<MemoryMedia> {
+        let now = self.now();
+        self.volume.close(now).unwrap();
+        self.media
+    }
+
+    /// Ends it without closing.
+    pub(crate) fn kill(mut self) -> Arc<MemoryMedia> {
+        self.commit();
+        self.media.after_kill()
+    }
+}
+
+/// Checks media with all data, and that this changed nothing.
+pub(crate) fn report(media: &Arc<MemoryMedia>) -> Report {
+    let before = media.bytes();
+    let report = check(&(Arc::clone(media) as Arc<dyn Media>), &CheckOptions::default()).unwrap();
+    assert!(before == media.bytes(), "a check changes nothing");
+    report
+}
+
+/// Checks media, and that they are sound.
+#[track_caller]
+pub(crate) fn assert_clean(media: &Arc<MemoryMedia>) -> Report {
+    let report = report(media);
+    assert!(report.is_clean(), "{:#?}", report.faults);
+    report
+}

@@ -1,0 +1,172 @@
+//! The tree of names: all inodes, and how they hang together.
+
+use std::collections::BTreeMap;
+
+use super::FaultKind;
+use super::findings::Findings;
+use super::view::View;
+use crate::api::attributes::FileType;
+use crate::api::ids::{Cookie, Ino};
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
+use crate::encoding::record::{CookieRecord, InodeRecord};
+use crate::tables::index::IndexError;
+
+/// Directories on a path; more than that is a cycle, or a path that is of no use in a report.
+const MOST_DEPTH: usize = 4096;
+
+/// What is known of an inode: some of its record, and what was counted elsewhere.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    /// Its type; `None` if its record does not decode.
+    pub file_type: Option<FileType>,
+    /// Names that it has.
+    pub names: u32,
+    /// Of a directory: names in it.
+    pub entries: u64,
+    /// Of a directory: directories among these.
+    pub subdirectories: u32,
+    /// Of a directory: the highest cookie in it.
+    pub highest_cookie: Cookie,
+    /// The first of its names: the directory, and the cookie there.
+    pub first: Option<(Ino, Cookie)>,
+    /// Bytes that its map covers.
+    pub mapped: u64,
+    /// Extended attributes that it has, and what they count towards their limit.
+    pub xattrs: (u32, u64),
+    /// Whether it is said to be without a name.
+    pub orphan: bool,
+    /// Whether the root was found above it, if it is a directory.
+    connected: Connected,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Connected {
+    #[default]
+    Unknown,
+    /// On the path that is being followed.
+    OnPath,
+    Known,
+}
+
+/// All inodes.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub nodes: BTreeMap<Ino, Node>,
+}
+
+impl Tree {
+    /// Finds all inodes.
+    pub(super) fn load(&mut self, view: &View) -> Result<(), IndexError> {
+        view.each(FIRST, Table::Inode, &mut |fields, value| {
+            let Some(ino) = key::number(fields).map(Ino) else { return };
+            let file_type = InodeRecord::decode(value).ok().map(|record| record.file_type);
+            self.nodes.insert(ino, Node { file_type, ..Node::default() });
+        })
+    }
+
+    /// Finds the files that are held without a name.
+    pub(super) fn load_orphans(&mut self, view: &View, findings: &mut Findings) -> Result<(), IndexError> {
+        view.each(FIRST, Table::Orphan, &mut |fields, _| {
+            let Some(ino) = key::number(fields).map(Ino) else { return };
+            match self.nodes.get_mut(&ino) {
+                Some(node) if matches!(node.file_type, None | Some(FileType::Regular)) => node.orphan = true,
+                other => {
+                    let what = if other.is_none() { "does not exist" } else { "is no regular file" };
+                    let what = format!("inode {ino} is to be kept although it has no name, but it {what}");
+                    findings.add(FaultKind::Tree, None, what);
+                }
+            }
+        })
+    }
+
+    /// Whether there is a directory of that number.
+    pub(super) fn is_directory(&self, ino: Ino) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| matches!(node.file_type, None | Some(FileType::Directory)))
+    }
+
+    /// The path of an object, if it has one. Above one without a name, the path begins with its number.
+    pub(super) fn path(&self, view: &View, ino: Ino) -> Option<String> {
+        if ino == Ino::ROOT {
+            return self.nodes.contains_key(&ino).then(|| "/".to_owned());
+        }
+        let mut names: Vec<String> = Vec::new();
+        let mut at = ino;
+        while at != Ino::ROOT {
+            let Some((directory, cookie)) = self.nodes.get(&at).and_then(|node| node.first) else { break };
+            if names.len() == MOST_DEPTH {
+                return None;
+            }
+            names.push(name_of(view, directory, cookie));
+            at = directory;
+        }
+        if names.is_empty() {
+            return None;
+        }
+        names.push(if at == Ino::ROOT { String::new() } else { format!("(inode {at})") });
+        names.reverse();
+        Some(names.join("/"))
+    }
+
+    /// Checks that there is a root and that every directory with a name is below it. Objects without a name are found
+    /// elsewhere.
+    pub(super) fn check_connected(&mut self, findings: &mut Findings) {
+        match self.nodes.get_mut(&Ino::ROOT) {
+            None => findings.add(FaultKind::Tree, None, "the root directory is missing".to_owned()),
+            Some(root) => {
+                root.connected = Connected::Known;
+                if root.file_type.is_some_and(|file_type| file_type != FileType::Directory) {
+                    let what = "the root is not a directory".to_owned();
+                    findings.add(FaultKind::Tree, Some(Ino::ROOT), what);
+                }
+            }
+        }
+        let directories: Vec<Ino> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.file_type == Some(FileType::Directory))
+            .map(|(ino, _)| *ino)
+            .collect();
+        for directory in directories {
+            if let Some(cycle) = self.follow(directory) {
+                let what = format!("directory inode {cycle} lies below itself: nothing in it can be reached");
+                findings.add(FaultKind::Tree, None, what);
+            }
+        }
+    }
+
+    /// Goes up from a directory to one of which it is known how it hangs together; returns one of a new cycle.
+    fn follow(&mut self, from: Ino) -> Option<Ino> {
+        let mut path = Vec::new();
+        let mut at = from;
+        let mut cycle = None;
+        while let Some(node) = self.nodes.get_mut(&at) {
+            match node.connected {
+                Connected::Known => break,
+                Connected::OnPath => {
+                    cycle = Some(at);
+                    break;
+                }
+                Connected::Unknown => node.connected = Connected::OnPath,
+            }
+            path.push(at);
+            let Some((directory, _)) = node.first else { break };
+            at = directory;
+        }
+        for ino in path {
+            if let Some(node) = self.nodes.get_mut(&ino) {
+                node.connected = Connected::Known;
+            }
+        }
+        cycle
+    }
+}
+
+/// A name by its cookie; its cookie's number stands in for one that cannot be read.
+fn name_of(view: &View, directory: Ino, cookie: Cookie) -> String {
+    let value = view.get(&key::cookie(directory, cookie)).ok().flatten();
+    match value.and_then(|value| CookieRecord::decode(&value).ok()) {
+        Some(record) => String::from_utf8_lossy(&record.name).into_owned(),
+        None => format!("(name {cookie} of inode {directory})"),
+    }
+}

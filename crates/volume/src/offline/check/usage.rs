@@ -1,0 +1,55 @@
+//! Usage counters against what all inodes together use.
+
+use std::collections::BTreeSet;
+
+use super::FaultKind;
+use super::findings::Findings;
+use super::inodes::Totals;
+use super::view::View;
+use crate::encoding::entry::UsageDelta;
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
+use crate::encoding::record::{UsageKind, UsageRecord};
+use crate::tables::index::IndexError;
+
+/// Compares the index's counters, with the journal's changes added, with `totals`.
+pub(super) fn check_usage(
+    view: &View,
+    deltas: &[UsageDelta],
+    totals: &Totals,
+    findings: &mut Findings,
+) -> Result<(), IndexError> {
+    let mut counters = Totals::new();
+    view.each_of_index(FIRST, Table::Usage, &mut |fields, value| {
+        let Some((kind, id)) = fields.split_first() else { return };
+        if let (Some(kind), Some(id), Ok(record)) =
+            (UsageKind::from_byte(*kind), key::number(id), UsageRecord::decode(value))
+        {
+            counters.insert((kind, id), record);
+        }
+    })?;
+    for delta in deltas {
+        let counter = counters.entry((delta.kind, delta.id)).or_default();
+        counter.bytes = counter.bytes.wrapping_add_signed(delta.bytes);
+        counter.inodes = counter.inodes.wrapping_add_signed(delta.inodes);
+    }
+    let all: BTreeSet<(UsageKind, u64)> = counters.keys().chain(totals.keys()).copied().collect();
+    for of in all {
+        let counted = counters.get(&of).copied().unwrap_or_default();
+        let found = totals.get(&of).copied().unwrap_or_default();
+        if counted != found {
+            let whose = match of {
+                (UsageKind::Volume, _) => "the volume".to_owned(),
+                (UsageKind::Tree, id) => format!("quota tree {id}"),
+                (UsageKind::User, id) => format!("user {id}"),
+                (UsageKind::Group, id) => format!("group {id}"),
+            };
+            let what = format!(
+                "the usage counter of {whose} says {} bytes in {} objects, but there are {} bytes in {}",
+                counted.bytes, counted.inodes, found.bytes, found.inodes
+            );
+            findings.add(FaultKind::Usage, None, what);
+        }
+    }
+    Ok(())
+}

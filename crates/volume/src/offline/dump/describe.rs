@@ -1,0 +1,99 @@
+//! Keys and values of records in words.
+
+use super::{Line, Value};
+use crate::encoding::codec::Malformed;
+use crate::encoding::key;
+use crate::encoding::key::Table;
+use crate::encoding::record::{
+    ExtentRecord, MapRecord, MetaRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
+};
+use crate::offline::check::records::hex;
+
+/// Bytes that are shown of keys and answers.
+const MOST_BYTES_SHOWN: usize = 32;
+
+/// A record on a line.
+pub(super) fn record_line(word: &'static str, key: &[u8], value: &[u8]) -> Line {
+    let line = describe_key(Line::new(word), key);
+    let Some((_, table, _)) = key::parse(key) else { return line.text("value", bytes(value)) };
+    match describe_value(table, value) {
+        Ok(text) => line.text("value", text),
+        Err(error) => line.text("error", error.to_string()).text("value", bytes(value)),
+    }
+}
+
+/// A key's table and fields.
+pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
+    let Some((member, table, fields)) = key::parse(key) else { return line.text("key", bytes(key)) };
+    let mut line = line.text("table", format!("{table:?}")).number("member", member.0.into());
+    let names: &[&'static str] = match table {
+        Table::Inode | Table::Reap | Table::Symlink | Table::Orphan => &["inode"],
+        Table::Name => &["directory"],
+        Table::Xattr => &["inode"],
+        Table::Cookie => &["directory", "cookie"],
+        Table::Map => &["inode", "end"],
+        Table::Extent => &["extent"],
+        Table::Segment => &["segment"],
+        Table::Usage | Table::State | Table::Reply | Table::Meta => &[],
+    };
+    let mut rest = fields;
+    for name in names {
+        let Some((number, behind)) = rest.split_first_chunk::<8>() else { break };
+        line.fields.push((name, Value::Number(u64::from_be_bytes(*number))));
+        rest = behind;
+    }
+    match (table, rest) {
+        (Table::Xattr, name) | (Table::Name, name) => {
+            line.text("name", format!("{:?}", String::from_utf8_lossy(name)))
+        }
+        (Table::Usage, [kind, id @ ..]) => {
+            let of = UsageKind::from_byte(*kind).map_or_else(|| kind.to_string(), |kind| format!("{kind:?}"));
+            line.text("of", of).number("id", key::number(id).unwrap_or_default())
+        }
+        (Table::State, state) => line.text("state", bytes(state)),
+        (Table::Reply, request) => line.text("request", bytes(request)),
+        (_, []) => line,
+        (_, unexpected) => line.text("unexpected", bytes(unexpected)),
+    }
+}
+
+/// A value; bulky parts are left out of it, and the secret that handles are made with.
+pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malformed> {
+    Ok(match table {
+        Table::Map => {
+            let piece = MapRecord::decode(value)?;
+            let place = match &piece.source {
+                Source::Inline(data) => format!("inline, {} bytes", data.len()),
+                Source::Extent { id, offset } => format!("extent {id} from byte {offset}"),
+                Source::Hole => "hole".to_owned(),
+            };
+            format!("start {} birth {} epoch {}: {place}", piece.start, piece.birth, piece.epoch)
+        }
+        Table::Extent => {
+            let row = ExtentRecord::decode(value)?;
+            format!(
+                "segment {} offset {} length {} references {}",
+                row.segment, row.offset, row.stored, row.references
+            )
+        }
+        Table::Reply => {
+            let reply = ReplyRecord::decode(value)?;
+            format!("seq {} time {} answer {}", reply.seq, reply.time.nanos(), bytes(&reply.answer))
+        }
+        Table::State => bytes(value),
+        Table::Xattr => format!("{} bytes: {}", decode_xattr(value)?.len(), bytes(decode_xattr(value)?)),
+        Table::Meta => {
+            let meta = MetaRecord { handle_secret: [0; 16], ..MetaRecord::decode(value)? };
+            format!("{meta:?}").replace(&format!("{:?}", [0_u8; 16]), "(not shown)")
+        }
+        _ => describe(table, value)?,
+    })
+}
+
+/// The first of some bytes as hexadecimal digits, and how many more there are.
+pub(super) fn bytes(bytes: &[u8]) -> String {
+    match bytes.split_at_checked(MOST_BYTES_SHOWN) {
+        Some((first, rest)) if !rest.is_empty() => format!("{}…+{}", hex(first), rest.len()),
+        _ => hex(bytes),
+    }
+}

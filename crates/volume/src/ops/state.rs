@@ -1,0 +1,97 @@
+//! Records that protocols keep with a volume: who its clients are, what they have open, which ranges they have locked.
+//! The engine journals and returns them, and knows nothing of what they say.
+//!
+//! They survive restarts like every other record. They are not part of the tree: no snapshot will hold them, no quota
+//! counts them.
+
+use std::sync::Arc;
+
+use crate::api::request::{Durability, Error, RequestKey};
+use crate::encoding::key;
+use crate::encoding::key::{FIRST, Table};
+use crate::limits::{STATE_BYTES_PER_ENTRY, STATE_KEY_BYTES, STATE_VALUE_BYTES};
+use crate::volume::Volume;
+
+/// Names a record of protocol state: at most [`STATE_KEY_BYTES`].
+pub type StateKey = Box<[u8]>;
+
+/// A record of protocol state that is put or deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// Which record.
+    pub key: StateKey,
+    /// What it holds from now on, at most [`STATE_VALUE_BYTES`]; `None` deletes it.
+    pub value: Option<Arc<[u8]>>,
+}
+
+impl StateChange {
+    /// Bytes of key and value.
+    fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, |value| value.len())
+    }
+
+    /// Whether key and value are no longer than they may be.
+    fn fits(&self) -> bool {
+        self.key.len() <= STATE_KEY_BYTES
+            && self.value.as_ref().is_none_or(|value| value.len() <= STATE_VALUE_BYTES)
+    }
+}
+
+/// Whether these changes may be added to an operation's entry.
+pub(crate) fn fit_an_entry(changes: &[StateChange]) -> bool {
+    changes.iter().all(StateChange::fits)
+        && changes.iter().map(StateChange::bytes).sum::<usize>() <= STATE_BYTES_PER_ENTRY
+}
+
+impl Volume {
+    /// Changes records of protocol state, in order. Up to [`STATE_BYTES_PER_ENTRY`] are in one journal entry, so that a
+    /// crash leaves all of them or none; of more it may leave the first.
+    ///
+    /// The caller sees to it that no record is changed by two threads at once, as the engine locks none: the journal might
+    /// have one order and memory the other.
+    ///
+    /// Returns what a reply waits for that tells of it.
+    ///
+    /// # Errors
+    /// `Invalid` if a key or a value is too long; `NoSpace` if something is put and there is no room to checkpoint it;
+    /// `ReadOnly` if the volume refuses changes; `Busy` if the journal or the memtables are full just now, when nothing
+    /// or the first entries of a long list were changed: doing all of it again is right.
+    pub fn change_state(&self, changes: &[StateChange]) -> Result<Durability, Error> {
+        if !changes.iter().all(StateChange::fits) {
+            return Err(Error::Invalid);
+        }
+        let mut after = Durability::NOW;
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fitting = rest.iter().take_while(|change| {
+                bytes += change.bytes();
+                bytes <= STATE_BYTES_PER_ENTRY
+            });
+            let (now, later) = rest.split_at(fitting.count().max(1));
+            let puts = now.iter().any(|change| change.value.is_some());
+            let mut change = if puts { self.begin()? } else { self.begin_freeing()? };
+            change.put_state(now);
+            after = Durability { seq: change.commit(), round: 0 };
+            rest = later;
+        }
+        Ok(after)
+    }
+
+    /// Visits all records of protocol state, in the order of their keys. May read media; for the start of a server, as it
+    /// reads the whole table.
+    ///
+    /// # Errors
+    /// `Io` if the index cannot be read, `Busy` if it is being opened again.
+    pub fn scan_state(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        let scanned = self.layers().each_of(FIRST, Table::State, &mut |key, value| {
+            visit(key::parse(key).map_or(&[][..], |(_, _, fields)| fields), value);
+        });
+        scanned.map_err(|error| self.index_failed(&error))
+    }
+
+    /// Visits the keys of all requests whose answers are remembered, in no order. `visit` must not call the volume.
+    pub fn remembered_keys(&self, visit: &mut dyn FnMut(&RequestKey)) {
+        self.replies.each_key(visit);
+    }
+}

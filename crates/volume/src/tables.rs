@@ -1,0 +1,5 @@
+//! Ordered records: memtables, the index, and one view through both.
+
+pub mod index;
+pub(crate) mod memtable;
+pub(crate) mod read_view;

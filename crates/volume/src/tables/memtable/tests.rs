@@ -1,0 +1,121 @@
+use super::*;
+use crate::api::ids::{Cookie, Ino};
+use crate::media::memory::Random;
+
+fn value(bytes: &[u8]) -> Slot {
+    Some(Value::from(bytes))
+}
+
+fn scanned(memtable: &Memtable, from: &Key, to: &Key) -> Vec<(Key, Slot)> {
+    let mut found = Vec::new();
+    memtable.scan(from, to, &mut |key, slot| {
+        found.push((key.clone(), slot.clone()));
+        ControlFlow::Continue(())
+    });
+    found
+}
+
+#[test]
+fn it_does_what_an_ordered_map_does() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let memtable = Memtable::new(Layer(1));
+        let mut model: BTreeMap<Key, Slot> = BTreeMap::new();
+        for _ in 0..400 {
+            let ino = Ino(random.below(40));
+            let key = match random.below(3) {
+                0 => key::inode(ino),
+                1 => key::map(ino, random.below(9)),
+                _ => key::name(ino, &random.bytes(2)),
+            };
+            let length = usize::try_from(random.below(50)).unwrap();
+            let slot = if random.below(4) == 0 { None } else { value(&random.bytes(length)) };
+            memtable.apply([(key.clone(), slot.clone())], &[]);
+            model.insert(key.clone(), slot);
+            assert_eq!(memtable.get(&key).as_ref(), model.get(&key));
+        }
+        assert_eq!(memtable.sorted(), model.clone().into_iter().collect::<Vec<_>>());
+        let bytes: u64 = model.iter().map(|(key, slot)| record_bytes(key, slot)).sum();
+        assert_eq!(memtable.bytes(), bytes, "what was replaced is not counted any more");
+        for ino in (0..40).map(Ino) {
+            let (from, to) = (key::map(ino, 2), key::map(ino, 7));
+            let expected: Vec<_> = model
+                .range(from.clone()..to.clone())
+                .map(|(key, slot)| (key.clone(), slot.clone()))
+                .collect();
+            assert_eq!(scanned(&memtable, &from, &to), expected);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_came_and_went_leaves_nothing_to_pass_over() {
+    let memtable = Memtable::new(Layer(1));
+    for number in 0..1000 {
+        let cookie = key::cookie(Ino(2), Cookie(number));
+        memtable.apply([(cookie.clone(), value(b"name"))], &[]);
+        memtable.apply([(cookie, None)], &[]);
+    }
+    let (from, to) = (key::cookie(Ino(2), Cookie(0)), key::cookie(Ino(2), Cookie(u64::MAX)));
+    assert!(scanned(&memtable, &from, &to).is_empty());
+    assert!(memtable.is_empty());
+    assert_eq!(memtable.bytes(), 0);
+    // One that an older layer may hold stays hidden.
+    memtable.apply([(from.clone(), None)], &[]);
+    assert_eq!(memtable.get(&from), Some(None));
+}
+
+#[test]
+fn a_visitor_ends_a_scan() {
+    let memtable = Memtable::new(Layer(1));
+    memtable.apply((1..9).map(|end| (key::map(Ino(3), end), value(b""))), &[]);
+    let mut seen = 0;
+    memtable.scan(&key::map(Ino(3), 0), &key::map(Ino(3), 100), &mut |_, _| {
+        seen += 1;
+        if seen == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!(seen, 3);
+}
+
+#[test]
+fn what_comes_and_goes_in_one_layer_leaves_no_trace_unless_something_older_must_stay_hidden() {
+    let memtable = Memtable::new(Layer(1));
+    let key = key::name(Ino(2), b"name");
+    let put = |fresh: &[usize]| memtable.apply([(key.clone(), value(b"1"))], fresh);
+    let delete = |fresh: &[usize]| memtable.apply([(key.clone(), None)], fresh);
+    put(&[0]);
+    put(&[]);
+    delete(&[0]);
+    assert_eq!(memtable.get(&key), None);
+    assert_eq!((memtable.is_empty(), memtable.bytes()), (true, 0));
+    put(&[0]);
+    delete(&[]);
+    assert_eq!(memtable.get(&key), Some(None), "somebody has to see that it went");
+    let memtable = Memtable::new(Layer(2));
+    memtable.apply([(key.clone(), value(b"1"))], &[]);
+    memtable.apply([(key.clone(), None)], &[0]);
+    assert_eq!(memtable.get(&key), Some(None), "an older layer may hold it");
+    memtable.apply([(key.clone(), value(b"2")), (key.clone(), None)], &[0, 1]);
+    assert_eq!(memtable.get(&key), Some(None), "it is new again, but hides the older one");
+}
+
+#[test]
+fn a_scan_sees_what_a_transaction_does_to_a_directory_as_a_whole() {
+    const RENAMES: u64 = 20_000;
+    let memtable = Memtable::new(Layer(1));
+    let cookie = |number| key::cookie(Ino(2), Cookie(number));
+    memtable.apply([(cookie(0), value(b"name"))], &[]);
+    std::thread::scope(|scope| {
+        let renaming = scope.spawn(|| {
+            for number in 0..RENAMES {
+                memtable.apply([(cookie(number), None), (cookie(number + 1), value(b"name"))], &[]);
+            }
+        });
+        while !renaming.is_finished() {
+            let seen = scanned(&memtable, &cookie(0), &cookie(u64::MAX));
+            let names = seen.iter().filter(|(_, slot)| slot.is_some()).count();
+            assert_eq!(names, 1, "the name was there throughout");
+        }
+    });
+}

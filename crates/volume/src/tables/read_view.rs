@@ -1,0 +1,183 @@
+//! The layers that a lookup goes through: active memtable, frozen memtable, index.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::api::ids::{Ino, Layer, Member};
+use crate::bytes::Value;
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::{Key, Table};
+use crate::limits::REMEMBERED_SWITCHES_INODES;
+use crate::tables::index::{IndexError, Snapshot};
+use crate::tables::memtable::Memtable;
+
+/// Checkpoints whose changed inodes are remembered, so that cached maps of others stay valid.
+const REMEMBERED_SWITCHES: usize = 16;
+
+/// A consistent stack of layers. Replaced as a whole when a memtable is frozen and when a checkpoint is done.
+#[derive(Clone, Debug)]
+pub struct Layers {
+    /// Takes changes.
+    pub active: Arc<Memtable>,
+    /// Being checkpointed.
+    pub frozen: Option<Arc<Memtable>>,
+    /// All that is older.
+    pub index: Arc<Snapshot>,
+    /// Counts the index's versions: what was read from the index under another one may be out of date.
+    pub version: u64,
+    /// For the last versions, newest last: the inodes whose maps in the index changed with it.
+    pub switches: VecDeque<(u64, Arc<HashSet<Ino>>)>,
+}
+
+impl Layers {
+    /// What the memtables say of a key; `None` if only the index knows.
+    pub fn recent(&self, key: &Key) -> Option<Slot> {
+        self.active.get(key).or_else(|| self.frozen.as_ref()?.get(key))
+    }
+
+    /// The oldest memtable.
+    pub fn oldest_in_memory(&self) -> Layer {
+        self.frozen.as_ref().unwrap_or(&self.active).layer
+    }
+
+    /// Reads a record through all layers; may read media.
+    pub fn get(&self, key: &Key) -> Result<Slot, IndexError> {
+        match self.recent(key) {
+            Some(slot) => Ok(slot),
+            None => Ok(self.index.get(key)?.map(Value::from)),
+        }
+    }
+
+    /// Whether pieces of `ino`'s map that were read from the index at `version` are still what the index says.
+    pub fn is_map_current(&self, ino: Ino, version: u64) -> bool {
+        let Some(missed) = self.version.checked_sub(version) else { return false };
+        let known = self.switches.iter().filter(|(switch, _)| *switch > version);
+        missed == 0
+            || (known.clone().count() as u64 == missed
+                && known.into_iter().all(|(_, inos)| !inos.contains(&ino)))
+    }
+
+    /// The stack after a checkpoint of the frozen memtable.
+    pub fn switched(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> Layers {
+        let mut switches = self.switches.clone();
+        switches.push_back((self.version + 1, Arc::new(changed)));
+        let mut inodes: usize = switches.iter().map(|(_, inos)| inos.len()).sum();
+        while switches.len() > REMEMBERED_SWITCHES || inodes > REMEMBERED_SWITCHES_INODES {
+            let Some((_, oldest)) = switches.pop_front() else { break };
+            inodes -= oldest.len();
+        }
+        Layers { active: Arc::clone(&self.active), frozen: None, index, version: self.version + 1, switches }
+    }
+
+    /// The first `most` records with `from <= key < to`, both within one inode of one table; may read media.
+    pub fn scan(&self, from: &Key, to: &Key, most: usize) -> Result<Vec<(Key, Value)>, IndexError> {
+        let mut from = from.clone();
+        let mut found: Vec<(Key, Value)> = Vec::new();
+        let mut page = most;
+        while found.len() < most {
+            let mut merged: Vec<(Key, Slot)> = Vec::with_capacity(page);
+            let bounds = [
+                self.page_of_index(&from, to, page, &mut merged)?,
+                self.frozen.as_ref().and_then(|frozen| page_of(frozen, &from, to, page, &mut merged)),
+                page_of(&self.active, &from, to, page, &mut merged),
+            ];
+            // Of equal keys the last is of the newest layer. What each layer gave is in order, so this merges.
+            merged.sort_by(|(a, _), (b, _)| a.cmp(b));
+            // Beyond the least of these some layer was not read yet.
+            let complete_to: Option<Key> = bounds.into_iter().flatten().min();
+            let mut merged = merged.into_iter().peekable();
+            while let Some((key, slot)) = merged.next() {
+                if complete_to.as_ref().is_some_and(|bound| key > *bound) || found.len() == most {
+                    break;
+                }
+                let is_newest = merged.peek().is_none_or(|(next, _)| *next != key);
+                if let Some(value) = slot.filter(|_| is_newest) {
+                    found.push((key, value));
+                }
+            }
+            let Some(bound) = complete_to else { break };
+            from = bound.successor();
+            // Deleted records hide others, so one page of each layer may give fewer than were asked for.
+            page = most - found.len() + 64;
+        }
+        Ok(found)
+    }
+
+    /// Visits all records of a table in key order, also of one that spans inodes; reads media, and holds what the
+    /// memtables say of that table in memory.
+    pub fn each_of(
+        &self,
+        member: Member,
+        table: Table,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<(), IndexError> {
+        let mut recent: BTreeMap<Key, Slot> = BTreeMap::new();
+        for memtable in self.frozen.iter().chain([&self.active]) {
+            memtable.each_of(member, table, &mut |key, slot| {
+                recent.insert(key.clone(), slot.clone());
+            });
+        }
+        let (from, to) = key::table_range(member, table);
+        let mut newer = recent.into_iter().peekable();
+        self.index.scan(&from, &to, &mut |key, value| {
+            while let Some((key, slot)) = newer.next_if(|(newer, _)| **newer < *key) {
+                slot.inspect(|value| visit(&key, value));
+            }
+            match newer.next_if(|(newer, _)| **newer == *key) {
+                Some((key, slot)) => drop(slot.inspect(|value| visit(&key, value))),
+                None => visit(key, value),
+            }
+            ControlFlow::Continue(())
+        })?;
+        for (key, slot) in newer {
+            slot.inspect(|value| visit(&key, value));
+        }
+        Ok(())
+    }
+
+    /// Adds a page of the index; returns its last key if there may be more behind it.
+    fn page_of_index(
+        &self,
+        from: &[u8],
+        to: &[u8],
+        most: usize,
+        into: &mut Vec<(Key, Slot)>,
+    ) -> Result<Option<Key>, IndexError> {
+        let (mut count, mut last) = (0, None);
+        self.index.scan(from, to, &mut |key, value| {
+            into.push((key.into(), Some(value.into())));
+            count += 1;
+            if count == most {
+                last = Some(Key::from(key));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(last)
+    }
+}
+
+fn page_of(
+    memtable: &Memtable,
+    from: &Key,
+    to: &Key,
+    most: usize,
+    into: &mut Vec<(Key, Slot)>,
+) -> Option<Key> {
+    let (mut count, mut last) = (0, None);
+    memtable.scan(from, to, &mut |key, slot| {
+        into.push((key.clone(), slot.clone()));
+        count += 1;
+        if count == most {
+            last = Some(key.clone());
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    last
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+use super::*;
+use crate::api::ids::Layer;
+use crate::encoding::key;
+use crate::media::memory::{MemoryFile, Random};
+use crate::tables::index::Index;
+
+fn index_of(records: &BTreeMap<Key, Slot>) -> (Index, Arc<Snapshot>) {
+    let index = Index::create(MemoryFile::holding(Vec::new()), 1 << 20).unwrap();
+    let update = index.begin().unwrap();
+    for (key, slot) in records {
+        update.records().unwrap().put(key, slot.as_ref().unwrap()).unwrap();
+    }
+    update.commit().unwrap();
+    let snapshot = Arc::new(index.snapshot().unwrap());
+    (index, snapshot)
+}
+
+fn stack(active: Memtable, frozen: Option<Memtable>, index: Arc<Snapshot>) -> Layers {
+    Layers {
+        active: Arc::new(active),
+        frozen: frozen.map(Arc::new),
+        index,
+        version: 1,
+        switches: VecDeque::new(),
+    }
+}
+
+#[test]
+fn a_scan_in_pages_finds_what_one_map_would_hold() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let random = &mut Random::new(seed);
+        let file = Ino(9);
+        let mut model: BTreeMap<Key, Slot> = BTreeMap::new();
+        let ends = 600;
+        let mut in_index = BTreeMap::new();
+        for number in (0..ends).filter(|_| random.below(3) > 0) {
+            in_index.insert(key::map(file, number), Some(Value::from(&b"old"[..])));
+        }
+        model.extend(in_index.clone());
+        let (_index, snapshot) = index_of(&in_index);
+        let tables = [Memtable::new(Layer(1)), Memtable::new(Layer(2))];
+        // Long runs of deletions make whole pages of one layer hide those of another.
+        for (table, text) in tables.iter().zip([&b"frozen"[..], b"active"]) {
+            for _ in 0..4 {
+                let start = random.below(ends);
+                for number in start..(start + random.below(250)).min(ends) {
+                    let key = key::map(file, number);
+                    let slot = if random.below(5) == 0 { Some(Value::from(text)) } else { None };
+                    table.apply([(key.clone(), slot.clone())], &[]);
+                    model.insert(key, slot);
+                }
+            }
+        }
+        let [frozen, active] = tables;
+        let layers = stack(active, Some(frozen), snapshot);
+        let to = key::map(file, u64::MAX);
+        let expected: Vec<(Key, Value)> =
+            model.iter().filter_map(|(key, slot)| Some((key.clone(), slot.clone()?))).collect();
+        for most in [1, 7, 64, 10_000] {
+            let mut found: Vec<(Key, Value)> = Vec::new();
+            let mut from = key::map(file, 0);
+            loop {
+                let page = layers.scan(&from, &to, most).unwrap();
+                assert!(page.len() <= most);
+                let Some((last, _)) = page.last() else { break };
+                from = last.successor();
+                found.extend(page);
+            }
+            assert!(found == expected, "pages of {most}");
+        }
+        for (key, slot) in &model {
+            assert_eq!(&layers.get(key).unwrap(), slot);
+        }
+    }
+}
+
+#[test]
+fn a_cached_map_is_current_until_a_checkpoint_changed_it() {
+    let (_index, snapshot) = index_of(&BTreeMap::new());
+    let mut layers = stack(Memtable::new(Layer(1)), None, Arc::clone(&snapshot));
+    let (changed, untouched) = (Ino(5), Ino(6));
+    let read_at = layers.version;
+    assert!(layers.is_map_current(changed, read_at));
+    layers = layers.switched(Arc::clone(&snapshot), HashSet::from([changed]));
+    assert!(!layers.is_map_current(changed, read_at) && layers.is_map_current(untouched, read_at));
+    assert!(layers.is_map_current(changed, layers.version));
+    assert!(!layers.is_map_current(untouched, layers.version + 1), "from a version to come");
+    // What happened is remembered for so many checkpoints, then nothing old is trusted.
+    for _ in 1..REMEMBERED_SWITCHES {
+        layers = layers.switched(Arc::clone(&snapshot), HashSet::new());
+        assert!(!layers.is_map_current(changed, read_at) && layers.is_map_current(untouched, read_at));
+    }
+    layers = layers.switched(snapshot, HashSet::new());
+    assert!(!layers.is_map_current(untouched, read_at));
+    assert_eq!(layers.switches.len(), REMEMBERED_SWITCHES);
+}

@@ -1,0 +1,104 @@
+//! Applying a journal entry: the one act that recovery, operations and, later, a standby share (rule 15 of
+//! `docs/design.md`).
+
+use crate::api::ids::Ino;
+use crate::api::request::Durability;
+use crate::encoding::codec::Malformed;
+use crate::encoding::entry::{Entry, Slot};
+use crate::encoding::key;
+use crate::encoding::key::{Key, Table};
+use crate::encoding::record;
+use crate::encoding::record::{MapRecord, ReplyRecord, Source};
+use crate::file::extent_map::{decode_held, memtable_pieces};
+use crate::limits::STATE_KEY_BYTES;
+use crate::tables::memtable::Memtable;
+use crate::transaction::change::cut_piece;
+use crate::transaction::duplicate_requests::Replies;
+use crate::transaction::usage::Usage;
+
+/// Makes an entry's changes visible: records, usage, remembered answer. `after` is what its reply waits for: the entry,
+/// and a write-back round if what it shows depends on one.
+pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage, replies: &Replies) {
+    usage.apply(&entry.usage);
+    if let Some(remembered) = entry.remembered {
+        let record = ReplyRecord { time: remembered.time, seq: after.seq, answer: remembered.answer };
+        replies.insert(remembered.key, record, after.round, true);
+    }
+    memtable.apply(entry.records, &entry.fresh);
+}
+
+/// What an entry's records become when the entries of several memtables are replayed into one.
+///
+/// An operation cuts back the pieces of a file's map that its own memtable holds; those of an older one it leaves, as
+/// lookups go through layers. In one memtable they would overlap, so they are cut back here. Where the entry did so
+/// itself this finds nothing.
+pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
+    for (key, slot) in records {
+        if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
+            && let Some(start) = MapRecord::start_of(end, value)
+        {
+            cut_back(memtable, ino, start, end);
+        }
+        memtable.apply([(key, slot)], &[]);
+    }
+}
+
+fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
+    let mut older: Vec<(u64, MapRecord)> = Vec::new();
+    memtable_pieces(memtable, ino, (start, end), &mut |_, old_end, old| {
+        older.push((old_end, decode_held(old)));
+    });
+    for (old_end, old) in older {
+        memtable.apply([(key::map(ino, old_end), None)], &[]);
+        for (from, to) in [(old.start, start), (end, old_end)] {
+            if from < to {
+                let cut = cut_piece(&old, from, to).encode();
+                memtable.apply([(key::map(ino, to), Some(cut.into()))], &[]);
+            }
+        }
+    }
+}
+
+fn map_key(key: &[u8]) -> Option<(Ino, u64)> {
+    match key::parse(key)? {
+        (_, Table::Map, fields) => Some((Ino(key::number(fields)?), key::second_number(fields)?)),
+        _ => None,
+    }
+}
+
+/// Checks a record of an entry from media, so that what a memtable holds always decodes.
+///
+/// # Errors
+/// The key or the value is not what this release writes.
+pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
+    let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
+    let numbers = match table {
+        Table::Meta | Table::Reply | Table::State => 0,
+        Table::Usage => 0,
+        Table::Map | Table::Cookie => 2,
+        _ => 1,
+    };
+    if fields.len() < numbers * 8 || (table == Table::State && fields.len() > STATE_KEY_BYTES) {
+        return Err(Malformed("key in a journal entry"));
+    }
+    let Some(value) = slot else { return Ok(()) };
+    if table == Table::Map {
+        let end = key::second_number(fields).ok_or(Malformed("map key"))?;
+        let piece = MapRecord::borrow(value)?;
+        let length =
+            end.checked_sub(piece.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
+        return match piece.source {
+            Source::Inline(bytes) if bytes.len() as u64 != length => Err(Malformed("map record")),
+            Source::Extent { offset, .. }
+                if u64::from(offset).saturating_add(length) > u64::from(u32::MAX) =>
+            {
+                Err(Malformed("map record"))
+            }
+            _ => Ok(()),
+        };
+    }
+    record::check(table, value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,415 @@
+//! One try of an operation: it works on what is in memory, and where something is missing it stops, having changed
+//! nothing. What is missing is then read without holding any lock, and the operation is tried again.
+//!
+//! So no lock is ever held across I/O, and an event loop can try an operation without fear of blocking.
+
+use foldhash::{HashMap, HashMapExt};
+
+use crate::api::ids::{ExtentId, Ino, Seq};
+use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised};
+use crate::bytes::Bytes;
+use crate::bytes::Value;
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::Key;
+use crate::encoding::record::{InodeRecord, NameRecord};
+use crate::file::inodes::{Guard, InodeState, Load, MapWindow};
+use crate::limits::{MAP_WINDOW_PIECES, MAP_WINDOW_PIECES_APART};
+use crate::tables::read_view::Layers;
+use crate::volume::Volume;
+
+/// Tries that may find that the world changed beneath them before the caller is asked to come back.
+const MOST_TRIES: usize = 1000;
+
+/// Something that must be read from media first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// A record of the index.
+    Record(Key),
+    /// So many pieces of a file's map in the index, from an offset on.
+    Map(Ino, u64, usize),
+    /// Groups of blocks of extents.
+    Blocks(Vec<(ExtentId, u32)>),
+    /// How many bytes of `[from, to)` of a file are mapped.
+    Coverage(Ino, u64, u64),
+}
+
+/// Why a try stopped.
+#[derive(Debug)]
+pub enum Stop {
+    /// The operation fails.
+    Failed(Failure),
+    /// Something is not in memory.
+    Missing(Missing),
+    /// Something changed meanwhile; try again.
+    Again,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Failed(failure)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error.into())
+    }
+}
+
+/// What a try can see: the volume, and what was read for it.
+#[derive(Debug)]
+pub struct Attempt<'v> {
+    /// The volume.
+    pub volume: &'v Volume,
+    /// Version of the index that `records` and `windows` come from.
+    version: u64,
+    records: HashMap<Key, Slot>,
+    windows: Vec<(Ino, MapWindow)>,
+    /// Groups of blocks of extents, which never change.
+    pub blocks: HashMap<(ExtentId, u32), Bytes>,
+    /// Bytes that a file's map covers in some ranges, as counted without its lock.
+    pub coverage: Vec<Coverage>,
+}
+
+/// How many bytes of a range of a file are mapped, and under which circumstances that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coverage {
+    /// The file.
+    pub ino: Ino,
+    /// The range.
+    pub range: (u64, u64),
+    /// Version of the index.
+    pub version: u64,
+    /// Changes of the file's map.
+    pub map_changes: u64,
+    /// The bytes.
+    pub bytes: u64,
+}
+
+/// Inodes locked together.
+pub struct Held {
+    guards: Vec<Guard>,
+}
+
+impl Held {
+    /// One of them.
+    pub fn get(&mut self, ino: Ino) -> &mut InodeState {
+        self.guards
+            .iter_mut()
+            .find(|guard| guard.ino == ino)
+            .expect("only inodes that were locked are asked for")
+    }
+
+    fn holds(&self, ino: Ino) -> bool {
+        self.guards.iter().any(|guard| guard.ino == ino)
+    }
+
+    /// Whether all of them come before `ino` in the order of locks.
+    fn is_before(&self, ino: Ino) -> bool {
+        self.guards.last().is_none_or(|guard| guard.ino < ino)
+    }
+
+    /// What a reply that shows all of them waits for.
+    pub fn durability(&self) -> Durability {
+        self.guards.iter().fold(Durability::NOW, |sum, guard| sum.and(guard.durability()))
+    }
+
+    /// A failure that may reveal the state of all of them.
+    pub fn fail(&self, error: Error) -> Stop {
+        Stop::Failed(Failure { error, after: self.durability() })
+    }
+}
+
+impl Volume {
+    /// Runs an operation to its end.
+    pub(crate) fn run<T>(
+        &self,
+        access: Access,
+        mut body: impl FnMut(&mut Attempt<'_>) -> Result<Promised<T>, Stop>,
+    ) -> Answer<T> {
+        let mut attempt = Attempt {
+            volume: self,
+            version: self.layers().version,
+            records: HashMap::new(),
+            windows: Vec::new(),
+            blocks: HashMap::new(),
+            coverage: Vec::new(),
+        };
+        for _ in 0..MOST_TRIES {
+            match body(&mut attempt) {
+                Ok(promised) => return Ok(promised),
+                Err(Stop::Failed(failure)) => return Err(failure),
+                Err(Stop::Again) => {}
+                Err(Stop::Missing(missing)) if access == Access::Cached => {
+                    if !attempt.load_in_place(&missing)? {
+                        return Err(Error::WouldBlock.into());
+                    }
+                }
+                Err(Stop::Missing(missing)) => attempt.load(&missing)?,
+            }
+        }
+        Err(Error::Busy.into())
+    }
+}
+
+impl Attempt<'_> {
+    /// Reads what was missing if the index has it in memory, as far as one can tell: what a worker would do costs ten times
+    /// as much. A name that is not there is left to a worker, which may read others around it.
+    fn load_in_place(&mut self, missing: &Missing) -> Result<bool, Error> {
+        let layers = self.volume.layers();
+        if !layers.index.is_warm() {
+            return Ok(false);
+        }
+        match missing {
+            Missing::Record(key) => {
+                let found = layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?;
+                let Some(value) = found else { return Ok(false) };
+                self.follow(&layers);
+                let slot = Some(Value::from(value));
+                self.volume.remember_record(&layers, key, &slot);
+                self.records.insert(key.clone(), slot);
+            }
+            Missing::Map(ino, offset, pieces) => {
+                self.follow(&layers);
+                self.load_window(&layers, *ino, *offset, *pieces)?;
+            }
+            Missing::Blocks(_) | Missing::Coverage(..) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Forgets what was read of an index that was replaced.
+    fn follow(&mut self, layers: &Layers) {
+        if layers.version != self.version {
+            self.version = layers.version;
+            self.records.clear();
+            self.windows.clear();
+        }
+    }
+
+    fn load_window(&mut self, layers: &Layers, ino: Ino, offset: u64, pieces: usize) -> Result<(), Error> {
+        let window = self.volume.read_window(layers, ino, offset, pieces)?;
+        self.windows.retain(|(of, kept)| *of != ino || kept.from != window.from);
+        self.windows.push((ino, window));
+        Ok(())
+    }
+
+    /// Reads what was missing. No lock is held.
+    fn load(&mut self, missing: &Missing) -> Result<(), Error> {
+        let layers = self.volume.layers();
+        self.follow(&layers);
+        match missing {
+            Missing::Record(key) => {
+                let slot: Slot =
+                    layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Value::from);
+                self.volume.remember_record(&layers, key, &slot);
+                if slot.is_none() {
+                    self.volume.learn_names_around(key);
+                }
+                self.records.insert(key.clone(), slot);
+            }
+            Missing::Map(ino, offset, pieces) => self.load_window(&layers, *ino, *offset, *pieces)?,
+            Missing::Blocks(wanted) => {
+                for (extent, group) in wanted {
+                    if let Some(bytes) = self.volume.read_block(&layers, *extent, *group)? {
+                        self.blocks.insert((*extent, *group), bytes);
+                    }
+                }
+            }
+            Missing::Coverage(ino, from, to) => {
+                let counted = self.volume.read_coverage(&layers, *ino, *from, *to)?;
+                self.coverage.retain(|known| (known.ino, known.range) != (*ino, (*from, *to)));
+                self.coverage.extend(counted);
+            }
+        }
+        Ok(())
+    }
+
+    /// A record, from memory.
+    pub fn record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
+        match layers.recent(key) {
+            Some(slot) => Ok(slot),
+            None => self.older_record(layers, key),
+        }
+    }
+
+    /// A record that no memtable knows.
+    fn older_record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
+        if layers.version == self.version
+            && let Some(slot) = self.records.get(key)
+        {
+            return Ok(slot.clone());
+        }
+        self.volume.records.get(key).ok_or_else(|| Stop::Missing(Missing::Record(key.clone())))
+    }
+
+    /// Locks an inode, with its record loaded. One that is gone is `Stale`.
+    pub fn lock(&self, ino: Ino) -> Result<Guard, Stop> {
+        let volume = self.volume;
+        let cell = volume.inodes.get(ino, volume.committer.durable(), volume.rounds_done());
+        let mut state = cell.lock_arc();
+        if matches!(state.load, Load::Unknown) {
+            self.fill(&mut state)?;
+        }
+        match state.load {
+            Load::Present(_) => Ok(state),
+            _ => Err(Failure { error: Error::Stale, after: state.durability() }.into()),
+        }
+    }
+
+    /// Loads the record of a locked inode.
+    fn fill(&self, state: &mut InodeState) -> Result<(), Stop> {
+        let layers = self.volume.layers();
+        let key = key::inode(state.ino);
+        // A change that is in a memtable may not be durable, and nobody remembers which entry made it.
+        let recent = layers.recent(&key);
+        let seq = if recent.is_some() { self.volume.committer.last_queued() } else { Seq(0) };
+        let slot = match recent {
+            Some(slot) => slot,
+            None => self.older_record(&layers, &key)?,
+        };
+        state.load = match slot {
+            Some(bytes) => Load::Present(self.volume.decode(InodeRecord::decode(&bytes))?),
+            None => Load::Absent,
+        };
+        state.seq = seq;
+        Ok(())
+    }
+
+    /// Locks several inodes, in order.
+    pub fn lock_all(&self, inos: &[Ino]) -> Result<Held, Stop> {
+        let mut held = Held { guards: Vec::with_capacity(inos.len() + 1) };
+        self.lock_more(&mut held, inos.to_vec())?;
+        Ok(held)
+    }
+
+    /// Locks further inodes, in order. Those that are not held already come behind all that are.
+    fn lock_more(&self, held: &mut Held, mut inos: Vec<Ino>) -> Result<(), Stop> {
+        inos.sort_unstable();
+        inos.dedup();
+        for ino in inos {
+            if !held.holds(ino) {
+                held.guards.push(self.lock(ino)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a name of a directory names that is locked by the caller.
+    pub fn name(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
+        let known = &self.volume.name_cache;
+        if let Some(record) = known.get(directory, name) {
+            return Ok(Some(record));
+        }
+        let found = self.name_unlocked(directory, name)?;
+        if let Some(record) = &found {
+            known.put(directory, name, record);
+        }
+        Ok(found)
+    }
+
+    /// What a name of a directory names, or did a moment ago, as the directory is not locked.
+    pub fn name_unlocked(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
+        let layers = self.volume.layers();
+        let key = key::name(directory, name);
+        let slot = match layers.recent(&key) {
+            Some(slot) => slot,
+            None if self.volume.names.is_absent(directory, name) => None,
+            None => self.older_record(&layers, &key)?,
+        };
+        slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()
+    }
+
+    /// Locks directories together with what the given names in them name, and `more`.
+    pub fn lock_names<const N: usize>(
+        &self,
+        names: [(Ino, &[u8]); N],
+        more: &[Ino],
+    ) -> Result<(Held, [Option<NameRecord>; N]), Stop> {
+        let mut inos = Vec::with_capacity(2 * N + more.len());
+        inos.extend(names.iter().map(|(directory, _)| *directory));
+        inos.extend(more);
+        let mut held = self.lock_all(&inos)?;
+        let found = self.names(names, Self::name)?;
+        let named = || found.iter().flatten().map(|record| record.ino);
+        // What is in a directory was mostly made after it, so that it comes behind it in the order of locks too.
+        if named().all(|ino| held.holds(ino) || held.is_before(ino)) {
+            self.lock_more(&mut held, named().collect())?;
+            return Ok((held, found));
+        }
+        drop(held);
+        #[cfg(test)]
+        self.volume.hooks.reach(crate::hooks::Point::NamesUnlocked);
+        inos.extend(named());
+        let held = match self.lock_all(&inos) {
+            Ok(held) => held,
+            // The object of a name may be removed before it is locked; a directory that is gone stays so. Nothing is locked
+            // now, so what is found is not remembered.
+            Err(Stop::Failed(Failure { error: Error::Stale, after })) => {
+                let is_same = self.names(names, Self::name_unlocked)? == found;
+                #[cfg(test)]
+                self.volume.hooks.reach(crate::hooks::Point::NamesCompared);
+                return Err(if is_same {
+                    Failure { error: Error::Stale, after }.into()
+                } else {
+                    Stop::Again
+                });
+            }
+            Err(stop) => return Err(stop),
+        };
+        if self.names(names, Self::name)? != found {
+            return Err(Stop::Again);
+        }
+        Ok((held, found))
+    }
+
+    fn names<const N: usize>(
+        &self,
+        names: [(Ino, &[u8]); N],
+        find: impl Fn(&Self, Ino, &[u8]) -> Result<Option<NameRecord>, Stop>,
+    ) -> Result<[Option<NameRecord>; N], Stop> {
+        let mut found = [None; N];
+        for (slot, (directory, name)) in found.iter_mut().zip(names) {
+            *slot = find(self, directory, name)?;
+        }
+        Ok(found)
+    }
+
+    /// How many parts of a file's map were read for this attempt.
+    pub fn windows_of(&self, ino: Ino) -> usize {
+        self.windows.iter().filter(|(of, _)| *of == ino).count()
+    }
+
+    /// How much of a map to read at `offset`: much for whoever goes on where the last part ended and of a map that seems to
+    /// be short, little for one who reads here and there in a long one.
+    fn pieces_from(&self, state: &InodeState, offset: u64) -> usize {
+        let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
+        let mut known = state.window().into_iter().chain(loaded).peekable();
+        let is_first = known.peek().is_none();
+        if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
+            MAP_WINDOW_PIECES
+        } else {
+            MAP_WINDOW_PIECES_APART
+        }
+    }
+
+    /// The part of a locked file's map in the index that covers `offset`.
+    pub fn window(&self, layers: &Layers, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
+        let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
+        if let Some(window) = state.window()
+            && covers(window)
+            && layers.is_map_current(state.ino, window.version)
+        {
+            return Ok(window.clone());
+        }
+        let loaded = self.windows.iter().find(|(ino, window)| *ino == state.ino && covers(window));
+        match loaded {
+            Some((_, window)) if layers.is_map_current(state.ino, window.version) => {
+                self.volume.inodes.keep_window(state, window.clone());
+                Ok(window.clone())
+            }
+            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.pieces_from(state, offset)))),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A transaction in the making: records, usage and the remembered request become one journal entry and one change of the
+//! active memtable.
+
+use std::sync::Arc;
+
+use parking_lot::RwLockReadGuard;
+
+use crate::api::ids::{Ino, Seq};
+use crate::api::request::{Durability, Encode, Error, Journaled, Request};
+use crate::bytes::Value;
+use crate::encoding::entry::{Draft, Remembered};
+use crate::encoding::key;
+use crate::encoding::key::Key;
+use crate::encoding::record::{InodeRecord, MapRecord, Source};
+use crate::file::extent_map::{decode_held, memtable_pieces};
+use crate::limits::REQUEST_ANSWER_BYTES;
+use crate::ops::state;
+use crate::ops::state::StateChange;
+use crate::tables::read_view::Layers;
+use crate::transaction::apply;
+use crate::transaction::usage;
+use crate::volume::Volume;
+
+/// What a piece takes in an entry beside its record, at most, bytes: tag, key and lengths.
+const PIECE_OVERHEAD_BYTES: usize = 32;
+
+/// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no look at
+/// [`Volume::layers`] but through it.
+pub struct Change<'v> {
+    volume: &'v Volume,
+    layers: RwLockReadGuard<'v, Arc<Layers>>,
+    draft: Draft,
+    inline_bytes: u64,
+    /// The write-back round that the remembered reply waits for.
+    round: u64,
+}
+
+impl Volume {
+    /// Begins a caller's transaction that adds something.
+    ///
+    /// # Errors
+    /// Those of [`Volume::begin_freeing`], and `NoSpace` if there is no room to checkpoint what it adds.
+    pub(crate) fn begin(&self) -> Result<Change<'_>, Error> {
+        if !self.space.can_checkpoint() {
+            return Err(Error::NoSpace);
+        }
+        self.begin_freeing()
+    }
+
+    /// Begins a caller's transaction that works on a full disk too: one that removes, or changes what is there.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the volume refuses changes, `Busy` if the journal or the memtables are so full that only background
+    /// work may go on.
+    pub(crate) fn begin_freeing(&self) -> Result<Change<'_>, Error> {
+        if self.committer.is_busy() || self.memtables_are_full() {
+            self.checkpoints.kick();
+            return Err(if self.refuses_changes().is_some() { Error::ReadOnly } else { Error::Busy });
+        }
+        self.begin_background()
+    }
+
+    /// Whether one memtable is being checkpointed and the next one is full already.
+    fn memtables_are_full(&self) -> bool {
+        let layers = self.layers.read();
+        layers.frozen.is_some() && layers.active.bytes() >= self.limits.memtable_bytes
+    }
+
+    /// Begins a transaction of background work.
+    ///
+    /// # Errors
+    /// `ReadOnly` if the volume refuses changes.
+    pub(crate) fn begin_background(&self) -> Result<Change<'_>, Error> {
+        if self.refuses_changes().is_some() {
+            return Err(Error::ReadOnly);
+        }
+        Ok(Change {
+            volume: self,
+            layers: self.layers.read(),
+            draft: Draft::default(),
+            inline_bytes: 0,
+            round: 0,
+        })
+    }
+}
+
+/// A piece that newer ones replace.
+struct Older {
+    end: u64,
+    /// Unless nothing is left of it.
+    value: Option<Value>,
+}
+
+impl Change<'_> {
+    /// The layers, which stay as they are until the transaction is done.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
+    }
+
+    /// Puts a record.
+    pub fn put(&mut self, key: Key, value: Vec<u8>) {
+        self.draft.push(key, Some(value.into()));
+    }
+
+    /// Deletes a record.
+    pub fn delete(&mut self, key: Key) {
+        self.draft.push(key, None);
+    }
+
+    /// Puts a record of which no layer holds anything, not even that it was deleted.
+    pub fn put_new(&mut self, key: Key, value: Vec<u8>) {
+        self.draft.mark_next_fresh();
+        self.put(key, value);
+    }
+
+    /// Deletes a record on which nothing depends that stays, so that none is left if it was put by
+    /// [`Change::put_new`] into the same layer.
+    pub fn forget(&mut self, key: Key) {
+        self.draft.mark_next_fresh();
+        self.delete(key);
+    }
+
+    /// Puts an inode's record.
+    pub fn put_inode(&mut self, ino: Ino, record: &InodeRecord) {
+        self.put(key::inode(ino), record.encode());
+    }
+
+    /// Counts bytes and inodes to those whose they are.
+    pub fn add_usage(&mut self, inode: &InodeRecord, bytes: i64, inodes: i64) {
+        if bytes != 0 || inodes != 0 {
+            self.draft.add_usage(usage::deltas(inode, bytes, inodes));
+        }
+    }
+
+    /// Notes segment space that was reserved for inline data in this entry; the checkpoint that moves it gives it back.
+    pub fn add_inline(&mut self, reserved: u64) {
+        self.inline_bytes += reserved;
+    }
+
+    /// Maps pieces of a file: `(end, piece)` in file order, not overlapping. Pieces of the active memtable that they cover
+    /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
+    /// come.
+    pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, pieces: &[(u64, MapRecord<B>)]) {
+        let mut older: Vec<Older> = Vec::new();
+        // Run by run: what lies between two of them, which may be very much, stays as it is.
+        for run in pieces.chunk_by(|(end, _), (_, next)| *end == next.start) {
+            let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
+            let run = (first.start, *last_end);
+            memtable_pieces(&self.layers.active, ino, run, &mut |start, end, value| {
+                // One that reaches over two runs is met twice.
+                if older.last().is_none_or(|last| last.end < end) {
+                    // Mostly nothing is left of it, and then its data need not be looked at.
+                    let value = (start < run.0 || end > run.1).then(|| value.clone());
+                    older.push(Older { end, value });
+                }
+            });
+        }
+        let inline = pieces.iter().filter(|(_, piece)| matches!(piece.source, Source::Inline(_)));
+        let data: usize = inline.map(|(_, piece)| piece.encoded_bytes() + PIECE_OVERHEAD_BYTES).sum();
+        if data > 0 {
+            self.draft.prepare(data);
+        }
+        for old in older {
+            self.cut_back(ino, &old, pieces);
+        }
+        for (end, piece) in pieces {
+            self.put_piece(ino, *end, piece);
+        }
+    }
+
+    fn put_piece<B: AsRef<[u8]>>(&mut self, ino: Ino, end: u64, piece: &MapRecord<B>) {
+        let key = key::map(ino, end);
+        if matches!(piece.source, Source::Inline(_)) {
+            self.draft.push_piece(key, piece);
+        } else {
+            self.put(key, piece.encode());
+        }
+    }
+
+    /// Replaces an older piece by what newer ones leave of it.
+    fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, MapRecord<B>)]) {
+        // A newer one that ends there takes its record.
+        if newer.binary_search_by_key(&old.end, |(end, _)| *end).is_err() {
+            self.delete(key::map(ino, old.end));
+        }
+        let Some(value) = &old.value else { return };
+        let (old_piece, old_end) = (decode_held(value), old.end);
+        let mut cursor = old_piece.start;
+        let first = newer.partition_point(|(end, _)| *end <= cursor);
+        for (end, piece) in newer[first..].iter().take_while(|(_, piece)| piece.start < old_end) {
+            if cursor < piece.start {
+                self.put_piece(ino, piece.start, &cut_piece(&old_piece, cursor, piece.start));
+            }
+            cursor = *end;
+        }
+        if cursor < old_end {
+            self.put_piece(ino, old_end, &cut_piece(&old_piece, cursor, old_end));
+        }
+    }
+
+    /// Journals it and makes it visible. The caller holds the locks of all that it changes.
+    pub fn commit(self) -> Seq {
+        let (bytes, entry) = self.draft.finish();
+        let seq = self.volume.committer.push(bytes);
+        let active = &self.layers.active;
+        if self.inline_bytes > 0 {
+            active.add_inline(self.inline_bytes);
+        }
+        let after = Durability { seq, round: self.round };
+        let names = self.volume.name_changes(&entry.records);
+        self.volume.follow_names(&entry.records);
+        #[cfg(test)]
+        self.volume.hooks.reach(crate::hooks::Point::NamesFollowed);
+        apply::apply(entry, after, active, &self.volume.usage, &self.volume.replies);
+        self.volume.names.note(&names);
+        let full = active.bytes() >= self.volume.limits.memtable_bytes;
+        drop(self.layers);
+        if full {
+            self.volume.checkpoints.kick();
+        }
+        seq
+    }
+
+    /// Changes records of protocol state, which are no bigger than they may be.
+    pub fn put_state(&mut self, changes: &[StateChange]) {
+        for change in changes {
+            self.draft.push(key::state(&change.key), change.value.clone().map(Value::from));
+        }
+    }
+
+    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be, and with
+    /// the protocol's state. The reply shows what was locked, so its repetition waits for what that waits for, `shown`.
+    pub fn commit_answered<T>(
+        mut self,
+        request: &Request<'_>,
+        shown: Durability,
+        result: &T,
+        encode: Encode<'_, T>,
+    ) -> Seq {
+        if let Some(key) = request.key {
+            self.round = shown.round;
+            let Journaled { answer, state } = encode(result);
+            debug_assert!(state::fit_an_entry(&state), "state that no entry takes");
+            self.put_state(&state);
+            debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES, "{} bytes", answer.len());
+            if answer.len() <= REQUEST_ANSWER_BYTES {
+                self.draft.remember(Remembered { key: key.clone(), time: request.now, answer });
+            }
+        }
+        self.commit()
+    }
+}
+
+/// `[start, end)` of a piece that begins at `piece.start`.
+pub fn cut_piece(piece: &MapRecord, start: u64, end: u64) -> MapRecord {
+    let skip = start - piece.start;
+    let source = match &piece.source {
+        Source::Inline(bytes) => {
+            let from = usize::try_from(skip).expect("inline data is far below 4 GiB");
+            let length = usize::try_from(end - start).expect("inline data is far below 4 GiB");
+            Source::Inline(bytes[from..from + length].into())
+        }
+        Source::Hole => Source::Hole,
+        Source::Extent { id, offset } => Source::Extent {
+            id: *id,
+            offset: offset + u32::try_from(skip).expect("an extent is far below 4 GiB"),
+        },
+    };
+    MapRecord { epoch: piece.epoch, start, birth: piece.birth, source }
+}

@@ -1,0 +1,196 @@
+//! Remembered replies (rule 11 of `docs/design.md`): a bounded cache of answers to non-idempotent requests, rebuilt
+//! from the journal and from what checkpoints carry over.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::{HashMap, HashMapExt};
+use parking_lot::Mutex;
+
+use crate::api::ids::Seq;
+use crate::api::request::{Durability, RequestKey};
+use crate::api::time::Time;
+use crate::encoding::record::ReplyRecord;
+use crate::limits::{REPLIES, REPLIES_PER_CLIENT};
+
+/// How long an answer is carried over by checkpoints: longer than any client waits before it retransmits.
+pub const REMEMBER: Duration = Duration::from_secs(300);
+
+/// Bytes of a key that name the client.
+const CLIENT_BYTES: usize = 16;
+
+/// The cache.
+#[derive(Debug, Default)]
+pub struct Replies {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How many answers are remembered at most, in memory and in the index.
+    most: usize,
+    answers: HashMap<RequestKey, Answer>,
+    /// Keys of each client, oldest first.
+    clients: HashMap<Box<[u8]>, VecDeque<RequestKey>>,
+    /// All keys, oldest first; a key that is gone or newer is passed over.
+    order: VecDeque<(RequestKey, Seq)>,
+    /// Added since the last freeze.
+    fresh: Vec<RequestKey>,
+    /// Put into the index, oldest first; a key that was used again is there more than once.
+    stored: VecDeque<(Time, RequestKey)>,
+    /// The rows of the index, and of when the answers in them are.
+    rows: HashMap<RequestKey, Time>,
+}
+
+/// A remembered answer.
+#[derive(Debug)]
+struct Answer {
+    record: ReplyRecord,
+    /// The write-back round that the first reply waited for besides its entry; a round of before a restart is over.
+    round: u64,
+}
+
+/// What a checkpoint does to the reply table: it deletes, then it puts.
+#[derive(Debug, Default)]
+pub struct ReplyChanges {
+    /// Answers to store.
+    pub put: Vec<(RequestKey, ReplyRecord)>,
+    /// Answers that expired.
+    pub delete: Vec<RequestKey>,
+}
+
+impl Replies {
+    /// Remembers at most so many answers from now on.
+    pub fn bound(&self, most: usize) {
+        let mut state = self.state.lock();
+        state.most = most;
+        state.forget_what_is_too_much();
+    }
+
+    /// The answer to an earlier request with this key, and what a reply that repeats it waits for: no less than the
+    /// first did.
+    pub fn get(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
+        let state = self.state.lock();
+        let Answer { record, round } = state.answers.get(key)?;
+        Some((Arc::clone(&record.answer), Durability { seq: record.seq, round: *round }))
+    }
+
+    /// Remembers an answer whose reply waits for its entry and for `round`; with `durable` it is part of a journal entry,
+    /// so checkpoints carry it over.
+    pub fn insert(&self, key: RequestKey, record: ReplyRecord, round: u64, durable: bool) {
+        let mut state = self.state.lock();
+        if durable {
+            state.fresh.push(key.clone());
+        }
+        state.insert(key, Answer { record, round });
+    }
+
+    /// Takes over an answer from the index, when a volume is opened; oldest first.
+    pub fn load(&self, key: RequestKey, record: ReplyRecord) {
+        let mut state = self.state.lock();
+        state.note_stored(&key, record.time);
+        state.insert(key, Answer { record, round: 0 });
+    }
+
+    /// What the next checkpoint stores and deletes.
+    pub fn take_changes(&self, now: Time) -> ReplyChanges {
+        let mut state = self.state.lock();
+        let mut changes = ReplyChanges::default();
+        while state.stored.front().is_some_and(|(time, _)| now.since(*time) > REMEMBER)
+            || state.stored.len() > state.most
+        {
+            let (time, key) = state.stored.pop_front().expect("checked to be there");
+            // A key that was used again since has a newer answer in its row.
+            if state.rows.get(&key) == Some(&time) {
+                state.rows.remove(&key);
+                changes.delete.push(key);
+            }
+        }
+        for key in std::mem::take(&mut state.fresh) {
+            let Some(record) = state.answers.get(&key).map(|answer| answer.record.clone()) else { continue };
+            if now.since(record.time) <= REMEMBER {
+                state.note_stored(&key, record.time);
+                changes.put.push((key, record));
+            }
+        }
+        changes
+    }
+
+    /// Visits the keys of all that is remembered, in no order. Nothing else may be asked of the cache meanwhile.
+    pub fn each_key(&self, visit: &mut dyn FnMut(&RequestKey)) {
+        self.state.lock().answers.keys().for_each(visit);
+    }
+
+    /// How many answers are remembered.
+    pub fn len(&self) -> usize {
+        self.state.lock().answers.len()
+    }
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            most: REPLIES,
+            answers: HashMap::new(),
+            clients: HashMap::new(),
+            order: VecDeque::new(),
+            fresh: Vec::new(),
+            stored: VecDeque::new(),
+            rows: HashMap::new(),
+        }
+    }
+}
+
+impl State {
+    fn note_stored(&mut self, key: &RequestKey, time: Time) {
+        self.stored.push_back((time, key.clone()));
+        self.rows.insert(key.clone(), time);
+    }
+
+    fn insert(&mut self, key: RequestKey, answer: Answer) {
+        self.order.push_back((key.clone(), answer.record.seq));
+        if self.answers.insert(key.clone(), answer).is_none() {
+            let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
+            if !self.clients.contains_key(client) {
+                self.clients.insert(client.into(), VecDeque::new());
+            }
+            let of_client = self.clients.get_mut(client).expect("it is there now");
+            of_client.push_back(key.clone());
+            if of_client.len() > REPLIES_PER_CLIENT {
+                let oldest = of_client.pop_front().expect("it holds more than its limit");
+                self.answers.remove(&oldest);
+            }
+        }
+        self.forget_what_is_too_much();
+    }
+
+    fn forget_what_is_too_much(&mut self) {
+        while self.answers.len() > self.most || self.order.len() > 2 * self.most {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((key, seq)) = self.order.pop_front() else { return };
+        if self.answers.get(&key).is_none_or(|answer| answer.record.seq != seq) {
+            return;
+        }
+        self.answers.remove(&key);
+        let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
+        if let Some(of_client) = self.clients.get_mut(client) {
+            // The oldest of all is the oldest of its client, unless its key was used again.
+            if of_client.front() == Some(&key) {
+                of_client.pop_front();
+            } else {
+                of_client.retain(|other| *other != key);
+            }
+            if of_client.is_empty() {
+                self.clients.remove(client);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

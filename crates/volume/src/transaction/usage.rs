@@ -1,0 +1,82 @@
+//! Exact usage counters (rule 12 of `docs/design.md`): of the volume, of quota trees, users and groups.
+
+use foldhash::{HashMap, HashSet};
+use parking_lot::Mutex;
+
+use crate::encoding::entry::UsageDelta;
+use crate::encoding::key;
+use crate::encoding::key::Key;
+use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord};
+
+type Counter = (UsageKind, u64);
+
+/// All counters, and which of them changed since the last freeze.
+#[derive(Debug, Default)]
+pub struct Usage {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    counters: HashMap<Counter, UsageRecord>,
+    changed: HashSet<Counter>,
+}
+
+impl Usage {
+    /// Sets a counter, when a volume is opened.
+    pub fn load(&self, kind: UsageKind, id: u64, record: UsageRecord) {
+        self.state.lock().counters.insert((kind, id), record);
+    }
+
+    /// Adds the deltas of an entry.
+    pub fn apply(&self, deltas: &[UsageDelta]) {
+        let mut state = self.state.lock();
+        for delta in deltas {
+            let counter = (delta.kind, delta.id);
+            let record = state.counters.entry(counter).or_default();
+            record.bytes = record.bytes.wrapping_add_signed(delta.bytes);
+            record.inodes = record.inodes.wrapping_add_signed(delta.inodes);
+            state.changed.insert(counter);
+        }
+    }
+
+    /// One counter.
+    pub fn get(&self, kind: UsageKind, id: u64) -> UsageRecord {
+        self.state.lock().counters.get(&(kind, id)).copied().unwrap_or_default()
+    }
+
+    /// The records of counters that changed since the last call; a counter at zero is deleted.
+    pub fn take_changed(&self) -> Vec<(Key, Option<UsageRecord>)> {
+        let mut state = self.state.lock();
+        let mut changed: Vec<Counter> = state.changed.drain().collect();
+        changed.sort_unstable();
+        let records = changed
+            .into_iter()
+            .map(|counter| {
+                let record = state.counters.get(&counter).copied().unwrap_or_default();
+                (
+                    key::usage(counter.0.byte(), counter.1),
+                    Some(record).filter(|record| *record != UsageRecord::default()),
+                )
+            })
+            .collect();
+        state.counters.retain(|_, record| *record != UsageRecord::default());
+        records
+    }
+}
+
+/// The deltas of an inode's owner, group, tree and volume for so many more bytes and inodes.
+pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
+    let mut deltas = vec![
+        UsageDelta { kind: UsageKind::Volume, id: 0, bytes, inodes },
+        UsageDelta { kind: UsageKind::User, id: u64::from(inode.uid), bytes, inodes },
+        UsageDelta { kind: UsageKind::Group, id: u64::from(inode.gid), bytes, inodes },
+    ];
+    if inode.tree != 0 {
+        deltas.push(UsageDelta { kind: UsageKind::Tree, id: inode.tree, bytes, inodes });
+    }
+    deltas
+}
+
+#[cfg(test)]
+mod tests;
