@@ -7,13 +7,13 @@
 //! |---|---|
 //! | [`service`] | [`service::Service`]: exports and volumes, and what becomes of a call ([`service::Outcome`]) |
 //! | `dispatch` | the table from program, version and procedure to an operation |
-//! | [`demand`] | what a call may need, told before it is executed |
+//! | [`admission`] | what a call may need, told before it is executed |
 //! | `call` | what an operation is told: arguments, caller, and the object of a handle under the rules of its export |
 //! | [`exports`] | which volume is reached by whom, and with what rights |
 //! | `credentials` | in whose name the engine is asked: AUTH_SYS after squashing |
 //! | `attributes` | the engine's attributes and times in the words of NFSv3, and back |
 //! | `status` | the engine's errors in the words of NFSv3 and MOUNT |
-//! | `replies` | retransmitted calls get the first answer again |
+//! | `rpc_cache` | retransmitted calls get the first answer again |
 //! | `recall` | delegations of NFSv4 clients are recalled by operations of any version |
 //! | `v3` | the 22 procedures of NFSv3, one file each, named as the RFC names them |
 //! | `mount` | the procedures of MOUNT |
@@ -26,10 +26,10 @@
 
 #![deny(clippy::indexing_slicing)]
 
+pub mod admission;
 mod attributes;
 mod call;
 mod credentials;
-pub mod demand;
 mod dispatch;
 pub mod exports;
 pub mod limits;
@@ -38,8 +38,9 @@ mod nlm;
 mod nsm;
 mod portmap;
 mod recall;
-mod replies;
+mod rpc_cache;
 pub mod service;
+mod state;
 mod status;
 mod v3;
 mod v4;

@@ -7,8 +7,8 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::call::{After, Call, Handled, Stop};
 use crate::dispatch::Operation;
 use crate::nlm::{UNAVAILABLE, after, context, state};
+use crate::state::Refusal;
 use crate::v3::null;
-use crate::v4::state::Refusal;
 
 /// The procedures in the order of their numbers ([`wire::nsm::Procedure`]).
 pub(crate) static OPERATIONS: [Operation; 7] = [

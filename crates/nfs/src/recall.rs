@@ -11,14 +11,14 @@ use volume::results::{Found, Removed, Renamed};
 use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
+use crate::state::changing::Changing;
+use crate::state::client::Client;
+use crate::state::delegations::Touch;
+use crate::state::ids::FileId;
+use crate::state::stateids::Use;
+use crate::state::{Caller, Context, Refusal, State};
 use crate::status;
 use crate::v4::held::file_of;
-use crate::v4::state::changing::Changing;
-use crate::v4::state::client::Client;
-use crate::v4::state::delegations::Touch;
-use crate::v4::state::ids::FileId;
-use crate::v4::state::stateids::Use;
-use crate::v4::state::{Caller, Context, Refusal, State};
 
 /// What a name in a directory stands for, if anything may be delegated at all.
 ///

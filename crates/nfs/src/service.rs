@@ -22,12 +22,12 @@ pub use crate::call::{Connection, ConnectionId};
 use crate::dispatch::{self, Operation};
 use crate::exports::{Export, Exports, ExportsError};
 use crate::mount::Mounts;
-use crate::replies::InProgress;
-pub use crate::v4::callback::{Callback, Destination};
+use crate::rpc_cache::InProgress;
+use crate::state::State;
+pub use crate::state::callback::{Callback, Destination};
+use crate::state::config::Config;
 pub use crate::v4::compound::Progress;
 use crate::v4::pseudo::Pseudo;
-use crate::v4::state::State;
-use crate::v4::state::config::Config;
 
 /// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
 pub const HEAD_BYTES: usize = 24;

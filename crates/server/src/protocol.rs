@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::demand::{self, Resource};
+use nfs::admission::{self, Resource};
 use nfs::service::{Callback, Connection, ConnectionId, Outcome, Progress, Service};
 use volume::Volume;
 use volume::bytes::Slice;
@@ -49,7 +49,7 @@ impl Calls for Protocol {
     }
 
     fn reply_bytes_max(&self, call: &[u8]) -> usize {
-        demand::reply_bytes_max(call)
+        admission::reply_bytes_max(call)
     }
 
     fn lines(&self) -> usize {
@@ -57,7 +57,7 @@ impl Calls for Protocol {
     }
 
     fn line_of(&self, call: &[u8]) -> Option<usize> {
-        let (id, resource) = demand::awaited(call)?;
+        let (id, resource) = admission::awaited(call)?;
         let volume = self.volumes.iter().position(|volume| volume.id() == id)?;
         Some(volume * Resource::COUNT + resource.number())
     }

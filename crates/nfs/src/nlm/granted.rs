@@ -4,7 +4,7 @@ use wire::nlm4::{Nlm4Stats, Procedure, Res, TestArgs};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
-use crate::v4::state::Kept;
+use crate::state::Kept;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     super::reply(call, out, evaluate(call)?)

@@ -4,10 +4,10 @@ use wire::nlm4::{LockArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
+use crate::state::Kept;
+use crate::state::locking::{NoLock, Wanted};
+use crate::state::nlm::Asker;
 use crate::v4::held::file_of;
-use crate::v4::state::Kept;
-use crate::v4::state::locking::{NoLock, Wanted};
-use crate::v4::state::nlm::Asker;
 
 use super::Done;
 

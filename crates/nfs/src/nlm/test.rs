@@ -4,12 +4,12 @@ use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, 
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Stop};
+use crate::state::Caller;
+use crate::state::client::Who;
+use crate::state::locking::{Denied, NoLock};
+use crate::state::nlm::{nlm_range, owner_of};
+use crate::state::ranges::LockKind;
 use crate::v4::held::file_of;
-use crate::v4::state::Caller;
-use crate::v4::state::client::Who;
-use crate::v4::state::locking::{Denied, NoLock};
-use crate::v4::state::nlm::{nlm_range, owner_of};
-use crate::v4::state::ranges::LockKind;
 
 use super::Refused;
 

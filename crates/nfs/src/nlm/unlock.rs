@@ -4,9 +4,9 @@ use wire::nlm4::{Nlm4Stats, Procedure, Res, UnlockArgs};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
+use crate::state::Kept;
+use crate::state::nlm::Asker;
 use crate::v4::held::file_of;
-use crate::v4::state::Kept;
-use crate::v4::state::nlm::Asker;
 
 use super::Done;
 

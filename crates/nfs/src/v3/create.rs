@@ -8,8 +8,8 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::{set_attributes, unchanged};
 use crate::call::{Call, Handled, Object, file_handle};
-use crate::replies::{Once, ToJournal, once};
-use crate::v4::state::changing::Changing;
+use crate::rpc_cache::{Once, ToJournal, once};
+use crate::state::changing::Changing;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: CreateArgs<'_> = call.arguments()?;

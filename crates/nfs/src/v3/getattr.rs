@@ -4,7 +4,7 @@ use wire::nfs3::{GetattrArgs, GetattrOk, GetattrRes, NfsStat3};
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
-use crate::v4::state::delegations::Touch;
+use crate::state::delegations::Touch;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: GetattrArgs<'_> = call.arguments()?;

@@ -7,8 +7,8 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Stop};
-use crate::replies::{Once, ToJournal, once};
-use crate::v4::state::delegations::Touch;
+use crate::rpc_cache::{Once, ToJournal, once};
+use crate::state::delegations::Touch;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: LinkArgs<'_> = call.arguments()?;

@@ -6,7 +6,7 @@ use wire::xdr::Encoder;
 
 use crate::attributes::{set_attributes, unchanged};
 use crate::call::{Call, Handled};
-use crate::replies::{Once, ToJournal, once};
+use crate::rpc_cache::{Once, ToJournal, once};
 use crate::v3::create;
 pub(super) use crate::v3::create::failed;
 

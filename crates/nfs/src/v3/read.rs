@@ -6,7 +6,7 @@ use wire::nfs3::{NfsStat3, ReadArgs, ReadEncoder, ReadFail};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled};
-use crate::v4::state::stateids::Use;
+use crate::state::stateids::Use;
 
 /// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
 const IN_PARTS_BYTES_MIN: usize = 16 << 10;

@@ -7,7 +7,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Stop};
-use crate::replies::{Once, ToJournal, once};
+use crate::rpc_cache::{Once, ToJournal, once};
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: RenameArgs<'_> = call.arguments()?;

@@ -6,9 +6,9 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::{set_attributes, time, unchanged};
 use crate::call::{Call, Handled};
-use crate::replies::{Once, ToJournal, once};
-use crate::v4::state::delegations::Touch;
-use crate::v4::state::stateids::Use;
+use crate::rpc_cache::{Once, ToJournal, once};
+use crate::state::delegations::Touch;
+use crate::state::stateids::Use;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: SetattrArgs<'_> = call.arguments()?;

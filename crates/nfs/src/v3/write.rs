@@ -8,7 +8,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Object};
-use crate::v4::state::stateids::Use;
+use crate::state::stateids::Use;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: WriteArgs<'_> = call.arguments()?;

@@ -17,11 +17,11 @@ use crate::call::{Call, Connection, Located, Object, Refused};
 use crate::exports::Export;
 use crate::limits::COMPOUND_REPLY_BYTES;
 use crate::service::Service;
+use crate::state::InSlot;
 use crate::status;
 use crate::v4::compound::Suspended;
 use crate::v4::operations;
 use crate::v4::pseudo::Node;
-use crate::v4::state::InSlot;
 
 /// Why an operation wrote no result.
 #[derive(Debug)]

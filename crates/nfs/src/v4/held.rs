@@ -8,16 +8,16 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::recall::{self, Afterwards};
+use crate::state::changing::Changing;
+use crate::state::client::Client;
+use crate::state::delegations::Touch;
+use crate::state::holding::{Holding, Standing};
+use crate::state::ids::{ClientId, FileId, Other, StateId};
+use crate::state::record::Principal;
+use crate::state::stateids::Use;
+use crate::state::turns::{Again, Begun, Turns};
+use crate::state::{Caller, Context, InSlot, Kept, Refusal, State};
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::state::changing::Changing;
-use crate::v4::state::client::Client;
-use crate::v4::state::delegations::Touch;
-use crate::v4::state::holding::{Holding, Standing};
-use crate::v4::state::ids::{ClientId, FileId, Other, StateId};
-use crate::v4::state::record::Principal;
-use crate::v4::state::stateids::Use;
-use crate::v4::state::turns::{Again, Begun, Turns};
-use crate::v4::state::{Caller, Context, InSlot, Kept, Refusal, State};
 
 /// What an operation does with the data of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use volume::volume::Volume;
 use wire::nfs4::NfsStat4;
 
 use crate::service::Service;
-use crate::v4::state::Refusal;
-use crate::v4::state::changing::Changing;
-use crate::v4::state::offload::{Copying, Order, Phase, Side};
-use crate::v4::state::stateids::Use;
+use crate::state::Refusal;
+use crate::state::changing::Changing;
+use crate::state::offload::{Copying, Order, Phase, Side};
+use crate::state::stateids::Use;
 
 /// When to look again at copies that wait for the journal, for write-back or for a delegation.
 const SOON: Duration = Duration::from_millis(5);

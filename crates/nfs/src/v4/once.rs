@@ -1,4 +1,4 @@
-//! Operations that must be executed once, see [`crate::replies`].
+//! Operations that must be executed once, see [`crate::rpc_cache`].
 //!
 //! Within a session, the slot keeps the reply of the whole COMPOUND, and what the journal remembers of each operation
 //! matters after a restart only. In NFSv4.0, which has no slots, what was answered to each operation is what a
@@ -17,7 +17,7 @@ use wire::nfs4::{ChangeInfo4, NfsStat4};
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::replies::{ToJournal, checksum, encoded, mapped};
+use crate::rpc_cache::{ToJournal, checksum, encoded, mapped};
 use crate::v4::context::{Compound, Done, HandleBytes, Stop, Target};
 
 /// An operation that is executed at most once.

@@ -4,7 +4,7 @@ use wire::nfs4::{ArgOp4, NfsStat4, OpNum4};
 use wire::xdr::Encoder;
 
 use crate::v4::context::{Compound, Done};
-use crate::v4::{
+use crate::v4::ops::{
     access, backchannel_ctl, bind_conn_to_session, close, commit, create, create_session, delegpurge,
     delegreturn, destroy_clientid, destroy_session, exchange_id, free_stateid, getattr, getfh, link, lock,
     lockt, locku, lookup, lookupp, nverify, open, open_confirm, open_downgrade, putfh, putrootfh, read,
@@ -12,7 +12,7 @@ use crate::v4::{
     secinfo, secinfo_no_name, sequence, setattr, setclientid, setclientid_confirm, test_stateid, verify,
     write,
 };
-use crate::v4::{
+use crate::v4::ops::{
     allocate, clone, copy, deallocate, getxattr, io_advise, listxattrs, offload_cancel, offload_status,
     read_plus, removexattr, seek, setxattr,
 };

@@ -6,8 +6,8 @@ use volume::request::Durability;
 use wire::nfs4::{NfsStat4, OpNum4, Stateid4};
 use wire::xdr::{Encode, Encoder};
 
+use crate::state::InSlot;
 use crate::v4::context::{Compound, Target};
-use crate::v4::state::InSlot;
 
 /// A COMPOUND that stopped on its way, to be gone on with. Dropped, it ends: what was done stands, and the operation at
 /// which it stopped is answered with NFS4ERR_DELAY should the client ask again; or if that is too much to be kept, with

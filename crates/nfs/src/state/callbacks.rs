@@ -1,0 +1,483 @@
+//! Calls to clients: CB_NULL, CB_RECALL, CB_NOTIFY_LOCK, CB_OFFLOAD. NFSv4.0 has a connection of ours for them, NFSv4.1 the
+//! backchannel of a session (RFC 8881 section 2.10.3.1).
+//!
+//! A call is encoded when it can go, put into the queue that whoever drives the service empties, and waits for its
+//! answer by its xid. What cannot go, because no backchannel is bound or all its slots are taken, waits; recalls are
+//! repeated until the delegation is returned or revoked, and the end of a copy until it was heard.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::{Mutex, RwLock};
+use volume::time::Time;
+use wire::nfs4::NfsStat4;
+use wire::portmap::parse_universal_address;
+use wire::rpc::{ReplyBody, ReplyHeader};
+use wire::xdr::{Decode, Decoder};
+
+use crate::call::ConnectionId;
+use crate::state::callback::{Callback, Destination};
+
+use super::client::{Client, LockOwner, Version};
+use super::config::Counters;
+use super::holding::{Delegation, Holding};
+use super::ids::{ClientId, FileId, SessionId};
+use super::nlm::Message;
+use super::offload::Copying;
+use super::sessions::Session;
+use super::{Context, State};
+
+mod message;
+
+use message::{Body, Call};
+
+/// Calls of a client that wait; more are forgotten, recalls are repeated anyway.
+const WAITING_PER_CLIENT: usize = 1024;
+
+/// NFS4ERR_SEQ_MISORDERED and NFS4ERR_BADSESSION, which say that a backchannel is of no use any more.
+const BACK_FAULTS: [u32; 2] = [NfsStat4::SeqMisordered.code(), NfsStat4::BadSession.code()];
+/// The client asks to be called again; or it has answered a call of this sequence before the server's restart, so that
+/// from the next one on both count alike.
+const AGAIN: [u32; 3] =
+    [NfsStat4::Delay.code(), NfsStat4::RetryUncachedRep.code(), NfsStat4::SeqFalseRetry.code()];
+
+/// Whether callbacks reach a client of NFSv4.0.
+///
+/// ```text
+///            probe                 answered
+///   Unknown ──────▶ Probing ─────────────────▶ Up
+///      ▲               │ failed, or late        │ a call failed
+///      │               ▼                        │
+///      └─ confirmed ─ Down ◀────────────────────┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Nobody tried.
+    Unknown,
+    /// CB_NULL is on its way.
+    Probing,
+    /// It answered.
+    Up,
+    /// It did not, or cannot be called.
+    Down,
+}
+
+/// What is to be told.
+#[derive(Clone, Debug)]
+enum Job {
+    /// Whether it listens.
+    Probe,
+    /// A delegation is wanted back.
+    Recall(Arc<Holding>),
+    /// A lock may be free now: the file, its handle, and the lock owner.
+    NotifyLock { handle: Box<[u8]>, owner: Arc<LockOwner> },
+    /// A copy is over.
+    Offload(Arc<Copying>),
+    /// A call of NLM or NSM.
+    Nlm(Box<Message>),
+}
+
+impl Job {
+    /// The client has not heard of it: it is told at a later tick, if that matters.
+    fn not_told(&self) {
+        match self {
+            Job::Recall(holding) => holding.as_delegation().into_iter().for_each(Delegation::not_told),
+            Job::Offload(copying) => copying.not_told(),
+            Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
+        }
+    }
+}
+
+/// A call that was not answered yet.
+#[derive(Debug)]
+struct Pending {
+    client: ClientId,
+    /// The slot of the backchannel that it takes.
+    slot: Option<(SessionId, usize)>,
+    to: Destination,
+    job: Job,
+    sent: Time,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    ready: Vec<Callback>,
+    pending: BTreeMap<u32, Pending>,
+    waiting: BTreeMap<ClientId, VecDeque<Job>>,
+    xid: u32,
+}
+
+pub(crate) type Notify = Box<dyn Fn() + Send + Sync>;
+
+/// All calls.
+#[derive(Default)]
+pub(super) struct Callbacks {
+    inner: Mutex<Inner>,
+    notify: RwLock<Option<Notify>>,
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.lock().fmt(f)
+    }
+}
+
+impl Callbacks {
+    /// Sends a call.
+    fn send(&self, pending: Pending, encode: impl FnOnce(u32) -> Vec<u8>) {
+        let mut inner = self.inner.lock();
+        inner.xid = inner.xid.wrapping_add(1);
+        let xid = inner.xid;
+        inner.ready.push(Callback { id: u64::from(xid), to: pending.to, record: encode(xid) });
+        inner.pending.insert(xid, pending);
+        drop(inner);
+        if let Some(notify) = &*self.notify.read() {
+            notify();
+        }
+    }
+
+    /// Keeps a call that cannot go now.
+    fn wait(&self, client: ClientId, job: Job) {
+        let mut inner = self.inner.lock();
+        let waiting = inner.waiting.entry(client).or_default();
+        if waiting.len() < WAITING_PER_CLIENT {
+            waiting.push_back(job);
+        } else {
+            job.not_told();
+        }
+    }
+
+    /// Calls that were not answered.
+    pub(super) fn len(&self) -> usize {
+        self.inner.lock().pending.len()
+    }
+}
+
+/// What an answer says.
+enum Answered {
+    /// It was understood; with which status.
+    Status(u32),
+    /// It was refused, or makes no sense.
+    Failed,
+}
+
+impl State {
+    /// The calls to be sent.
+    pub(crate) fn take_callbacks(&self) -> Vec<Callback> {
+        std::mem::take(&mut self.callbacks.inner.lock().ready)
+    }
+
+    /// Whom to tell of new calls; called by any thread, with locks held.
+    pub(crate) fn on_callbacks(&self, notify: Notify) {
+        *self.callbacks.notify.write() = Some(notify);
+    }
+
+    /// Asks a delegation back, unless that is being done or was heard.
+    pub(super) fn call_recall(&self, context: &Context<'_>, holding: &Arc<Holding>) {
+        if holding.as_delegation().is_some_and(Delegation::tell) {
+            self.call(context, &holding.client, Job::Recall(Arc::clone(holding)));
+        }
+    }
+
+    /// Tells a client that a lock that it waits for may be free; NFSv4.0 has to ask.
+    pub(super) fn notify_lock(&self, context: &Context<'_>, file: FileId, owner: &Arc<LockOwner>) {
+        let client = self.clients.confirmed(owner.client());
+        if let Some(client) = client.filter(|client| client.version == Version::Sessions)
+            && self.can_be_called(&client)
+        {
+            let job = Job::NotifyLock { handle: context.keep.handle(file), owner: Arc::clone(owner) };
+            self.call(context, &client, job);
+        }
+    }
+
+    /// Finds out whether a client of NFSv4.0 listens.
+    pub(super) fn probe(&self, context: &Context<'_>, client: &Arc<Client>) {
+        let unknown = {
+            let mut held = client.inner.lock();
+            let unknown = held.path == Path::Unknown;
+            held.path = if unknown { Path::Probing } else { held.path };
+            unknown
+        };
+        if unknown {
+            self.call(context, client, Job::Probe);
+        }
+    }
+
+    /// Tells a client that a copy is over.
+    pub(super) fn call_offload(&self, context: &Context<'_>, copying: &Arc<Copying>) {
+        self.call(context, &copying.client, Job::Offload(Arc::clone(copying)));
+    }
+
+    fn call(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
+        Counters::up(&self.counters.callbacks_sent);
+        match client.version {
+            Version::Zero => self.call_zero(context, client, job),
+            // Its calls are made by nlm.rs.
+            Version::Nlm => {}
+            Version::Sessions => self.call_session(context, client, job),
+        }
+    }
+
+    fn call_zero(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
+        let mut held = client.inner.lock();
+        let callback = held.callback.clone();
+        let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
+        let (Some((_, callback)), Some(address)) = (callback, address) else {
+            held.path = Path::Down;
+            return job.not_told();
+        };
+        drop(held);
+        let call = Call {
+            program: callback.program,
+            ident: callback.ident,
+            security: super::record::CallbackSecurity::None,
+            sequence: None,
+        };
+        let to = Destination::Address(address);
+        let body = self.body(context, &job);
+        let pending = Pending { client: client.id, slot: None, to, job, sent: context.now };
+        self.callbacks.send(pending, |xid| call.encode(xid, &body));
+    }
+
+    fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
+        let Some((session, slot, to)) = self.free_back_slot(client) else {
+            match job {
+                Job::Offload(copying) => copying.not_told(),
+                job => self.callbacks.wait(client.id, job),
+            }
+            return;
+        };
+        let back = session.inner.lock();
+        let last = back.slots.get(slot).map_or(0, |slot| slot.last);
+        let sequence = message::Sequence {
+            minor: client.minor,
+            session: session.id,
+            sequence: last.wrapping_add(1),
+            slot: u32::try_from(slot).unwrap_or(0),
+            highest: u32::try_from(back.slots.len().saturating_sub(1)).unwrap_or(0),
+        };
+        let call =
+            Call { program: back.program, ident: 0, security: back.security, sequence: Some(sequence) };
+        drop(back);
+        let body = self.body(context, &job);
+        let slot = Some((session.id, slot));
+        let pending = Pending { client: client.id, slot, to, job, sent: context.now };
+        self.callbacks.send(pending, |xid| call.encode(xid, &body));
+    }
+
+    /// Takes a slot of a session that a connection is bound to for calls.
+    fn free_back_slot(&self, client: &Client) -> Option<(Arc<Session>, usize, Destination)> {
+        let sessions = client.inner.lock().sessions.clone();
+        sessions.iter().filter_map(|id| self.session(*id).ok()).find_map(|session| {
+            let mut back = session.inner.lock();
+            let connection = *back.connections.last()?;
+            let index = back.slots.iter().position(|slot| !slot.taken)?;
+            if session.back_fault.load(Ordering::Relaxed) {
+                return None;
+            }
+            back.slots.get_mut(index)?.taken = true;
+            drop(back);
+            Some((session, index, Destination::Connection(connection)))
+        })
+    }
+
+    fn body(&self, context: &Context<'_>, job: &Job) -> Body {
+        match job {
+            Job::Probe => Body::Null,
+            Job::Recall(holding) => {
+                Body::Recall { stateid: holding.stateid(), handle: context.keep.handle(holding.file) }
+            }
+            Job::NotifyLock { handle, owner } => Body::NotifyLock {
+                handle: handle.clone(),
+                client: owner.client(),
+                owner: owner.name().into(),
+            },
+            Job::Offload(copying) => Body::Offload {
+                stateid: copying.stateid(),
+                handle: context.keep.handle(copying.file),
+                result: copying.result(),
+            },
+            // Encoded by nlm.rs.
+            Job::Nlm(_) => Body::Null,
+        }
+    }
+
+    /// Sends a call of NLM or NSM.
+    pub(super) fn call_host(&self, context: &Context<'_>, message: Message) {
+        Counters::up(&self.counters.callbacks_sent);
+        let (to, client) = (message.destination(), ClientId(0));
+        let encoded = message.clone();
+        let job = Job::Nlm(Box::new(message));
+        let pending = Pending { client, slot: None, to, job, sent: context.now };
+        self.callbacks.send(pending, |xid| encoded.encode(xid));
+    }
+
+    /// Has the state's clock looked at soon.
+    pub(super) fn nudge(&self) {
+        if let Some(notify) = &*self.callbacks.notify.read() {
+            notify();
+        }
+    }
+
+    /// Sends what waited for a backchannel.
+    pub(super) fn call_waiting(&self, context: &Context<'_>, client: &Arc<Client>) {
+        let waiting = self.callbacks.inner.lock().waiting.remove(&client.id).unwrap_or_default();
+        for job in waiting {
+            self.call(context, client, job);
+        }
+    }
+
+    /// The answer to a call, which came
+    /// by `connection`, or by one of our own if there is none.
+    pub(crate) fn reply(&self, context: &Context<'_>, record: &[u8], connection: Option<ConnectionId>) {
+        let Ok(xid) = Decoder::new(record).u32() else { return };
+        let mut inner = self.callbacks.inner.lock();
+        let ours = inner.pending.get(&xid).is_some_and(|pending| match pending.to {
+            Destination::Connection(id) => connection == Some(id),
+            Destination::Address(_) | Destination::Program { .. } => connection.is_none(),
+        });
+        let pending = if ours { inner.pending.remove(&xid) } else { None };
+        drop(inner);
+        match pending {
+            Some(Pending { job: Job::Nlm(message), .. }) => self.nlm_answered(context, *message, record),
+            Some(pending) => self.answered(context, pending, &answer(record)),
+            None => {}
+        }
+    }
+
+    fn answered(&self, context: &Context<'_>, pending: Pending, answer: &Answered) {
+        let Some(client) = self.clients.confirmed(pending.client) else { return };
+        let status = match answer {
+            Answered::Status(status) => *status,
+            Answered::Failed => {
+                Counters::up(&self.counters.callbacks_failed);
+                u32::MAX
+            }
+        };
+        match pending.slot {
+            None => {
+                let path = if status == u32::MAX { Path::Down } else { Path::Up };
+                client.inner.lock().path = path;
+            }
+            Some((id, slot)) => {
+                if let Ok(session) = self.session(id) {
+                    if BACK_FAULTS.contains(&status) {
+                        session.back_fault.store(true, Ordering::Relaxed);
+                    }
+                    let mut back = session.inner.lock();
+                    if let Some(slot) = back.slots.get_mut(slot) {
+                        slot.taken = false;
+                        slot.last = slot.last.wrapping_add(1);
+                    }
+                }
+                self.call_waiting(context, &client);
+            }
+        }
+        match &pending.job {
+            // It may be faster than the reply to the OPEN that granted it, so that the client does not know it yet.
+            job @ Job::Recall(_) if status != 0 => job.not_told(),
+            job @ Job::Offload(_) if BACK_FAULTS.contains(&status) || AGAIN.contains(&status) => {
+                job.not_told()
+            }
+            // A client that says anything else does not wait for it.
+            Job::Offload(copying) => self.copy_told(context, copying),
+            Job::Recall(_) | Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
+        }
+    }
+
+    /// A call could not be sent, or its connection was lost before the answer.
+    pub(crate) fn callback_failed(&self, context: &Context<'_>, id: u64) {
+        let pending = u32::try_from(id).ok().and_then(|xid| self.callbacks.inner.lock().pending.remove(&xid));
+        if let Some(pending) = pending {
+            self.call_failed(context, pending);
+        }
+    }
+
+    fn call_failed(&self, context: &Context<'_>, pending: Pending) {
+        Counters::up(&self.counters.callbacks_failed);
+        if let Job::Nlm(message) = pending.job {
+            self.nlm_failed(context, *message);
+            return;
+        }
+        let Some(client) = self.clients.confirmed(pending.client) else { return };
+        match (pending.slot, pending.to) {
+            (Some((id, slot)), Destination::Connection(connection)) => {
+                if let Ok(session) = self.session(id) {
+                    // The client may or may not have seen it: the same sequence is used again.
+                    if let Some(slot) = session.inner.lock().slots.get_mut(slot) {
+                        slot.taken = false;
+                    }
+                    session.unbind(connection);
+                }
+                self.call(context, &client, pending.job);
+            }
+            _ => {
+                client.inner.lock().path = Path::Down;
+                pending.job.not_told();
+            }
+        }
+    }
+
+    /// A connection is closed; what was sent by it is not answered any more. It goes again at the next tick.
+    pub(super) fn callbacks_lost(&self, connection: ConnectionId) {
+        let mut inner = self.callbacks.inner.lock();
+        let lost = Destination::Connection(connection);
+        inner.pending.values_mut().filter(|pending| pending.to == lost).for_each(|pending| {
+            pending.sent = Time::EPOCH;
+        });
+    }
+
+    /// A session is no more; what was called by it goes by another.
+    pub(super) fn call_again(&self, context: &Context<'_>, session: &Session) {
+        let mut inner = self.callbacks.inner.lock();
+        let of_session = |pending: &Pending| pending.slot.is_some_and(|(id, _)| id == session.id);
+        let xids: Vec<u32> =
+            inner.pending.iter().filter(|(_, pending)| of_session(pending)).map(|(xid, _)| *xid).collect();
+        let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.pending.remove(xid)).collect();
+        drop(inner);
+        for pending in lost {
+            self.call(context, &session.client, pending.job);
+        }
+    }
+
+    /// Gives up calls that are not answered, and recalls again what the client was not told of.
+    pub(super) fn tick_callbacks(&self, context: &Context<'_>) {
+        let mut inner = self.callbacks.inner.lock();
+        let late = |pending: &Pending| context.now.since(pending.sent) > self.config.callback;
+        let xids: Vec<u32> =
+            inner.pending.iter().filter(|(_, pending)| late(pending)).map(|(xid, _)| *xid).collect();
+        let lost: Vec<Pending> = xids.iter().filter_map(|xid| inner.pending.remove(xid)).collect();
+        let clients: Vec<ClientId> = inner.waiting.keys().copied().collect();
+        drop(inner);
+        for pending in lost {
+            self.call_failed(context, pending);
+        }
+        for id in clients {
+            match self.clients.confirmed(id) {
+                Some(client) if self.can_be_called(&client) => self.call_waiting(context, &client),
+                Some(_) => {}
+                None => drop(self.callbacks.inner.lock().waiting.remove(&id)),
+            }
+        }
+    }
+}
+
+/// Where a client of NFSv4.0 listens; none if we cannot call there.
+fn callback_address(netid: &[u8], address: &[u8]) -> Option<SocketAddr> {
+    let address = matches!(netid, b"tcp" | b"tcp6").then(|| parse_universal_address(address))??;
+    (address.port() != 0 && !address.ip().is_unspecified()).then_some(address)
+}
+
+/// What a reply says: the status of the first operation of CB_COMPOUND, which is that of the whole if there is none.
+fn answer(record: &[u8]) -> Answered {
+    let mut input = Decoder::new(record);
+    match ReplyHeader::decode(&mut input).map(|header| header.body) {
+        Ok(ReplyBody::Accepted { .. }) => {}
+        _ => return Answered::Failed,
+    }
+    // CB_NULL has no result.
+    Answered::Status(input.u32().unwrap_or(0))
+}

@@ -1,0 +1,124 @@
+//! The bytes of a call to a client (RFC 7530 section 16 and 17, RFC 8881 section 20, RFC 7862 section 16).
+
+use wire::array::Array;
+use wire::nfs4::callback::{
+    CALLBACK_VERSION, CbArgOp4, CbCompoundArgsEncoder, CbNotifyLockArgs, CbOffloadArgs, CbProcedure,
+    CbRecallArgs, CbSequenceArgs, OffloadFail,
+};
+use wire::nfs4::{ClientId4, FileHandle4, OwnerId4, Res4, SessionId4, StateOwner4, Utf8Str4, WriteResponse4};
+use wire::record::write_record;
+use wire::rpc::{AuthSys, CallHeader, Credential, OpaqueAuth};
+use wire::xdr::{Encode, Encoder};
+
+use crate::state::ids::{ClientId, SessionId, StateId};
+use crate::state::record::CallbackSecurity;
+
+/// What CB_SEQUENCE says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sequence {
+    /// The minor version that the client speaks.
+    pub(super) minor: u32,
+    pub(super) session: SessionId,
+    pub(super) sequence: u32,
+    pub(super) slot: u32,
+    pub(super) highest: u32,
+}
+
+/// Who is called, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) program: u32,
+    /// NFSv4.0's callback_ident.
+    pub(super) ident: u32,
+    pub(super) security: CallbackSecurity,
+    /// None in NFSv4.0.
+    pub(super) sequence: Option<Sequence>,
+}
+
+/// What is said.
+#[derive(Debug)]
+pub(super) enum Body {
+    Null,
+    Recall { stateid: StateId, handle: Box<[u8]> },
+    NotifyLock { handle: Box<[u8]>, client: ClientId, owner: Box<[u8]> },
+    Offload { stateid: StateId, handle: Box<[u8]>, result: Res4<WriteResponse4, OffloadFail> },
+}
+
+impl Body {
+    /// The operation; none for CB_NULL.
+    fn operation(&self) -> Option<CbArgOp4<'_>> {
+        Some(match self {
+            Body::Null => return None,
+            Body::Recall { stateid, handle } => {
+                // The file is not about to be truncated.
+                CbArgOp4::Recall(CbRecallArgs {
+                    stateid: (*stateid).into(),
+                    truncate: false,
+                    fh: file(handle),
+                })
+            }
+            Body::NotifyLock { handle, client, owner } => {
+                let lock_owner = StateOwner4 { clientid: ClientId4(client.0), owner: OwnerId4(owner) };
+                CbArgOp4::NotifyLock(CbNotifyLockArgs { fh: file(handle), lock_owner })
+            }
+            Body::Offload { stateid, handle, result } => CbArgOp4::Offload(CbOffloadArgs {
+                fh: file(handle),
+                stateid: (*stateid).into(),
+                offload_info: *result,
+            }),
+        })
+    }
+}
+
+fn file(handle: &[u8]) -> FileHandle4<'_> {
+    FileHandle4::new(handle).expect("handles are within the limit of NFSv4, see limits.rs")
+}
+
+impl Call {
+    /// The call with its record mark.
+    pub(super) fn encode(&self, xid: u32, body: &Body) -> Vec<u8> {
+        let groups = wire::rpc::Groups::new(&[]).expect("no groups are not too many");
+        let credential = match self.security {
+            CallbackSecurity::None => Credential::None,
+            CallbackSecurity::Sys { uid, gid } => {
+                Credential::Sys(AuthSys { stamp: 0, machine_name: b"holdfast", uid, gid, groups })
+            }
+        };
+        let operation = body.operation();
+        let procedure = if operation.is_none() { CbProcedure::Null } else { CbProcedure::Compound };
+        let header = CallHeader {
+            xid,
+            program: self.program,
+            version: CALLBACK_VERSION,
+            procedure: procedure.code(),
+            credential,
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut record = Vec::with_capacity(256);
+        write_record(&mut record, |out| {
+            header.encode(out);
+            if let Some(operation) = &operation {
+                self.compound(out, operation);
+            }
+        });
+        record
+    }
+
+    /// The arguments of CB_COMPOUND.
+    fn compound(&self, out: &mut Encoder<'_>, operation: &CbArgOp4<'_>) {
+        let minor = self.sequence.map_or(0, |sequence| sequence.minor);
+        let mut operations = CbCompoundArgsEncoder::begin(out, Utf8Str4(b""), minor, self.ident);
+        if let Some(sequence) = &self.sequence {
+            operations.push(&CbArgOp4::Sequence(CbSequenceArgs {
+                sessionid: SessionId4(sequence.session.0),
+                sequenceid: sequence.sequence,
+                slotid: sequence.slot,
+                highest_slotid: sequence.highest,
+                cachethis: false,
+                referring_call_lists: Array::EMPTY,
+            }));
+        }
+        operations.push(operation);
+        operations.finish();
+    }
+}

@@ -1,0 +1,151 @@
+//! The bytes of calls to hosts: results of messages, NLM_GRANTED, and NSM's NOTIFY.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use volume::time::Time;
+use wire::nlm4::{self, HostName, Netobj, Nlm4Lock, Nlm4Stats, Res, TestArgs};
+use wire::nsm::{self, StatChge};
+use wire::record::write_record;
+use wire::rpc::{AcceptStat, CallHeader, Credential, OpaqueAuth, ReplyBody, ReplyHeader};
+use wire::xdr::{Decode, Decoder, Encode, Encoder};
+
+use crate::state::callback::Destination;
+
+use super::super::Kept;
+use super::super::config::Counted;
+use super::{Grant, owner_of};
+
+/// What a call is for.
+#[derive(Clone, Debug)]
+pub(super) enum Tell {
+    /// The result of a message.
+    Result,
+    /// A lock that was waited for.
+    Granted(Arc<Grant>),
+    /// This server restarted.
+    Restarted,
+}
+
+/// A call to a host.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    host: IpAddr,
+    program: u32,
+    version: u32,
+    procedure: u32,
+    args: Box<[u8]>,
+    pub(super) tell: Tell,
+    /// What must be durable first.
+    pub(super) after: Option<Kept>,
+    /// When it was first to go.
+    pub(super) made: Time,
+    /// When it is to go.
+    pub(super) due: Time,
+    /// What it takes, as long as it is anywhere.
+    counted: Option<Arc<Counted>>,
+}
+
+/// The bytes of a value.
+fn encoded(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    value.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+impl Message {
+    /// The result of a message.
+    pub(super) fn result(
+        now: Time,
+        host: IpAddr,
+        procedure: u32,
+        args: Vec<u8>,
+        after: Option<Kept>,
+    ) -> Message {
+        let (program, version) = (nlm4::PROGRAM, nlm4::VERSION);
+        let (args, tell) = (args.into(), Tell::Result);
+        let counted = None;
+        Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
+    }
+
+    /// The same, counted; none if there is so much that it is over `most` bytes then. Who has been given a lock is told in any
+    /// case: nothing else would take the lock back from a host that is gone, and there are no more of these than locks.
+    pub(super) fn counted(self, counter: &Arc<AtomicU64>, most: u64) -> Option<Message> {
+        if self.counted.is_some() {
+            return Some(self);
+        }
+        let counted = Counted::new(counter, size_of::<Message>() + 2 * self.args.len());
+        // What is over is uncounted as it is dropped.
+        let room = counter.load(Ordering::Relaxed) <= most || matches!(self.tell, Tell::Granted(_));
+        room.then(|| Message { counted: Some(Arc::new(counted)), ..self })
+    }
+
+    /// NLM_GRANTED, in the words of the LOCK that had to wait.
+    pub(super) fn granted(grant: &Arc<Grant>, exclusive: bool, handle: &[u8], kept: Kept) -> Message {
+        let client = &grant.open.client;
+        let (svid, oh) = owner_of(grant.owner.name());
+        let (l_offset, l_len) = nlm_range(grant.range);
+        let caller_name = HostName(client.caller_name());
+        let alock = Nlm4Lock { caller_name, fh: Netobj(handle), oh: Netobj(oh), svid, l_offset, l_len };
+        let cookie = grant.open.other.0;
+        let args = encoded(&TestArgs { cookie: Netobj(&cookie), exclusive, alock });
+        let host = client.host.map_or(IpAddr::from([0, 0, 0, 0]), |host| host.address);
+        let procedure = nlm4::Procedure::Granted.code();
+        Message {
+            tell: Tell::Granted(Arc::clone(grant)),
+            ..Message::result(grant.since, host, procedure, args, Some(kept))
+        }
+    }
+
+    /// NSM's NOTIFY: `server`, as `host` knows it, has restarted.
+    pub(super) fn restarted(now: Time, host: IpAddr, server: IpAddr, state: i32) -> Message {
+        let name = server.to_string();
+        let args = encoded(&StatChge { mon_name: nsm::HostName(name.as_bytes()), state }).into();
+        let (program, version, procedure) = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::Notify.code());
+        let (tell, after, counted) = (Tell::Restarted, None, None);
+        Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
+    }
+
+    /// Where it goes.
+    pub(crate) fn destination(&self) -> Destination {
+        Destination::Program { host: self.host, program: self.program, version: self.version }
+    }
+
+    /// The call with its record mark.
+    pub(crate) fn encode(&self, xid: u32) -> Vec<u8> {
+        let header = CallHeader {
+            xid,
+            program: self.program,
+            version: self.version,
+            procedure: self.procedure,
+            credential: Credential::None,
+            verifier: OpaqueAuth::NONE,
+        };
+        let mut record = Vec::with_capacity(self.args.len() + 64);
+        write_record(&mut record, |out| {
+            header.encode(out);
+            out.raw(&self.args);
+        });
+        record
+    }
+}
+
+/// A range in the words of NLM: 0 is "to the end".
+pub(crate) fn nlm_range(range: super::Range) -> (u64, u64) {
+    let length = if range.last == u64::MAX { 0 } else { range.length() };
+    (range.first, length)
+}
+
+/// What a host answered: the status, "granted" if the procedure has no result. None if it did not understand.
+pub(super) fn status(record: &[u8]) -> Option<Nlm4Stats> {
+    let mut input = Decoder::new(record);
+    match ReplyHeader::decode(&mut input).ok()?.body {
+        ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {}
+        _ => return None,
+    }
+    match input.rest() {
+        [] => Some(Nlm4Stats::Granted),
+        rest => Res::decode(&mut Decoder::new(rest)).ok().map(|res| res.stat),
+    }
+}

@@ -1,0 +1,243 @@
+use std::sync::atomic::Ordering;
+
+use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
+use wire::nfs4::sequence_status::RECALLABLE_STATE_REVOKED;
+use wire::nfs4::{SequenceArgs, SessionId4};
+use wire::record::MARK_BYTES;
+use wire::rpc::{AcceptStat, ReplyHeader, decode_call};
+use wire::xdr::{Encode as _, Encoder};
+
+use super::*;
+use crate::state::callbacks::Path;
+use crate::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::state::files::Opened;
+use crate::state::record::CallbackAddress;
+
+fn delegate(world: &World, client: &Arc<Client>, ask: Ask, mode: (u32, u32)) -> Delegated {
+    let opened = world.open(client, b"o", file(1), mode).unwrap();
+    world.state.delegate(&world.ask(), &opened.holding, ask, false).0
+}
+
+#[test]
+fn a_conflict_recalls_and_a_lease_later_revokes() {
+    let mut world = World::new();
+    let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+        panic!("nobody minds");
+    };
+    let (two, _) = world.client(b"two", 1, 0);
+    world.open(&two, b"o", file(1), (1, 0)).unwrap();
+    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), NfsStat4::Delay);
+    assert_eq!(world.state.take_callbacks().len(), 1);
+    for _ in 0..7 {
+        world.pass(10);
+        one.renew(world.now);
+        two.renew(world.now);
+        world.state.tick(&world.ask());
+    }
+    world.open(&two, b"o", file(1), (2, 0)).unwrap();
+    let status = world.state.test_stateid(&one, stateid);
+    assert_eq!(status, NfsStat4::DelegRevoked);
+    assert!(world.state.session(session).is_ok());
+    world.state.free_stateid(&world.ask(), &one, stateid).unwrap();
+    assert_eq!(world.state.test_stateid(&one, stateid), NfsStat4::BadStateId);
+}
+
+/// A confirmed client of NFSv4.0 that can be called.
+fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
+    let who = Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
+    let callback = CallbackAddress {
+        program: 0x4000_0000,
+        netid: Box::from(&b"tcp"[..]),
+        address: Box::from(&b"192.0.2.1.8.1"[..]),
+        ident: 1,
+    };
+    let Ok((id, confirm)) = world.state.set_client_id(&world.ask(), &who, callback) else {
+        panic!("nobody else has the name")
+    };
+    world.state.confirm_client_id(&world.ask(), id, confirm, Principal::User(0)).unwrap();
+    let client = world.state.client(&world.ask(), id).unwrap();
+    client.inner.lock().path = Path::Up;
+    client
+}
+
+#[test]
+fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
+    let mut world = World::new();
+    let one = called_client(&world, b"one");
+    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+        panic!("nobody minds");
+    };
+    assert_eq!(world.state.renew(&world.ask(), one.id), Ok(()));
+    let (two, _) = world.client(b"two", 1, 0);
+    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), NfsStat4::Delay);
+    for _ in 0..7 {
+        world.pass(10);
+        one.renew(world.now);
+        two.renew(world.now);
+        world.state.tick(&world.ask());
+    }
+    world.open(&two, b"o", file(1), (2, 0)).unwrap();
+    one.inner.lock().path = Path::Up;
+    let renew = |world: &World| world.state.renew(&world.ask(), one.id);
+    assert_eq!((renew(&world), renew(&world)), (Err(NfsStat4::CbPathDown), Err(NfsStat4::CbPathDown)));
+    let give_back = || world.state.return_stateid(&world.ask(), Caller::Zero, stateid, file(1));
+    assert_eq!(refused(give_back()), NfsStat4::Expired);
+    assert_eq!(renew(&world), Ok(()));
+    assert_eq!(refused(give_back()), NfsStat4::BadStateId);
+}
+
+#[test]
+fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
+    let mut world = World::new();
+    let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let Delegated::Write(stateid) = delegate(&world, &one, Ask::Any, (3, 0)) else {
+        panic!("nobody minds");
+    };
+    let read = |world: &World, caller: Caller<'_>| {
+        world.state.check_delegations(&world.ask(), caller, file(1), Touch::Read).map(drop)
+    };
+    assert_eq!(read(&world, Caller::Session(&one)), Ok(()));
+    assert_eq!(refused(read(&world, Caller::Unknown)), NfsStat4::Delay);
+    world.restart();
+    let one = Arc::clone(&world.state.session(session).unwrap().client);
+    assert_eq!(refused(read(&world, Caller::Unknown)), NfsStat4::Delay);
+    let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.return_delegation(&world.ask(), &holding).unwrap();
+    assert_eq!(read(&world, Caller::Unknown), Ok(()));
+}
+
+#[test]
+fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_open_meanwhile() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let delegate = |world: &World, opened: &Opened| {
+        world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
+    };
+    let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("nobody minds") };
+    let change = |world: &World| {
+        world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).map(drop)
+    };
+    assert_eq!(refused(change(&world)), NfsStat4::Delay);
+    let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.return_delegation(&world.ask(), &holding).unwrap();
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+    assert_eq!(change(&world), Ok(()));
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    assert_eq!(delegate(&world, &opened), Delegated::None(WhyNone::Contention));
+    world.pass(31);
+    one.renew(world.now);
+    assert!(matches!(delegate(&world, &opened), Delegated::Read(_)));
+}
+
+#[test]
+fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_back() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    assert!(matches!(delegate(&world, &one, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
+    world.pass(61);
+    drop(world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).unwrap());
+    let counted = world.state.gauges().into_iter().find(|(name, _)| *name == "nfs4_delegations_revoked");
+    assert_eq!(counted, Some(("nfs4_delegations_revoked", 1)));
+    world.pass(120);
+    let (back, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let again = delegate(&world, &back, Ask::NoPreference, (3, 0));
+    assert_eq!(again, Delegated::None(WhyNone::Contention));
+    world.pass(601);
+    back.renew(world.now);
+    assert!(matches!(delegate(&world, &back, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
+}
+
+/// Whether a request in a slot of a session is answered with the flag that delegations may be lost.
+fn is_told(world: &World, session: SessionId, slotid: u32, sequenceid: u32) -> bool {
+    let sessionid = SessionId4(session.0);
+    let args = SequenceArgs { sessionid, sequenceid, slotid, highest_slotid: slotid, cachethis: false };
+    match world.state.sequence(&world.ask(), &args, 7) {
+        Ok(sessions::Sequenced::Go(slot, ok)) => {
+            slot.finish(None, None);
+            ok.status_flags & RECALLABLE_STATE_REVOKED != 0
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A crash loses what was granted with its last batch, which no record names.
+#[test]
+fn who_may_have_lost_a_delegation_in_a_crash_is_told_until_a_reply_has_reached_him() {
+    let mut world = World::new();
+    let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
+    let before: Vec<_> = world.memory.records.lock().keys().cloned().collect();
+    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+        panic!("nobody minds");
+    };
+    assert!(!is_told(&world, session, 0, 1) && !is_told(&world, session, 0, 2));
+    world.memory.records.lock().retain(|key, _| before.contains(key));
+    world.restart();
+    assert!(is_told(&world, session, 0, 3));
+    assert!(is_told(&world, session, 1, 1), "the first reply may not have come");
+    let another = world.create_session(one.id, 2, CONN_BACK_CHAN).unwrap();
+    assert!(is_told(&world, another, 0, 1), "nor may the second");
+    assert!(!is_told(&world, session, 0, 4), "who goes on has the reply to what was before");
+    assert!(!is_told(&world, session, 2, 1));
+    let client = Arc::clone(&world.state.session(session).unwrap().client);
+    assert_eq!(world.state.test_stateid(&client, stateid), NfsStat4::BadStateId);
+    world.pass(10);
+    let (new, session) = world.client(b"new", 1, CONN_BACK_CHAN);
+    assert_eq!(new.delegations.load(Ordering::Relaxed), 0);
+    assert!(!is_told(&world, session, 0, 1), "what came after the restart has lost nothing");
+}
+
+/// Nothing would keep others from what its holder locks by itself.
+#[test]
+fn one_to_write_is_durable_before_it_is_told_and_so_is_each_of_those_who_cannot_be_told_of_its_loss() {
+    let world = World::new();
+    let waits = |client: &Arc<Client>, ino: u64, mode: (u32, u32)| {
+        let opened = world.open(client, b"o", file(ino), mode).unwrap();
+        match world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false) {
+            (Delegated::None(why), _) => panic!("{why:?}"),
+            (Delegated::Read(_) | Delegated::Write(_), kept) => kept.is_some(),
+        }
+    };
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    assert!(waits(&one, 1, (3, 0)));
+    assert!(!waits(&one, 2, (1, 0)));
+    assert!(waits(&called_client(&world, b"two"), 3, (1, 0)));
+}
+
+/// A client answers all calls with a status; how many there were.
+fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
+    let calls = world.state.take_callbacks();
+    for call in &calls {
+        let (header, _) = decode_call(&call.record[MARK_BYTES..]).unwrap();
+        let mut record = Vec::new();
+        let mut out = Encoder::new(&mut record);
+        ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut out);
+        out.u32(status.code());
+        world.state.reply(&world.ask(), &record, Some(ConnectionId(client.id.0)));
+    }
+    calls.len()
+}
+
+/// The call may be faster than the reply to the OPEN, or the client may have answered one of its sequence before a restart.
+#[test]
+fn who_did_not_know_what_is_recalled_is_asked_again_until_he_does() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
+    delegate(&world, &one, Ask::NoPreference, (1, 0));
+    let change = |world: &World| {
+        world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).map(drop)
+    };
+    assert_eq!(refused(change(&world)), NfsStat4::Delay);
+    for status in [NfsStat4::BadStateId, NfsStat4::Delay, NfsStat4::RetryUncachedRep] {
+        assert_eq!(answer(&world, &one, status), 1);
+        assert_eq!(refused(change(&world)), NfsStat4::Delay);
+        assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "{status:?}: not at once");
+        world.pass(1);
+        world.state.tick(&world.ask());
+    }
+    assert_eq!(answer(&world, &one, NfsStat4::Ok), 1);
+    world.pass(1);
+    world.state.tick(&world.ask());
+    assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "it knows");
+}

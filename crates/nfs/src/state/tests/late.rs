@@ -1,0 +1,216 @@
+//! Whole calls of a name that is given to another file, which is delegated, between the look for delegations and the change.
+
+use std::thread;
+
+use volume::attributes::SetAttributes;
+use volume::media::memory::MemoryMedia;
+use volume::request::{Access, Credentials, Journaled, Request};
+use volume::results::CreateHow;
+use volume::{CreateOptions, Options, Volume};
+use wire::nfs3::{self, DirOpArgs3, FileHandle3, Filename3};
+use wire::nfs4::compound::CompoundArgsEncoder;
+use wire::nfs4::{self, ArgOp4, Component4, FileHandle4, PutfhArgs, Utf8Str4};
+use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth};
+use wire::xdr::{Encode, Encoder};
+
+use super::*;
+use crate::exports::{Export, Squash};
+use crate::service::{Connection, Outcome, Service};
+use crate::state::delegations::{Ask, Delegated};
+
+/// What each file is long.
+const SIZE: u64 = 4096;
+
+/// A server of a volume.
+struct Server {
+    service: Service,
+    volume: Arc<Volume>,
+    now: Time,
+}
+
+impl Server {
+    fn new() -> Server {
+        let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
+        let now = Time::from_parts(1_700_000_000, 0);
+        let options = CreateOptions {
+            id: VOLUME,
+            handle_secret: [7; 16],
+            journal_id: [7; 16],
+            root_mode: 0o755,
+            root_owner: (0, 0),
+            now,
+        };
+        Volume::create(media.as_ref(), &options).unwrap();
+        let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
+        let volume = Arc::new(Volume::open(media, &options, now).unwrap());
+        let export = Export { squash: Squash::None, ..Export::new("/main", VOLUME) };
+        let service = Service::new(vec![export], vec![Arc::clone(&volume)]).unwrap();
+        Server { service, volume, now }
+    }
+
+    fn state(&self) -> &State {
+        &self.service.shared.state
+    }
+
+    fn with_request<T>(&self, run: impl FnOnce(&Request<'_>) -> T) -> T {
+        let credentials = Credentials::root();
+        run(&Request { credentials: &credentials, now: self.now, access: Access::Blocking, key: None })
+    }
+
+    fn create(&self, name: &str) -> FileId {
+        let how = CreateHow::Guarded(SetAttributes { size: Some(SIZE), ..SetAttributes::default() });
+        let nothing = &mut |_: &_| Journaled::default();
+        let created = self.with_request(|request| {
+            self.volume.create_file(request, Ino::ROOT, name.as_bytes(), &how, nothing)
+        });
+        FileId { volume: VOLUME, ino: created.unwrap().value.attributes.ino }
+    }
+
+    fn size(&self, file: FileId) -> u64 {
+        self.with_request(|request| self.volume.attributes(request, file.ino)).unwrap().value.size
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        let (from, to) = ((Ino::ROOT, from.as_bytes()), (Ino::ROOT, to.as_bytes()));
+        let nothing = &mut |_: &_| Journaled::default();
+        self.with_request(|request| self.volume.rename(request, from, to, nothing)).unwrap();
+    }
+
+    /// Has a file delegated to somebody else than who calls.
+    fn delegate(&self, file: FileId) {
+        let (state, context) = (self.state(), self.service.context(self.now));
+        let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
+        let owner = client.open_owner(b"o", || Turns::new(self.now));
+        let opening = Opening { client: &client, owner: &owner, mode: share::Mode::new(1, 0).unwrap() };
+        let opened = state.open(&context, file, &opening).unwrap();
+        let (delegated, _) = state.delegate(&context, &opened.holding, Ask::NoPreference, false);
+        assert!(matches!(delegated, Delegated::Read(_)), "nobody minds");
+    }
+
+    /// Calls, and returns the status.
+    fn call(&self, (program, version, procedure): (u32, u32, u32), args: &[u8]) -> u32 {
+        let groups = Groups::default();
+        let credential =
+            Credential::Sys(AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups });
+        let verifier = OpaqueAuth::NONE;
+        let mut record = Vec::new();
+        let header = CallHeader { xid: 1, program, version, procedure, credential, verifier };
+        header.encode(&mut Encoder::new(&mut record));
+        record.extend_from_slice(args);
+        let (peer, local) = ("192.0.2.1:900".parse().unwrap(), "192.0.2.2:2049".parse().unwrap());
+        let connection = Connection { peer, local, id: ConnectionId(u64::MAX) };
+        let (mut out, mut progress) = (Vec::new(), None);
+        loop {
+            let access = Access::Blocking;
+            match self.service.handle(&record, connection, self.now, access, &mut progress, &mut out) {
+                Outcome::Reply { .. } => break,
+                Outcome::Busy => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        // A record mark, and a header of six words.
+        u32::from_be_bytes(*out[28..].first_chunk().unwrap())
+    }
+
+    /// Calls a procedure of NFSv3.
+    fn three(&self, procedure: nfs3::Procedure, args: &impl Encode) -> u32 {
+        let mut bytes = Vec::new();
+        args.encode(&mut Encoder::new(&mut bytes));
+        self.call((nfs3::PROGRAM, nfs3::VERSION, procedure.code()), &bytes)
+    }
+
+    /// Executes an operation in the root directory, which is the saved one too, with NFSv4.0.
+    fn four(&self, operation: &ArgOp4<'_>) -> u32 {
+        let root = self.root();
+        let mut bytes = Vec::new();
+        let mut out = Encoder::new(&mut bytes);
+        let mut compound = CompoundArgsEncoder::begin(&mut out, Utf8Str4(b""), 0);
+        compound.push(&ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(&root).unwrap() }));
+        compound.push(&ArgOp4::Savefh);
+        compound.push(operation);
+        compound.finish();
+        self.call((nfs4::PROGRAM, nfs4::VERSION, 1), &bytes)
+    }
+
+    fn root(&self) -> Vec<u8> {
+        self.volume.handle(Ino::ROOT).to_bytes().to_vec()
+    }
+
+    fn three_remove(&self, name: &str) -> u32 {
+        let root = self.root();
+        self.three(nfs3::Procedure::Remove, &nfs3::RemoveArgs { object: place(&root, name) })
+    }
+
+    fn three_rename(&self, from: &str, to: &str) -> u32 {
+        let root = self.root();
+        let args = nfs3::RenameArgs { from: place(&root, from), to: place(&root, to) };
+        self.three(nfs3::Procedure::Rename, &args)
+    }
+
+    /// CREATE of a name that may stand for a file, which is cut then.
+    fn three_cut(&self, name: &str) -> u32 {
+        let root = self.root();
+        let how = nfs3::CreateHow3::Unchecked(nfs3::Sattr3 { size: Some(0), ..nfs3::Sattr3::default() });
+        self.three(nfs3::Procedure::Create, &nfs3::CreateArgs { place: place(&root, name), how })
+    }
+
+    fn four_remove(&self, name: &str) -> u32 {
+        self.four(&ArgOp4::Remove(nfs4::RemoveArgs { target: Component4(name.as_bytes()) }))
+    }
+
+    fn four_rename(&self, from: &str, to: &str) -> u32 {
+        let (oldname, newname) = (Component4(from.as_bytes()), Component4(to.as_bytes()));
+        self.four(&ArgOp4::Rename(nfs4::RenameArgs { oldname, newname }))
+    }
+}
+
+fn place<'a>(directory: &'a [u8], name: &'a str) -> DirOpArgs3<'a> {
+    DirOpArgs3 { dir: FileHandle3::new(directory).unwrap(), name: Filename3(name.as_bytes()) }
+}
+
+/// An operation on the name `known` finds that nobody has its file delegated. Before it goes on, that is replaced by a file
+/// that is; and `coming` gets a file. Returns the status, and how much is recalled.
+fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
+    let server = Server::new();
+    let known = server.create("known");
+    let delegated = server.create("delegated");
+    server.create("free");
+    server.delegate(delegated);
+    let status = thread::scope(|scope| {
+        // It cannot see whether the file is delegated as long as this is held.
+        let looked_at = server.state().files.write(&known);
+        let calling = scope.spawn(|| operation(&server));
+        wait_for_change(server.state(), known);
+        server.rename("delegated", "known");
+        server.rename("free", "coming");
+        drop(looked_at);
+        calling.join().unwrap()
+    });
+    assert_eq!(server.size(delegated), SIZE, "nobody had looked who holds it");
+    (status, server.state().take_callbacks().len())
+}
+
+#[test]
+fn what_loses_its_name_unforeseen_by_remove_is_recalled() {
+    assert_eq!(meanwhile(|server| server.three_remove("known")), (0, 1));
+    assert_eq!(meanwhile(|server| server.four_remove("known")), (0, 1));
+}
+
+#[test]
+fn what_is_moved_unforeseen_by_rename_is_recalled() {
+    assert_eq!(meanwhile(|server| server.three_rename("known", "new")), (0, 1));
+    assert_eq!(meanwhile(|server| server.four_rename("known", "new")), (0, 1));
+}
+
+#[test]
+fn what_is_replaced_unforeseen_by_rename_is_recalled() {
+    assert_eq!(meanwhile(|server| server.three_rename("coming", "known")), (0, 1));
+    assert_eq!(meanwhile(|server| server.four_rename("coming", "known")), (0, 1));
+}
+
+/// It is looked for again, and recalled before it is cut. NFSv4 cuts what it has looked up by its number.
+#[test]
+fn what_takes_a_name_is_not_cut_by_create_before_it_is_recalled() {
+    let jukebox = nfs3::NfsStat3::Jukebox.code();
+    assert_eq!(meanwhile(|server| server.three_cut("known")), (jukebox, 1));
+}

@@ -1,0 +1,217 @@
+//! What another thread does between two steps of one.
+
+use std::thread;
+
+use super::locking::{Locker, NoLock, Wanted};
+use super::ranges::{LockKind, Range};
+use super::*;
+use crate::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::state::stateids::Use;
+
+fn wanted(first: u64, last: u64, kind: LockKind) -> Wanted {
+    Wanted { range: Range { first, last }, kind, waits: false }
+}
+
+/// LOCK, OPEN_DOWNGRADE and LOCKU have looked at the stateid; CLOSE comes before they have the lock of the file.
+#[test]
+fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
+    let world = World::new();
+    let (client, _) = world.client(b"one", 1, 0);
+    let records = world.memory.records.lock().len();
+    let opened = world.open(&client, b"o", file(1), (3, 2)).unwrap();
+    let owner = client.lock_owner(b"l", || Turns::new(world.now));
+    let first = Locker::New { open: &opened.holding, owner: &owner };
+    let (stateid, _) = world.state.lock(&world.ask(), first, &wanted(0, 9, LockKind::Write)).unwrap();
+    let locks = world.state.holding(Caller::Session(&client), stateid.other).unwrap();
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+
+    let mode = share::Mode::new(3, 2).unwrap();
+    let bad = NfsStat4::BadStateId;
+    assert_eq!(refused(world.state.downgrade(&world.ask(), &opened.holding, mode)), bad);
+    let further = [first, Locker::Known(&locks)];
+    for locker in further {
+        let locked = world.state.lock(&world.ask(), locker, &wanted(0, 9, LockKind::Write));
+        assert_eq!(locked, Err(NoLock::Refused(bad.into())));
+    }
+    let other = world.open(&client, b"p", file(1), (1, 0)).unwrap();
+    assert_eq!(refused(world.state.unlock(&world.ask(), &locks, Range { first: 0, last: 9 })), bad);
+    world.state.close(&world.ask(), &other.holding).unwrap();
+    assert_eq!(world.memory.records.lock().len(), records);
+    assert!(world.memory.held.lock().values().all(|held| *held == 0));
+}
+
+#[test]
+fn a_client_that_is_heard_of_just_before_it_is_expired_keeps_what_it_has() {
+    let mut world = World::new();
+    let clients = [world.client(b"one", 1, 0), world.client(b"two", 1, 0)];
+    for (client, _) in &clients {
+        world.open(client, b"o", file(1), (1, 2)).unwrap();
+    }
+    world.pass(100);
+    // The first that is expired takes its time.
+    let (third, _) = world.client(b"three", 1, 0);
+    let (now, heard) = (world.now, clients.clone());
+    *world.memory.meanwhile.lock() = Some(Box::new(move || {
+        heard.iter().for_each(|(client, _)| client.renew(now));
+        Ok(())
+    }));
+    let denied = world.open(&third, b"o", file(1), (2, 0)).map(drop);
+    assert_eq!(refused(denied), NfsStat4::ShareDenied);
+    *world.memory.meanwhile.lock() = None;
+    let left = clients.iter().filter(|(_, session)| world.state.session(*session).is_ok()).count();
+    assert_eq!(left, 1, "only the first was not heard of in time");
+}
+
+/// The journal is full in the middle of it.
+#[test]
+fn a_client_that_is_half_removed_can_begin_anew() {
+    let mut world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    world.open(&one, b"o", file(1), (3, 2)).unwrap();
+    let (two, _) = world.client(b"two", 1, 0);
+    world.pass(100);
+    two.renew(world.now);
+    // Its session is gone then.
+    let mut changes = 0;
+    *world.memory.meanwhile.lock() = Some(Box::new(move || {
+        changes += 1;
+        if changes > 1 { Err(Error::Busy) } else { Ok(()) }
+    }));
+    let failed = world.open(&two, b"o", file(1), (2, 0)).map(drop);
+    assert_eq!(failed, Err(Refusal::Engine(Error::Busy)));
+    *world.memory.meanwhile.lock() = None;
+    assert_eq!(refused(world.create_session(one.id, 2, 0)), NfsStat4::StaleClientId);
+    let (one, _) = world.client(b"one", 1, 0);
+    world.open(&one, b"o", file(1), (3, 0)).unwrap();
+    world.open(&two, b"o", file(1), (2, 0)).unwrap();
+}
+
+/// A change of very many ranges is in several entries of the journal, of which a crash may leave the first.
+#[test]
+fn what_was_locked_stays_so_while_ranges_are_joined() {
+    for left in 0..6 {
+        let mut world = World::new();
+        let (one, session) = world.client(b"one", 1, 0);
+        let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
+        let owner = one.lock_owner(b"l", || Turns::new(world.now));
+        let first = Locker::New { open: &opened.holding, owner: &owner };
+        let lock =
+            |locker, from, to| world.state.lock(&world.ask(), locker, &wanted(from, to, LockKind::Write));
+        for from in [0, 20, 40] {
+            lock(first, from, from + 9).unwrap();
+        }
+        *world.memory.left.lock() = Some(left);
+        lock(first, 0, 49).unwrap();
+        *world.memory.left.lock() = None;
+        world.restart();
+        assert!(world.state.session(session).is_ok());
+        for from in [0, 20, 40] {
+            let tried = world.state.test_lock(
+                &world.ask(),
+                file(1),
+                None,
+                Range { first: from, last: from },
+                LockKind::Read,
+            );
+            assert!(matches!(tried, Err(NoLock::Denied(_))), "{left} changes left, byte {from}");
+        }
+    }
+}
+
+/// An operation has looked for delegations, and found none; OPEN comes before it has changed the file.
+#[test]
+fn what_is_being_changed_is_not_delegated() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let delegate = |ino: u64| {
+        let opened = world.open(&one, b"o", file(ino), (1, 0)).unwrap();
+        world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
+    };
+    let contended = Delegated::None(WhyNone::Contention);
+    let check = |touch| world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), touch);
+    let changing = check(Touch::Change).unwrap();
+    assert_eq!(delegate(1), contended);
+    drop(changing);
+    // Of a name it is known what it stands for only if somebody has looked.
+    let renaming = world.state.changing_name(file(9));
+    assert!(!world.state.has_delegations());
+    assert_eq!(delegate(1), contended);
+    drop(renaming);
+    let reading = check(Touch::Read).unwrap();
+    assert!(matches!(delegate(1), Delegated::Read(_)));
+    drop(reading);
+    let renaming = world.state.changing_name(file(9));
+    assert!(world.state.has_delegations(), "who renames now looks");
+    assert!(matches!(delegate(2), Delegated::Read(_)));
+    drop(renaming);
+    assert_eq!(refused(check(Touch::Change).map(drop)), NfsStat4::Delay);
+    assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
+}
+
+/// A file has its name, so that others find it; they come before the open that created it is there.
+#[test]
+fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let (two, _) = world.client(b"two", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let owner = one.open_owner(b"o", || Turns::new(world.now));
+    let opening = Opening { client: &one, owner: &owner, mode: share::Mode::new(2, 0).unwrap() };
+    let prepared = world.state.prepare_open(&opening);
+    let (_, coming) = world.state.made(&prepared, file(1));
+    let found = world.open(&two, b"o", file(1), (1, 0)).unwrap();
+    let delegate = || world.state.delegate(&world.ask(), &found.holding, Ask::NoPreference, false).0;
+    let contended = Delegated::None(WhyNone::Contention);
+    assert_eq!(delegate(), contended);
+    let kept = Kept { volume: VOLUME, after: Durability::NOW };
+    let opened = world.state.adopt_open(&world.ask(), file(1), &opening, (&prepared, coming), kept).unwrap();
+    assert_eq!(delegate(), contended, "it is written");
+    world.state.close(&world.ask(), &opened.holding).unwrap();
+    assert!(matches!(delegate(), Delegated::Read(_)));
+}
+
+/// Who looks at a stateid in order to write may find it held a moment before it is given back.
+#[test]
+fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, 0);
+    let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
+    let lasting = || {
+        let (context, stateid) = (world.ask(), opened.stateid);
+        world.state.check_lasting_io(&context, &one, stateid, file(1), Use::Write).map(drop)
+    };
+    let once = || {
+        let (context, stateid) = (world.ask(), opened.stateid);
+        world.state.check_io(&context, Caller::Session(&one), stateid, file(1), Use::Write).map(drop)
+    };
+    let checks: [&(dyn Fn() -> Result<(), Refusal> + Sync); 2] = [&lasting, &once];
+    for check in checks {
+        thread::scope(|scope| {
+            // It cannot look as long as this is held.
+            let looked_at = world.state.stateids.write(&opened.stateid.other);
+            let checking = scope.spawn(check);
+            wait_for_change(&world.state, file(1));
+            let changing = is_changing(&world.state, file(1));
+            drop(looked_at);
+            assert_eq!(checking.join().unwrap(), Ok(()));
+            assert!(changing, "it could be delegated");
+        });
+    }
+}
+
+/// It has the name that was removed, or replaced, only since it was looked for delegations of what had it before.
+#[test]
+fn what_lost_its_name_unforeseen_is_recalled_late() {
+    let world = World::new();
+    let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
+    let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
+    let (delegated, _) = world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false);
+    let Delegated::Read(stateid) = delegated else { panic!("nobody minds") };
+    world.state.recall_late(&world.ask(), Some(&one), file(1));
+    world.state.recall_late(&world.ask(), None, file(2));
+    assert_eq!(world.state.take_callbacks().len(), 0);
+    world.state.recall_late(&world.ask(), None, file(1));
+    assert_eq!(world.state.take_callbacks().len(), 1);
+    world.state.return_stateid(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.recall_late(&world.ask(), None, file(1));
+    assert_eq!(world.state.take_callbacks().len(), 0);
+}

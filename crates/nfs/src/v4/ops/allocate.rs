@@ -1,0 +1,39 @@
+//! ALLOCATE (RFC 7862 section 15.1): makes sure that there is room for a range of a file.
+
+use wire::nfs4::{AllocateArgs, AllocateRes, NfsStat4, Stateid4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::state;
+use crate::state::Io;
+use crate::state::changing::Changing;
+use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::regular;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &AllocateArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.changeable()?;
+    let _changing = writable(compound, &file, args.stateid, args.offset, args.length)?;
+    let allocated = file.volume.allocate(&file.request(), file.ino, args.offset, args.length);
+    compound.answered(file.volume, allocated)?;
+    compound.note_change();
+    AllocateRes::Ok(()).encode(out);
+    Ok(())
+}
+
+/// Whether a stateid allows to change a range of a regular file. A length that makes no range is NFS4ERR_INVAL.
+pub(crate) fn writable<'c>(
+    compound: &mut Compound<'c>,
+    file: &Object<'c>,
+    stateid: Stateid4,
+    offset: u64,
+    length: u64,
+) -> Result<Changing<'c>, Stop> {
+    regular::check(compound, file)?;
+    let stateid = compound.stateid(stateid)?;
+    let changing = state::check_io(compound, stateid, file, Io::Write { offset, length })?;
+    if length == 0 || offset.checked_add(length).is_none() {
+        Err(NfsStat4::Inval.into())
+    } else {
+        Ok(changing)
+    }
+}

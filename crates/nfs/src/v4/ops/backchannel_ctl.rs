@@ -1,0 +1,19 @@
+//! BACKCHANNEL_CTL (RFC 8881 section 18.33): how callbacks of a session are made from now on.
+
+use std::sync::Arc;
+
+use wire::nfs4::{BackchannelCtlArgs, BackchannelCtlRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::ops::create_session::security;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &BackchannelCtlArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let session = compound.slot.as_ref().map(|slot| Arc::clone(&slot.session));
+    let session = session.ok_or(NfsStat4::OpNotInSession)?;
+    let (ask, security) = (compound.ask(), security(&args.sec_parms));
+    let kept = compound.state().backchannel_ctl(&ask, &session, args.cb_program, security)?;
+    compound.wait_for_kept(kept);
+    BackchannelCtlRes::Ok(()).encode(out);
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! BIND_CONN_TO_SESSION (RFC 8881 section 18.34): for which calls of a session a connection is.
+
+use wire::nfs4::{BindConnToSessionArgs, BindConnToSessionOk, BindConnToSessionRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::SessionId;
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &BindConnToSessionArgs, out: &mut Encoder<'_>) -> Done {
+    let (ask, connection) = (compound.ask(), compound.connection.id);
+    let dir = compound.state().bind_connection(&ask, SessionId(args.sessid.0), args.dir, connection)?;
+    BindConnToSessionRes::Ok(BindConnToSessionOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
+        .encode(out);
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! CLONE (RFC 7862 section 15.13): a range of the saved file becomes the content of a range of the current one. They share
+//! what is stored.
+
+use std::rc::Rc;
+
+use volume::limits::CLONE_BLOCK_BYTES;
+use volume::request::Access;
+use wire::nfs4::{CloneArgs, CloneRes, NfsStat4, Stateid4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::state;
+use crate::state::Io;
+use crate::state::changing::Changing;
+use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::regular;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encoder<'_>) -> Done {
+    let (offset, at) = (args.src_offset, args.dst_offset);
+    let Copied { from, to, size, changing: _changing } =
+        both(compound, (args.src_stateid, offset), (args.dst_stateid, at), args.count)?;
+    let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
+    let count = if args.count == 0 { rest } else { args.count };
+    if !offset.is_multiple_of(CLONE_BLOCK_BYTES) || !at.is_multiple_of(CLONE_BLOCK_BYTES) || count > rest {
+        return Err(NfsStat4::Inval.into());
+    }
+    compound.note_change();
+    let mut done = 0;
+    // Shared in parts, each as much as one journal entry says.
+    while done < count {
+        let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
+        let part = to.volume.clone_range(&to.request(), source, target, count - done);
+        done += compound.answered(to.volume, part)?.count;
+        // A long way is no event loop's; begun again on a thread of its own, it ends with the same.
+        if done < count && compound.access == Access::Cached {
+            return Err(Stop::WouldBlock);
+        }
+    }
+    CloneRes::Ok(()).encode(out);
+    Ok(())
+}
+
+/// The two files of CLONE and COPY, and the size of the first.
+pub(crate) struct Copied<'c> {
+    pub(crate) from: Rc<Object<'c>>,
+    pub(crate) to: Rc<Object<'c>>,
+    pub(crate) size: u64,
+    /// Kept until all is copied.
+    pub(crate) changing: Changing<'c>,
+}
+
+/// The saved file, to be read, and the current one, to be written, if their stateids and kinds allow that.
+///
+/// # Errors
+/// NFS4ERR_XDEV between volumes; NFS4ERR_WRONG_TYPE and the like.
+pub(crate) fn both<'c>(
+    compound: &mut Compound<'c>,
+    (from_stateid, offset): (Stateid4, u64),
+    (to_stateid, at): (Stateid4, u64),
+    length: u64,
+) -> Result<Copied<'c>, Stop> {
+    let to = compound.changeable()?;
+    let from = compound.saved_object_or(NfsStat4::Xdev)?;
+    if !from.is_beside(&to) {
+        return Err(NfsStat4::Xdev.into());
+    }
+    let size = regular::check(compound, &from)?.size;
+    regular::check(compound, &to)?;
+    // The current stateid that one may mean is that of its own filehandle.
+    let from_stateid = compound.saved_stateid(from_stateid)?;
+    let to_stateid = compound.stateid(to_stateid)?;
+    drop(state::check_io(compound, from_stateid, &from, Io::Read { offset, length })?);
+    let changing = state::check_io(compound, to_stateid, &to, Io::Write { offset: at, length })?;
+    Ok(Copied { from, to, size, changing })
+}

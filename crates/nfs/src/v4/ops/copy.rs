@@ -1,0 +1,119 @@
+//! COPY (RFC 7862 section 15.2), within the server, by sharing what is stored. As much as a few entries of the journal
+//! take is done before the reply, which is all of most files. Of more, the rest is copied after the reply if the client
+//! allows that; otherwise it goes on behind what was done.
+
+use volume::request::Durability;
+use wire::nfs4::{
+    CopyArgs, CopyOk, CopyRequirements4, CopyRes, NfsStat4, StableHow4, Stateid4, WriteResponse4,
+};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::state::ids::StateId;
+use crate::state::offload::{Order, Side};
+use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::held::file_of;
+use crate::v4::ops::clone::{Copied, both};
+
+/// How many entries of the journal a COPY writes before its reply: as much work as a large WRITE or two.
+const PARTS_BEFORE_REPLY: usize = 8;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    if !args.source_server.is_empty() {
+        return Err(NfsStat4::NotSupp.into());
+    }
+    let (offset, at) = (args.src_offset, args.dst_offset);
+    let Copied { from, to, size, changing: _changing } =
+        both(compound, (args.src_stateid, offset), (args.dst_stateid, at), args.count)?;
+    let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
+    if args.count > rest {
+        return Err(NfsStat4::Inval.into());
+    }
+    compound.note_change();
+    let wanted = if args.count == 0 { rest } else { args.count };
+    let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted)?;
+    let left = if count < wanted && !args.synchronous {
+        let order = order(compound, args, (&from, &to), wanted)?;
+        go_on(compound, order, (count, after))
+    } else {
+        None
+    };
+    CopyRes::Ok(CopyOk {
+        response: WriteResponse4 {
+            callback_id: left,
+            // What is done so far counts among what CB_OFFLOAD tells.
+            count: if left.is_none() { count } else { 0 },
+            // The reply waits for the journal.
+            committed: StableHow4::FileSync,
+            writeverf: to.volume.write_verifier().0,
+        },
+        requirements: CopyRequirements4 { consecutive: true, synchronous: left.is_none() },
+    })
+    .encode(out);
+    Ok(())
+}
+
+/// Copies what is done before the reply; how much that was, and when it is durable.
+fn first_parts<'c>(
+    compound: &mut Compound<'c>,
+    (from, offset): (&Object<'c>, u64),
+    (to, at): (&Object<'c>, u64),
+    wanted: u64,
+) -> Result<(u64, Durability), Stop> {
+    let (mut done, mut after) = (0, Durability::NOW);
+    for _ in 0..PARTS_BEFORE_REPLY {
+        // Nothing left would be everything to the engine.
+        if wanted == done && done > 0 {
+            break;
+        }
+        let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
+        let part = to.volume.copy_range(&to.request(), source, target, wanted - done);
+        after = part.as_ref().map_or(after, |promised| after.and(promised.after));
+        match compound.answered(to.volume, part) {
+            Ok(part) if part.count > 0 => done += part.count,
+            Ok(_) => break,
+            // What was done stands, and is answered.
+            Err(_) if done > 0 => break,
+            Err(stop) => return Err(stop),
+        }
+    }
+    Ok((done, after))
+}
+
+fn order(
+    compound: &Compound<'_>,
+    args: &CopyArgs<'_>,
+    (from, to): (&Object<'_>, &Object<'_>),
+    count: u64,
+) -> Result<Order, Stop> {
+    // Whatever their seqids will be.
+    let lasting = |stateid: Stateid4| match StateId::from(stateid) {
+        stateid if stateid.is_without_state() => stateid,
+        stateid => StateId { seqid: 0, ..stateid },
+    };
+    let side = |object: &Object<'_>, stateid, offset| Side {
+        file: file_of(object),
+        stateid: lasting(stateid),
+        offset,
+    };
+    Ok(Order {
+        from: side(from, compound.saved_stateid(args.src_stateid)?, args.src_offset),
+        to: side(to, compound.stateid(args.dst_stateid)?, args.dst_offset),
+        count,
+        credentials: to.request().credentials.clone(),
+    })
+}
+
+/// Has the rest copied; the stateid of that, if it will be.
+fn go_on(compound: &mut Compound<'_>, order: Order, done: (u64, Durability)) -> Option<Stateid4> {
+    let client = compound.session_client()?;
+    let begun = compound.state().begin_copy(&compound.ask(), &client, order, done);
+    match begun {
+        Ok(Some((stateid, kept))) => {
+            compound.wait_for_kept(kept);
+            Some(stateid.into())
+        }
+        // A part was copied, so that there is something to answer.
+        Ok(None) | Err(_) => None,
+    }
+}

@@ -1,0 +1,81 @@
+//! CREATE (RFC 8881 section 18.4): everything but regular files, which OPEN creates. The new object is the current one.
+
+use volume::attributes::{Device, FileType, SetAttributes};
+use volume::request::{Answer, Request};
+use volume::results::{Created, NodeKind};
+use volume::volume::Volume;
+use wire::nfs4::{CreateArgs, CreateOk, CreateRes, Createtype4, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::rpc_cache::ToJournal;
+use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::once::{Once4, change_info, once};
+use crate::v4::{attributes, names};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &CreateArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let directory = compound.changeable()?;
+    let file_type = match args.objtype {
+        Createtype4::Lnk(_) => FileType::Symlink,
+        Createtype4::Blk(_) => FileType::Block,
+        Createtype4::Chr(_) => FileType::Character,
+        Createtype4::Sock => FileType::Socket,
+        Createtype4::Fifo => FileType::Fifo,
+        Createtype4::Dir => FileType::Directory,
+        Createtype4::BadType(_) => return Err(NfsStat4::BadType.into()),
+    };
+    compound.check_directory(&directory)?;
+    let name = names::check(args.objname)?;
+    let set = attributes::to_create(&args.createattrs, compound.minor, file_type)?;
+    let attrset = args.createattrs.attrmask;
+    let once_only = Once4 {
+        run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
+            create(directory.volume, request, &directory, name, &args.objtype, &set, encode)
+        },
+        succeed: |created: &Created, out: &mut Encoder<'_>| {
+            CreateRes::Ok(CreateOk { cinfo: change_info(&created.directory), attrset }).encode(out);
+        },
+        current: |created: &Created| Some(created.attributes.ino),
+    };
+    once(compound, &directory, out, once_only)
+}
+
+fn create(
+    volume: &Volume,
+    request: &Request<'_>,
+    directory: &Object<'_>,
+    name: &[u8],
+    what: &Createtype4<'_>,
+    set: &SetAttributes,
+    encode: ToJournal<'_, Created>,
+) -> Answer<Created> {
+    let directory = directory.ino;
+    let device = |numbers: &wire::nfs4::Specdata4| Device { major: numbers.major, minor: numbers.minor };
+    let kind = match what {
+        Createtype4::Lnk(text) => {
+            return volume.make_symlink(request, directory, name, text.0, set, encode);
+        }
+        Createtype4::Dir | Createtype4::BadType(_) => {
+            return volume.make_directory(request, directory, name, set, encode);
+        }
+        Createtype4::Blk(numbers) => NodeKind::Block(device(numbers)),
+        Createtype4::Chr(numbers) => NodeKind::Character(device(numbers)),
+        Createtype4::Sock => NodeKind::Socket,
+        Createtype4::Fifo => NodeKind::Fifo,
+    };
+    volume.make_node(request, directory, name, kind, set, encode)
+}
+
+impl<'c> Compound<'c> {
+    /// Whether names can be put into an object, so that this is told before anything about the name.
+    ///
+    /// # Errors
+    /// NFS4ERR_NOTDIR, or what NFSv4.1 has for symbolic links.
+    pub(crate) fn check_directory(&mut self, object: &Object<'c>) -> Result<(), Stop> {
+        let found = self.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
+        match found.file_type {
+            FileType::Directory => Ok(()),
+            _ => Err(NfsStat4::NotDir.into()),
+        }
+    }
+}

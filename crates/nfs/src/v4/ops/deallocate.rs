@@ -1,0 +1,17 @@
+//! DEALLOCATE (RFC 7862 section 15.4): makes a hole of a range of a file.
+
+use wire::nfs4::{DeallocateArgs, DeallocateRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::ops::allocate::writable;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &DeallocateArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.changeable()?;
+    let _changing = writable(compound, &file, args.stateid, args.offset, args.length)?;
+    let punched = file.volume.deallocate(&file.request(), file.ino, args.offset, args.length);
+    compound.answered(file.volume, punched)?;
+    compound.note_change();
+    DeallocateRes::Ok(()).encode(out);
+    Ok(())
+}

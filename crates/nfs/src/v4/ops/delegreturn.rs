@@ -1,0 +1,22 @@
+//! DELEGRETURN (RFC 8881 section 18.6): a client does not need a delegation any more.
+
+use wire::nfs4::{DelegreturnArgs, DelegreturnRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::StateId;
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::{caller, file_of};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    let stateid: StateId = compound.stateid(args.deleg_stateid)?.into();
+    if compound.is_given_up(stateid) {
+        DelegreturnRes::Ok(()).encode(out);
+        return Ok(());
+    }
+    let client = compound.session_client();
+    let ask = compound.ask();
+    compound.state().return_stateid(&ask, caller(client.as_ref()), stateid, file)?;
+    DelegreturnRes::Ok(()).encode(out);
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! FREE_STATEID (RFC 8881 section 18.38): a client knows that a stateid is good for nothing any more.
+
+use wire::nfs4::{FreeStateidArgs, FreeStateidRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::StateId;
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &FreeStateidArgs, out: &mut Encoder<'_>) -> Done {
+    let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
+    let stateid: StateId = compound.stateid(args.stateid)?.into();
+    if !compound.is_given_up(stateid) {
+        compound.state().free_stateid(&compound.ask(), &client, stateid)?;
+    }
+    FreeStateidRes::Ok(()).encode(out);
+    Ok(())
+}

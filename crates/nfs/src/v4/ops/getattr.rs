@@ -1,0 +1,21 @@
+//! GETATTR (RFC 8881 section 18.7): the attributes of the current object.
+
+use wire::nfs4::{GetattrArgs, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::delegations::Touch;
+use crate::v4::attributes::{self, Shown};
+use crate::v4::context::{Compound, Done, Target};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Encoder<'_>) -> Done {
+    let target = compound.target()?;
+    attributes::check_request(args.attr_request)?;
+    if let Target::Stored(object) = &target {
+        // Size and change are those that the holder of a delegation to write knows.
+        drop(compound.check_delegations(object, Touch::Read)?);
+    }
+    let shown = Shown::of(compound, &target, args.attr_request)?;
+    NfsStat4::Ok.encode(out);
+    shown.attributes().encode_requested(args.attr_request, out);
+    Ok(())
+}

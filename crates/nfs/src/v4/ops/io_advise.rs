@@ -1,0 +1,18 @@
+//! IO_ADVISE (RFC 7862 section 15.5): hints, none of which is followed; the cache looks at what is done instead.
+
+use wire::nfs4::{Bitmap4, IoAdviseArgs, IoAdviseOk, IoAdviseRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state;
+use crate::state::Io;
+use crate::v4::context::{Compound, Done};
+use crate::v4::regular;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &IoAdviseArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.object_or(NfsStat4::WrongType)?;
+    regular::check(compound, &file)?;
+    let stateid = compound.stateid(args.stateid)?;
+    drop(state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: args.count })?);
+    IoAdviseRes::Ok(IoAdviseOk { hints: Bitmap4::EMPTY }).encode(out);
+    Ok(())
+}

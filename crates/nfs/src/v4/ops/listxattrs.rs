@@ -1,0 +1,33 @@
+//! LISTXATTRS (RFC 8276 section 8.4.3): names of extended attributes.
+
+use wire::nfs4::{Component4, ListxattrsArgs, ListxattrsEncoder, NfsStat4};
+use wire::xdr::Encoder;
+
+use crate::limits::{DIRECTORY_BYTES, NAMES_AT_ONCE};
+use crate::v4::context::{Compound, Done, Target};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &ListxattrsArgs, out: &mut Encoder<'_>) -> Done {
+    let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES)).expect("1 MiB fits");
+    let maxcount = maxcount.min(compound.room(out.position() + 4));
+    if maxcount < ListxattrsEncoder::EMPTY_BYTES {
+        return Err(NfsStat4::TooSmall.into());
+    }
+    let object = match compound.target()? {
+        Target::Pseudo(_) => {
+            ListxattrsEncoder::begin(out, maxcount).finish(args.cookie, true);
+            return Ok(());
+        }
+        Target::Stored(object) => object,
+    };
+    let names = object.volume.list_xattrs(&object.request(), object.ino, args.cookie, NAMES_AT_ONCE);
+    let names = compound.answered(object.volume, names)?;
+    let mut result = ListxattrsEncoder::begin(out, maxcount);
+    let fitting = names.names.iter().take_while(|name| result.push(Component4(name))).count();
+    if fitting == 0 && !names.names.is_empty() {
+        result.abandon();
+        return Err(NfsStat4::TooSmall.into());
+    }
+    let eof = names.end && fitting == names.names.len();
+    result.finish(args.cookie.saturating_add(u64::try_from(fitting).unwrap_or(u64::MAX)), eof);
+    Ok(())
+}

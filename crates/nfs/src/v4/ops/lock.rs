@@ -1,0 +1,134 @@
+//! LOCK (RFC 8881 section 18.10): a range of a file for one owner. LOCKT and LOCKU use parts of it.
+
+use wire::nfs4::{
+    ExistLockOwner4, LockArgs, LockDenied, LockFail, LockOk, LockRes, Locker4, NfsLockType4, NfsStat4,
+    OpenToLockOwner4, OwnerId4, StateOwner4,
+};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::InSlot;
+use crate::state::client::Who;
+use crate::state::ids::{FileId, StateId};
+use crate::state::locking::{Denied, Locker, NoLock, Wanted};
+use crate::state::ranges::{LockKind, Range};
+use crate::state::turns::Turns;
+use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::held::{caller, file_of};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    match &args.locker {
+        Locker4::OpenOwner(locker) => first(compound, file, args, locker, out),
+        Locker4::LockOwner(locker) => further(compound, file, args, locker, out),
+    }
+}
+
+/// What is asked for.
+fn wanted(args: &LockArgs<'_>) -> Result<Wanted, Stop> {
+    let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
+    Ok(Wanted { range, kind: kind(args.locktype), waits: args.locktype.is_blocking() })
+}
+
+/// The first lock of an owner in a file, which an open of it allows.
+fn first(
+    compound: &mut Compound<'_>,
+    file: FileId,
+    args: &LockArgs<'_>,
+    locker: &OpenToLockOwner4<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let stateid = compound.stateid(locker.open_stateid)?.into();
+    let client = compound.session_client();
+    let open = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
+    if compound.client(locker.lock_owner.clientid)?.id != open.client.id {
+        return Err(NfsStat4::BadStateId.into());
+    }
+    let turns = &open.as_open().ok_or(NfsStat4::BadStateId)?.owner.turns;
+    compound.in_turn(turns, locker.open_seqid, out, |compound, out| {
+        compound.state().verify(&open, stateid)?;
+        let wanted = wanted(args)?;
+        let now = compound.now;
+        let name = locker.lock_owner.owner.0;
+        let owner = compound.state().lock_owner(&open.client, name, || Turns::new(now))?;
+        let by = Locker::New { open: &open, owner: &owner };
+        if compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again)
+            && let Some(stateid) = compound.state().locked(by, &wanted)
+        {
+            return locked(compound, stateid, out);
+        }
+        if lock(compound, args, by, &wanted, out)? {
+            owner.turns.begin_with(locker.lock_seqid);
+        }
+        Ok(())
+    })
+}
+
+/// One more lock of an owner that has locks in the file, or had.
+fn further(
+    compound: &mut Compound<'_>,
+    file: FileId,
+    args: &LockArgs<'_>,
+    locker: &ExistLockOwner4,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let stateid: StateId = compound.stateid(locker.lock_stateid)?.into();
+    let client = compound.session_client();
+    let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
+    let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
+    compound.in_turn(turns, locker.lock_seqid, out, |compound, out| {
+        let wanted = wanted(args)?;
+        let by = Locker::Known(&holding);
+        if compound.is_repeated(&holding, stateid, || compound.state().locked(by, &wanted).is_some()) {
+            return locked(compound, holding.stateid(), out);
+        }
+        compound.state().verify(&holding, stateid)?;
+        lock(compound, args, Locker::Known(&holding), &wanted, out).map(drop)
+    })
+}
+
+/// Locks and writes the result; whether there is a lock.
+fn lock(
+    compound: &mut Compound<'_>,
+    args: &LockArgs<'_>,
+    by: Locker<'_>,
+    wanted: &Wanted,
+    out: &mut Encoder<'_>,
+) -> Result<bool, Stop> {
+    // Nothing has to be reclaimed: what was locked before a restart still is.
+    if args.reclaim && !compound.state().has_lock(by, wanted) {
+        return Err(NfsStat4::NoGrace.into());
+    }
+    match compound.state().lock(&compound.ask(), by, wanted) {
+        Ok((stateid, kept)) => {
+            compound.wait_for_kept(kept);
+            locked(compound, stateid, out).map(|()| true)
+        }
+        Err(NoLock::Denied(denied)) => {
+            LockRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
+            Ok(false)
+        }
+        Err(NoLock::Refused(refusal)) => Err(refusal.into()),
+    }
+}
+
+fn locked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) -> Done {
+    compound.current_stateid = Some(stateid.into());
+    LockRes::Ok(LockOk { lock_stateid: stateid.into() }).encode(out);
+    Ok(())
+}
+
+/// Whether a lock is shared.
+pub(crate) fn kind(locktype: NfsLockType4) -> LockKind {
+    if locktype.is_exclusive() { LockKind::Write } else { LockKind::Read }
+}
+
+/// What is in the way.
+pub(crate) fn lock_denied(denied: &Denied) -> LockDenied<'_> {
+    let locktype = match denied.kind {
+        LockKind::Read => NfsLockType4::Read,
+        LockKind::Write => NfsLockType4::Write,
+    };
+    let (Who::Version4 { client, name } | Who::Nlm { client, name }) = &denied.owner;
+    let owner = StateOwner4 { clientid: wire::nfs4::ClientId4(client.0), owner: OwnerId4(name) };
+    LockDenied { offset: denied.range.first, length: denied.range.length(), locktype, owner }
+}

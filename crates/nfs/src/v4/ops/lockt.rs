@@ -1,0 +1,28 @@
+//! LOCKT (RFC 8881 section 18.11): whether a range could be locked.
+
+use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::locking::NoLock;
+use crate::state::ranges::Range;
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::file_of;
+use crate::v4::ops::lock::{kind, lock_denied};
+use crate::v4::regular;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &LocktArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let object = compound.file()?;
+    regular::check(compound, &object)?;
+    let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
+    let client = compound.client(args.owner.clientid)?;
+    let owner = client.known_lock_owner(args.owner.owner.0);
+    let (ask, file) = (compound.ask(), file_of(&object));
+    match compound.state().test_lock(&ask, file, owner.as_ref(), range, kind(args.locktype)) {
+        Ok(()) => LocktRes::Ok(()).encode(out),
+        Err(NoLock::Denied(denied)) => {
+            LocktRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
+        }
+        Err(NoLock::Refused(refusal)) => return Err(refusal.into()),
+    }
+    Ok(())
+}

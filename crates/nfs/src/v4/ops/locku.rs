@@ -1,0 +1,33 @@
+//! LOCKU (RFC 8881 section 18.12): a range is free.
+
+use wire::nfs4::{LockuArgs, LockuOk, LockuRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::StateId;
+use crate::state::ranges::Range;
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::{caller, file_of};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    let stateid: StateId = compound.stateid(args.lock_stateid)?.into();
+    let client = compound.session_client();
+    let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
+    let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
+    compound.in_turn(turns, args.seqid, out, |compound, out| {
+        let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
+        if compound.is_repeated(&holding, stateid, || !compound.state().has_any_lock(&holding, range)) {
+            return unlocked(compound, holding.stateid(), out);
+        }
+        compound.state().verify(&holding, stateid)?;
+        let (stateid, kept) = compound.state().unlock(&compound.ask(), &holding, range)?;
+        compound.wait_for_kept(kept);
+        unlocked(compound, stateid, out)
+    })
+}
+
+fn unlocked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) -> Done {
+    compound.current_stateid = Some(stateid.into());
+    LockuRes::Ok(LockuOk { lock_stateid: stateid.into() }).encode(out);
+    Ok(())
+}

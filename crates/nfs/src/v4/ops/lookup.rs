@@ -1,0 +1,67 @@
+//! LOOKUP (RFC 8881 section 18.13): makes current what a name in the current directory stands for.
+
+use std::rc::Rc;
+
+use volume::attributes::FileType;
+use wire::nfs4::{LookupArgs, LookupRes, NfsStat4};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::names;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let target = compound.target()?;
+    let found = match &target {
+        Target::Pseudo(node) => {
+            let name = names::check(args.objname)?;
+            compound.beneath(node, name)?.ok_or(Stop::Status(NfsStat4::NoEnt))?
+        }
+        Target::Stored(directory) => {
+            compound.check_lookup(directory)?;
+            let name = names::check(args.objname)?;
+            compound.find(directory, name)?
+        }
+    };
+    compound.set_current(found)?;
+    LookupRes::Ok(()).encode(out);
+    Ok(())
+}
+
+impl<'c> Compound<'c> {
+    /// What is called `name` in a directory of the pseudo file system.
+    pub(crate) fn beneath(
+        &self,
+        node: &'c crate::v4::pseudo::Node,
+        name: &[u8],
+    ) -> Result<Option<Target<'c>>, Stop> {
+        let service = self.service;
+        match service.pseudo.child(node, name, &service.exports, self.connection.peer) {
+            Some(child) => self.entered(child).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What is called `name` in a directory of a volume. At the root of a volume the exports come first whose paths lead
+    /// through it.
+    pub(crate) fn find(&mut self, directory: &Rc<Object<'c>>, name: &[u8]) -> Result<Target<'c>, Stop> {
+        if let Some(node) = self.covered(directory.volume.id(), directory.ino)
+            && let Some(found) = self.beneath(node, name)?
+        {
+            return Ok(found);
+        }
+        let found = directory.volume.lookup(&directory.request(), directory.ino, name);
+        let found = self.answered(directory.volume, found)?;
+        Ok(Target::Stored(Rc::new(directory.beside(found.attributes.ino))))
+    }
+
+    /// Whether an object is a directory; a symbolic link has a status of its own here (RFC 8881 section 18.13.3).
+    pub(crate) fn check_lookup(&mut self, object: &Object<'c>) -> Result<(), Stop> {
+        let found = self.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
+        match found.file_type {
+            FileType::Directory => Ok(()),
+            FileType::Symlink => Err(NfsStat4::Symlink.into()),
+            _ => Err(NfsStat4::NotDir.into()),
+        }
+    }
+}

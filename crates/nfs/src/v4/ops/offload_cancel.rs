@@ -1,0 +1,17 @@
+//! OFFLOAD_CANCEL (RFC 7862 section 15.8): a copy that goes on after its reply is not wanted any more. What was copied stays.
+
+use wire::nfs4::{NfsStat4, OffloadCancelArgs, OffloadCancelRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::file_of;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadCancelArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
+    let stateid = compound.stateid(args.stateid)?;
+    let kept = compound.state().cancel_copy(&compound.ask(), &client, stateid.into(), file_of(&file))?;
+    compound.wait_for_kept(kept);
+    OffloadCancelRes::Ok(()).encode(out);
+    Ok(())
+}

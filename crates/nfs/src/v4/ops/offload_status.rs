@@ -1,0 +1,23 @@
+//! OFFLOAD_STATUS (RFC 7862 section 15.9): how far a copy is that goes on after its reply.
+
+use wire::nfs4::{NfsStat4, OffloadStatusArgs, OffloadStatusOk, OffloadStatusRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::offload::Phase;
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::file_of;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadStatusArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
+    let stateid = compound.stateid(args.stateid)?;
+    let progress = compound.state().copy_progress(&client, stateid.into(), file_of(&file))?;
+    compound.wait_for(file.volume, progress.after);
+    let complete = match progress.phase {
+        Phase::Ended(status) => Some(status),
+        Phase::Running | Phase::Settling => None,
+        Phase::Gone => return Err(NfsStat4::BadStateId.into()),
+    };
+    OffloadStatusRes::Ok(OffloadStatusOk { count: progress.done, complete }).encode(out);
+    Ok(())
+}

@@ -1,0 +1,331 @@
+//! OPEN (RFC 8881 section 18.16): opens a file for an owner, and creates it if that is wanted.
+//!
+//! `open/create.rs` creates. A file that is there is opened in three steps: whether somebody is in the way, truncating,
+//! and the open itself, which looks again.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use volume::attributes::{FileType, SetAttributes};
+use volume::request::Journaled;
+use volume::results::{AccessMask, Recall};
+use wire::nfs4::{
+    Attr4, AttrMask, ChangeInfo4, Createhow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
+    open_result, share_access,
+};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::call::Object;
+use crate::state::client::{Client, OpenOwner, Version};
+use crate::state::delegations::{Ask, Delegated, WhyNone};
+use crate::state::files::{Opened, Opening};
+use crate::state::ids::StateId;
+use crate::state::share::Mode;
+use crate::state::turns::Turns;
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::held::{caller, file_of};
+use crate::v4::{attributes, names};
+
+mod create;
+mod delegation;
+mod staying;
+
+use staying::Staying;
+
+/// Who opens, and how.
+struct Request<'a> {
+    client: &'a Arc<Client>,
+    owner: &'a Arc<OpenOwner>,
+    mode: Mode,
+    ask: Ask,
+}
+
+impl Request<'_> {
+    fn opening(&self) -> Opening<'_> {
+        Opening { client: self.client, owner: self.owner, mode: self.mode }
+    }
+}
+
+/// The result, but for the stateid and the delegation.
+#[derive(Clone, Copy)]
+struct Shown {
+    cinfo: ChangeInfo4,
+    attrset: AttrMask,
+}
+
+/// The directory is not shown.
+const NO_DIRECTORY: ChangeInfo4 = ChangeInfo4 { atomic: true, before: 0, after: 0 };
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    compound.target()?;
+    let client = compound.client(args.owner.clientid)?;
+    let now = compound.now;
+    compound.state().check_room(&client)?;
+    let owner = client.open_owner(args.owner.owner.0, || Turns::new(now));
+    if client.version == Version::Zero && !owner.turns.is_confirmed() {
+        // An owner that was not confirmed begins anew (RFC 7530 section 16.18.5).
+        owner.turns.restart_unless(args.seqid);
+    }
+    compound.in_turn(&owner.turns, args.seqid, out, |compound, out| {
+        let (mode, ask) = wishes(args, compound.minor)?;
+        let request = Request { client: &client, owner: &owner, mode, ask };
+        let reclaimed = client.inner.lock().reclaimed;
+        if !reclaimed && !args.claim.is_reclaim() {
+            // It has to say first that it reclaims nothing (RFC 8881 section 18.51.3).
+            return Err(NfsStat4::Grace.into());
+        }
+        claim(compound, args, &request, out)
+    })
+}
+
+/// What the bits of `share_access` and `share_deny` say.
+fn wishes(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, Ask), Stop> {
+    let wish = args.share_access & share_access::WANT_DELEG_MASK;
+    let signals = share_access::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
+        | share_access::WANT_PUSH_DELEG_WHEN_UNCONTENDED
+        | share_access::WANT_DELEG_TIMESTAMPS
+        | share_access::WANT_OPEN_XOR_DELEGATION;
+    let known = if minor == 0 { 0 } else { share_access::WANT_DELEG_MASK | signals };
+    let mode = Mode::new(args.share_access & !known, args.share_deny).ok_or(NfsStat4::Inval)?;
+    let ask = match wish {
+        share_access::WANT_NO_PREFERENCE => Ask::NoPreference,
+        share_access::WANT_READ_DELEG => Ask::Read,
+        share_access::WANT_WRITE_DELEG => Ask::Write,
+        share_access::WANT_ANY_DELEG => Ask::Any,
+        share_access::WANT_NO_DELEG => Ask::None,
+        share_access::WANT_CANCEL => Ask::Cancel,
+        _ => return Err(NfsStat4::Inval.into()),
+    };
+    Ok((mode, ask))
+}
+
+fn claim(
+    compound: &mut Compound<'_>,
+    args: &OpenArgs<'_>,
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let named = matches!(args.claim, OpenClaim4::Null(_));
+    if args.openhow.is_some() && !named {
+        return Err(NfsStat4::Inval.into());
+    }
+    match &args.claim {
+        OpenClaim4::Null(file) => match &args.openhow {
+            Some(how) => create::run(compound, names::check(*file)?, how, request, out),
+            None => open_named(compound, names::check(*file)?, request, out),
+        },
+        OpenClaim4::DelegateCur(claim) => {
+            check_delegation(compound, claim.delegate_stateid)?;
+            open_named(compound, names::check(claim.file)?, request, out)
+        }
+        OpenClaim4::Fh => {
+            let file = compound.file()?;
+            open_file(compound, &file, None, NO_DIRECTORY, request, out)
+        }
+        OpenClaim4::DelegCurFh(stateid) => {
+            check_delegation(compound, *stateid)?;
+            let file = compound.file()?;
+            open_file(compound, &file, None, NO_DIRECTORY, request, out)
+        }
+        // Of delegations it has what it has: what it says of one does not matter.
+        OpenClaim4::Previous(_) => reclaim(compound, request, out),
+        OpenClaim4::DelegatePrev(_) | OpenClaim4::DelegPrevFh => Err(NfsStat4::NotSupp.into()),
+    }
+}
+
+/// Whether the client has the delegation by which it opens.
+fn check_delegation(compound: &Compound<'_>, stateid: Stateid4) -> Result<(), Stop> {
+    let client = compound.session_client();
+    let stateid = StateId::from(compound.stateid(stateid)?);
+    let holding = compound.state().holding(caller(client.as_ref()), stateid.other)?;
+    compound.state().verify(&holding, stateid)?;
+    if holding.as_delegation().is_some() { Ok(()) } else { Err(NfsStat4::BadStateId.into()) }
+}
+
+/// Opens what a name in the current directory stands for.
+fn open_named(
+    compound: &mut Compound<'_>,
+    name: &[u8],
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let target = compound.target()?;
+    let directory = match &target {
+        Target::Pseudo(node) => {
+            let found = compound.beneath(node, name)?;
+            return Err(if found.is_some() { NfsStat4::IsDir } else { NfsStat4::NoEnt }.into());
+        }
+        Target::Stored(directory) => directory,
+    };
+    compound.check_directory(directory)?;
+    let (found, _staying) = staying::find(compound, directory, name)?;
+    match found {
+        Target::Pseudo(_) => Err(NfsStat4::IsDir.into()),
+        Target::Stored(file) => {
+            let cinfo = unchanged(compound, directory)?;
+            open_file(compound, &file, None, cinfo, request, out)
+        }
+    }
+}
+
+/// A directory that does not change.
+fn unchanged<'c>(compound: &mut Compound<'c>, directory: &Object<'c>) -> Result<ChangeInfo4, Stop> {
+    let found = directory.volume.attributes(&directory.request(), directory.ino);
+    let change = compound.answered(directory.volume, found)?.change;
+    Ok(ChangeInfo4 { atomic: true, before: change, after: change })
+}
+
+/// Opens a file that is there; `size` is what it is to be cut to.
+fn open_file<'c>(
+    compound: &mut Compound<'c>,
+    file: &Rc<Object<'c>>,
+    size: Option<u64>,
+    cinfo: ChangeInfo4,
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let _staying = Staying::of(file);
+    check_file(compound, file, request.mode, size.is_some())?;
+    let state = compound.state();
+    let changing = size.map(|_| state.changing(file_of(file)));
+    state.check_open(&compound.ask(), file_of(file), &request.opening(), size.is_some())?;
+    let mut attrset = AttrMask::EMPTY;
+    if let Some(size) = size {
+        truncate(compound, file, size)?;
+        attrset = attrset.with(Attr4::Size);
+    }
+    drop(changing);
+    let opened = state.open(&compound.ask(), file_of(file), &request.opening())?;
+    if let Some(kept) = opened.kept {
+        compound.wait_for_kept(kept);
+    }
+    compound.note_change();
+    let delegated = delegate(compound, file, &opened, request.ask, false);
+    compound.set_current(Target::Stored(Rc::clone(file)))?;
+    write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
+    Ok(())
+}
+
+/// Whether it is a regular file, and the caller may open it so.
+fn check_file<'c>(
+    compound: &mut Compound<'c>,
+    file: &Object<'c>,
+    mode: Mode,
+    truncates: bool,
+) -> Result<(), Stop> {
+    let writes = mode.writes() || truncates;
+    let wanted = AccessMask::READ | AccessMask::EXECUTE | AccessMask::MODIFY;
+    let found = file.volume.access(&file.request(), file.ino, AccessMask(wanted));
+    let found = compound.answered(file.volume, found)?;
+    match found.attributes.file_type {
+        FileType::Regular => {}
+        FileType::Directory => return Err(NfsStat4::IsDir.into()),
+        FileType::Symlink => return Err(NfsStat4::Symlink.into()),
+        _ if compound.minor == 0 => return Err(NfsStat4::Symlink.into()),
+        _ => return Err(NfsStat4::WrongType.into()),
+    }
+    if writes && file.export.read_only {
+        return Err(NfsStat4::Rofs.into());
+    }
+    let granted = found.granted.0;
+    // A client reads what it executes.
+    let may_read = granted & (AccessMask::READ | AccessMask::EXECUTE) != 0;
+    let may_write = granted & AccessMask::MODIFY != 0;
+    if (mode.reads() && !may_read) || (writes && !may_write) {
+        return Err(NfsStat4::Access.into());
+    }
+    Ok(())
+}
+
+/// Cuts a file to a size, once: if it is asked for again after a restart, others may have written meanwhile.
+fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), Stop> {
+    let key = compound.request_key_besides();
+    if let Recall::Answered(_, after) = file.volume.recall(&key) {
+        compound.wait_for(file.volume, after);
+        return Ok(());
+    }
+    let set = SetAttributes { size: Some(size), ..SetAttributes::default() };
+    let nothing = &mut |_: &_| Journaled::default();
+    let done = file.volume.set_attributes(&file.request_once(&key), file.ino, &set, None, nothing);
+    compound.answered(file.volume, done)?;
+    compound.note_change();
+    Ok(())
+}
+
+/// CLAIM_PREVIOUS: what a client held before a restart it holds still, so that only what it holds can be reclaimed.
+fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    let sessions = request.client.version == Version::Sessions;
+    if sessions && request.client.inner.lock().reclaimed {
+        return Err(NfsStat4::NoGrace.into());
+    }
+    let held = compound.state().restored_open(file_of(&file), &request.opening());
+    let holding = held.ok_or(NfsStat4::NoGrace)?;
+    let opened = Opened { stateid: holding.stateid(), holding, confirm: false, kept: None };
+    let none = Delegated::None(WhyNone::NotWanted);
+    write(compound, &opened, none, Shown { cinfo: NO_DIRECTORY, attrset: AttrMask::EMPTY }, out);
+    Ok(())
+}
+
+/// Grants a delegation if the export has them and nobody minds; not to an owner that is still to be confirmed (RFC 7530
+/// section 16.18.5).
+fn delegate(
+    compound: &mut Compound<'_>,
+    file: &Object<'_>,
+    opened: &Opened,
+    ask: Ask,
+    created: bool,
+) -> Delegated {
+    let ask = if opened.confirm || !file.export.delegations { Ask::None } else { ask };
+    let (delegated, kept) = compound.state().delegate(&compound.ask(), &opened.holding, ask, created);
+    if let Some(kept) = kept {
+        compound.wait_for_kept(kept);
+    }
+    delegated
+}
+
+/// Writes the result of a success.
+fn write(
+    compound: &mut Compound<'_>,
+    opened: &Opened,
+    delegated: Delegated,
+    shown: Shown,
+    out: &mut Encoder<'_>,
+) {
+    let stateid = Stateid4::from(opened.stateid);
+    compound.current_stateid = Some(stateid);
+    result(stateid, flags(compound.minor, opened.confirm), shown, delegated, compound.minor, out);
+}
+
+/// What the client has to know (`rflags`).
+fn flags(minor: u32, confirm: bool) -> u32 {
+    let confirm = if confirm { open_result::CONFIRM } else { 0 };
+    let later = if minor > 0 { open_result::PRESERVE_UNLINKED | open_result::MAY_NOTIFY_LOCK } else { 0 };
+    open_result::LOCKTYPE_POSIX | confirm | later
+}
+
+fn result(
+    stateid: Stateid4,
+    rflags: u32,
+    shown: Shown,
+    delegated: Delegated,
+    minor: u32,
+    out: &mut Encoder<'_>,
+) {
+    let Shown { cinfo, attrset } = shown;
+    let delegation = delegation::shown(delegated, minor);
+    OpenRes::Ok(OpenOk { stateid, cinfo, rflags, attrset, delegation }).encode(out);
+}
+
+/// The attributes of a new file, and those of them that the result names.
+fn new_attributes(how: &Createhow4<'_>, minor: u32) -> Result<(SetAttributes, AttrMask), Stop> {
+    match how {
+        Createhow4::Unchecked(fattr) | Createhow4::Guarded(fattr) => {
+            Ok((attributes::to_create(fattr, minor, FileType::Regular)?, fattr.attrmask))
+        }
+        Createhow4::Exclusive(_) => Ok((SetAttributes::default(), AttrMask::EMPTY)),
+        Createhow4::Exclusive41(both) => {
+            Ok((attributes::to_create(&both.attrs, minor, FileType::Regular)?, both.attrs.attrmask))
+        }
+    }
+}

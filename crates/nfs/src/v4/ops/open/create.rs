@@ -1,0 +1,208 @@
+//! OPEN that creates (RFC 8881 section 18.16.3). The record of the open is in the journal entry that creates the file.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use volume::attributes::SetAttributes;
+use volume::request::{Answer, Durability, Error, Failure, Journaled};
+use volume::results::{CreateHow, Created, Recall};
+use wire::nfs4::{Createhow4, NfsStat4, Stateid4};
+use wire::xdr::{Decode as _, Decoder, Encoder};
+
+use crate::call::Object;
+use crate::rpc_cache::ToJournal;
+use crate::state::Kept;
+use crate::state::changing::Changing;
+use crate::state::delegations::{Delegated, WhyNone};
+use crate::state::files::Prepared;
+use crate::state::ids::{FileId, Other};
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::held::{caller, file_of};
+use crate::v4::once::{Once4, change_info, once};
+
+use super::staying::{self, Staying};
+use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
+
+/// Creates a file, or opens one that is there if `how` allows it.
+pub(super) fn run(
+    compound: &mut Compound<'_>,
+    name: &[u8],
+    how: &Createhow4<'_>,
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    if compound.minor == 0 && matches!(how, Createhow4::Exclusive41(_)) {
+        return Err(NfsStat4::Inval.into());
+    }
+    let directory = compound.changeable()?;
+    compound.check_directory(&directory)?;
+    let new = new_attributes(how, compound.minor)?;
+    if let Recall::Answered(..) = directory.volume.recall(&compound.request_key()) {
+        // It was created by this very request, before a restart.
+        return create(compound, &directory, name, how, new, request, out);
+    }
+    match staying::find(compound, &directory, name) {
+        Ok((Target::Pseudo(_), _)) => Err(NfsStat4::IsDir.into()),
+        Ok((Target::Stored(file), _staying)) => match how {
+            Createhow4::Unchecked(_) => {
+                let cinfo = unchanged(compound, &directory)?;
+                // Of the attributes only a size of zero counts for a file that is there.
+                let size = new.0.size.filter(|size| *size == 0);
+                open_file(compound, &file, size, cinfo, request, out)
+            }
+            // It may be the one that this very request created.
+            Createhow4::Guarded(_) | Createhow4::Exclusive(_) | Createhow4::Exclusive41(_) => {
+                create(compound, &directory, name, how, new, request, out)
+            }
+        },
+        Err(Stop::Status(NfsStat4::NoEnt)) => create(compound, &directory, name, how, new, request, out),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// What the engine is to do. It never touches a file that is there: [`run`] opens that, which looks at what others hold.
+fn how_to(how: &Createhow4<'_>, set: &SetAttributes) -> CreateHow {
+    match how {
+        Createhow4::Unchecked(_) | Createhow4::Guarded(_) => CreateHow::Guarded(*set),
+        Createhow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
+        Createhow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
+    }
+}
+
+/// Why nothing was created. If a file came to be meanwhile that may be opened, the operation begins anew and finds it.
+fn not_created(how: &Createhow4<'_>, failure: Failure) -> Failure {
+    match (how, failure.error) {
+        (Createhow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
+        _ => failure,
+    }
+}
+
+fn create<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    name: &[u8],
+    how: &Createhow4<'_>,
+    (set, attrset): (SetAttributes, wire::nfs4::AttrMask),
+    request: &Request<'_>,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let opening = request.opening();
+    let prepared = compound.state().prepare_open(&opening);
+    let (minor, volume) = (compound.minor, directory.volume.id());
+    let confirm = !prepared.is_confirmed();
+    let made: Cell<Option<Made>> = Cell::new(None);
+    let staying: Cell<Option<Staying<'c>>> = Cell::new(None);
+    let state = compound.state();
+    let coming: Cell<Option<Changing<'c>>> = Cell::new(None);
+    let none = Delegated::None(WhyNone::NotWanted);
+    let at = out.position();
+    let once_only = Once4 {
+        run: |asked: &volume::request::Request<'_>, encode: ToJournal<'_, Created>| -> Answer<Created> {
+            let mut with_open = |created: &Created| -> Journaled {
+                let file = FileId { volume, ino: created.attributes.ino };
+                staying.set(Some(Staying::new(directory.volume, file.ino)));
+                let mut journaled = encode(created);
+                let (record, changing) = state.made(&prepared, file);
+                journaled.state.push(record);
+                coming.set(Some(changing));
+                made.set(Some(Made { created: *created, journaled: true, after: Durability::NOW }));
+                journaled
+            };
+            let answer =
+                directory.volume.create_file(asked, directory.ino, name, &how_to(how, &set), &mut with_open);
+            let answer = answer.map_err(|failure| not_created(how, failure))?;
+            let journaled = made.get().is_some_and(|made| made.journaled);
+            made.set(Some(Made { created: answer.value, journaled, after: answer.after }));
+            Ok(answer)
+        },
+        succeed: |created: &Created, out: &mut Encoder<'_>| {
+            let shown = Shown { cinfo: change_info(&created.directory), attrset };
+            result(prepared.stateid().into(), flags(minor, confirm), shown, none, minor, out);
+        },
+        current: |created: &Created| Some(created.attributes.ino),
+    };
+    once(compound, directory, out, once_only)?;
+    match made.get() {
+        None => answered_before(compound, directory, request, at, out),
+        Some(made) => {
+            out.rewind(at);
+            let coming = coming.take().unwrap_or(Changing::NOTHING);
+            open_created(compound, directory, &made, (&prepared, coming), request, attrset, out)
+        }
+    }
+}
+
+/// What was done is remembered, with the stateid of an open that is there; or is not, as it was closed since, or was not made
+/// because the journal was full after a file had been found: then the file is opened now.
+fn answered_before<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    request: &Request<'_>,
+    at: usize,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let mut answer = Decoder::new(out.buffer().get(at..).unwrap_or_default());
+    answer.u32()?;
+    let stateid = Stateid4::decode(&mut answer)?;
+    let client = compound.session_client();
+    if compound.state().holding(caller(client.as_ref()), Other(stateid.other)).is_ok() {
+        compound.current_stateid = Some(stateid);
+        return Ok(());
+    }
+    out.rewind(at);
+    let cinfo = unchanged(compound, directory)?;
+    let file = compound.file()?;
+    open_file(compound, &file, None, cinfo, request, out)
+}
+
+/// What the engine did.
+#[derive(Clone, Copy)]
+struct Made {
+    created: Created,
+    /// Whether the file is new, so that its open is in the journal.
+    journaled: bool,
+    after: Durability,
+}
+
+fn open_created<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    made: &Made,
+    prepared: (&Prepared, Changing<'_>),
+    request: &Request<'_>,
+    attrset: wire::nfs4::AttrMask,
+    out: &mut Encoder<'_>,
+) -> Done {
+    let cinfo = change_info(&made.created.directory);
+    let file = Rc::new(directory.beside(made.created.attributes.ino));
+    if !made.journaled {
+        return open_file(compound, &file, None, cinfo, request, out);
+    }
+    let kept = Kept { volume: directory.volume.id(), after: made.after };
+    let ask = compound.ask();
+    let opened = compound.state().adopt_open(&ask, file_of(&file), &request.opening(), prepared, kept)?;
+    let delegated = delegate(compound, &file, &opened, request.ask, true);
+    compound.set_current(Target::Stored(file))?;
+    write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::nfs4::Fattr4;
+
+    use super::*;
+
+    #[test]
+    fn what_came_to_be_meanwhile_is_opened_like_any_other() {
+        let set = SetAttributes { size: Some(4096), ..SetAttributes::default() };
+        let [unchecked, guarded] = [Createhow4::Unchecked, Createhow4::Guarded].map(|how| how(Fattr4::EMPTY));
+        for how in [unchecked, guarded] {
+            assert_eq!(how_to(&how, &set), CreateHow::Guarded(set));
+        }
+        let error = |how, error: Error| not_created(how, error.into()).error;
+        assert_eq!(error(&unchecked, Error::Exists), Error::Busy, "it is looked for again");
+        assert_eq!(error(&guarded, Error::Exists), Error::Exists);
+        assert_eq!(error(&unchecked, Error::NoSpace), Error::NoSpace);
+    }
+}

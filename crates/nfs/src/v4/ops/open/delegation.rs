@@ -1,0 +1,37 @@
+//! What OPEN tells of delegations.
+
+use wire::nfs4::{
+    NfsSpaceLimit4, Nfsace4, OpenDelegation4, OpenNoneDelegation4, OpenReadDelegation4, OpenWriteDelegation4,
+    Utf8Str4,
+};
+
+use crate::state::delegations::{Delegated, WhyNone};
+
+/// Grants nobody anything, so that the client asks with ACCESS: modes say who may do what.
+const NOBODY: Nfsace4<'static> =
+    Nfsace4 { ace_type: 0, flag: 0, access_mask: 0, who: Utf8Str4(b"EVERYONE@") };
+
+/// In the words of OPEN's result. Only since NFSv4.1 it is told why there is none.
+pub(super) fn shown(delegated: Delegated, minor: u32) -> OpenDelegation4<'static> {
+    match delegated {
+        Delegated::None(_) if minor == 0 => OpenDelegation4::None,
+        Delegated::None(why) => OpenDelegation4::NoneExt(match why {
+            WhyNone::NotWanted => OpenNoneDelegation4::NotWanted,
+            WhyNone::Cancelled => OpenNoneDelegation4::Cancelled,
+            WhyNone::Contention => OpenNoneDelegation4::Contention { server_will_push_deleg: false },
+            WhyNone::Resource => OpenNoneDelegation4::Resource { server_will_signal_avail: false },
+        }),
+        Delegated::Read(stateid) => OpenDelegation4::Read(OpenReadDelegation4 {
+            stateid: stateid.into(),
+            recall: false,
+            permissions: NOBODY,
+        }),
+        Delegated::Write(stateid) => OpenDelegation4::Write(OpenWriteDelegation4 {
+            stateid: stateid.into(),
+            recall: false,
+            // Space is not reserved: what the client cannot write back it learns from WRITE.
+            space_limit: NfsSpaceLimit4::Filesize(u64::MAX),
+            permissions: NOBODY,
+        }),
+    }
+}

@@ -1,0 +1,33 @@
+//! OPEN_DOWNGRADE (RFC 8881 section 18.18): an owner needs less of a file that it has open.
+
+use wire::nfs4::{NfsStat4, OpenDowngradeArgs, OpenDowngradeOk, OpenDowngradeRes, share_access};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::StateId;
+use crate::state::share::Mode;
+use crate::v4::context::{Compound, Done};
+use crate::v4::held::{caller, file_of};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &mut Encoder<'_>) -> Done {
+    let file = file_of(&*compound.file()?);
+    let stateid: StateId = compound.stateid(args.open_stateid)?.into();
+    let client = compound.session_client();
+    let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
+    let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
+    compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
+        // Wishes for delegations mean nothing here.
+        let access = args.share_access & !share_access::WANT_DELEG_MASK;
+        let mode = Mode::new(access, args.share_deny).ok_or(NfsStat4::Inval)?;
+        let stateid = if compound.is_repeated(&holding, stateid, || holding.mode() == Some(mode)) {
+            holding.stateid()
+        } else {
+            compound.state().verify(&holding, stateid)?;
+            let (stateid, kept) = compound.state().downgrade(&compound.ask(), &holding, mode)?;
+            compound.wait_for_kept(kept);
+            stateid
+        };
+        compound.current_stateid = Some(stateid.into());
+        OpenDowngradeRes::Ok(OpenDowngradeOk { open_stateid: stateid.into() }).encode(out);
+        Ok(())
+    })
+}

@@ -1,0 +1,13 @@
+//! PUTROOTFH (RFC 8881 section 18.21): makes the root of everything current.
+
+use wire::nfs4::PutrootfhRes;
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
+    let root = compound.entered(compound.service.pseudo.root())?;
+    compound.set_current(root)?;
+    PutrootfhRes::Ok(()).encode(out);
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! READ (RFC 8881 section 18.22): data of a file. Little is copied into the reply; much leaves from the engine's buffers,
+//! if nothing has to follow it.
+
+use volume::limits::TRANSFER_BYTES;
+use volume::results::{Piece, ReadData};
+use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder, Stateid4};
+use wire::xdr::Encoder;
+
+use crate::call::Object;
+use crate::state;
+use crate::state::Io;
+use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::regular;
+
+/// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
+const IN_PARTS_BYTES_MIN: usize = 16 << 10;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    let count = args.count.min(TRANSFER_BYTES);
+    readable(compound, &file, args.stateid, args.offset, count)?;
+    let room = compound.room(out.position()).saturating_sub(ReadEncoder::HEADER_BYTES);
+    let count = shortened(count, args.offset, room)?;
+    let read = file.volume.read(&file.request(), file.ino, args.offset, count);
+    let read = compound.answered(file.volume, read)?;
+    let in_parts = read.count >= IN_PARTS_BYTES_MIN && read.count.is_multiple_of(4) && has_no_hole(&read);
+    if in_parts && compound.may_have_tail() {
+        ReadEncoder::begin(out, 0).finish_without_data(read.eof, read.count);
+        compound.set_tail(read.pieces.into_iter().filter_map(Piece::into_slice).collect());
+        return Ok(());
+    }
+    let mut result = ReadEncoder::begin(out, read.count);
+    for piece in &read.pieces {
+        match piece {
+            Piece::Data { bytes, start, end } => {
+                result.push(bytes.get(*start..*end).expect("a piece lies within its buffer"));
+            }
+            Piece::Zeros(length) => result.push_zeros(*length),
+        }
+    }
+    result.finish(read.eof);
+    Ok(())
+}
+
+/// Whether a stateid allows to read a range of a regular file.
+pub(crate) fn readable<'c>(
+    compound: &mut Compound<'c>,
+    file: &Object<'c>,
+    stateid: Stateid4,
+    offset: u64,
+    count: u32,
+) -> Result<(), Stop> {
+    regular::check(compound, file)?;
+    let stateid = compound.stateid(stateid)?;
+    state::check_io(compound, stateid, file, Io::Read { offset, length: u64::from(count) }).map(drop)
+}
+
+/// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.
+///
+/// # Errors
+/// NFS4ERR_REP_TOO_BIG if there is none.
+pub(crate) fn shortened(count: u32, offset: u64, room: usize) -> Result<u32, Stop> {
+    let to_the_end = u32::try_from(u64::MAX - offset).unwrap_or(u32::MAX);
+    let room = u32::try_from(room & !3).unwrap_or(u32::MAX);
+    if room == 0 && count > 0 { Err(NfsStat4::RepTooBig.into()) } else { Ok(count.min(room).min(to_the_end)) }
+}
+
+fn has_no_hole(read: &ReadData) -> bool {
+    read.pieces.iter().all(|piece| matches!(piece, Piece::Data { .. }))
+}

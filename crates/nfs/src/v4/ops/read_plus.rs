@@ -1,0 +1,51 @@
+//! READ_PLUS (RFC 7862 section 15.10): data of a file, and where there is none.
+
+use volume::limits::TRANSFER_BYTES;
+use volume::results::Piece;
+use wire::nfs4::{NfsStat4, ReadPlusArgs, ReadPlusEncoder};
+use wire::xdr::Encoder;
+
+use crate::v4::context::{Compound, Done};
+use crate::v4::ops::read::{readable, shortened};
+
+/// What surrounds the data of one segment, bytes: kind, offset, length and padding.
+const SEGMENT_BYTES: usize = 4 + 8 + 8 + 3;
+
+/// Most bytes of what surrounds data that the room for a reply is reserved for besides.
+const SEGMENTS_BYTES: usize = wire::limits::READ_PLUS_SEGMENTS_MAX * SEGMENT_BYTES;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    let count = args.count.min(TRANSFER_BYTES);
+    readable(compound, &file, args.stateid, args.offset, count)?;
+    let room = compound.room(out.position());
+    let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES).max(room / 2))?;
+    let read = file.volume.read(&file.request(), file.ino, args.offset, count);
+    let read = compound.answered(file.volume, read)?;
+    let mut result = ReadPlusEncoder::begin(out);
+    let (mut offset, mut pieces) = (args.offset, read.pieces.iter().peekable());
+    while let Some(piece) = pieces.peek() {
+        if !result.has_room() {
+            break;
+        }
+        if let Piece::Zeros(length) = piece {
+            let length = u64::try_from(*length).map_err(|_| NfsStat4::ServerFault)?;
+            result.push_hole(offset, length);
+            offset += length;
+            pieces.next();
+            continue;
+        }
+        let mut length = 0;
+        result.push_data(offset, |buffer| {
+            while let Some(Piece::Data { bytes, start, end }) =
+                pieces.next_if(|piece| matches!(piece, Piece::Data { .. }))
+            {
+                buffer.extend_from_slice(bytes.get(*start..*end).expect("a piece lies within its buffer"));
+                length += u64::try_from(end - start).expect("no buffer is as long");
+            }
+        });
+        offset += length;
+    }
+    result.finish(read.eof && pieces.peek().is_none());
+    Ok(())
+}

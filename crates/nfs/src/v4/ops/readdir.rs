@@ -1,0 +1,155 @@
+//! READDIR (RFC 8881 section 18.23): names of a directory with attributes, as many as the client has room for.
+//!
+//! Cookies stay valid for ever, so the cookie verifier is always the same. 1 and 2 are never given out, as the RFC wants;
+//! `.` and `..`, which the engine lists under them, do not exist in NFSv4.
+
+use std::rc::Rc;
+
+use volume::ids::Cookie;
+use volume::limits::TRANSFER_BYTES;
+use wire::nfs4::{Attr4, AttrMask, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
+use wire::xdr::Encoder;
+
+use crate::call::Object;
+use crate::limits::{DIRECTORY_BYTES, NAMES_AT_ONCE};
+use crate::v4::attributes::{self, Shown};
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::pseudo::Node;
+
+/// An entry with a name of a dozen bytes and the attributes that Linux asks for; only a guess at how many to ask the
+/// engine for.
+const USUAL_ENTRY_BYTES: usize = 256;
+
+/// Fewest names to ask the engine for, once the guess was too low.
+const NAMES_MORE: usize = 16;
+
+/// The verifier of all cookies.
+const VERIFIER: [u8; 8] = *b"forever\0";
+
+/// Cookies below this are not those of names.
+const COOKIES_RESERVED: u64 = 3;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Encoder<'_>) -> Done {
+    let target = compound.target()?;
+    if let Target::Stored(directory) = &target {
+        compound.check_directory(directory)?;
+    }
+    attributes::check_request(args.attr_request)?;
+    if matches!(args.cookie, 1..COOKIES_RESERVED) {
+        return Err(NfsStat4::BadCookie.into());
+    }
+    if args.cookie != 0 && args.cookieverf != VERIFIER {
+        return Err(NfsStat4::NotSame.into());
+    }
+    let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES)).expect("1 MiB fits");
+    // The status does not count.
+    let maxcount = maxcount.min(compound.room(out.position() + 4));
+    if maxcount < ReaddirEncoder::EMPTY_BYTES {
+        return Err(NfsStat4::TooSmall.into());
+    }
+    let dircount = usize::try_from(args.dircount.min(TRANSFER_BYTES)).expect("1 MiB fits");
+    let mut result = ReaddirEncoder::begin(out, VERIFIER, dircount, maxcount);
+    let listed = match &target {
+        Target::Pseudo(node) => list_pseudo(compound, node, args, &mut result),
+        Target::Stored(directory) => list(compound, directory, args, maxcount, &mut result),
+    };
+    match listed {
+        // The client left no room for even one name.
+        Ok(false) if result.entries() == 0 => {
+            result.abandon();
+            Err(NfsStat4::TooSmall.into())
+        }
+        Ok(eof) => {
+            result.finish(eof);
+            Ok(())
+        }
+        Err(stop) => {
+            result.abandon();
+            Err(stop)
+        }
+    }
+}
+
+/// Lists what a client sees in a directory of the pseudo file system; whether that was all. A cookie is a place in the
+/// order of names, so that it means another one once the configuration is another one.
+fn list_pseudo<'c>(
+    compound: &mut Compound<'c>,
+    directory: &'c Node,
+    args: &ReaddirArgs,
+    result: &mut ReaddirEncoder<'_>,
+) -> Result<bool, Stop> {
+    for (name, cookie) in directory.children.keys().zip(COOKIES_RESERVED..) {
+        if cookie <= args.cookie {
+            continue;
+        }
+        let Some(child) = compound.beneath(directory, name)? else { continue };
+        if !push(compound, &child, cookie, name, args.attr_request, result)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Lists a directory of a volume; whether that was all.
+fn list<'c>(
+    compound: &mut Compound<'c>,
+    directory: &Rc<Object<'c>>,
+    args: &ReaddirArgs,
+    maxcount: usize,
+    result: &mut ReaddirEncoder<'_>,
+) -> Result<bool, Stop> {
+    let request = args.attr_request;
+    let covered = compound.covered(directory.volume.id(), directory.ino);
+    // Numbers come with the names; everything else is the objects'.
+    let plus = !(request - AttrMask::of(&[Attr4::Fileid, Attr4::RdattrError])).is_empty();
+    // Behind `.` and `..`.
+    let mut cookie = Cookie(args.cookie.max(COOKIES_RESERVED - 1));
+    let (guess, mut taken) = (maxcount / USUAL_ENTRY_BYTES, 0);
+    loop {
+        let most = guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE);
+        let listing =
+            directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, plus);
+        let listing = compound.answered(directory.volume, listing)?;
+        for entry in &listing.entries {
+            cookie = entry.cookie;
+            // An export that is mounted there hides what is beneath.
+            let mounted = match covered {
+                Some(node) => compound.beneath(node, &entry.name)?,
+                None => None,
+            };
+            let pushed = match (mounted, &entry.attributes) {
+                (Some(mounted), _) => push(compound, &mounted, cookie.0, &entry.name, request, result)?,
+                (None, Some(attributes)) => {
+                    let shown = Shown::stored(compound, directory, attributes, request)?;
+                    result.push(cookie.0, Component4(&entry.name), &shown.attributes(), request)
+                }
+                // The object is gone by now.
+                (None, None) if plus => continue,
+                (None, None) => {
+                    let attributes = attributes::of_number(entry.ino);
+                    result.push(cookie.0, Component4(&entry.name), &attributes, request)
+                }
+            };
+            if !pushed {
+                return Ok(false);
+            }
+        }
+        if listing.end || listing.entries.is_empty() {
+            return Ok(true);
+        }
+        taken += listing.entries.len();
+    }
+}
+
+/// Adds an entry whose attributes are to be asked for.
+fn push<'c>(
+    compound: &mut Compound<'c>,
+    target: &Target<'c>,
+    cookie: u64,
+    name: &[u8],
+    request: AttrMask,
+    result: &mut ReaddirEncoder<'_>,
+) -> Result<bool, Stop> {
+    let shown = Shown::of(compound, target, request)?;
+    Ok(result.push(cookie, Component4(name), &shown.attributes(), request))
+}

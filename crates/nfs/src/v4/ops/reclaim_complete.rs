@@ -1,0 +1,26 @@
+//! RECLAIM_COMPLETE (RFC 8881 section 18.51): a client has reclaimed all it wants. As nothing is lost at a restart, there
+//! is nothing to reclaim, but every new client says so.
+
+use wire::nfs4::{NfsStat4, ReclaimCompleteArgs, ReclaimCompleteRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::{InSlot, Refusal};
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
+    if args.one_fs {
+        // That of a file system which moved here; none ever does.
+        compound.target()?;
+    } else {
+        let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
+        let again = compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again);
+        match compound.state().reclaim_complete(&compound.ask(), &client) {
+            Ok(kept) => compound.wait_for_kept(kept),
+            // It was said before a restart, and the reply lost.
+            Err(Refusal::Status(NfsStat4::CompleteAlready)) if again => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+    ReclaimCompleteRes::Ok(()).encode(out);
+    Ok(())
+}

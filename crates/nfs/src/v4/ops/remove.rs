@@ -1,0 +1,38 @@
+//! REMOVE (RFC 8881 section 18.25): takes away a name, of a directory or of anything else.
+
+use volume::attributes::FileType;
+use volume::request::Request;
+use volume::results::Removed;
+use wire::nfs4::{RemoveArgs, RemoveOk, RemoveRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::rpc_cache::ToJournal;
+use crate::v4::context::{Compound, Done};
+use crate::v4::names;
+use crate::v4::once::{Once4, change_info, once};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let directory = compound.changeable()?;
+    compound.check_directory(&directory)?;
+    let name = names::check(args.target)?;
+    let _changing = compound.check_delegations_of(&directory, name)?;
+    let afterwards = compound.afterwards(&directory);
+    let once_only = Once4 {
+        run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
+            // NFSv4 has one operation for what are two in the engine.
+            let found = directory.volume.lookup(request, directory.ino, name)?;
+            let removed = match found.value.attributes.file_type {
+                FileType::Directory => {
+                    directory.volume.remove_directory(request, directory.ino, name, encode)
+                }
+                _ => directory.volume.remove(request, directory.ino, name, encode),
+            };
+            removed.inspect(|removed| afterwards.removed(&removed.value))
+        },
+        succeed: |removed: &Removed, out: &mut Encoder<'_>| {
+            RemoveRes::Ok(RemoveOk { cinfo: change_info(&removed.directory) }).encode(out);
+        },
+        current: |_: &Removed| None,
+    };
+    once(compound, &directory, out, once_only)
+}

@@ -1,0 +1,13 @@
+//! RENEW (RFC 7530 section 16.29): a client of NFSv4.0 is there still.
+
+use wire::nfs4::{RenewArgs, RenewRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::ClientId;
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &RenewArgs, out: &mut Encoder<'_>) -> Done {
+    compound.state().renew(&compound.ask(), ClientId(args.clientid.0))?;
+    RenewRes::Ok(()).encode(out);
+    Ok(())
+}

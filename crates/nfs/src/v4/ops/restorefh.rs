@@ -1,0 +1,15 @@
+//! RESTOREFH (RFC 8881 section 18.27): makes what was saved current again, and the stateid that goes with it.
+
+use wire::nfs4::{NfsStat4, RestorefhRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done, Stop};
+
+pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
+    let missing = if compound.minor == 0 { NfsStat4::RestoreFh } else { NfsStat4::NoFileHandle };
+    let saved = compound.saved.clone().ok_or(Stop::Status(missing))?;
+    compound.set_current(saved)?;
+    compound.current_stateid = compound.saved_stateid;
+    RestorefhRes::Ok(()).encode(out);
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! SAVEFH (RFC 8881 section 18.28): keeps the current filehandle, and the stateid that goes with it.
+
+use wire::nfs4::SavefhRes;
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
+    compound.saved = Some(compound.target()?);
+    compound.saved_stateid = compound.current_stateid;
+    SavefhRes::Ok(()).encode(out);
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! SECINFO (RFC 8881 section 18.29): how to authenticate for what a name in the current directory stands for.
+
+use wire::nfs4::{NfsStat4, Secinfo4, SecinfoArgs, SecinfoOk};
+use wire::rpc::{AUTH_NONE, AUTH_SYS};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::names;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &SecinfoArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let found = match compound.target()? {
+        Target::Pseudo(node) => {
+            let name = names::check(args.name)?;
+            compound.beneath(node, name)?.ok_or(Stop::Status(NfsStat4::NoEnt))?
+        }
+        Target::Stored(directory) => {
+            compound.check_directory(&directory)?;
+            let name = names::check(args.name)?;
+            compound.find(&directory, name)?
+        }
+    };
+    answer(compound, &found, out)
+}
+
+/// Writes the flavors for an object, the best first. There is no current filehandle afterwards, except in NFSv4.0
+/// (RFC 8881 section 2.6.3.1.1.8).
+pub(crate) fn answer(compound: &mut Compound<'_>, target: &Target<'_>, out: &mut Encoder<'_>) -> Done {
+    let (sys, none) = (Secinfo4::Flavor(AUTH_SYS), Secinfo4::Flavor(AUTH_NONE));
+    let flavors: &[Secinfo4<'_>] = match target {
+        Target::Stored(object) if object.export.auth_sys_required => &[sys],
+        _ => &[sys, none],
+    };
+    NfsStat4::Ok.encode(out);
+    SecinfoOk::new(flavors).expect("two flavors are within the limit").encode(out);
+    if compound.minor > 0 {
+        compound.current = None;
+        compound.current_stateid = None;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! SEEK (RFC 7862 section 15.11): where data or a hole begins.
+
+use volume::results::{Sought, SoughtContent};
+use wire::nfs4::{DataContent4, NfsStat4, SeekArgs, SeekOk, SeekRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state;
+use crate::state::Io;
+use crate::v4::context::{Compound, Done};
+use crate::v4::regular;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &SeekArgs, out: &mut Encoder<'_>) -> Done {
+    let file = compound.object_or(NfsStat4::WrongType)?;
+    let size = regular::check(compound, &file)?.size;
+    let stateid = compound.stateid(args.stateid)?;
+    drop(state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: 0 })?);
+    let content = match DataContent4::from_code(args.what) {
+        Some(DataContent4::Data) => SoughtContent::Data,
+        Some(DataContent4::Hole) => SoughtContent::Hole,
+        None => return Err(NfsStat4::UnionNotSupp.into()),
+    };
+    let sought = file.volume.seek(&file.request(), file.ino, args.offset, content);
+    let found = match compound.answered(file.volume, sought)? {
+        // The hole that begins where the file ends.
+        Sought::At(offset) => SeekOk { eof: offset >= size, offset },
+        Sought::End => SeekOk { eof: true, offset: size },
+        Sought::Beyond => return Err(NfsStat4::Nxio.into()),
+    };
+    SeekRes::Ok(found).encode(out);
+    Ok(())
+}

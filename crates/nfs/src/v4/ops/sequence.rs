@@ -1,0 +1,39 @@
+//! SEQUENCE (RFC 8881 section 18.46): the COMPOUND takes a slot of a session, so that it is executed once.
+
+use wire::nfs4::{NfsStat4, SequenceArgs, SequenceRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::rpc_cache::checksum;
+use crate::state::ids::SessionId;
+use crate::state::sessions::Sequenced;
+use crate::state::slots::Reply;
+use crate::v4::context::{Compound, Done, Replay, Stop};
+
+/// How many bytes of the operations behind it tell a request from another one that comes with its sequence. All would
+/// cost more than they tell: clients that make this mistake send other operations, not the same with other data.
+const CHECKED_BYTES: usize = 256;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut Encoder<'_>) -> Done {
+    let session = compound.state().session(SessionId(args.sessionid.0))?;
+    let bytes = u32::try_from(compound.call_bytes).unwrap_or(u32::MAX);
+    if bytes > session.fore.request_bytes {
+        return Err(NfsStat4::ReqTooBig.into());
+    }
+    if compound.operations > session.fore.operations {
+        return Err(NfsStat4::TooManyOps.into());
+    }
+    let rest = compound.following_bytes();
+    let checked = checksum(rest.get(..CHECKED_BYTES).unwrap_or(rest)) ^ u64::from(bytes);
+    match compound.state().sequence(&compound.ask(), args, checked)? {
+        Sequenced::Go(slot, ok) => {
+            compound.slot = Some(slot);
+            SequenceRes::Ok(ok).encode(out);
+            Ok(())
+        }
+        Sequenced::Again(Reply::Kept(reply, wait)) => {
+            let wait = wait.map(|kept| (kept.volume, kept.after));
+            Err(Stop::Replay(Replay { reply, wait }))
+        }
+        Sequenced::Again(Reply::NotKept) => Err(NfsStat4::RetryUncachedRep.into()),
+    }
+}

@@ -1,0 +1,37 @@
+//! SETATTR (RFC 8881 section 18.30): sets attributes; a size, only if no open or lock of others forbids it.
+
+use volume::attributes::Wcc;
+use volume::request::Request;
+use wire::nfs4::{NfsStat4, SetattrArgs, SetattrRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::rpc_cache::ToJournal;
+use crate::state;
+use crate::state::Io;
+use crate::state::delegations::Touch;
+use crate::v4::context::{Compound, Done};
+use crate::v4::once::{Once4, once};
+use crate::v4::{attributes, regular};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let object = compound.changeable()?;
+    let found = compound.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
+    let set = attributes::to_set(&args.obj_attributes, compound.minor, &found)?;
+    if set.size.is_some() {
+        regular::check_type(found.file_type, compound.minor)?;
+        let stateid = compound.stateid(args.stateid)?;
+        drop(state::check_io(compound, stateid, &object, Io::SetSize)?);
+    }
+    let _changing = compound.check_delegations(&object, Touch::Change)?;
+    let attrsset = args.obj_attributes.attrmask;
+    let once_only = Once4 {
+        run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
+            object.volume.set_attributes(request, object.ino, &set, None, encode)
+        },
+        succeed: |_: &Wcc, out: &mut Encoder<'_>| {
+            SetattrRes { status: NfsStat4::Ok, attrsset }.encode(out);
+        },
+        current: |_: &Wcc| None,
+    };
+    once(compound, &object, out, once_only)
+}

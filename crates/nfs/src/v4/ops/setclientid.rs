@@ -1,0 +1,47 @@
+//! SETCLIENTID (RFC 7530 section 16.33): a client of NFSv4.0 tells who it is, and where it listens for callbacks.
+
+use wire::nfs4::{
+    ClientId4, Netaddr4, NfsStat4, SetClientIdArgs, SetClientIdFail, SetClientIdOk, SetClientIdRes, Utf8Str4,
+};
+use wire::portmap::parse_universal_address;
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::clients::{Introduction, NotSet};
+use crate::state::record::{ADDRESS_BYTES, CallbackAddress};
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let who = Introduction {
+        name: args.client.id.0,
+        verifier: args.client.verifier,
+        principal: compound.principal(),
+    };
+    // An address that is too long to be one is as good as none.
+    let short = |text: Utf8Str4<'_>| {
+        if text.0.len() > ADDRESS_BYTES { Box::default() } else { Box::from(text.0) }
+    };
+    let location = &args.callback.cb_location;
+    // Nobody but the client itself is called: else anybody could have this server connect to whatever it reaches.
+    let own = |addr: Utf8Str4<'_>| {
+        let named = parse_universal_address(addr.0).map(|named| named.ip().to_canonical());
+        named == Some(compound.connection.peer.ip().to_canonical())
+    };
+    let callback = CallbackAddress {
+        program: args.callback.cb_program,
+        netid: short(location.netid),
+        address: if own(location.addr) { short(location.addr) } else { Box::default() },
+        ident: args.callback_ident,
+    };
+    match compound.state().set_client_id(&compound.ask(), &who, callback) {
+        Ok((id, setclientid_confirm)) => {
+            SetClientIdRes::Ok(SetClientIdOk { clientid: ClientId4(id.0), setclientid_confirm }).encode(out);
+        }
+        Err(NotSet::InUse(Some(address))) => {
+            let (netid, addr) = (Utf8Str4(&address.netid), Utf8Str4(&address.address));
+            SetClientIdRes::Err(SetClientIdFail::ClientUsing(Netaddr4 { netid, addr })).encode(out);
+        }
+        Err(NotSet::InUse(None)) => return Err(NfsStat4::ServerFault.into()),
+        Err(NotSet::Refused(refusal)) => return Err(refusal.into()),
+    }
+    Ok(())
+}

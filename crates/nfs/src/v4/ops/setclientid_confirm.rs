@@ -1,0 +1,18 @@
+//! SETCLIENTID_CONFIRM (RFC 7530 section 16.34): the client is one from now on.
+
+use wire::nfs4::{SetClientIdConfirmArgs, SetClientIdConfirmRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state::ids::ClientId;
+use crate::v4::context::{Compound, Done};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdConfirmArgs, out: &mut Encoder<'_>) -> Done {
+    let (id, principal) = (ClientId(args.clientid.0), compound.principal());
+    let kept =
+        compound.state().confirm_client_id(&compound.ask(), id, args.setclientid_confirm, principal)?;
+    if let Some(kept) = kept {
+        compound.wait_for_kept(kept);
+    }
+    SetClientIdConfirmRes::Ok(()).encode(out);
+    Ok(())
+}

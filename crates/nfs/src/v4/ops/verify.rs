@@ -1,0 +1,28 @@
+//! VERIFY (RFC 8881 section 18.31): goes on only if attributes are as the client thinks.
+
+use wire::nfs4::{NfsStat4, VerifyArgs, VerifyRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::v4::attributes::{self, Shown};
+use crate::v4::context::{Compound, Done, Stop};
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    if !is_same(compound, args)? {
+        return Err(NfsStat4::NotSame.into());
+    }
+    VerifyRes::Ok(()).encode(out);
+    Ok(())
+}
+
+/// Whether the current object has these attributes, byte by byte as they would be shown.
+pub(crate) fn is_same(compound: &mut Compound<'_>, args: &VerifyArgs<'_>) -> Result<bool, Stop> {
+    let target = compound.target()?;
+    let wanted = args.obj_attributes;
+    attributes::check_comparison(wanted.attrmask, compound.minor)?;
+    wanted.decode_values()?;
+    let shown = Shown::of(compound, &target, wanted.attrmask)?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    shown.attributes().encode_requested(wanted.attrmask, &mut Encoder::new(&mut ours));
+    wanted.encode(&mut Encoder::new(&mut theirs));
+    Ok(ours == theirs)
+}

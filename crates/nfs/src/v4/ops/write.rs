@@ -1,0 +1,52 @@
+//! WRITE (RFC 8881 section 18.32): data into a file. It may be repeated, so no answer is remembered.
+
+use volume::limits::FILE_BYTES;
+use volume::results::Stability;
+use wire::nfs4::{NfsStat4, StableHow4, WriteArgs, WriteOk, WriteRes};
+use wire::xdr::{Encode as _, Encoder};
+
+use crate::state;
+use crate::state::Io;
+use crate::v4::context::{Compound, Done};
+use crate::v4::regular;
+
+pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut Encoder<'_>) -> Done {
+    let file = compound.file()?;
+    if file.export.read_only {
+        return Err(NfsStat4::Rofs.into());
+    }
+    regular::check(compound, &file)?;
+    let length = u64::try_from(args.data.len()).expect("limited by the decoder");
+    let stateid = compound.stateid(args.stateid)?;
+    let _changing = state::check_io(compound, stateid, &file, Io::Write { offset: args.offset, length })?;
+    if args.offset.checked_add(length).is_none_or(|end| end > FILE_BYTES) {
+        return Err(NfsStat4::Fbig.into());
+    }
+    let written =
+        file.volume.write(&file.request(), file.ino, args.offset, args.data, stability(args.stable));
+    let written = compound.answered(file.volume, written)?;
+    compound.note_change();
+    WriteRes::Ok(WriteOk {
+        count: written.count,
+        committed: stable_how(written.committed),
+        writeverf: written.verifier.0,
+    })
+    .encode(out);
+    Ok(())
+}
+
+fn stability(stable: StableHow4) -> Stability {
+    match stable {
+        StableHow4::Unstable => Stability::Unstable,
+        StableHow4::DataSync => Stability::DataSync,
+        StableHow4::FileSync => Stability::FileSync,
+    }
+}
+
+pub(crate) fn stable_how(stability: Stability) -> StableHow4 {
+    match stability {
+        Stability::Unstable => StableHow4::Unstable,
+        Stability::DataSync => StableHow4::DataSync,
+        Stability::FileSync => StableHow4::FileSync,
+    }
+}
