@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::thread;
@@ -196,16 +196,15 @@ struct Server {
 
 impl Server {
     fn start(suite: &str, lease: u32) -> Result<Server, String> {
-        let build = process::cargo(&["build", "--release", "--locked", "--package", "holdfast"]);
-        process::run(build, Duration::from_secs(900))?;
+        let binary = process::build_holdfast()?;
         let folder = scratch();
         let data = folder.join(format!("data-{suite}"));
         let _ = fs::remove_dir_all(&data);
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let port = free_port()?;
+        fs::create_dir_all(&folder).map_err(process::at(&folder))?;
+        let port = process::free_address()?.port();
         let config = folder.join("holdfast.toml");
         write_config(&config, port, lease)?;
-        let mut command = Command::new(target_directory().join("release/holdfast"));
+        let mut command = Command::new(binary);
         command.arg("serve").arg("--config").arg(&config).arg(&data);
         let child = process::start(&mut command)?;
         let server = Server { child, place: format!("127.0.0.1:{port}/main"), data };
@@ -228,18 +227,13 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<u16, String> {
-    let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    Ok(bound.map_err(|error| format!("no port is free: {error}"))?.port())
-}
-
 /// The superuser stays one, as most tests want.
 fn write_config(path: &Path, port: u16, lease: u32) -> Result<(), String> {
     let text = format!(
         "listen = [\"127.0.0.1:{port}\"]\nlease = {lease}\n\n[log]\nlevel = \"warn\"\n\n\
          [[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n"
     );
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    fs::write(path, text).map_err(process::at(path))
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use crate::process::{self, root, target_directory};
-use crate::random::Random;
 use crate::report::{Report, usage};
 
 mod asked;
@@ -86,7 +85,7 @@ impl Options {
             rounds: 10,
             minutes: None,
             long: false,
-            seed: Random::fresh_seed(),
+            seed: fastrand::u64(..),
             keep: false,
             names: Vec::new(),
         };
@@ -141,8 +140,7 @@ pub(crate) fn run_all(budget: Duration) -> Result<String, String> {
 fn prepare(options: &Options) -> Result<(), String> {
     needs::check()?;
     if options.peer == Peer::Holdfast {
-        let build = process::cargo(&["build", "--release", "--locked", "--package", "holdfast"]);
-        process::run(build, Duration::from_secs(900))?;
+        process::build_holdfast()?;
     }
     Ok(())
 }

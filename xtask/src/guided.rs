@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::process::{self, cargo, root, target_directory};
-use crate::random::Random;
 
 /// What libFuzzer needs to be told about: each edge, and each comparison.
 const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
@@ -30,18 +29,18 @@ pub(crate) fn run_all(seconds: u64) -> Result<String, String> {
     let arguments = ["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
     let mut build = cargo(&arguments);
     build.args(["--features", "guided", "--bin", "guided", "--target", &host]).env("RUSTFLAGS", FLAGS);
-    let target_directory = root().join(target_directory());
+    let target_directory = target_directory();
     build.env("CARGO_TARGET_DIR", &target_directory);
     process::run(build, BUILD)?;
     let program = target_directory.join(host).join("release/guided");
     // Numbers of libFuzzer are 32 bits wide, and 0 is none.
-    let seed = Random::fresh_seed() % 1_000_000_000 + 1;
+    let seed = fastrand::u64(1..=1_000_000_000);
     println!("seed {seed}; an input that fails is saved under fuzz/artifacts");
     for target in TARGETS {
         let corpus = target_directory.join("corpus").join(target);
         let artifacts = root().join("fuzz/artifacts");
         for folder in [&corpus, &artifacts] {
-            fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            fs::create_dir_all(folder).map_err(process::at(folder))?;
         }
         let mut command = Command::new(&program);
         command.env("TARGET", target).env("SEEDS", &corpus);

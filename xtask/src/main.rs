@@ -20,7 +20,6 @@ mod e2e;
 mod guided;
 mod perf;
 mod process;
-mod random;
 mod readme;
 mod report;
 mod soak;

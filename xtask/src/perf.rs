@@ -20,7 +20,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::process::{self, root, target_directory};
-use crate::random::Random;
 use crate::report::usage;
 
 mod bench;
@@ -66,8 +65,6 @@ has changed is recorded instead.
 /// Room that the measurements need where they store.
 const ROOM_BYTES: u64 = 12 << 30;
 const QUICK_ROOM_BYTES: u64 = 4 << 30;
-
-const BUILD: Duration = Duration::from_secs(1800);
 
 /// A server gets so long to finish what is left of the measurement before.
 const REST: Duration = Duration::from_secs(5);
@@ -144,9 +141,9 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     let Some(options) = Options::parse(arguments) else { return usage(HELP) };
     let is_inside = std::env::var_os(INSIDE).is_some();
     let outcome = if options.peer && !is_inside {
-        build().and_then(|()| inside_namespaces(arguments))
+        process::build_holdfast().and_then(|_| inside_namespaces(arguments))
     } else {
-        let built = if is_inside { Ok(()) } else { build() };
+        let built = if is_inside { Ok(()) } else { process::build_holdfast().map(drop) };
         built.and_then(|()| measure(&options))
     };
     match outcome {
@@ -166,11 +163,7 @@ pub(crate) fn instructions() -> Result<String, String> {
 /// That a moment of every row works and no operation fails: a stage of continuous integration.
 pub(crate) fn smoke() -> Result<String, String> {
     let options = Options::parse(&["--quick"]).expect("an option of its own");
-    build().and_then(|()| measure(&options)).map(|()| String::new())
-}
-
-fn build() -> Result<(), String> {
-    process::run(process::cargo(&["build", "--release", "--locked", "--package", "holdfast"]), BUILD)
+    process::build_holdfast().and_then(|_| measure(&options)).map(|()| String::new())
 }
 
 /// Runs this again with loopback, /run and processes of its own: the peer wants rpcbind, which is the machine's.
@@ -214,8 +207,8 @@ impl Scratch {
     /// A new one in this folder.
     fn at(place: &Path) -> Result<Scratch, String> {
         // Not by the process's number: within a namespace that is always the same.
-        let folder = place.join(format!("holdfast-perf-{:016x}", Random::fresh_seed()));
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let folder = place.join(format!("holdfast-perf-{:016x}", fastrand::u64(..)));
+        fs::create_dir_all(&folder).map_err(process::at(&folder))?;
         Ok(Scratch { folder })
     }
 }
@@ -278,8 +271,8 @@ fn measure(options: &Options) -> Result<(), String> {
     // As it is now: somebody may go on working meanwhile.
     let mut machine = machine(options, &scratch.folder);
     let built = target_directory().join("release/holdfast");
-    let binary = target_directory().join(format!("holdfast-perf-{:016x}", Random::fresh_seed()));
-    fs::copy(&built, &binary).map_err(|error| format!("{}: {error}", built.display()))?;
+    let binary = target_directory().join(format!("holdfast-perf-{:016x}", fastrand::u64(..)));
+    fs::copy(&built, &binary).map_err(process::at(&built))?;
     let mut run = Run {
         options,
         bench: Bench::new(&binary),
@@ -307,7 +300,7 @@ fn measure(options: &Options) -> Result<(), String> {
     println!("{}", facts::shown(&run.measured, &run.facts, peer));
     if let Some(path) = &options.json {
         let text = format!("{:#}\n", facts::to_json(&machine, &run.measured, &run.facts));
-        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::write(path, text).map_err(process::at(path))?;
     }
     outcome?;
     if run.failed > 0 { Err(format!("{} operations failed, see above", run.failed)) } else { Ok(()) }

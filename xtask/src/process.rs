@@ -1,13 +1,19 @@
 //! Running other programs, never longer than they may take.
 
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 /// How often a running program is looked at.
 const POLL: Duration = Duration::from_millis(50);
+/// Time limit of a release build.
+const BUILD: Duration = Duration::from_secs(1800);
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -15,9 +21,39 @@ pub(crate) fn root() -> PathBuf {
     here.parent().expect("the manifest of xtask lies one folder below the root").to_path_buf()
 }
 
-/// Where cargo puts what it builds, as this process was told.
+/// The absolute path of cargo's target directory.
 pub(crate) fn target_directory() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// Builds the release binary of `holdfast` and returns its path.
+pub(crate) fn build_holdfast() -> Result<PathBuf, String> {
+    run(cargo(&["build", "--release", "--locked", "--package", "holdfast"]), BUILD)?;
+    Ok(target_directory().join("release/holdfast"))
+}
+
+/// A loopback address that is free at the moment.
+pub(crate) fn free_address() -> Result<SocketAddr, String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    listener.and_then(|listener| listener.local_addr()).map_err(|error| format!("no free port: {error}"))
+}
+
+/// Whether this process runs as root.
+pub(crate) fn is_root() -> bool {
+    output(Command::new("id").arg("-u")).is_ok_and(|user| user.trim() == "0")
+}
+
+/// Prefixes an I/O error with the path it concerns.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> String + use<> {
+    let path = path.display().to_string();
+    move |error| format!("{path}: {error}")
+}
+
+/// Random bytes for file contents.
+pub(crate) fn random_bytes(random: &mut Rng, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    random.fill(&mut bytes);
+    bytes
 }
 
 /// Cargo, as it started this process, in the root of the repository.

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,13 +24,13 @@ const STOP: Duration = Duration::from_secs(20);
 /// Clones the repository and runs what its README says; the build takes most of `budget`.
 pub(crate) fn check(budget: Duration) -> Result<String, String> {
     let end = Instant::now() + budget;
-    let scratch = absolute(&target_directory()).join("readme");
+    let scratch = target_directory().join("readme");
     let _ = fs::remove_dir_all(&scratch);
-    fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    fs::create_dir_all(&scratch).map_err(process::at(&scratch))?;
     let clone = scratch.join("clone");
     process::output(Command::new("git").args(["clone", "--quiet"]).arg(root()).arg(&clone))?;
     let readme = clone.join("README.md");
-    let text = fs::read_to_string(&readme).map_err(|error| format!("{}: {error}", readme.display()))?;
+    let text = fs::read_to_string(&readme).map_err(process::at(&readme))?;
     let [serve, test] = commands(&text)?;
     if test != format!("cargo {}", TEST.join(" ")) {
         return Err(format!("README.md says `{test}`, the stage `test` runs `cargo {}`", TEST.join(" ")));
@@ -47,7 +47,7 @@ pub(crate) fn check(budget: Duration) -> Result<String, String> {
         process::stop(&mut server);
         return Err(format!("`{serve}`: {why}\n{said}"));
     }
-    fs::remove_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
+    fs::remove_dir_all(&scratch).map_err(process::at(&scratch))?;
     Ok(format!("`{serve}` serves, and ends when told to"))
 }
 
@@ -63,9 +63,9 @@ fn commands(readme: &str) -> Result<[String; 2], String> {
 /// Runs the command in the clone, word for word. As root it gets a network of its own, so that whatever else this
 /// machine serves is not in its way.
 fn start(command: &str, clone: &Path, log: &Path) -> Result<Child, String> {
-    let out = File::create(log).map_err(|error| format!("{}: {error}", log.display()))?;
-    let errors = out.try_clone().map_err(|error| format!("{}: {error}", log.display()))?;
-    let is_root = process::output(Command::new("id").arg("-u")).is_ok_and(|user| user.trim() == "0");
+    let out = File::create(log).map_err(process::at(log))?;
+    let errors = out.try_clone().map_err(process::at(log))?;
+    let is_root = process::is_root();
     let alone = if is_root { "ip link set lo up && " } else { "" };
     let mut shell = Command::new(if is_root { "unshare" } else { "sh" });
     if is_root {
@@ -75,7 +75,7 @@ fn start(command: &str, clone: &Path, log: &Path) -> Result<Child, String> {
     }
     shell.args(["-c", &format!("{alone}exec {command}")]).current_dir(clone);
     // Beside what is built already, so that only what lies in the clone is built again.
-    shell.env("CARGO_TARGET_DIR", absolute(&target_directory())).stdout(out).stderr(errors);
+    shell.env("CARGO_TARGET_DIR", target_directory()).stdout(out).stderr(errors);
     process::start(&mut shell)
 }
 
@@ -99,10 +99,6 @@ fn stop(server: &mut Child) -> Result<(), String> {
         Some(status) => Err(format!("after SIGTERM it ends with {status}")),
         None => Err(format!("does not end within {} s of SIGTERM", STOP.as_secs())),
     }
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    if path.is_absolute() { path.to_path_buf() } else { root().join(path) }
 }
 
 #[cfg(test)]

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
-use crate::random::Random;
+use fastrand::Rng;
+
+use crate::process::{self, random_bytes};
 use crate::report::usage;
 
 mod facts;
@@ -94,7 +96,7 @@ fn run(directory: &Path, out: &Path, seed: u64) -> Result<String, String> {
 struct Worker {
     folder: PathBuf,
     facts: Facts,
-    random: Random,
+    random: Rng,
     files: BTreeMap<String, Vec<u8>>,
     others: BTreeMap<String, Fact>,
     /// An open file, its name and its content.
@@ -105,12 +107,12 @@ struct Worker {
 impl Worker {
     fn new(folder: PathBuf, facts: &Path, seed: u64) -> Result<Worker, String> {
         let mut facts = Facts::create(facts)?;
-        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir(&folder).map_err(process::at(&folder))?;
         let name = "held".to_owned();
         let held = File::options().read(true).write(true).create_new(true).open(folder.join(&name));
         let held = held.map_err(|error| format!("held: {error}"))?;
         facts.note(&Fact::file(&name, &[]))?;
-        let random = Random::new(seed);
+        let random = Rng::with_seed(seed);
         Ok(Worker {
             folder,
             facts,
@@ -135,7 +137,7 @@ impl Worker {
 
     fn step(&mut self) -> Result<(), String> {
         let crowded = self.files.len() + self.others.len() >= NAMES_MAX;
-        match self.random.below(100) {
+        match self.random.usize(..100) {
             _ if crowded => self.remove(),
             0..30 => self.write_new(),
             30..45 => self.append(),
@@ -157,13 +159,13 @@ impl Worker {
         if self.files.is_empty() {
             return None;
         }
-        let at = self.random.below(self.files.len());
+        let at = self.random.usize(..self.files.len());
         self.files.keys().nth(at).cloned()
     }
 
     fn content(&mut self) -> Vec<u8> {
-        let length = self.random.below(WRITE_BYTES_MAX);
-        self.random.bytes(length)
+        let length = self.random.usize(..WRITE_BYTES_MAX);
+        random_bytes(&mut self.random, length)
     }
 
     /// A new file, exclusively; each is there once it is synced.
@@ -199,7 +201,7 @@ impl Worker {
     /// To a new name or over another file.
     fn rename(&mut self) -> Result<(), String> {
         let Some(from) = self.pick() else { return Ok(()) };
-        let over = if self.random.below(2) == 0 { self.pick() } else { None };
+        let over = if self.random.usize(..2) == 0 { self.pick() } else { None };
         let to = over.unwrap_or_else(|| self.name());
         if from == to {
             return Ok(());
@@ -231,7 +233,7 @@ impl Worker {
     }
 
     fn remove(&mut self) -> Result<(), String> {
-        if self.random.below(4) == 0
+        if self.random.usize(..4) == 0
             && let Some((name, fact)) = self.others.pop_first()
         {
             let path = self.folder.join(&name);
@@ -252,7 +254,7 @@ impl Worker {
     fn make_other(&mut self) -> Result<(), String> {
         let name = self.name();
         let path = self.folder.join(&name);
-        let fact = if self.random.below(2) == 0 {
+        let fact = if self.random.usize(..2) == 0 {
             say("mkdir", &name, fs::create_dir(path))?;
             Fact::Directory { name: name.clone() }
         } else {
@@ -280,7 +282,7 @@ impl Worker {
     fn write_held(&mut self) -> Result<(), String> {
         let more = self.content();
         let (file, name, content) = &mut self.held;
-        let start = self.random.below(content.len() + 1);
+        let start = self.random.usize(..content.len() + 1);
         let end = start + more.len();
         if content.len() < end {
             content.resize(end, 0);
@@ -316,9 +318,9 @@ fn verify(directory: &Path, out: &Path) -> Result<String, String> {
     for worker in 0..WORKERS {
         let expected = facts::replay(&facts_path(directory, out, worker))?;
         let folder = directory.join(worker.to_string());
-        let listing = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let listing = fs::read_dir(&folder).map_err(process::at(&folder))?;
         for entry in listing {
-            let name = entry.map_err(|error| format!("{}: {error}", folder.display()))?.file_name();
+            let name = entry.map_err(process::at(&folder))?.file_name();
             let name = name.to_string_lossy().into_owned();
             if !expected.contains_key(&name) {
                 faults.push(format!("{worker}/{name} is there, but was removed or never made"));

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::lab::Lab;
+use crate::process;
 
 /// Does something when guests have made the file `wanted`, and tells them so with the file `done`; whether it was now.
 pub(super) fn once(
@@ -16,7 +17,7 @@ pub(super) fn once(
         return Ok(false);
     }
     work()?;
-    fs::write(&done, "").map_err(|error| format!("{}: {error}", done.display()))?;
+    fs::write(&done, "").map_err(process::at(&done))?;
     Ok(true)
 }
 

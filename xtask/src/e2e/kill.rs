@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::lab::{Lab, Peer};
 use super::libnfs::Client;
 use super::{Options, probe};
-use crate::random::Random;
+use crate::process;
 
 const GUESTS: [u8; 2] = [1, 2];
 /// The longest that the server may take from its start to its first reply.
@@ -56,7 +58,7 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
         signals.over.store(true, Ordering::Relaxed);
         (times, client.join().expect("the client's thread does not panic"))
     });
-    fs::write(lab.out().join("stop"), "").map_err(|error| format!("{}: {error}", lab.out().display()))?;
+    fs::write(lab.out().join("stop"), "").map_err(process::at(&lab.out()))?;
     let times = times?;
     let interrupted = libnfs?;
     for (number, guest) in &mut guests {
@@ -95,11 +97,11 @@ fn torment(
     handle: &[u8],
     guests: &mut [(u8, Child)],
 ) -> Result<Vec<Duration>, String> {
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     let mut times = Vec::new();
     wait_for_work(lab)?;
     for round in 1..=count {
-        thread::sleep(Duration::from_millis(500) + Duration::from_millis(random.next() % 3500));
+        thread::sleep(Duration::from_millis(500) + Duration::from_millis(random.u64(..3500)));
         for (number, guest) in &mut *guests {
             if let Ok(Some(status)) = guest.try_wait() {
                 return Err(format!("guest {number} ended before round {round}: {status}"));

@@ -1,7 +1,7 @@
 //! One scenario's laboratory: a fresh data directory, a server that can be killed and started again, guests.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -121,7 +121,7 @@ impl Lab {
         let (folder, claim) = claim(name)?;
         let _ = Command::new("umount").arg("-q").arg(folder.join("disk")).stderr(Stdio::null()).status();
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("out")).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir_all(folder.join("out")).map_err(process::at(&folder))?;
         let lab = Lab {
             peer: options.peer,
             version,
@@ -135,8 +135,8 @@ impl Lab {
         };
         if lab.peer == Peer::Holdfast {
             // A scenario starts the same program again and again, whatever is built meanwhile.
-            let built = absolute(&target_directory()).join("release/holdfast");
-            fs::copy(&built, lab.binary()).map_err(|error| format!("{}: {error}", built.display()))?;
+            let built = target_directory().join("release/holdfast");
+            fs::copy(&built, lab.binary()).map_err(process::at(&built))?;
         }
         Ok(lab)
     }
@@ -148,7 +148,7 @@ impl Lab {
 
     /// The program under test.
     pub(super) fn binary(&self) -> PathBuf {
-        absolute(&self.folder).join("holdfast")
+        self.folder.join("holdfast")
     }
 
     /// What guests mount with.
@@ -180,7 +180,7 @@ impl Lab {
     pub(super) fn mount_disk(&mut self, mebibytes: u64) -> Result<(), String> {
         let (image, disk) = (self.folder.join("image"), self.folder.join("disk"));
         let made = File::create(&image).and_then(|file| file.set_len(mebibytes << 20));
-        made.and_then(|()| fs::create_dir(&disk)).map_err(|error| format!("{}: {error}", image.display()))?;
+        made.and_then(|()| fs::create_dir(&disk)).map_err(process::at(&image))?;
         process::output(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image))?;
         process::output(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&disk))?;
         self.mounted = Some(disk);
@@ -206,8 +206,8 @@ impl Lab {
     /// Starts the server, and waits for nothing.
     pub(super) fn spawn(&mut self) -> Result<(), String> {
         let log = File::options().create(true).append(true).open(self.log());
-        let log = log.map_err(|error| format!("{}: {error}", self.log().display()))?;
-        let errors = log.try_clone().map_err(|error| format!("{}: {error}", self.log().display()))?;
+        let log = log.map_err(process::at(&self.log()))?;
+        let errors = log.try_clone().map_err(process::at(&self.log()))?;
         let mut command = self.command()?;
         command.stdout(log).stderr(errors);
         self.server = Some(process::start(&mut command)?);
@@ -224,7 +224,7 @@ impl Lab {
         // Guests act as root, as the tests of permissions need.
         let export = "[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
         let text = format!("journal_size = \"64 MiB\"\n{}\n\n{export}", self.settings);
-        fs::write(&configuration, text).map_err(|error| format!("{}: {error}", configuration.display()))?;
+        fs::write(&configuration, text).map_err(process::at(&configuration))?;
         let mut command = Command::new(self.binary());
         command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
         // Clients ask a portmapper where NLM is.
@@ -437,11 +437,11 @@ fn guest_address(number: u8) -> String {
 
 /// A folder that no other run uses, and the locked file that says so.
 fn claim(name: &str) -> Result<(PathBuf, File), String> {
-    fs::create_dir_all(scratch()).map_err(|error| format!("{}: {error}", scratch().display()))?;
+    fs::create_dir_all(scratch()).map_err(process::at(&scratch()))?;
     for number in 1..=RUNS_AT_ONCE {
         let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         let path = scratch().join(format!("{name}.lock"));
-        let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let file = File::create(&path).map_err(process::at(&path))?;
         match file.try_lock() {
             Ok(()) => return Ok((scratch().join(name), file)),
             Err(fs::TryLockError::WouldBlock) => {}
@@ -449,8 +449,4 @@ fn claim(name: &str) -> Result<(PathBuf, File), String> {
         }
     }
     Err(format!("{RUNS_AT_ONCE} runs of {name} are under way already"))
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    if path.is_absolute() { path.to_path_buf() } else { root().join(path) }
 }

@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use fastrand::Rng;
+
 use super::lab::{ADDRESS, Lab, PORT, Peer};
-use crate::random::Random;
+use crate::process::{self, random_bytes};
 
 /// Seconds that one tool may take, a restart of the server included.
 const LIMIT: &str = "60";
@@ -15,7 +17,7 @@ const LIMIT: &str = "60";
 pub(super) struct Client {
     peer: Peer,
     folder: PathBuf,
-    random: Random,
+    random: Rng,
     /// What each name holds, once nfs-cp has said that it is there; nothing if only the name is sure.
     acknowledged: BTreeMap<String, Option<Vec<u8>>>,
     last: String,
@@ -25,8 +27,8 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(lab: &Lab, seed: u64) -> Result<Client, String> {
         let folder = lab.folder.join("libnfs");
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let random = Random::new(seed);
+        fs::create_dir_all(&folder).map_err(process::at(&folder))?;
+        let random = Rng::with_seed(seed);
         Ok(Client {
             peer: lab.peer,
             folder,
@@ -46,10 +48,10 @@ impl Client {
     pub(super) fn put(&mut self, length_max: usize) -> Result<bool, String> {
         self.made += 1;
         let name = format!("libnfs-{}", self.made);
-        let length = self.random.below(length_max);
-        let content = self.random.bytes(length);
+        let length = self.random.usize(..length_max);
+        let content = random_bytes(&mut self.random, length);
         let local = self.folder.join("content");
-        fs::write(&local, &content).map_err(|error| format!("{}: {error}", local.display()))?;
+        fs::write(&local, &content).map_err(process::at(&local))?;
         let output = tool("nfs-cp", &[&local.to_string_lossy(), &self.url(&name)])?;
         if output.status.success() {
             self.last.clone_from(&name);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::installed;
+use crate::process;
 
 /// A program, and the package of Debian that has it.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -36,7 +37,7 @@ pub(super) fn check() -> Result<(), String> {
     let crates: Vec<&str> =
         CRATES.iter().filter(|(program, _)| installed(program).is_none()).map(|(_, name)| *name).collect();
     let mut missing = Vec::new();
-    if !is_root() {
+    if !process::is_root() {
         missing.push("root: namespaces, guests and loop devices are made".to_owned());
     }
     if !packages.is_empty() {
@@ -53,11 +54,6 @@ fn has(program: &str) -> bool {
     let look = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}");
     let status = Command::new("sh").args(["-c", &look]).stdout(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
-}
-
-fn is_root() -> bool {
-    let output = Command::new("id").arg("-u").output();
-    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
 #[cfg(test)]

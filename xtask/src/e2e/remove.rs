@@ -4,11 +4,13 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::lab::{Lab, Summary};
 use super::nfs::{Arguments, Connection, OK, Procedure};
 use super::witness::{Testimony, Watch, watch};
 use super::{Options, probe};
-use crate::random::Random;
+use crate::process::random_bytes;
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -114,7 +116,7 @@ fn connect() -> Result<Connection, String> {
 
 fn write_dense(connection: &mut Connection, root: &[u8], size: &Size) -> Result<(), String> {
     let file = connection.make(Procedure::Create, root, "dense")?;
-    let data: Vec<u8> = Random::new(1).bytes(WRITE_BYTES);
+    let data: Vec<u8> = random_bytes(&mut Rng::with_seed(1), WRITE_BYTES);
     let place = |number: usize| (number as u64 * WRITE_BYTES as u64, &data[..]);
     write(connection, &file, size.dense_mebibytes, place)
 }
@@ -122,7 +124,7 @@ fn write_dense(connection: &mut Connection, root: &[u8], size: &Size) -> Result<
 /// Pieces that touch no other, so that each has a record of its own.
 fn write_sparse(connection: &mut Connection, root: &[u8], name: &str, size: &Size) -> Result<(), String> {
     let file = connection.make(Procedure::Create, root, name)?;
-    let data: Vec<u8> = Random::new(2).bytes(LONG_PIECE_BYTES);
+    let data: Vec<u8> = random_bytes(&mut Rng::with_seed(2), LONG_PIECE_BYTES);
     let (short, long) = (&data[..PIECE_BYTES], &data[..]);
     let stride = SPARSE_BYTES / size.pieces as u64;
     let place =
@@ -226,11 +228,11 @@ fn killed(lab: &mut Lab, root: &[u8], size: &Size, seed: u64) -> Result<Vec<usiz
     lab.start()?;
     connect()?.drop_name(Procedure::Remove, root, "again")?;
     lab.kill();
-    let mut random = Random::new(seed);
+    let mut random = Rng::with_seed(seed);
     for _ in 0..KILLS {
         lab.start()?;
         lab.stop_soon();
-        thread::sleep(Duration::from_millis(random.next() % KILL_WITHIN_MILLISECONDS));
+        thread::sleep(Duration::from_millis(random.u64(..KILL_WITHIN_MILLISECONDS)));
         lab.kill();
         left.push(lab.records("map")?);
     }

@@ -217,9 +217,9 @@ fn pjdfstest(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.start()?;
     lab.guest("pjdfstest.sh", "512M", &[&program.to_string_lossy()])?;
     let path = lab.out().join("report");
-    let report = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let report = fs::read_to_string(&path).map_err(process::at(&path))?;
     let path = root().join("e2e/pjdfstest.expected");
-    let expected = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let expected = fs::read_to_string(&path).map_err(process::at(&path))?;
     judge(&report, &expected, lab.version().name())
 }
 

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
+
 use super::facts::{Fact, Goal};
 use super::server::{NO_DELAY, Server};
 use super::{Run, cpu};
 use crate::e2e::nfs::{Arguments, Connection, OK, Procedure, Results};
-use crate::random::Random;
+use crate::process::random_bytes;
 
 const CONNECTIONS: usize = 8;
 const WINDOW: usize = 16;
@@ -44,7 +46,7 @@ struct Populated {
 }
 
 /// What one of several connections does again and again; how many operations that was.
-type Work = fn(&mut Connection, &Populated, usize, &mut Random) -> Result<u64, String>;
+type Work = fn(&mut Connection, &Populated, usize, &mut Rng) -> Result<u64, String>;
 
 const WORKS: &[(&str, Work)] =
     &[("LOOKUP of any file", lookups), ("CREATE + REMOVE", creates), ("WRITE 4 KiB FILE_SYNC", writes)];
@@ -149,9 +151,9 @@ fn measure(populated: &Populated, work: Work, seconds: f64) -> Result<(f64, f64)
     let used = || -> Result<(f64, f64), String> { Ok((cpu::of(pid)?, cpu::of_threads(pid, "checkpt")?)) };
     let (all_before, checkpoints_before) = used()?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let seed = Random::fresh_seed();
+    let seed = fastrand::u64(..);
     let operations = on_all_connections(populated, |connection, number| {
-        let mut random = Random::new(seed ^ number as u64);
+        let mut random = Rng::with_seed(seed ^ number as u64);
         let mut done = 0;
         while Instant::now() < end {
             done += work(connection, populated, number, &mut random)?;
@@ -182,11 +184,11 @@ fn lookups(
     connection: &mut Connection,
     populated: &Populated,
     _number: usize,
-    random: &mut Random,
+    random: &mut Rng,
 ) -> Result<u64, String> {
     let look = |_: usize, arguments: &mut Arguments| {
-        let directory = &populated.directories[random.below(populated.directories.len())];
-        let name = format!("f{}", random.next() % FILES_PER_DIRECTORY);
+        let directory = &populated.directories[random.usize(..populated.directories.len())];
+        let name = format!("f{}", random.u64(..FILES_PER_DIRECTORY));
         arguments.opaque(directory).opaque(name.as_bytes());
     };
     connection.many(Procedure::Lookup, CHUNK, WINDOW, look, ok)?;
@@ -197,9 +199,9 @@ fn creates(
     connection: &mut Connection,
     populated: &Populated,
     number: usize,
-    random: &mut Random,
+    random: &mut Rng,
 ) -> Result<u64, String> {
-    let directory = &populated.directories[random.below(populated.directories.len())];
+    let directory = &populated.directories[random.usize(..populated.directories.len())];
     let name = |file: usize| format!("new-{number}-{file}");
     connection.many(Procedure::Create, CHUNK, WINDOW, create(directory, name), ok)?;
     let remove = |file: usize, arguments: &mut Arguments| {
@@ -213,11 +215,11 @@ fn writes(
     connection: &mut Connection,
     populated: &Populated,
     _number: usize,
-    random: &mut Random,
+    random: &mut Rng,
 ) -> Result<u64, String> {
-    let data = random.bytes(4096);
+    let data = random_bytes(random, 4096);
     let write = |_: usize, arguments: &mut Arguments| {
-        let offset = random.next() % (populated.file_bytes / u64::from(BLOCK_BYTES)) * u64::from(BLOCK_BYTES);
+        let offset = random.u64(..populated.file_bytes / u64::from(BLOCK_BYTES)) * u64::from(BLOCK_BYTES);
         arguments.opaque(&populated.file).long(offset).word(BLOCK_BYTES).word(FILE_SYNC).opaque(&data);
     };
     connection.many(Procedure::Write, CHUNK, WINDOW, write, ok)?;

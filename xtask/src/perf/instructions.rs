@@ -110,7 +110,7 @@ fn whole(count: f64) -> u64 {
 
 /// Instructions that a file of callgrind tells of.
 fn total(path: &Path) -> Result<f64, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = fs::read_to_string(path).map_err(process::at(path))?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals:")?.trim().parse().ok());
     total.filter(|total| *total > 0.0).ok_or_else(|| format!("{} counts nothing", path.display()))
 }

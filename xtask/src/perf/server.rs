@@ -2,7 +2,7 @@
 //! loopback address.
 
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
@@ -41,20 +41,14 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// An address that nobody uses at the moment.
-fn free_address() -> Result<SocketAddr, String> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    listener.and_then(|listener| listener.local_addr()).map_err(|error| format!("no free port: {error}"))
-}
-
 fn write(path: &Path, content: &str) -> Result<(), String> {
-    fs::write(path, content).map_err(|error| format!("{}: {error}", path.display()))
+    fs::write(path, content).map_err(process::at(path))
 }
 
 impl Server {
     /// Serves a new volume with holdfast; each sync takes so many microseconds at least.
     pub(super) fn holdfast(binary: &Path, folder: PathBuf, sync_delay_us: u64) -> Result<Server, String> {
-        let address = free_address()?;
+        let address = process::free_address()?;
         let mut command = vec![text(binary), "serve".to_owned(), text(&folder.join("data"))];
         command.extend(["--listen".to_owned(), address.to_string()]);
         command.extend(["--sync-delay".to_owned(), sync_delay_us.to_string()]);
@@ -63,9 +57,9 @@ impl Server {
 
     /// Serves an empty folder with nfs-ganesha, as Debian packages it.
     pub(super) fn ganesha(folder: PathBuf) -> Result<Server, String> {
-        let (address, mount) = (free_address()?, free_address()?);
+        let (address, mount) = (process::free_address()?, process::free_address()?);
         let export = folder.join("export");
-        fs::create_dir_all(&export).map_err(|error| format!("{}: {error}", export.display()))?;
+        fs::create_dir_all(&export).map_err(process::at(&export))?;
         let configuration = folder.join("ganesha.conf");
         let (port, mount_port, path) = (address.port(), mount.port(), export.display());
         // It binds to every address, of which there is one: where only the loopback address exists, it does not find
@@ -89,7 +83,7 @@ impl Server {
         address: SocketAddr,
         mount_port: u16,
     ) -> Result<Server, String> {
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir_all(&folder).map_err(process::at(&folder))?;
         let child = spawn(&command, &folder)?;
         let target = Target { address, mount_port, pid: child.id() };
         let mut server = Server { child, folder, command, target };
@@ -164,7 +158,7 @@ fn spawn(command: &[String], folder: &Path) -> Result<Child, String> {
     let path = folder.join("log");
     let open = || File::options().create(true).append(true).open(&path);
     let logs = open().and_then(|log| Ok((log.try_clone()?, log)));
-    let (output, errors) = logs.map_err(|error| format!("{}: {error}", path.display()))?;
+    let (output, errors) = logs.map_err(process::at(&path))?;
     // It ends with this process, also when that is interrupted: it is in a process group of its own.
     let mut bound = Command::new("setpriv");
     process::start(bound.args(["--pdeathsig", "KILL"]).args(command).stdout(output).stderr(errors))

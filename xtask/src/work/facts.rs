@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
+use crate::process;
+
 /// One outcome. Names have no spaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fact {
@@ -94,7 +96,7 @@ pub(super) struct Facts(File);
 
 impl Facts {
     pub(super) fn create(path: &Path) -> Result<Facts, String> {
-        File::create(path).map(Facts).map_err(|error| format!("{}: {error}", path.display()))
+        File::create(path).map(Facts).map_err(process::at(path))
     }
 
     /// Adds a fact, with one write, so that a line is whole or absent.
@@ -105,7 +107,7 @@ impl Facts {
 
 /// What each name must hold after all that is noted in a file.
 pub(super) fn replay(path: &Path) -> Result<BTreeMap<String, Fact>, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = fs::read_to_string(path).map_err(process::at(path))?;
     fold(&text).ok_or_else(|| format!("{}: not a log of facts", path.display()))
 }
 
