@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use crate::process;
 
+mod commits;
 mod documents;
 mod layers;
 mod rooms;
@@ -23,6 +24,7 @@ cargo xtask tidy: check the rules that no compiler checks, over every file that 
               threads or clocks in the crates wire, nfs and volume; no paths of one person's machine
   documents   every path that a document names in backticks exists; every dependency has its reason in
               docs/dependencies.md
+  commits     subjects have at most 72 characters and begin with an area, as in `tidy: check subjects`
 
 Prints each violation with its place; ends with the number of rules that passed and failed.
 ";
@@ -57,6 +59,7 @@ const RULES: &[(&str, Rule)] = &[
     ("sources: portable", |tree| tree.files.iter().flat_map(sources::portable).collect()),
     ("documents: paths", |tree| documents::paths(&tree.files, &|path| tree.root.join(path).exists())),
     ("documents: dependencies", |tree| documents::dependencies(&tree.metadata, &tree.files)),
+    ("commits", |tree| commits::commits(&tree.root)),
 ];
 
 /// `cargo xtask tidy`.
