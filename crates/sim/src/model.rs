@@ -15,8 +15,8 @@ mod files;
 mod inode;
 mod listing;
 mod names;
+mod nfs4_ops;
 pub mod recovery;
-mod straight;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -3,24 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use volume::ids::{Ino, VolumeId};
-use volume::media::Media;
+use volume::ids::Ino;
 use volume::request::{Access, Credentials, Durability, Durable, Journaled, Request};
 use volume::time::Time;
-use volume::{CreateOptions, Options, Progress, Volume};
+use volume::{Progress, Volume};
 
 use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Success, Wcc};
-use crate::client::Bytes;
+use crate::engine::{BEGIN, Sizes, attributes, check_usage, create, open, walk};
 use crate::media::SimMedia;
 use crate::model::recovery::{Safe, Tree};
 use crate::model::{Model, Told};
 use crate::random::Random;
-use crate::target::{Attempt, Direct, Recalled, Reply, Resolved, Target, may_leave};
-use crate::walk::{attributes, check_usage, walk};
+use crate::transport::{Attempt, Direct, Recalled, Reply, Resolved, Target};
 use crate::workload::{Event, Step};
-
-/// When virtual time begins: in 2023, nanoseconds since 1970.
-pub const BEGIN: i64 = 1_700_000_000_000_000_000;
 
 /// How far ahead of the clock the engine may be after it was opened, nanoseconds.
 const AHEAD_MOST: i64 = 5_000_000_000;
@@ -33,43 +28,6 @@ const PATIENCE: usize = 2000;
 
 /// How long a client waits each time, nanoseconds.
 const WAIT: i64 = 20_000_000;
-
-/// Sizes of a simulated volume; small, so that everything that happens at a limit happens all the time.
-#[derive(Clone, Copy, Debug)]
-pub struct Sizes {
-    /// The journal's ring, bytes.
-    pub log_bytes: u64,
-    /// The engine's memory, bytes.
-    pub memory: u64,
-    /// One segment, bytes.
-    pub segment_bytes: u64,
-    /// The device, bytes.
-    pub capacity: u64,
-}
-
-impl Default for Sizes {
-    fn default() -> Sizes {
-        Sizes { log_bytes: 1 << 20, memory: 4 << 20, segment_bytes: 1 << 20, capacity: 1 << 30 }
-    }
-}
-
-impl Sizes {
-    /// One of several, all small.
-    #[must_use]
-    pub fn draw(random: &mut Random) -> Sizes {
-        Sizes {
-            log_bytes: *random.pick(&[512 << 10, 1 << 20, 2 << 20]),
-            // The least is so little that names, inodes and parts of maps are forgotten all the time.
-            memory: *random.pick(&[64 << 10, 1 << 20, 4 << 20]),
-            segment_bytes: *random.pick(&[512 << 10, 1 << 20]),
-            capacity: 1 << 30,
-        }
-    }
-
-    fn options(&self) -> Options {
-        Options { memory: self.memory, segment_bytes: self.segment_bytes, cache_seed: Some(0) }
-    }
-}
 
 /// A reply that waits.
 #[derive(Clone, Debug)]
@@ -157,39 +115,6 @@ impl std::fmt::Debug for Run {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Run").field("now", &self.now).field("parked", &self.parked).finish_non_exhaustive()
     }
-}
-
-/// Opens a volume.
-///
-/// # Errors
-/// The engine's sentence.
-pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, String> {
-    let media: Arc<dyn Media> = Arc::new(media.clone());
-    Volume::open(media, &sizes.options(), Time::from_nanos(now))
-        .map(Arc::new)
-        .map_err(|error| error.to_string())
-}
-
-/// Creates a volume, the same for every call.
-///
-/// # Errors
-/// The engine's sentence.
-pub fn create(media: &SimMedia) -> Result<(), String> {
-    let options = CreateOptions {
-        id: VolumeId(0x5150),
-        handle_secret: [3; 16],
-        journal_id: [4; 16],
-        root_mode: 0o777,
-        root_owner: (0, 0),
-        now: Time::from_nanos(BEGIN),
-    };
-    Volume::create(media, &options).map_err(|error| error.to_string())
-}
-
-/// How the clients of this seed reach their volume: by bytes if it is odd, straight if it is even.
-#[must_use]
-pub fn through(seed: u64) -> Box<dyn Target> {
-    if seed % 2 == 1 { Box::new(Bytes::default()) } else { Box::new(Direct::default()) }
 }
 
 impl Run {
@@ -351,7 +276,7 @@ impl Run {
     fn release(&mut self) -> Result<(), String> {
         let mark = self.mark();
         for parked in std::mem::take(&mut self.parked) {
-            match may_leave(self.volume(), parked.after) {
+            match self.volume().durability(parked.after) {
                 Durable::NotYet if self.early_replies => {
                     self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
                 }
@@ -649,7 +574,7 @@ impl Run {
         let reply = self.perform(&call)?;
         let changes =
             operation.call.is_remembered() || matches!(operation.call, Call::Write { length: 1.., .. });
-        let leaves = may_leave(self.volume(), reply.after);
+        let leaves = self.volume().durability(reply.after);
         if leaves == Durable::NotYet {
             return Err(format!("{operation:?}: the journal failed, and the reply waits for ever"));
         }

@@ -1,6 +1,6 @@
 //! Crashes at every boundary of random workloads, several in a row.
 
-use sim::crash::{self, Plan};
+use sim::proofs::crash::{self, Plan};
 
 mod seeds;
 

@@ -1,7 +1,7 @@
 //! The simulation must find what it is there to find: each test breaks a promise on purpose and expects to be told.
 
 use sim::media::{Action, Effect, Fault, Place};
-use sim::planted::{Planted, caught};
+use sim::proofs::planted::{Planted, caught};
 
 fn lying(place: Place) -> Fault {
     Fault { place: Some(place), action: Action::Sync, after: 0, effect: Effect::Lie, lasting: true }

@@ -17,7 +17,7 @@ use nfs::exports::{Export, Squash};
 use nfs::limits::COMPOUND_REPLY_BYTES;
 use nfs::service::{Connection, ConnectionId, Outcome, Service};
 use sim::media::SimMedia;
-use sim::run::{BEGIN, Sizes, create, open};
+use sim::engine::{BEGIN, Sizes, create, open};
 use volume::Volume;
 use volume::request::{Access, Durable};
 use volume::time::Time;

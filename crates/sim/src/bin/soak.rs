@@ -5,7 +5,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sim::{crash, faults, full, model_test, v4};
+use sim::nfs4;
+use sim::proofs::{crash, full_device, media_faults, model};
 
 /// Events of one model run.
 const MODEL_EVENTS: usize = 1500;
@@ -65,8 +66,8 @@ fn crashes(arguments: &Arguments) -> Result<(), String> {
 fn models(arguments: &Arguments) -> Result<(), String> {
     for number in 0..arguments.runs.min(arguments.points) {
         let seed = arguments.seed + number;
-        model_test::run(seed, MODEL_EVENTS)
-            .map_err(|failure| model_test::minimize(&failure, SHRINK_TRIES).to_string())?;
+        model::run(seed, MODEL_EVENTS)
+            .map_err(|failure| model::minimize(&failure, SHRINK_TRIES).to_string())?;
         println!("seed {seed}: {MODEL_EVENTS} events agree");
     }
     Ok(())
@@ -76,7 +77,8 @@ fn full_devices(arguments: &Arguments) -> Result<(), String> {
     let (mut points, mut runs) = (0, 0);
     while points < arguments.points && runs < arguments.runs {
         let seed = arguments.seed + runs;
-        let tally = full::run(seed, FULL_BOUNDARIES).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        let tally =
+            full_device::run(seed, FULL_BOUNDARIES).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
         points += tally.points;
         runs += 1;
         println!("seed {seed}: {} calls refused, {} crash points", tally.refused, tally.points);
@@ -86,26 +88,26 @@ fn full_devices(arguments: &Arguments) -> Result<(), String> {
 }
 
 fn failing_media(arguments: &Arguments) -> Result<(), String> {
-    let mut sum = faults::Tally::default();
+    let mut sum = media_faults::Tally::default();
     for seed in (arguments.seed..).take(usize::try_from(arguments.runs.min(arguments.points)).unwrap_or(1)) {
-        let tally = faults::run_io_errors(seed).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
-        faults::run_bit_flips(seed).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        let tally = media_faults::run_io_errors(seed).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
+        media_faults::run_bit_flips(seed).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
         sum.struck += tally.struck;
         sum.refused += tally.refused;
         sum.judged += tally.judged;
     }
-    let faults::Tally { struck, refused, judged } = sum;
+    let media_faults::Tally { struck, refused, judged } = sum;
     println!("{struck} faults struck, {refused} changes refused after them, {judged} times all was judged");
     Ok(())
 }
 
 /// Here a point is a crash of the server.
 fn version_four(arguments: &Arguments) -> Result<(), String> {
-    let (mut sum, mut runs) = (v4::Tally::default(), 0);
+    let (mut sum, mut runs) = (nfs4::Tally::default(), 0);
     while sum.crashes < arguments.points && runs < arguments.runs {
         let seed = arguments.seed + runs;
-        let tally = v4::run(seed, &v4::Plan::default())
-            .map_err(|failure| format!("{failure}\nsmaller: {}", v4::minimize(&failure, NFS4_TRIES)))?;
+        let tally = nfs4::run(seed, &nfs4::Plan::default())
+            .map_err(|failure| format!("{failure}\nsmaller: {}", nfs4::minimize(&failure, NFS4_TRIES)))?;
         sum.add(&tally);
         runs += 1;
         if runs % 20 == 0 {

@@ -4,8 +4,8 @@
 //! A client has an address of its own and keeps its handles for ever: one that changes is a fault. A retransmission is
 //! the same bytes again.
 
-mod ask;
-mod tell;
+mod decode;
+mod encode;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,8 +23,8 @@ use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth,
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use wire::{limits, mount3};
 
+use super::{Attempt, Direct, Recalled, Reply, Resolved, Target};
 use crate::call::{Call, Operation, Success, User};
-use crate::target::{Attempt, Direct, Recalled, Reply, Resolved, Target};
 
 /// Where the volume can be mounted.
 const PATH: &str = "/main";
@@ -174,7 +174,7 @@ impl Bytes {
         };
         match self.exchange(volume, &message, now, Access::Blocking)? {
             Exchanged::Results(bytes, _) => {
-                let handle = tell::mounted(&bytes)?;
+                let handle = decode::mounted(&bytes)?;
                 self.handles.insert(Ino::ROOT.0, handle);
                 Ok(())
             }
@@ -206,7 +206,7 @@ impl Bytes {
         room: Option<u32>,
     ) -> Result<Attempt, String> {
         self.mount(volume, now)?;
-        let (procedure, arguments) = ask::arguments(self, call, room)?;
+        let (procedure, arguments) = encode::arguments(self, call, room)?;
         let mut message = Message::of(&call.operation, procedure, arguments);
         if let Some(xid) = self.new_xids.as_mut() {
             *xid += 1;
@@ -217,14 +217,14 @@ impl Bytes {
             Exchanged::Again(attempt) => return Ok(attempt),
         };
         let context = |wrong: String| format!("{}: {wrong}", procedure.name());
-        let room = ask::room(call, room);
-        if room.is_some() && tell::is_too_small(&bytes) {
+        let room = encode::room(call, room);
+        if room.is_some() && decode::is_too_small(&bytes) {
             return self.call_with_room(volume, call, now, access, room.unwrap_or(0)).map_err(context);
         }
         if room.is_some_and(|room| bytes.len() > 4 + room as usize) {
             return Err(context(format!("{} bytes, more than the client has room for", bytes.len() - 4)));
         }
-        let told = tell::read(&call.operation.call, volume.id().0, &bytes).map_err(context)?;
+        let told = decode::read(&call.operation.call, volume.id().0, &bytes).map_err(context)?;
         self.note(told.handles)?;
         let (outcome, beside) = (told.outcome, told.beside);
         let (state, recalled) = (Vec::new(), Recalled::Unknown);
@@ -250,8 +250,8 @@ impl Bytes {
             let Call::ReadDirectory { plus, most, .. } = call.operation.call else {
                 return Err("NFS3ERR_TOOSMALL".to_owned());
             };
-            let first = entries.first().map_or(0, |entry| tell::entry_bytes(entry, plus));
-            if tell::EMPTY_BYTES + first <= refused {
+            let first = entries.first().map_or(0, |entry| decode::entry_bytes(entry, plus));
+            if decode::EMPTY_BYTES + first <= refused {
                 return Err(format!("NFS3ERR_TOOSMALL, but {first} bytes and an end fit into {refused}"));
             }
             *end &= entries.len() <= usize::from(most);

@@ -3,10 +3,12 @@
 
 use volume::request::Error;
 
-use crate::crash::{judge, judge_damaged};
+use super::crash::{judge, judge_damaged};
+use crate::engine::{BEGIN, Sizes};
 use crate::media::{Action, Boundary, Effect, Fault, Place};
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes, through};
+use crate::run::Run;
+use crate::transport::through;
 use crate::workload::{Event, Profile, Workload};
 
 const EVENTS: usize = 80;

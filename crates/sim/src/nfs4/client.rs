@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::nfs4::*;
 
-use super::held::{Held, What};
 use super::op::{Asker, How, Naming, Op, REGIONS, Range};
+use super::state::{Held, What};
 use crate::random::Random;
 
 /// What a name of a slot's own stands for: a file, or a directory.

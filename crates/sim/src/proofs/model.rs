@@ -1,8 +1,10 @@
 //! The model test: random operations and background work, every reply judged, the whole tree compared now and then.
 
+use super::shrink::shrink;
+use crate::engine::{BEGIN, Sizes};
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes, through};
-use crate::shrink::shrink;
+use crate::run::Run;
+use crate::transport::through;
 use crate::workload::{Event, Profile, Workload};
 
 /// Events between comparisons of the whole tree.

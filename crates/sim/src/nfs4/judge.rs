@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use wire::nfs4::*;
 
 use super::client::{Names, Phase, shared_name};
-use super::held::{Held, What, apply};
 use super::message::Results;
 use super::op::{Op, REGION_BYTES, REGIONS, region_offset, region_value};
 use super::server::LEASE;
+use super::state::{Held, What, apply};
 use super::world::World;
 
 /// Whether a client that is told so has nothing any more.

@@ -8,13 +8,13 @@ use volume::time::Time;
 use wire::nfs4::*;
 
 use super::client::{Choice, Client, Names, Phase, shared_name};
-use super::held::{Held, What};
 use super::message::{self, Results};
 use super::op::{Naming, Op, REGIONS};
 use super::server::{LEASE, Sent, Server, Written};
+use super::state::{Held, What};
 use super::{Plan, Tally};
+use crate::engine::BEGIN;
 use crate::random::Random;
-use crate::run::BEGIN;
 
 /// Lines that are kept of what happened.
 const TRACE_LINES: usize = 60;

@@ -5,16 +5,16 @@ use volume::results::Stability;
 use volume::time::Time;
 use wire::nfs3::{self, *};
 
-use super::{Bytes, encoded, tell};
+use super::{Bytes, decode, encoded};
 use crate::call::{Call, How, Node, payload, target};
-use crate::target::Resolved;
+use crate::transport::Resolved;
 
 /// Bytes that a client has room for in a listing, if the call is one.
 pub(super) fn room(call: &Resolved, given: Option<u32>) -> Option<u32> {
     let Call::ReadDirectory { most, plus, .. } = call.operation.call else { return None };
     // About `most` short names: a longer one may not fit at all.
     let each = if plus { 160 } else { 28 };
-    Some(given.unwrap_or(tell::EMPTY_BYTES + u32::from(most) * each))
+    Some(given.unwrap_or(decode::EMPTY_BYTES + u32::from(most) * each))
 }
 
 fn time(time: Time) -> Result<NfsTime3, String> {

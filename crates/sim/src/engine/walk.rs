@@ -9,9 +9,9 @@ use volume::request::{Access, Credentials, Request};
 use volume::results::AccessMask;
 use volume::time::Time;
 
+use super::gather;
 use crate::call::{Listed, Seen};
 use crate::model::recovery::{Found, Tree, WINDOWS};
-use crate::target::gather;
 
 /// Asks as the superuser, who may wait for media.
 fn as_root<T>(

@@ -8,13 +8,15 @@ use volume::Volume;
 use volume::check::{CheckOptions, check};
 use volume::media::Media;
 
+use crate::engine::{BEGIN, Sizes, open};
+use crate::engine::{attributes, check_usage, walk};
 use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
 use crate::model::recovery::{Safe, Tree};
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes, open, through};
-use crate::target::Target;
-use crate::walk::{attributes, check_usage, walk};
+use crate::run::Run;
+use crate::transport::Target;
+use crate::transport::through;
 use crate::workload::{Event, Profile, Workload};
 
 /// How much is done for one seed.
@@ -299,7 +301,7 @@ pub fn minimize(failure: &Failure, tries: usize) -> Failure {
         return failure.clone();
     }
     let events =
-        crate::shrink::shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
+        super::shrink::shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
     let wrong = replay(failure.seed, &events, 6).err().unwrap_or_default();
     Failure { wrong, events, ..failure.clone() }
 }

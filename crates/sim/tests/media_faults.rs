@@ -1,6 +1,6 @@
 //! Media that fail: nothing is acknowledged on hope, and what was acknowledged is there when the volume is opened again.
 
-use sim::faults;
+use sim::proofs::media_faults;
 
 mod seeds;
 
@@ -8,7 +8,7 @@ mod seeds;
 fn io_errors_lose_nothing_that_was_acknowledged() {
     let (mut struck, mut refused, mut judged) = (0, 0, 0);
     for seed in seeds::seeds(1, 30) {
-        let tally = faults::run_io_errors(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        let tally = media_faults::run_io_errors(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         struck += tally.struck;
         refused += tally.refused;
         judged += tally.judged;
@@ -19,6 +19,6 @@ fn io_errors_lose_nothing_that_was_acknowledged() {
 #[test]
 fn flipped_bits_are_refused() {
     for seed in seeds::seeds(1, 30) {
-        faults::run_bit_flips(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        media_faults::run_bit_flips(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
 }

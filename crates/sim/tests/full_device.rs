@@ -1,13 +1,13 @@
 //! A device that fills up and is emptied again, with crashes.
 
-use sim::full;
+use sim::proofs::full_device;
 
 mod seeds;
 
 #[test]
 fn a_full_device_loses_nothing_and_can_be_emptied() {
     for seed in seeds::seeds(1, 2) {
-        let tally = full::run(seed, 15).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        let tally = full_device::run(seed, 15).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         assert!(tally.refused > 0);
     }
 }
@@ -15,5 +15,5 @@ fn a_full_device_loses_nothing_and_can_be_emptied() {
 /// An extended attribute that was too much for its file was taken for a full device.
 #[test]
 fn a_device_is_full_when_a_change_lacks_room() {
-    full::run(459_588_464_904, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
+    full_device::run(459_588_464_904, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
 }

@@ -27,11 +27,11 @@
 //! | `judge` | the checker |
 
 mod client;
-mod held;
 mod judge;
 mod message;
 mod op;
 mod server;
+mod state;
 mod world;
 
 use world::World;

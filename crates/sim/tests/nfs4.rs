@@ -1,6 +1,6 @@
 //! Clients of NFSv4 on a bad network, with a server that is crashed.
 
-use sim::v4::{self, Plan, Tally};
+use sim::nfs4::{self, Plan, Tally};
 
 mod seeds;
 
@@ -8,7 +8,7 @@ mod seeds;
 fn clients_of_version_four_get_what_they_were_told() {
     let mut sum = Tally::default();
     for seed in seeds::seeds(1, 8) {
-        let tally = v4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        let tally = nfs4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
         sum.add(&tally);
     }
     println!("{sum:?}");
@@ -21,7 +21,7 @@ fn clients_of_version_four_get_what_they_were_told() {
 #[test]
 fn repetitions_are_judged_by_what_was_done_now() {
     for seed in [88_000_105, 88_001_254, 92_001_541] {
-        v4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        nfs4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
@@ -30,13 +30,13 @@ fn repetitions_are_judged_by_what_was_done_now() {
 #[test]
 fn what_was_lost_of_an_open_or_of_locks_excludes_nobody() {
     for seed in [459_594_924_497, 700_044_253] {
-        v4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        nfs4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
 #[test]
 fn a_seed_replays_exactly() {
     for seed in seeds::seeds(1, 8) {
-        assert_eq!(v4::digest(seed, &Plan::default()), v4::digest(seed, &Plan::default()), "seed {seed}");
+        assert_eq!(nfs4::digest(seed, &Plan::default()), nfs4::digest(seed, &Plan::default()), "seed {seed}");
     }
 }

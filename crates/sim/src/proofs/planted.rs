@@ -6,15 +6,17 @@ use std::sync::Arc;
 use volume::Volume;
 use volume::request::Access;
 
+use super::crash::{Plan, judge};
+use super::{crash, full_device};
 use crate::call::Success;
-use crate::client::Bytes;
-use crate::crash::{Plan, judge};
+use crate::engine::{BEGIN, Sizes};
 use crate::media::{Action, Effect, Fault, Place};
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes, through};
-use crate::target::{Attempt, Direct, Resolved, Target};
+use crate::run::Run;
+use crate::transport::Bytes;
+use crate::transport::through;
+use crate::transport::{Attempt, Direct, Resolved, Target};
 use crate::workload::{Profile, Workload};
-use crate::{crash, full};
 
 /// What is broken on purpose.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +52,7 @@ pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
                     effect: Effect::Fail,
                     lasting: true,
                 };
-                full::run_on(seed, 0, Some(fault)).map(drop)
+                full_device::run_on(seed, 0, Some(fault)).map(drop)
             }
             _ => crash_everywhere(planted, seed),
         };

@@ -5,11 +5,13 @@ use volume::media::Media;
 use volume::request::{Access, Credentials, Error, Journaled, Request};
 use volume::time::Time;
 
+use super::crash::judge;
 use crate::call::{Call, Straight};
-use crate::crash::judge;
+use crate::engine::{BEGIN, Sizes};
 use crate::media::Fault;
 use crate::random::Random;
-use crate::run::{BEGIN, Run, Sizes, through};
+use crate::run::Run;
+use crate::transport::through;
 use crate::workload::{Event, Profile, Step, Workload};
 
 /// Events in which the device must be full.

@@ -14,11 +14,11 @@ use volume::request::{Access, Credentials, Durable, Error, Journaled, Request};
 use volume::results::CreateHow;
 use volume::time::Time;
 
+use crate::engine::gather;
+use crate::engine::list;
+use crate::engine::{BEGIN, Sizes, create, open};
 use crate::media::{SimMedia, Survival};
 use crate::random::Random;
-use crate::run::{BEGIN, Sizes, create, open};
-use crate::target::gather;
-use crate::walk::list;
 
 /// How long a lease is.
 pub(super) const LEASE: Duration = Duration::from_secs(30);

@@ -1,76 +1,21 @@
-//! How a virtual client reaches a volume: straight through the engine's operations here, by the bytes of RPC calls in
-//! [`crate::client`].
+//! Clients that call the engine's operations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use volume::Volume;
 use volume::ids::{Cookie, Ino};
-use volume::request::{
-    Access, Answer, Durability, Durable, Error, Failure, Journaled, Promised, Request, RequestKey,
-};
-use volume::results::{AccessMask, Created, Linked, Listing, ReadData, Recall, Removed, Renamed};
+use volume::request::{Access, Answer, Durability, Error, Failure, Journaled, Promised, Request, RequestKey};
+use volume::results::{AccessMask, Created, Linked, Listing, Recall, Removed, Renamed};
 use volume::state::StateChange;
 use volume::time::Time;
 
+use super::{Attempt, Recalled, Reply, Resolved, Target};
 use crate::call::{
     Call, How, Listed, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc, payload, target,
     xattr_name,
 };
-
-/// An operation with the numbers that its names stand for.
-#[derive(Clone, Debug)]
-pub struct Resolved {
-    /// The operation.
-    pub operation: Operation,
-    /// Its first object.
-    pub object: u64,
-    /// Its second object: where a name goes to.
-    pub other: u64,
-    /// The ctime that guards a SETATTR.
-    pub guard: Option<i64>,
-    /// Where a READDIR begins.
-    pub cookie: u64,
-}
-
-/// Whether an answer is one that was given before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recalled {
-    /// It is.
-    Yes,
-    /// The call was executed.
-    No,
-    /// Nobody tells: a client cannot see it.
-    Unknown,
-}
-
-/// An answer; it leaves when `after` is durable.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// What it tells.
-    pub outcome: Outcome,
-    /// Attributes that a failure shows besides.
-    pub beside: Vec<Wcc>,
-    /// Changes of protocol state that are journaled with its effect.
-    pub state: Vec<StateChange>,
-    /// What it waits for.
-    pub after: Durability,
-    /// Whether it was given before.
-    pub recalled: Recalled,
-}
-
-/// What became of a call.
-#[derive(Clone, Debug)]
-pub enum Attempt {
-    /// It was answered.
-    Done(Box<Reply>),
-    /// Media must be read.
-    WouldBlock,
-    /// A limit is reached.
-    Busy,
-    /// No server may answer so.
-    Wrong(String),
-}
+use crate::engine::gather;
 
 fn done(outcome: Outcome, state: Vec<StateChange>, after: Durability, recalled: Recalled) -> Attempt {
     Attempt::Done(Box::new(Reply { outcome, beside: Vec::new(), state, after, recalled }))
@@ -157,18 +102,6 @@ fn last_of(operation: &Operation) -> StateChange {
         key: [b'c', operation.client].into(),
         value: Some(operation.id.to_be_bytes().as_slice().into()),
     }
-}
-
-/// A way to reach a volume.
-pub trait Target {
-    /// Makes a call.
-    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt;
-
-    /// Gives up what it holds of volumes, as when their process ends.
-    fn let_go(&mut self);
-
-    /// The same clients for another copy of the volume.
-    fn fork(&self) -> Box<dyn Target>;
 }
 
 /// Calls the engine's operations.
@@ -349,20 +282,6 @@ fn change_straight(
     }
 }
 
-/// The bytes of a READ.
-pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(data.count);
-    for piece in &data.pieces {
-        match piece {
-            volume::results::Piece::Data { bytes: from, start, end } => {
-                bytes.extend_from_slice(&from[*start..*end])
-            }
-            volume::results::Piece::Zeros(length) => bytes.resize(bytes.len() + length, 0),
-        }
-    }
-    bytes
-}
-
 fn listed(listing: &Listing) -> Success {
     let entry = |entry: &volume::results::Entry| Listed {
         ino: entry.ino.0,
@@ -477,9 +396,4 @@ impl Direct {
             _ => Err(Error::Invalid.into()),
         }
     }
-}
-
-/// Whether a reply may leave, in the engine's words.
-pub(crate) fn may_leave(volume: &Volume, after: Durability) -> Durable {
-    volume.durability(after)
 }

@@ -1,0 +1,97 @@
+//! Volumes of the engine: creating, opening and reading them.
+
+mod walk;
+
+use std::sync::Arc;
+
+use volume::ids::VolumeId;
+use volume::media::Media;
+use volume::results::ReadData;
+use volume::time::Time;
+use volume::{CreateOptions, Options, Volume};
+
+use crate::media::SimMedia;
+use crate::random::Random;
+
+pub(crate) use walk::{attributes, check_usage, list, walk};
+
+/// When virtual time begins: in 2023, nanoseconds since 1970.
+pub const BEGIN: i64 = 1_700_000_000_000_000_000;
+
+/// Sizes of a simulated volume; small, so that everything that happens at a limit happens all the time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// The journal's ring, bytes.
+    pub log_bytes: u64,
+    /// The engine's memory, bytes.
+    pub memory: u64,
+    /// One segment, bytes.
+    pub segment_bytes: u64,
+    /// The device, bytes.
+    pub capacity: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { log_bytes: 1 << 20, memory: 4 << 20, segment_bytes: 1 << 20, capacity: 1 << 30 }
+    }
+}
+
+impl Sizes {
+    /// One of several, all small.
+    #[must_use]
+    pub fn draw(random: &mut Random) -> Sizes {
+        Sizes {
+            log_bytes: *random.pick(&[512 << 10, 1 << 20, 2 << 20]),
+            // The least is so little that names, inodes and parts of maps are forgotten all the time.
+            memory: *random.pick(&[64 << 10, 1 << 20, 4 << 20]),
+            segment_bytes: *random.pick(&[512 << 10, 1 << 20]),
+            capacity: 1 << 30,
+        }
+    }
+
+    fn options(&self) -> Options {
+        Options { memory: self.memory, segment_bytes: self.segment_bytes, cache_seed: Some(0) }
+    }
+}
+
+/// Opens a volume.
+///
+/// # Errors
+/// The engine's sentence.
+pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, String> {
+    let media: Arc<dyn Media> = Arc::new(media.clone());
+    Volume::open(media, &sizes.options(), Time::from_nanos(now))
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
+}
+
+/// Creates a volume, the same for every call.
+///
+/// # Errors
+/// The engine's sentence.
+pub fn create(media: &SimMedia) -> Result<(), String> {
+    let options = CreateOptions {
+        id: VolumeId(0x5150),
+        handle_secret: [3; 16],
+        journal_id: [4; 16],
+        root_mode: 0o777,
+        root_owner: (0, 0),
+        now: Time::from_nanos(BEGIN),
+    };
+    Volume::create(media, &options).map_err(|error| error.to_string())
+}
+
+/// The bytes of a READ.
+pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(data.count);
+    for piece in &data.pieces {
+        match piece {
+            volume::results::Piece::Data { bytes: from, start, end } => {
+                bytes.extend_from_slice(&from[*start..*end])
+            }
+            volume::results::Piece::Zeros(length) => bytes.resize(bytes.len() + length, 0),
+        }
+    }
+    bytes
+}
