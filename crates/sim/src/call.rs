@@ -5,6 +5,7 @@
 
 use volume::attributes::{Attributes, Before, Device, FileType, SetAttributes};
 use volume::request::{Credentials, Error};
+pub use volume::results::{CreateHow, NodeKind};
 use volume::results::{SetXattr, Sought, SoughtContent, Stability};
 
 /// Number of an operation in its run; the first is 1.
@@ -48,7 +49,7 @@ pub struct User(pub u8);
 impl User {
     /// The superuser.
     pub const ROOT: User = User(0);
-    /// How many there are.
+    /// CreateHow many there are.
     pub const ALL: u8 = 4;
 
     /// Who that is.
@@ -84,11 +85,6 @@ pub enum From {
     Last,
 }
 
-/// What a CREATE does, with attributes or a verifier.
-pub type How = volume::results::CreateHow;
-/// What a MKNOD makes.
-pub type Node = volume::results::NodeKind;
-
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of RFC 1813")]
@@ -101,26 +97,26 @@ pub enum Call {
     Read { object: Obj, offset: u64, count: u32 },
     Write { object: Obj, offset: u64, length: u32, stability: Stability },
     Commit { object: Obj, offset: u64, count: u32 },
-    Create { directory: Obj, name: Name, how: How },
+    Create { directory: Obj, name: Name, how: CreateHow },
     MakeDirectory { directory: Obj, name: Name, set: SetAttributes },
     MakeSymlink { directory: Obj, name: Name, length: u16, set: SetAttributes },
-    MakeNode { directory: Obj, name: Name, kind: Node, set: SetAttributes },
+    MakeNode { directory: Obj, name: Name, kind: NodeKind, set: SetAttributes },
     Remove { directory: Obj, name: Name },
     RemoveDirectory { directory: Obj, name: Name },
     Rename { from: Obj, name: Name, to: Obj, as_name: Name },
     Link { object: Obj, directory: Obj, name: Name },
-    ReadDirectory { directory: Obj, from: From, most: u8, plus: bool },
+    ReadDirectory { directory: Obj, from: From, entries_max: u8, plus: bool },
     Status,
     Limits { object: Obj },
     Configuration { object: Obj },
     Nothing,
-    Straight(Straight),
+    Nfs4(Nfs4Op),
 }
 
 /// A call that NFSv3 does not have, so that all clients ask the engine for it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the engine's operations")]
-pub enum Straight {
+pub enum Nfs4Op {
     /// Puts a record of protocol state, or deletes it.
     ChangeState {
         key: u8,
@@ -187,32 +183,29 @@ pub enum Straight {
     },
 }
 
-impl Straight {
+impl Nfs4Op {
     /// Whether a retransmission must not be executed again.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        matches!(
-            self,
-            Straight::CreateExclusive { .. } | Straight::SetXattr { .. } | Straight::RemoveXattr { .. }
-        )
+        matches!(self, Nfs4Op::CreateExclusive { .. } | Nfs4Op::SetXattr { .. } | Nfs4Op::RemoveXattr { .. })
     }
 
     /// The objects that it names, the root if it names none.
     #[must_use]
     pub fn objects(&self) -> (Obj, Obj) {
         let object = match *self {
-            Straight::Clone { object, to, .. } => return (object, to),
-            Straight::Hold { object }
-            | Straight::Release { object }
-            | Straight::Seek { object, .. }
-            | Straight::GetXattr { object, .. }
-            | Straight::SetXattr { object, .. }
-            | Straight::RemoveXattr { object, .. }
-            | Straight::ListXattrs { object }
-            | Straight::Allocate { object, .. }
-            | Straight::Deallocate { object, .. } => object,
-            Straight::LookupParent { directory } | Straight::CreateExclusive { directory, .. } => directory,
-            Straight::ChangeState { .. } | Straight::ReapOrphan => Obj(0),
+            Nfs4Op::Clone { object, to, .. } => return (object, to),
+            Nfs4Op::Hold { object }
+            | Nfs4Op::Release { object }
+            | Nfs4Op::Seek { object, .. }
+            | Nfs4Op::GetXattr { object, .. }
+            | Nfs4Op::SetXattr { object, .. }
+            | Nfs4Op::RemoveXattr { object, .. }
+            | Nfs4Op::ListXattrs { object }
+            | Nfs4Op::Allocate { object, .. }
+            | Nfs4Op::Deallocate { object, .. } => object,
+            Nfs4Op::LookupParent { directory } | Nfs4Op::CreateExclusive { directory, .. } => directory,
+            Nfs4Op::ChangeState { .. } | Nfs4Op::ReapOrphan => Obj(0),
         };
         (object, object)
     }
@@ -220,7 +213,7 @@ impl Straight {
     /// Whether it is a change that shows in the times of something.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        !matches!(self, Straight::ChangeState { .. } | Straight::ReapOrphan)
+        !matches!(self, Nfs4Op::ChangeState { .. } | Nfs4Op::ReapOrphan)
     }
 }
 
@@ -228,7 +221,7 @@ impl Call {
     /// Whether a retransmission must not be executed again.
     #[must_use]
     pub fn is_remembered(&self) -> bool {
-        matches!(self, Call::Straight(straight) if straight.is_remembered())
+        matches!(self, Call::Nfs4(op) if op.is_remembered())
             || matches!(
                 self,
                 Call::SetAttributes { .. }
@@ -283,7 +276,7 @@ pub fn xattr_name(key: u8) -> Vec<u8> {
 /// Attributes as a client sees them; times in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of fattr3")]
-pub struct Seen {
+pub struct Attrs {
     pub ino: u64,
     pub kind: FileType,
     pub mode: u32,
@@ -300,9 +293,9 @@ pub struct Seen {
     pub change: Option<u64>,
 }
 
-impl std::convert::From<&Attributes> for Seen {
-    fn from(seen: &Attributes) -> Seen {
-        Seen {
+impl std::convert::From<&Attributes> for Attrs {
+    fn from(seen: &Attributes) -> Attrs {
+        Attrs {
             ino: seen.ino.0,
             kind: seen.file_type,
             mode: u32::from(seen.mode),
@@ -326,13 +319,13 @@ pub struct Wcc {
     /// Size, mtime and ctime before it.
     pub before: Option<(u64, i64, i64)>,
     /// After it.
-    pub after: Option<Seen>,
+    pub after: Option<Attrs>,
 }
 
 impl std::convert::From<&volume::attributes::Wcc> for Wcc {
     fn from(wcc: &volume::attributes::Wcc) -> Wcc {
         let Before { size, mtime, ctime, .. } = wcc.before;
-        Wcc { before: Some((size, mtime.nanos(), ctime.nanos())), after: Some(Seen::from(&wcc.after)) }
+        Wcc { before: Some((size, mtime.nanos(), ctime.nanos())), after: Some(Attrs::from(&wcc.after)) }
     }
 }
 
@@ -343,33 +336,33 @@ pub struct Listed {
     pub ino: u64,
     pub cookie: u64,
     pub name: Vec<u8>,
-    pub attributes: Option<Seen>,
+    pub attributes: Option<Attrs>,
 }
 
 /// What a successful call tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the results of RFC 1813")]
 pub enum Success {
-    Attributes(Seen),
+    Attributes(Attrs),
     Set {
         object: Wcc,
     },
     Found {
-        object: Seen,
-        directory: Option<Seen>,
+        object: Attrs,
+        directory: Option<Attrs>,
     },
     Accessible {
         granted: u32,
-        object: Option<Seen>,
+        object: Option<Attrs>,
     },
     Target {
         target: Vec<u8>,
-        object: Option<Seen>,
+        object: Option<Attrs>,
     },
     Data {
         bytes: Vec<u8>,
         eof: bool,
-        object: Option<Seen>,
+        object: Option<Attrs>,
     },
     Written {
         count: u32,
@@ -382,7 +375,7 @@ pub enum Success {
         object: Wcc,
     },
     Created {
-        object: Seen,
+        object: Attrs,
         directory: Wcc,
     },
     Removed {
@@ -393,13 +386,13 @@ pub enum Success {
         to: Wcc,
     },
     Linked {
-        object: Option<Seen>,
+        object: Option<Attrs>,
         directory: Wcc,
     },
     Listing {
         entries: Vec<Listed>,
         end: bool,
-        directory: Option<Seen>,
+        directory: Option<Attrs>,
     },
     Status {
         bytes_used: Option<u64>,
@@ -415,13 +408,13 @@ pub enum Success {
     Xattr(Vec<u8>),
     Xattrs(Vec<Vec<u8>>),
     Limits {
-        object: Seen,
+        object: Attrs,
         transfer: [u32; 2],
         file_bytes: u64,
         properties: u32,
     },
     Configuration {
-        object: Seen,
+        object: Attrs,
         name_bytes: u32,
         posix: [bool; 4],
     },
@@ -429,4 +422,4 @@ pub enum Success {
 }
 
 /// What a call tells.
-pub type Outcome = Result<Success, Error>;
+pub type CallResult = Result<Success, Error>;

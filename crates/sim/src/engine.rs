@@ -16,7 +16,7 @@ use crate::random::Random;
 pub(crate) use walk::{attributes, check_usage, list, walk};
 
 /// When virtual time begins: in 2023, nanoseconds since 1970.
-pub const BEGIN: i64 = 1_700_000_000_000_000_000;
+pub const START: i64 = 1_700_000_000_000_000_000;
 
 /// Sizes of a simulated volume; small, so that everything that happens at a limit happens all the time.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +77,7 @@ pub fn create(media: &SimMedia) -> Result<(), String> {
         journal_id: [4; 16],
         root_mode: 0o777,
         root_owner: (0, 0),
-        now: Time::from_nanos(BEGIN),
+        now: Time::from_nanos(START),
     };
     Volume::create(media, &options).map_err(|error| error.to_string())
 }

@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use volume::ids::SegmentId;
 use volume::media::{Blob, Media, RandomFile, Space};
 
-pub use disk::{Disk, Flip, Survival};
-pub use faults::{Action, Effect, Fault, Place};
+pub use disk::{BitFlip, Disk, Survival};
+pub use faults::{Action, Effect, Fault, MediaPart};
 
 use crate::random::Random;
 use disk::{FileId, INDEX, LOG};
-use faults::Plan;
+use faults::FaultPlan;
 
 /// The device at one boundary.
 #[derive(Clone, Debug)]
@@ -38,9 +38,9 @@ pub struct Boundary {
 }
 
 #[derive(Debug)]
-struct State {
+struct Device {
     disk: Disk,
-    plan: Plan,
+    plan: FaultPlan,
     random: Random,
     capacity: u64,
     mark: u64,
@@ -52,20 +52,20 @@ struct State {
 /// Simulated media. Clones are the same device.
 #[derive(Clone, Debug)]
 pub struct SimMedia {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Device>>,
 }
 
 fn broken(why: &str) -> io::Error {
     io::Error::other(why)
 }
 
-impl State {
+impl Device {
     /// Lets the call pass, or says how it fails; the flag is set for a sync that is to lie.
-    fn admit(&mut self, place: Place, action: Action) -> Result<bool, Effect> {
+    fn admit(&mut self, part: MediaPart, action: Action) -> Result<bool, Effect> {
         if self.count >= self.dies_at {
             return Err(Effect::Fail);
         }
-        match self.plan.strike(place, action) {
+        match self.plan.strike(part, action) {
             Some(Effect::Lie) => Ok(true),
             Some(effect) => Err(effect),
             None => Ok(false),
@@ -73,7 +73,7 @@ impl State {
     }
 
     /// Counts a change as done.
-    fn passed(&mut self) {
+    fn complete_change(&mut self) {
         self.count += 1;
         let (disk, mark) = (&self.disk, self.mark);
         if let Some(boundaries) = &mut self.boundaries {
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    fn dead(&self) -> bool {
+    fn is_dead(&self) -> bool {
         self.count >= self.dies_at
     }
 
@@ -89,46 +89,46 @@ impl State {
         self.capacity.saturating_sub(self.disk.allocated())
     }
 
-    fn write(&mut self, place: Place, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, part: MediaPart, file: FileId, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let end = offset + bytes.len() as u64;
         if end > self.disk.file(file).current.len() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "a write beyond the file's length"));
         }
-        match self.admit(place, Action::Write) {
+        match self.admit(part, Action::Write) {
             Ok(_) => self.disk.file(file).write(offset, bytes),
             Err(Effect::Full) => return Err(io::ErrorKind::StorageFull.into()),
             Err(_) => {
-                if !self.dead() {
+                if !self.is_dead() {
                     let reached = self.random.index(bytes.len() + 1) / 512 * 512;
                     self.disk.file(file).write(offset, &bytes[..reached]);
-                    self.passed();
+                    self.complete_change();
                 }
                 return Err(broken("simulated EIO of a write"));
             }
         }
-        self.passed();
+        self.complete_change();
         Ok(())
     }
 
-    fn sync(&mut self, place: Place, file: FileId) -> io::Result<()> {
-        match self.admit(place, Action::Sync) {
+    fn sync(&mut self, part: MediaPart, file: FileId) -> io::Result<()> {
+        match self.admit(part, Action::Sync) {
             Ok(false) => self.disk.sync(file),
             Ok(true) => {}
             Err(_) => {
-                if !self.dead() {
+                if !self.is_dead() {
                     let mut random = self.random.fork();
                     self.disk.file(file).drop_dirty(&mut random);
-                    self.passed();
+                    self.complete_change();
                 }
                 return Err(broken("simulated EIO of a sync"));
             }
         }
-        self.passed();
+        self.complete_change();
         Ok(())
     }
 
-    fn read(&mut self, place: Place, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        if self.admit(place, Action::Read).is_err() {
+    fn read(&mut self, part: MediaPart, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.admit(part, Action::Read).is_err() {
             return Err(broken("simulated EIO of a read"));
         }
         match self.disk.file(file).current.read(offset, buffer) {
@@ -138,26 +138,26 @@ impl State {
     }
 
     /// Whether `more` bytes can be allocated.
-    fn allocate(&mut self, place: Place, more: u64) -> io::Result<()> {
-        match self.admit(place, Action::Allocate) {
+    fn allocate(&mut self, part: MediaPart, more: u64) -> io::Result<()> {
+        match self.admit(part, Action::Allocate) {
             Ok(_) if more <= self.available() => Ok(()),
             Ok(_) | Err(Effect::Full) => Err(io::ErrorKind::StorageFull.into()),
             Err(_) => Err(broken("simulated EIO of an allocation")),
         }
     }
 
-    fn set_len(&mut self, place: Place, id: FileId, length: u64) -> io::Result<()> {
+    fn set_len(&mut self, part: MediaPart, id: FileId, length: u64) -> io::Result<()> {
         let file = self.disk.file(id);
         let more = length.saturating_sub(file.allocated());
-        self.allocate(place, more)?;
+        self.allocate(part, more)?;
         self.disk.file(id).set_len(length);
-        self.passed();
+        self.complete_change();
         Ok(())
     }
 
-    fn reserve(&mut self, place: Place, id: FileId, bytes: u64) -> io::Result<()> {
+    fn reserve(&mut self, part: MediaPart, id: FileId, bytes: u64) -> io::Result<()> {
         let more = bytes.saturating_sub(self.disk.file(id).reserved);
-        self.allocate(place, more)?;
+        self.allocate(part, more)?;
         let file = self.disk.file(id);
         file.reserved = file.reserved.max(bytes);
         Ok(())
@@ -174,13 +174,13 @@ impl SimMedia {
     /// Media on a device that was there before.
     #[must_use]
     pub fn of(disk: Disk, capacity: u64, random: Random) -> SimMedia {
-        let plan = Plan::default();
+        let plan = FaultPlan::default();
         let (count, mark, dies_at, boundaries) = (0, 0, u64::MAX, None);
-        let state = State { disk, plan, random, capacity, mark, count, dies_at, boundaries };
+        let state = Device { disk, plan, random, capacity, mark, count, dies_at, boundaries };
         SimMedia { state: Arc::new(Mutex::new(state)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Device> {
         self.state.lock().expect("no call panics while it holds the device")
     }
 
@@ -238,8 +238,8 @@ impl SimMedia {
         self.lock().disk.clone()
     }
 
-    fn file(&self, place: Place, file: FileId) -> Arc<SimFile> {
-        Arc::new(SimFile { media: self.clone(), place, file })
+    fn file(&self, part: MediaPart, file: FileId) -> Arc<SimFile> {
+        Arc::new(SimFile { media: self.clone(), part, file })
     }
 }
 
@@ -247,7 +247,7 @@ impl SimMedia {
 #[derive(Debug)]
 struct SimFile {
     media: SimMedia,
-    place: Place,
+    part: MediaPart,
     file: FileId,
 }
 
@@ -257,29 +257,29 @@ impl RandomFile for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.media.lock().set_len(self.place, self.file, len)
+        self.media.lock().set_len(self.part, self.file, len)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.media.lock().read(self.place, self.file, offset, buffer)
+        self.media.lock().read(self.part, self.file, offset, buffer)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.media.lock().write(self.place, self.file, offset, bytes)
+        self.media.lock().write(self.part, self.file, offset, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.media.lock().sync(self.place, self.file)
+        self.media.lock().sync(self.part, self.file)
     }
 
     fn reserve(&self, bytes: u64) -> io::Result<()> {
-        self.media.lock().reserve(self.place, self.file, bytes)
+        self.media.lock().reserve(self.part, self.file, bytes)
     }
 }
 
 impl Blob for SimFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.media.lock().read(self.place, self.file, offset, buffer)
+        self.media.lock().read(self.part, self.file, offset, buffer)
     }
 
     fn append(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -290,21 +290,21 @@ impl Blob for SimFile {
                 "an append that is not made of whole blocks",
             ));
         }
-        self.media.lock().write(self.place, self.file, offset, bytes)
+        self.media.lock().write(self.part, self.file, offset, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.media.lock().sync(self.place, self.file)
+        self.media.lock().sync(self.part, self.file)
     }
 }
 
 impl Media for SimMedia {
     fn log(&self) -> Arc<dyn RandomFile> {
-        self.file(Place::Log, LOG)
+        self.file(MediaPart::Log, LOG)
     }
 
     fn index(&self) -> Arc<dyn RandomFile> {
-        self.file(Place::Index, INDEX)
+        self.file(MediaPart::Index, INDEX)
     }
 
     fn create_blob(&self, id: SegmentId, capacity: u64) -> io::Result<Arc<dyn Blob>> {
@@ -312,16 +312,16 @@ impl Media for SimMedia {
         if state.disk.names.contains_key(&id) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        state.allocate(Place::Blob, capacity)?;
+        state.allocate(MediaPart::Blob, capacity)?;
         let file = state.disk.create(id, capacity);
-        state.passed();
+        state.complete_change();
         drop(state);
-        Ok(self.file(Place::Blob, file))
+        Ok(self.file(MediaPart::Blob, file))
     }
 
     fn open_blob(&self, id: SegmentId) -> io::Result<Arc<dyn Blob>> {
         let file = *self.lock().disk.names.get(&id).ok_or(io::ErrorKind::NotFound)?;
-        Ok(self.file(Place::Blob, file))
+        Ok(self.file(MediaPart::Blob, file))
     }
 
     fn delete_blob(&self, id: SegmentId) -> io::Result<()> {
@@ -329,11 +329,11 @@ impl Media for SimMedia {
         if !state.disk.names.contains_key(&id) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        if state.admit(Place::Blob, Action::Delete).is_err() {
+        if state.admit(MediaPart::Blob, Action::Delete).is_err() {
             return Err(broken("simulated EIO of a deletion"));
         }
         state.disk.delete(id);
-        state.passed();
+        state.complete_change();
         Ok(())
     }
 

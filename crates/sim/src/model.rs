@@ -25,17 +25,17 @@ use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
 use volume::state::StateChange;
 
-use crate::call::{Call, Name, Obj, Operation, OperationId, Outcome, Seen, Success, Wcc};
-use inode::{Inode, What, When};
+use crate::call::{Attrs, Call, CallResult, Name, Obj, Operation, OperationId, Success, Wcc};
+use inode::{ChangeKind, Inode, When};
 
-/// What the model makes of a reply.
+/// ChangeKind the model makes of a reply.
 pub type Judgement<T> = Result<T, String>;
 
 /// Why the judging of a reply ends before its success is looked at.
 #[derive(Debug)]
 enum End {
     /// It is a failure that may be, and tells this.
-    Failed(Told),
+    Failed(Observed),
     /// It is wrong, for this reason.
     Wrong(String),
 }
@@ -47,13 +47,13 @@ impl From<String> for End {
 }
 
 /// The reply is of another kind than the call.
-fn odd(outcome: &Outcome) -> End {
+fn unexpected(outcome: &CallResult) -> End {
     End::Wrong(format!("odd answer {outcome:?}"))
 }
 
-/// What a reply tells a client, and so what must survive once it has left.
+/// ChangeKind a reply tells a client, and so what must survive once it has left.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Observed {
     /// Every mutation up to this one.
     pub mutation: u64,
     /// The write-stable bytes of this object in this range: start and end.
@@ -79,9 +79,9 @@ pub struct Model {
     /// Mutations so far: changes of names and attributes, which a crash keeps or loses in order.
     pub mutations: u64,
     usage_by: u64,
-    /// What the clock shows, even where the engine is ahead of it.
+    /// ChangeKind the clock shows, even where the engine is ahead of it.
     pub clock: i64,
-    /// What else may be answered.
+    /// ChangeKind else may be answered.
     pub leniency: Leniency,
     /// Changes that failed for want of space on the device, not for a limit of their own.
     pub refused: u64,
@@ -114,7 +114,7 @@ impl Verdict {
 impl Model {
     /// A new volume whose root looks so.
     #[must_use]
-    pub fn new(root: &Seen) -> Model {
+    pub fn new(root: &Attrs) -> Model {
         let who = Credentials { uid: root.uid, gid: root.gid, groups: Vec::new() };
         let mut inode = Inode::new(FileType::Directory, &who, root.ctime, 0);
         inode.adopt(root);
@@ -207,7 +207,7 @@ impl Model {
             if let Some(inode) = self.inodes.get_mut(ino) {
                 let inode = Rc::make_mut(inode);
                 inode.changed_by = mutation;
-                inode.note(operation, What::Touch);
+                inode.log(operation, ChangeKind::Touch);
             }
         }
     }
@@ -220,15 +220,15 @@ impl Model {
     /// Judges the answer to `operation`, executed at `now`, and follows it. The flag tells whether it was a mutation.
     ///
     /// # Errors
-    /// What is wrong with the answer.
-    pub fn judge(&mut self, operation: &Operation, now: i64, outcome: &Outcome) -> Judgement<Told> {
+    /// ChangeKind is wrong with the answer.
+    pub fn judge(&mut self, operation: &Operation, now: i64, outcome: &CallResult) -> Judgement<Observed> {
         match self.follow(operation, now, outcome) {
-            Ok(told) | Err(End::Failed(told)) => Ok(told),
+            Ok(observed) | Err(End::Failed(observed)) => Ok(observed),
             Err(End::Wrong(wrong)) => Err(wrong),
         }
     }
 
-    fn follow(&mut self, operation: &Operation, now: i64, outcome: &Outcome) -> Result<Told, End> {
+    fn follow(&mut self, operation: &Operation, now: i64, outcome: &CallResult) -> Result<Observed, End> {
         let who = operation.user.credentials();
         let (id, who) = (operation.id, &who);
         match operation.call {
@@ -274,8 +274,8 @@ impl Model {
             }
             Call::Status => self.status(outcome),
             Call::Limits { object } | Call::Configuration { object } => self.limits(object, outcome),
-            Call::Straight(straight) => self.judge_straight(id, who, now, straight, outcome),
-            Call::Nothing => Ok(Told::default()),
+            Call::Nfs4(op) => self.judge_nfs4_op(id, who, now, op, outcome),
+            Call::Nothing => Ok(Observed::default()),
         }
     }
 
@@ -296,39 +296,44 @@ impl Model {
     /// Judges the attributes that a failure shows: nothing has changed.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn judge_beside(&mut self, mut told: Told, beside: &[Wcc]) -> Judgement<Told> {
-        for wcc in beside {
+    /// ChangeKind is wrong with them.
+    pub fn judge_failure_attributes(
+        &mut self,
+        mut observed: Observed,
+        failure_attributes: &[Wcc],
+    ) -> Judgement<Observed> {
+        for wcc in failure_attributes {
             let Some(ino) = wcc.after.map(|seen| seen.ino) else { continue };
             let before = self.inodes.get(&ino).map(Rc::clone);
             let before = before.ok_or_else(|| format!("a failure shows inode {ino}, which is gone"))?;
-            told.mutation = told.mutation.max(self.meet_wcc(&before, ino, wcc, "shown by a failure")?);
+            observed.mutation =
+                observed.mutation.max(self.meet_wcc(&before, ino, wcc, "shown by a failure")?);
         }
-        Ok(told)
+        Ok(observed)
     }
 
     /// Compares an outcome with a verdict, and goes on if the call succeeded; a failure tells nothing.
-    fn decide(&mut self, verdict: &Verdict, changes: bool, outcome: &Outcome) -> Result<(), End> {
-        self.decide_or(Told::default(), verdict, changes, outcome)
+    fn decide(&mut self, verdict: &Verdict, changes: bool, outcome: &CallResult) -> Result<(), End> {
+        self.decide_or(Observed::default(), verdict, changes, outcome)
     }
 
     /// The same where a failure tells something.
     fn decide_or(
         &mut self,
-        told: Told,
+        observed: Observed,
         verdict: &Verdict,
         changes: bool,
-        outcome: &Outcome,
+        outcome: &CallResult,
     ) -> Result<(), End> {
         match outcome {
             Ok(_) if verdict.must.is_empty() => Ok(()),
             Ok(_) => Err(End::Wrong(format!("succeeded, expected one of {:?}", verdict.must))),
             Err(error) if verdict.must.contains(error) || verdict.may.contains(error) => {
-                Err(End::Failed(told))
+                Err(End::Failed(observed))
             }
             Err(Error::NoSpace) if changes && self.leniency.full => {
                 self.refused += 1;
-                Err(End::Failed(told))
+                Err(End::Failed(observed))
             }
             Err(error) => Err(End::Wrong(format!(
                 "failed with {error:?}, expected {:?}, perhaps {:?}",
@@ -338,16 +343,17 @@ impl Model {
     }
 
     /// The object; the judgement ends here for a call that names one that is gone.
-    fn present(&self, object: Obj, outcome: &Outcome) -> Result<u64, End> {
+    fn present(&self, object: Obj, outcome: &CallResult) -> Result<u64, End> {
         let never = || End::Wrong("the harness called an object that never was".to_owned());
         let ino = self.ino(object).ok_or_else(never)?;
         if self.inodes.contains_key(&ino) {
             return Ok(ino);
         }
         Err(match outcome {
-            Err(Error::Stale) => {
-                End::Failed(Told { mutation: self.gone.get(&ino).copied().unwrap_or(0), ..Told::default() })
-            }
+            Err(Error::Stale) => End::Failed(Observed {
+                mutation: self.gone.get(&ino).copied().unwrap_or(0),
+                ..Observed::default()
+            }),
             // Names and callers may be looked at before objects.
             Err(
                 Error::NotPermitted
@@ -357,13 +363,13 @@ impl Model {
                 | Error::Exists
                 | Error::IsDirectory
                 | Error::NotEmpty,
-            ) => End::Failed(Told::default()),
+            ) => End::Failed(Observed::default()),
             other => End::Wrong(format!("inode {ino} is gone, but the answer is {other:?}")),
         })
     }
 
     /// Compares attributes that a reply shows, and says what that tells.
-    fn meet(&mut self, ino: u64, seen: Option<&Seen>, what: &str) -> Judgement<u64> {
+    fn meet(&mut self, ino: u64, seen: Option<&Attrs>, what: &str) -> Judgement<u64> {
         let Some(seen) = seen else { return Ok(0) };
         if seen.ino != ino {
             return Err(format!("{what}: inode {}, expected {ino}", seen.ino));
@@ -388,15 +394,15 @@ impl Model {
         self.meet(ino, wcc.after.as_ref(), what)
     }
 
-    fn get_attributes(&mut self, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+    fn get_attributes(&mut self, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Attributes(seen)) = outcome else { return Err(odd(outcome)) };
-        Ok(Told { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Told::default() })
+        let Ok(Success::Attributes(seen)) = outcome else { return Err(unexpected(outcome)) };
+        Ok(Observed { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Observed::default() })
     }
 
     /// FSINFO and PATHCONF: what the server promises of itself, and the object's attributes.
-    fn limits(&mut self, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+    fn limits(&mut self, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         self.decide(&Verdict::default(), false, outcome)?;
         let seen = match outcome {
@@ -410,16 +416,22 @@ impl Model {
             // No name is cut, files are not given away, names keep their case.
             Ok(Success::Configuration { object, name_bytes: 255, posix: [true, true, true, true] }) => object,
             Ok(Success::Attributes(object)) => object,
-            _ => return Err(odd(outcome)),
+            _ => return Err(unexpected(outcome)),
         };
-        Ok(Told { mutation: self.meet(ino, Some(seen), "limits")?, ..Told::default() })
+        Ok(Observed { mutation: self.meet(ino, Some(seen), "limits")?, ..Observed::default() })
     }
 
-    fn access(&mut self, who: &Credentials, object: Obj, mask: u32, outcome: &Outcome) -> Result<Told, End> {
+    fn access(
+        &mut self,
+        who: &Credentials,
+        object: Obj,
+        mask: u32,
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         self.decide(&Verdict::default(), false, outcome)?;
         let Ok(Success::Accessible { granted, object }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let inode = self.edit(ino);
         let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
@@ -444,16 +456,16 @@ impl Model {
                 .into());
             }
         }
-        Ok(Told {
+        Ok(Observed {
             mutation: self.meet(ino, object.as_ref(), "ACCESS")?.max(self.inodes[&ino].allowed_by),
-            ..Told::default()
+            ..Observed::default()
         })
     }
 
-    fn status(&mut self, outcome: &Outcome) -> Result<Told, End> {
+    fn status(&mut self, outcome: &CallResult) -> Result<Observed, End> {
         self.decide(&Verdict::default(), false, outcome)?;
         let Ok(Success::Status { bytes_used, inodes_used }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let inodes = self.inodes.len() as u64;
         if *inodes_used != inodes {
@@ -464,7 +476,7 @@ impl Model {
         if bytes_used.is_some_and(|used| used != bytes) && !free {
             return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}").into());
         }
-        Ok(Told { mutation: self.usage_by, ..Told::default() })
+        Ok(Observed { mutation: self.usage_by, ..Observed::default() })
     }
 }
 
@@ -480,7 +492,7 @@ fn judge_name(name: Name, verdict: &mut Verdict) -> Vec<u8> {
 }
 
 /// Applies to a new object what its creator asked for.
-fn dress(new: &mut Inode, set: &SetAttributes, who: &Credentials, directory: &Inode) {
+fn apply_create_attributes(new: &mut Inode, set: &SetAttributes, who: &Credentials, directory: &Inode) {
     let inherits = directory.mode_now() & 0o2000 != 0;
     if inherits {
         new.gid = directory.gid;

@@ -6,7 +6,7 @@
 //! connections close, clients are cut off or die, and the server is crashed at boundaries of its media, with any part of
 //! what was not synced surviving. After a crash clients send again what was not answered, and go on.
 //!
-//! The checker sees each request executed and each reply arrive. It demands:
+//! The checker sees each request executed and each reply receive_reply. It demands:
 //! - a request is executed once: a repetition gets the same reply, a name is made, renamed or removed once, also if the
 //!   server crashed in between;
 //! - what was acknowledged is there after every crash: names, and data that was written stably or committed;
@@ -72,7 +72,7 @@ impl Default for Plan {
     }
 }
 
-/// What a run did.
+/// StateKind a run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Requests that were answered, and the answer arrived.
@@ -108,9 +108,9 @@ pub struct Failure {
     pub seed: u64,
     /// Its plan.
     pub plan: Plan,
-    /// What was wrong.
+    /// StateKind was wrong.
     pub wrong: String,
-    /// What happened last.
+    /// StateKind happened last.
     pub trace: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ pub fn run(seed: u64, plan: &Plan) -> Result<Tally, Failure> {
     }
 }
 
-/// What happens in a run of this seed, and what is on the device in the end, as a checksum.
+/// StateKind happens in a run of this seed, and what is on the device in the end, as a checksum.
 ///
 /// # Errors
 /// The first failure.

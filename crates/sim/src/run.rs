@@ -8,34 +8,34 @@ use volume::request::{Access, Credentials, Durability, Durable, Journaled, Reque
 use volume::time::Time;
 use volume::{Progress, Volume};
 
-use crate::call::{Call, From, Guard, Operation, OperationId, Outcome, Seen, Success, Wcc};
-use crate::engine::{BEGIN, Sizes, attributes, check_usage, create, open, walk};
+use crate::call::{Attrs, Call, CallResult, From, Guard, Operation, OperationId, Success, Wcc};
+use crate::engine::{START, Sizes, attributes, check_usage, create, open, walk};
 use crate::media::SimMedia;
 use crate::model::recovery::{Safe, Tree};
-use crate::model::{Model, Told};
+use crate::model::{Model, Observed};
 use crate::random::Random;
-use crate::transport::{Attempt, Direct, Recalled, Reply, Resolved, Target};
+use crate::transport::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transport};
 use crate::workload::{Event, Step};
 
 /// How far ahead of the clock the engine may be after it was opened, nanoseconds.
-const AHEAD_MOST: i64 = 5_000_000_000;
+const AHEAD_MAX_NANOS: i64 = 5_000_000_000;
 
 /// How long the engine promises to remember answers, nanoseconds.
-const REMEMBERED: i64 = 300_000_000_000;
+const REMEMBERED_NANOS: i64 = 300_000_000_000;
 
 /// How often a call is made again that a limit stood in the way of, one piece of background work between.
-const PATIENCE: usize = 2000;
+const ATTEMPTS_MAX: usize = 2000;
 
 /// How long a client waits each time, nanoseconds.
-const WAIT: i64 = 20_000_000;
+const WAIT_NANOS: i64 = 20_000_000;
 
 /// A reply that waits.
 #[derive(Clone, Debug)]
 struct Parked {
     id: OperationId,
-    told: Told,
+    observed: Observed,
     after: Durability,
-    seen: Vec<Seen>,
+    seen: Vec<Attrs>,
 }
 
 /// A reply that left.
@@ -46,17 +46,17 @@ pub struct Ack {
     /// The operation.
     pub id: OperationId,
     /// What it told.
-    pub told: Told,
-    seen: Vec<Seen>,
+    pub observed: Observed,
+    seen: Vec<Attrs>,
 }
 
 /// What was answered to a call that is remembered.
 #[derive(Clone, Debug)]
 struct Answered {
-    outcome: Outcome,
-    beside: Vec<Wcc>,
+    outcome: CallResult,
+    failure_attributes: Vec<Wcc>,
     mutation: u64,
-    told: Told,
+    observed: Observed,
     /// Whether it changed anything: only then must it never be executed again.
     changed: bool,
     at: i64,
@@ -92,7 +92,7 @@ pub struct Run {
     /// Set to break the promise on purpose: replies leave at once.
     pub early_replies: bool,
     sizes: Sizes,
-    target: Box<dyn Target>,
+    target: Box<dyn Transport>,
     parked: Vec<Parked>,
     now: i64,
     /// The latest time that was ever given to the engine.
@@ -104,7 +104,7 @@ pub struct Run {
     /// Whether it has: by the reply to a call that changes the time of something once.
     floor_known: bool,
     random: Random,
-    calls: BTreeMap<OperationId, Resolved>,
+    calls: BTreeMap<OperationId, ResolvedCall>,
     answered: BTreeMap<OperationId, Answered>,
     shown: BTreeMap<u64, Shown>,
     verifier: Option<[u8; 8]>,
@@ -125,10 +125,10 @@ impl Run {
     pub fn new(sizes: Sizes, mut random: Random) -> Result<Run, String> {
         let media = SimMedia::new(sizes.log_bytes, sizes.capacity, random.fork());
         create(&media)?;
-        let volume = open(&media, &sizes, BEGIN)?;
-        let root = attributes(&volume, 1, BEGIN)?;
+        let volume = open(&media, &sizes, START)?;
+        let root = attributes(&volume, 1, START)?;
         let mut run = Run::of(media, volume, Model::new(&root), sizes, random);
-        run.target = Box::new(Direct::default());
+        run.target = Box::new(DirectTransport::default());
         Ok(run)
     }
 
@@ -144,10 +144,10 @@ impl Run {
             faulty: false,
             early_replies: false,
             sizes,
-            target: Box::new(Direct::default()),
+            target: Box::new(DirectTransport::default()),
             parked: Vec::new(),
-            now: BEGIN + 10_000_000_000,
-            latest: BEGIN + 10_000_000_000,
+            now: START + 10_000_000_000,
+            latest: START + 10_000_000_000,
             floor: 0,
             floor_below: 0,
             floor_known: true,
@@ -162,7 +162,7 @@ impl Run {
 
     /// Reaches the volume in another way.
     #[must_use]
-    pub fn through(mut self, target: Box<dyn Target>) -> Run {
+    pub fn with_transport(mut self, target: Box<dyn Transport>) -> Run {
         self.target = target;
         self
     }
@@ -210,9 +210,9 @@ impl Run {
         // What an operation after the crash finds answered is what was in the journal.
         self.answered.retain(|_, answer| answer.mutation <= state.mutations && answer.changed);
         self.lost_verifiers.extend(self.verifier.take());
-        self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
+        self.floor_below = self.latest.max(self.floor) + AHEAD_MAX_NANOS;
         self.floor_known = false;
-        self.target.let_go();
+        self.target.disconnect();
         (self.media, self.volume, self.model) = (media, Some(volume), state.clone());
         self.model.adopt(tree);
         self.hold_again();
@@ -278,10 +278,10 @@ impl Run {
         for parked in std::mem::take(&mut self.parked) {
             match self.volume().durability(parked.after) {
                 Durable::NotYet if self.early_replies => {
-                    self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
+                    self.acks.push(Ack { mark, id: parked.id, observed: parked.observed, seen: parked.seen });
                 }
                 Durable::Yes => {
-                    self.acks.push(Ack { mark, id: parked.id, told: parked.told, seen: parked.seen });
+                    self.acks.push(Ack { mark, id: parked.id, observed: parked.observed, seen: parked.seen });
                 }
                 Durable::NotYet => self.parked.push(parked),
                 Durable::Failed if self.faulty => self.failed += 1,
@@ -307,14 +307,14 @@ impl Run {
             ));
         }
         // Only one process at a time has the volume open.
-        self.target.let_go();
+        self.target.disconnect();
         self.volume = None;
         self.volume = Some(open(&self.media, &self.sizes, self.now)?);
         self.hold_again();
         self.answered.retain(|_, answer| answer.changed);
         self.verifier = None;
-        self.model.settle();
-        self.floor_below = self.latest.max(self.floor) + AHEAD_MOST;
+        self.model.declare_durable();
+        self.floor_below = self.latest.max(self.floor) + AHEAD_MAX_NANOS;
         self.floor_known = false;
         self.history.clear();
         self.compare_all()
@@ -330,7 +330,7 @@ impl Run {
         self.model.written_back();
         let tree = walk(self.volume(), self.now)?;
         let mut settled = self.model.clone();
-        settled.settle();
+        settled.declare_durable();
         settled.compare(&tree, &Safe::default())?;
         self.model.adopt_reads(&tree);
         check_usage(self.volume(), &tree, self.now)
@@ -357,7 +357,7 @@ impl Run {
             | Call::ReadDirectory { directory, .. } => (directory, directory),
             Call::Rename { from, to, .. } => (from, to),
             Call::Link { object, directory, .. } => (object, directory),
-            Call::Straight(straight) => straight.objects(),
+            Call::Nfs4(op) => op.objects(),
             Call::Status | Call::Nothing => (crate::call::Obj(0), crate::call::Obj(0)),
         };
         Some((self.model.ino(object)?, self.model.ino(other)?))
@@ -376,10 +376,10 @@ impl Run {
         };
         let last = matches!(operation.call, Call::ReadDirectory { from: From::Last, .. });
         let cookie = if last { self.model.cursor(object) } else { 0 };
-        let call = Resolved { operation, object, other, guard, cookie };
+        let call = ResolvedCall { operation, object, other, guard, cookie };
         self.calls.insert(operation.id, call.clone());
         let reply = self.perform(&call)?;
-        if reply.recalled == Recalled::Yes {
+        if reply.replayed == Replayed::Yes {
             return Err(format!("operation {} got a remembered answer at first", operation.id));
         }
         self.judge(&call, reply)
@@ -387,7 +387,7 @@ impl Run {
 
     /// What tells how far the engine is ahead after an opening. A rename may change the times of its directories up to
     /// three times; those of what it moves only once, but it does not show them.
-    fn tells_floor(&self, call: &Call, seen: &[Seen]) -> Vec<Seen> {
+    fn tells_floor(&self, call: &Call, seen: &[Attrs]) -> Vec<Attrs> {
         match *call {
             Call::Rename { from, name, .. } => {
                 let moved = self.model.ino(from).and_then(|from| self.model.child(from, &name.bytes()));
@@ -410,22 +410,22 @@ impl Run {
         let reply = self.perform(&call)?;
         let outcome = &reply.outcome;
         let Some(answer) = self.answered.get(&id).cloned() else {
-            return match reply.recalled {
-                Recalled::Yes => {
+            return match reply.replayed {
+                Replayed::Yes => {
                     Err(format!("operation {id} did not survive, but its answer did: {outcome:?}"))
                 }
                 _ => self.judge(&call, reply),
             };
         };
-        let same = (outcome, &reply.beside) == (&answer.outcome, &answer.beside);
-        if reply.recalled == Recalled::Yes && !same {
+        let same = (outcome, &reply.failure_attributes) == (&answer.outcome, &answer.failure_attributes);
+        if reply.replayed == Replayed::Yes && !same {
             return Err(format!("operation {id}, repeated: {outcome:?}, expected {:?}", answer.outcome));
         }
-        if reply.recalled == Recalled::Yes || reply.recalled == Recalled::Unknown && same {
-            self.parked.push(Parked { id, told: answer.told, after: reply.after, seen: Vec::new() });
+        if reply.replayed == Replayed::Yes || reply.replayed == Replayed::Unknown && same {
+            self.parked.push(Parked { id, observed: answer.observed, after: reply.after, seen: Vec::new() });
             return Ok(());
         }
-        if (answer.at..=answer.at + REMEMBERED).contains(&self.now) && answer.changed {
+        if (answer.at..=answer.at + REMEMBERED_NANOS).contains(&self.now) && answer.changed {
             return Err(format!(
                 "operation {id} was executed again: {outcome:?}, first {:?}",
                 answer.outcome
@@ -435,9 +435,9 @@ impl Run {
     }
 
     /// Judges an answer, and parks its reply.
-    fn judge(&mut self, call: &Resolved, reply: Reply) -> Result<(), String> {
+    fn judge(&mut self, call: &ResolvedCall, reply: Reply) -> Result<(), String> {
         let operation = &call.operation;
-        let Reply { outcome, beside, after, state, .. } = reply;
+        let Reply { outcome, failure_attributes, after, state, .. } = reply;
         if self.faulty
             && matches!(outcome, Err(volume::request::Error::Io | volume::request::Error::ReadOnly))
         {
@@ -445,22 +445,22 @@ impl Run {
         }
         let before = self.model.clone();
         let mut seen = seen(&outcome);
-        seen.extend(beside.iter().filter_map(|wcc| wcc.after));
+        seen.extend(failure_attributes.iter().filter_map(|wcc| wcc.after));
         if !self.floor_known {
             self.learn_floor(&self.tells_floor(&operation.call, &seen));
         }
         self.model.clock = self.now;
-        let told = self
+        let observed = self
             .model
             .judge(operation, self.now.max(self.floor), &outcome)
-            .and_then(|told| self.model.judge_beside(told, &beside))
+            .and_then(|observed| self.model.judge_failure_attributes(observed, &failure_attributes))
             .map_err(|wrong| format!("{operation:?}: {wrong}"))?;
         if !state.is_empty() && self.model.mutations == before.mutations {
             return Err(format!("{operation:?}: journaled {state:?}, but changed nothing"));
         }
         self.model.change_state(&state);
         let written = matches!(operation.call, Call::Write { length: 1.., .. }) && outcome.is_ok();
-        let timed = !matches!(operation.call, Call::Straight(straight) if !straight.is_timed());
+        let timed = !matches!(operation.call, Call::Nfs4(op) if !op.is_timed());
         self.floor_known |= written || timed && self.model.mutations > before.mutations;
         if self.model.mutations > before.mutations {
             (before.mutations..self.model.mutations).for_each(|mutation| {
@@ -472,16 +472,23 @@ impl Run {
         if operation.call.is_remembered() {
             let changed = self.model.mutations > before.mutations;
             let mutation = self.model.mutations;
-            let answer = Answered { outcome, beside, mutation, told: told.clone(), changed, at: self.now };
+            let answer = Answered {
+                outcome,
+                failure_attributes,
+                mutation,
+                observed: observed.clone(),
+                changed,
+                at: self.now,
+            };
             self.answered.insert(operation.id, answer);
         }
-        self.parked.push(Parked { id: operation.id, told, after, seen });
+        self.parked.push(Parked { id: operation.id, observed, after, seen });
         Ok(())
     }
 
     /// After an opening the engine may be ahead of the clock, by as much as it looks ahead; a time that nothing else
     /// explains tells by how much.
-    fn learn_floor(&mut self, seen: &[Seen]) {
+    fn learn_floor(&mut self, seen: &[Attrs]) {
         let now = self.now.max(self.floor);
         let times = seen.iter().map(|seen| (seen.ino, seen.ctime));
         for (ino, time) in times {
@@ -492,7 +499,7 @@ impl Run {
     }
 
     /// Change values and ctimes that were shown before a crash must not come again for another state.
-    fn check_shown(&self, seen: &[Seen]) -> Result<(), String> {
+    fn check_shown(&self, seen: &[Attrs]) -> Result<(), String> {
         for seen in seen {
             let Some(shown) = self.shown.get(&seen.ino) else { continue };
             let change = seen.change.unwrap_or(u64::MAX);
@@ -513,7 +520,7 @@ impl Run {
         Ok(())
     }
 
-    fn check_verifier(&mut self, outcome: &Outcome) -> Result<(), String> {
+    fn check_verifier(&mut self, outcome: &CallResult) -> Result<(), String> {
         let (Ok(Success::Written { verifier, .. }) | Ok(Success::Committed { verifier, .. })) = outcome
         else {
             return Ok(());
@@ -545,14 +552,14 @@ impl Run {
         let Ok(tree) = walk(self.volume(), self.now) else { return Ok(false) };
         let mut safe = Safe::default();
         for ack in &self.acks {
-            if let Some(range) = ack.told.bytes {
-                safe.add(ack.id, range, ack.told.committed);
+            if let Some(range) = ack.observed.bytes {
+                safe.add(ack.id, range, ack.observed.committed);
             }
         }
         let context = |wrong| format!("after a fault, while the volume is open: {wrong}");
         self.model.compare(&tree, &safe).map_err(context)?;
         let mut exact = self.model.clone();
-        exact.settle();
+        exact.declare_durable();
         if exact.compare(&tree, &Safe::default()).is_err() {
             // Data was lost; whoever wrote it must be able to tell.
             self.lost_verifiers.extend(self.verifier.take());
@@ -570,7 +577,7 @@ impl Run {
     /// It did, or its client waits for ever.
     pub fn must_refuse(&mut self, operation: Operation) -> Result<bool, String> {
         let Some((object, other)) = self.resolve(&operation.call) else { return Ok(false) };
-        let call = Resolved { operation, object, other, guard: None, cookie: 0 };
+        let call = ResolvedCall { operation, object, other, guard: None, cookie: 0 };
         let reply = self.perform(&call)?;
         let changes =
             operation.call.is_remembered() || matches!(operation.call, Call::Write { length: 1.., .. });
@@ -609,21 +616,21 @@ impl Run {
     }
 
     /// Makes a call, cached first, and again until it is answered.
-    fn perform(&mut self, call: &Resolved) -> Result<Reply, String> {
+    fn perform(&mut self, call: &ResolvedCall) -> Result<Reply, String> {
         let mut access = Access::Cached;
-        for round in 0..PATIENCE {
+        for round in 0..ATTEMPTS_MAX {
             match self.target.attempt(
                 self.volume.as_ref().expect("a volume that cannot be opened again ends the run"),
                 call,
                 self.now,
                 access,
             ) {
-                Attempt::Done(reply) => return Ok(*reply),
-                Attempt::Wrong(wrong) => return Err(format!("{:?}: {wrong}", call.operation)),
-                Attempt::WouldBlock if access == Access::Blocking => {
+                CallStatus::Done(reply) => return Ok(*reply),
+                CallStatus::Wrong(wrong) => return Err(format!("{:?}: {wrong}", call.operation)),
+                CallStatus::WouldBlock if access == Access::Blocking => {
                     return Err(format!("{:?}: would block although it may", call.operation));
                 }
-                Attempt::WouldBlock => {
+                CallStatus::WouldBlock => {
                     access = Access::Blocking;
                     if self.random.chance(1, 8) {
                         let step =
@@ -631,24 +638,24 @@ impl Run {
                         self.background(step);
                     }
                 }
-                Attempt::Busy => {
+                CallStatus::Busy => {
                     let steps = [Step::WriteBack(true), Step::Commit, Step::Checkpoint(true), Step::Clean];
-                    let waited = i64::try_from(round).unwrap_or(0) * WAIT;
+                    let waited = i64::try_from(round).unwrap_or(0) * WAIT_NANOS;
                     self.background_at(steps[round % steps.len()], self.now + waited);
                 }
             }
         }
         if self.faulty {
             let outcome = Err(volume::request::Error::Io);
-            let (beside, state, after) = (Vec::new(), Vec::new(), Durability::NOW);
-            return Ok(Reply { outcome, beside, state, after, recalled: Recalled::No });
+            let (failure_attributes, state, after) = (Vec::new(), Vec::new(), Durability::NOW);
+            return Ok(Reply { outcome, failure_attributes, state, after, replayed: Replayed::No });
         }
         Err(format!("{:?}: busy for ever; {:?}", call.operation, self.volume().gauges()))
     }
 }
 
 /// All attributes that a reply shows.
-fn seen(outcome: &Outcome) -> Vec<Seen> {
+fn seen(outcome: &CallResult) -> Vec<Attrs> {
     let Ok(success) = outcome else { return Vec::new() };
     let after = |wcc: &Wcc| wcc.after;
     match success {

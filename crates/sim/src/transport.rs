@@ -1,4 +1,4 @@
-//! How virtual clients reach a volume: by the engine's operations in [`direct`], by bytes of RPC calls in [`rpc`].
+//! CreateHow virtual clients reach a volume: by the engine's operations in [`direct`], by bytes of RPC calls in [`rpc`].
 
 mod direct;
 mod rpc;
@@ -9,14 +9,14 @@ use volume::Volume;
 use volume::request::{Access, Durability};
 use volume::state::StateChange;
 
-use crate::call::{Operation, Outcome, Wcc};
+use crate::call::{CallResult, Operation, Wcc};
 
-pub use direct::Direct;
-pub use rpc::Bytes;
+pub use direct::DirectTransport;
+pub use rpc::RpcTransport;
 
 /// An operation with the numbers that its names stand for.
 #[derive(Clone, Debug)]
-pub struct Resolved {
+pub struct ResolvedCall {
     /// The operation.
     pub operation: Operation,
     /// Its first object.
@@ -31,7 +31,7 @@ pub struct Resolved {
 
 /// Whether an answer is one that was given before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recalled {
+pub enum Replayed {
     /// It is.
     Yes,
     /// The call was executed.
@@ -44,20 +44,20 @@ pub enum Recalled {
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// What it tells.
-    pub outcome: Outcome,
+    pub outcome: CallResult,
     /// Attributes that a failure shows besides.
-    pub beside: Vec<Wcc>,
+    pub failure_attributes: Vec<Wcc>,
     /// Changes of protocol state that are journaled with its effect.
     pub state: Vec<StateChange>,
     /// What it waits for.
     pub after: Durability,
     /// Whether it was given before.
-    pub recalled: Recalled,
+    pub replayed: Replayed,
 }
 
 /// What became of a call.
 #[derive(Clone, Debug)]
-pub enum Attempt {
+pub enum CallStatus {
     /// It was answered.
     Done(Box<Reply>),
     /// Media must be read.
@@ -69,19 +69,19 @@ pub enum Attempt {
 }
 
 /// A way to reach a volume.
-pub trait Target {
+pub trait Transport {
     /// Makes a call.
-    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt;
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus;
 
     /// Gives up what it holds of volumes, as when their process ends.
-    fn let_go(&mut self);
+    fn disconnect(&mut self);
 
     /// The same clients for another copy of the volume.
-    fn fork(&self) -> Box<dyn Target>;
+    fn fork(&self) -> Box<dyn Transport>;
 }
 
-/// How the clients of this seed reach their volume: by bytes if it is odd, straight if it is even.
+/// CreateHow the clients of this seed reach their volume: by bytes if it is odd, op if it is even.
 #[must_use]
-pub fn through(seed: u64) -> Box<dyn Target> {
-    if seed % 2 == 1 { Box::new(Bytes::default()) } else { Box::new(Direct::default()) }
+pub fn transport_of(seed: u64) -> Box<dyn Transport> {
+    if seed % 2 == 1 { Box::new(RpcTransport::default()) } else { Box::new(DirectTransport::default()) }
 }

@@ -4,7 +4,7 @@ use volume::attributes::{Device, FileType, SetAttributes, SetTime};
 use volume::results::{SetXattr, SoughtContent, Stability};
 use volume::time::Time;
 
-use crate::call::{Call, From, Guard, How, Name, Node, Obj, Operation, OperationId, Straight, User};
+use crate::call::{Call, CreateHow, From, Guard, Name, Nfs4Op, NodeKind, Obj, Operation, OperationId, User};
 use crate::model::Model;
 use crate::model::recovery::WINDOWS;
 use crate::random::Random;
@@ -42,7 +42,7 @@ pub enum Step {
 /// What a workload is like.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// Largest size of most writes, bytes.
+    /// Largest size of entries_max writes, bytes.
     pub write_bytes: u64,
     /// Calls out of a hundred that are made as the superuser.
     pub root_percent: u64,
@@ -206,7 +206,7 @@ impl Workload {
         }
         let fitting: Vec<Obj> =
             model.objects().filter(|(_, kind)| wanted(*kind)).map(|(object, _)| object).collect();
-        // The oldest few are the most popular.
+        // The oldest few are the entries_max popular.
         let popular = fitting.len().min(4);
         match fitting.len() {
             0 => Obj(0),
@@ -283,12 +283,12 @@ impl Workload {
     }
 
     fn length(&mut self) -> u32 {
-        let most = match self.random.below(12) {
+        let entries_max = match self.random.below(12) {
             0 => 200_000,
             1 | 2 => 70_000,
             _ => self.profile.write_bytes,
         };
-        let length = 1 + self.random.below(most);
+        let length = 1 + self.random.below(entries_max);
         let whole = if self.random.chance(1, 2) { length.div_ceil(4096) * 4096 } else { length };
         if self.random.chance(1, 60) { 0 } else { u32::try_from(whole).unwrap_or(4096) }
     }
@@ -307,23 +307,23 @@ impl Workload {
         set
     }
 
-    fn how(&mut self) -> How {
+    fn how(&mut self) -> CreateHow {
         match self.random.below(6) {
-            0 | 1 => How::Guarded(self.set_new()),
-            2 => How::Exclusive([self.random.below(3).to_le_bytes()[0]; 8]),
-            3 => How::Unchecked(SetAttributes { size: Some(0), ..self.set_new() }),
-            _ => How::Unchecked(self.set_new()),
+            0 | 1 => CreateHow::Guarded(self.set_new()),
+            2 => CreateHow::Exclusive([self.random.below(3).to_le_bytes()[0]; 8]),
+            3 => CreateHow::Unchecked(SetAttributes { size: Some(0), ..self.set_new() }),
+            _ => CreateHow::Unchecked(self.set_new()),
         }
     }
 
-    fn node(&mut self) -> Node {
+    fn node(&mut self) -> NodeKind {
         let device = Device { major: 8, minor: 3 };
         *self.random.pick(&[
-            Node::Fifo,
-            Node::Fifo,
-            Node::Socket,
-            Node::Block(device),
-            Node::Character(device),
+            NodeKind::Fifo,
+            NodeKind::Fifo,
+            NodeKind::Socket,
+            NodeKind::Block(device),
+            NodeKind::Character(device),
         ])
     }
 
@@ -346,7 +346,7 @@ impl Workload {
         let set = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
         let call = match self.random.below(8) {
             0 => Call::MakeDirectory { directory, name, set },
-            1 | 2 => Call::Create { directory, name, how: How::Guarded(set) },
+            1 | 2 => Call::Create { directory, name, how: CreateHow::Guarded(set) },
             _ => {
                 let offset = self.random.below(300) << 10;
                 let length = 4096 + self.random.below(190_000);
@@ -425,19 +425,19 @@ impl Workload {
             }
             Kind::ReadDirectory => {
                 let from = if self.random.chance(1, 3) { From::Start } else { From::Last };
-                let (most, plus) = (*self.random.pick(&[1, 2, 3, 5, 100]), self.random.chance(1, 2));
-                Call::ReadDirectory { directory: self.directory(model), from, most, plus }
+                let (entries_max, plus) = (*self.random.pick(&[1, 2, 3, 5, 100]), self.random.chance(1, 2));
+                Call::ReadDirectory { directory: self.directory(model), from, entries_max, plus }
             }
             Kind::Status => Call::Status,
             Kind::Limits => Call::Limits { object: self.any(model) },
             Kind::Configuration => Call::Configuration { object: self.any(model) },
             Kind::Nothing => Call::Nothing,
-            _ => Call::Straight(self.straight(kind, model)),
+            _ => Call::Nfs4(self.nfs4_op(kind, model)),
         }
     }
 
     /// CLONE, mostly of whole blocks or to the end, or COPY.
-    fn clone_call(&mut self, model: &Model) -> Straight {
+    fn clone_call(&mut self, model: &Model) -> Nfs4Op {
         let (object, to) = (self.file(model), self.file(model));
         let copy = self.random.chance(1, 2);
         let aligned = !copy && !self.random.chance(1, 12);
@@ -449,7 +449,7 @@ impl Workload {
         if aligned {
             (offset, at, count) = (offset / 4096 * 4096, at / 4096 * 4096, count.div_ceil(4096) * 4096);
         }
-        Straight::Clone { object, offset, to, at, count, copy }
+        Nfs4Op::Clone { object, offset, to, at, count, copy }
     }
 
     /// One of few extended attributes.
@@ -469,21 +469,21 @@ impl Workload {
     }
 
     /// A call that NFSv3 does not have.
-    fn straight(&mut self, kind: Kind, model: &Model) -> Straight {
+    fn nfs4_op(&mut self, kind: Kind, model: &Model) -> Nfs4Op {
         match kind {
             Kind::ChangeState => {
                 let key = self.random.below(6).to_le_bytes()[0];
                 let value = self.random.weighted(&[(4, Some(60)), (1, Some(2048)), (1, Some(0)), (2, None)]);
-                Straight::ChangeState { key, length: value }
+                Nfs4Op::ChangeState { key, length: value }
             }
-            Kind::Hold => Straight::Hold { object: self.file(model) },
+            Kind::Hold => Nfs4Op::Hold { object: self.file(model) },
             Kind::Release => {
                 let held = model.held_objects();
                 let object = if held.is_empty() { self.file(model) } else { *self.random.pick(&held) };
-                Straight::Release { object }
+                Nfs4Op::Release { object }
             }
-            Kind::LookupParent => Straight::LookupParent { directory: self.directory(model) },
-            Kind::CreateExclusive => Straight::CreateExclusive {
+            Kind::LookupParent => Nfs4Op::LookupParent { directory: self.directory(model) },
+            Kind::CreateExclusive => Nfs4Op::CreateExclusive {
                 directory: self.directory(model),
                 name: self.name(),
                 verifier: [self.random.below(3).to_le_bytes()[0]; 8],
@@ -491,18 +491,18 @@ impl Workload {
             },
             Kind::Seek => {
                 let content = *self.random.pick(&[SoughtContent::Data, SoughtContent::Hole]);
-                Straight::Seek { object: self.file(model), offset: self.read_offset(), content }
+                Nfs4Op::Seek { object: self.file(model), offset: self.read_offset(), content }
             }
             Kind::Allocate => {
                 let (offset, length) = self.range();
-                Straight::Allocate { object: self.file(model), offset, length }
+                Nfs4Op::Allocate { object: self.file(model), offset, length }
             }
             Kind::Deallocate => {
                 let (offset, length) = self.range();
-                Straight::Deallocate { object: self.file(model), offset, length }
+                Nfs4Op::Deallocate { object: self.file(model), offset, length }
             }
             Kind::Clone => self.clone_call(model),
-            Kind::GetXattr => Straight::GetXattr { object: self.any(model), key: self.key() },
+            Kind::GetXattr => Nfs4Op::GetXattr { object: self.any(model), key: self.key() },
             Kind::SetXattr => {
                 let length = self.random.weighted(&[(6, 50), (1, 0), (2, 5000), (1, 40_000), (1, u16::MAX)]);
                 let how = *self.random.pick(&[
@@ -511,11 +511,11 @@ impl Workload {
                     SetXattr::Create,
                     SetXattr::Replace,
                 ]);
-                Straight::SetXattr { object: self.any(model), key: self.key(), length, how }
+                Nfs4Op::SetXattr { object: self.any(model), key: self.key(), length, how }
             }
-            Kind::RemoveXattr => Straight::RemoveXattr { object: self.any(model), key: self.key() },
-            Kind::ListXattrs => Straight::ListXattrs { object: self.any(model) },
-            _ => Straight::ReapOrphan,
+            Kind::RemoveXattr => Nfs4Op::RemoveXattr { object: self.any(model), key: self.key() },
+            Kind::ListXattrs => Nfs4Op::ListXattrs { object: self.any(model) },
+            _ => Nfs4Op::ReapOrphan,
         }
     }
 }

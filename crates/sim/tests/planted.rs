@@ -1,20 +1,20 @@
 //! The simulation must find what it is there to find: each test breaks a promise on purpose and expects to be told.
 
-use sim::media::{Action, Effect, Fault, Place};
+use sim::media::{Action, Effect, Fault, MediaPart};
 use sim::proofs::planted::{Planted, caught};
 
-fn lying(place: Place) -> Fault {
-    Fault { place: Some(place), action: Action::Sync, after: 0, effect: Effect::Lie, lasting: true }
+fn lying(part: MediaPart) -> Fault {
+    Fault { part: Some(part), action: Action::Sync, after: 0, effect: Effect::Lie, lasting: true }
 }
 
 #[test]
 fn media_that_lie_about_syncing_the_journal() {
-    assert!(caught(Planted::Media(lying(Place::Log)), 1..20));
+    assert!(caught(Planted::Media(lying(MediaPart::Log)), 1..20));
 }
 
 #[test]
 fn media_that_lie_about_syncing_segments() {
-    assert!(caught(Planted::Media(lying(Place::Blob)), 1..40));
+    assert!(caught(Planted::Media(lying(MediaPart::Blob)), 1..40));
 }
 
 #[test]

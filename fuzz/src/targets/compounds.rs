@@ -16,8 +16,8 @@ use std::time::Duration;
 use nfs::exports::{Export, Squash};
 use nfs::limits::COMPOUND_REPLY_BYTES;
 use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use sim::engine::{START, Sizes, create, open};
 use sim::media::SimMedia;
-use sim::engine::{BEGIN, Sizes, create, open};
 use volume::Volume;
 use volume::request::{Access, Durable};
 use volume::time::Time;
@@ -177,8 +177,8 @@ impl World {
         let sizes = Sizes::default();
         let media = SimMedia::new(sizes.log_bytes, sizes.capacity, sim::random::Random::new(1));
         create(&media).expect("a volume can be created");
-        let volume = open(&media, &sizes, BEGIN).expect("a new volume opens");
-        let now = Time::from_nanos(BEGIN + 1_000_000_000);
+        let volume = open(&media, &sizes, START).expect("a new volume opens");
+        let now = Time::from_nanos(START + 1_000_000_000);
         World {
             service: service(&volume, now),
             volume,

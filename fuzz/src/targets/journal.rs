@@ -10,7 +10,8 @@ use volume::time::Time;
 use super::{Kind, stored_again};
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let records = vec![(key::inode(Ino(2)), Some(b"a value"[..].into())), (key::name(Ino(1), b"a name"), None)];
+    let records =
+        vec![(key::inode(Ino(2)), Some(b"a value"[..].into())), (key::name(Ino(1), b"a name"), None)];
     let usage =
         UsageKind::from_byte(0).into_iter().map(|kind| UsageDelta { kind, id: 7, bytes: -5, inodes: 1 });
     let entry = Entry { records, usage: usage.collect(), ..Entry::default() }.encode();

@@ -10,7 +10,7 @@ use volume::results::AccessMask;
 use volume::time::Time;
 
 use super::gather;
-use crate::call::{Listed, Seen};
+use crate::call::{Attrs, Listed};
 use crate::model::recovery::{Found, Tree, WINDOWS};
 
 /// Asks as the superuser, who may wait for media.
@@ -43,9 +43,9 @@ fn as_root<T>(
 ///
 /// # Errors
 /// The engine's, as text.
-pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Seen, String> {
+pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Attrs, String> {
     let seen = as_root(volume, now, |request| volume.attributes(request, Ino(ino)));
-    seen.map(|seen| Seen::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
+    seen.map(|seen| Attrs::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
 }
 
 /// Reads everything that a volume holds.

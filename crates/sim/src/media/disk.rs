@@ -39,7 +39,7 @@ pub(crate) struct File {
     pub(crate) current: Image,
     durable: Image,
     unsynced: Vec<Unsynced>,
-    /// Bytes allocated beyond the length.
+    /// RpcTransport allocated beyond the length.
     pub(crate) reserved: u64,
 }
 
@@ -162,9 +162,9 @@ impl Survival {
 
 /// A bit that was flipped in data that a sync had covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flip {
+pub struct BitFlip {
     /// Where.
-    pub place: super::Place,
+    pub part: super::MediaPart,
     /// Which segment, if it is in a blob.
     pub blob: Option<SegmentId>,
     /// Byte within the file.
@@ -202,7 +202,7 @@ impl Disk {
         self.files.get_mut(&id).expect("files stay while their device is used")
     }
 
-    /// Bytes that are taken, of files that have a name.
+    /// RpcTransport that are taken, of files that have a name.
     pub(crate) fn allocated(&self) -> u64 {
         [LOG, INDEX].iter().chain(self.names.values()).map(|id| self.files[id].allocated()).sum()
     }
@@ -268,21 +268,21 @@ impl Disk {
     }
 
     /// Flips one bit of durable bytes somewhere; `None` if the draw hit a place where nothing was ever written.
-    pub fn flip(&mut self, random: &mut Random) -> Option<Flip> {
+    pub fn flip(&mut self, random: &mut Random) -> Option<BitFlip> {
         let blobs: Vec<(SegmentId, FileId)> = self.names.iter().map(|(id, file)| (*id, *file)).collect();
-        let (place, blob, file) = match random.below(3) {
-            0 => (super::Place::Log, None, LOG),
-            1 => (super::Place::Index, None, INDEX),
+        let (part, blob, file) = match random.below(3) {
+            0 => (super::MediaPart::Log, None, LOG),
+            1 => (super::MediaPart::Index, None, INDEX),
             _ if blobs.is_empty() => return None,
             _ => {
                 let (id, file) = *random.pick(&blobs);
-                (super::Place::Blob, Some(id), file)
+                (super::MediaPart::Blob, Some(id), file)
             }
         };
         let file = self.file(file);
         let (offset, bit) = (random.below(file.current.len()), random.below(8).to_le_bytes()[0]);
-        (file.current.flip(offset, bit) && file.durable.flip(offset, bit)).then_some(Flip {
-            place,
+        (file.current.flip(offset, bit) && file.durable.flip(offset, bit)).then_some(BitFlip {
+            part,
             blob,
             offset,
             bit,

@@ -2,7 +2,7 @@
 
 /// A part of the media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MediaPart {
     /// The journal's ring.
     Log,
     /// The index file.
@@ -41,7 +41,7 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where; anywhere if `None`.
-    pub place: Option<Place>,
+    pub part: Option<MediaPart>,
     /// At which kind of call.
     pub action: Action,
     /// How many such calls succeed before.
@@ -54,12 +54,12 @@ pub struct Fault {
 
 /// The planned faults, counting down.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct FaultPlan {
     faults: Vec<Fault>,
     pub(crate) struck: u64,
 }
 
-impl Plan {
+impl FaultPlan {
     pub(crate) fn add(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
@@ -69,8 +69,8 @@ impl Plan {
     }
 
     /// Counts this call, and says what goes wrong with it.
-    pub(crate) fn strike(&mut self, place: Place, action: Action) -> Option<Effect> {
-        let concerned = |fault: &Fault| fault.action == action && fault.place.is_none_or(|at| at == place);
+    pub(crate) fn strike(&mut self, part: MediaPart, action: Action) -> Option<Effect> {
+        let concerned = |fault: &Fault| fault.action == action && fault.part.is_none_or(|at| at == part);
         let mut effect = None;
         for fault in self.faults.iter_mut().filter(|fault| concerned(fault)) {
             if fault.after > 0 {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 const CHUNK: u64 = 4096;
 
-/// The bytes of a file. What was never written is a hole and reads as zeros.
+/// The bytes of a file. ChangeKind was never written is a hole and reads as zeros.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub(crate) size: u64,
@@ -122,7 +122,7 @@ impl Content {
         }
     }
 
-    /// Bytes that are not holes.
+    /// RpcTransport that are not holes.
     pub(crate) fn used(&self) -> u64 {
         self.written.iter().map(|(start, end)| end - start).sum()
     }

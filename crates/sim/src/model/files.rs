@@ -6,9 +6,9 @@ use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
 use volume::results::Stability;
 
-use super::inode::{Inode, What, When};
-use super::{End, Model, Told, Verdict, odd};
-use crate::call::{Guard, Obj, OperationId, Outcome, Success, payload};
+use super::inode::{ChangeKind, Inode, When};
+use super::{End, Model, Observed, Verdict, unexpected};
+use crate::call::{CallResult, Guard, Obj, OperationId, Success, payload};
 
 /// Largest file that the engine promises: offsets stay positive in signed 64 bits.
 pub(super) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -30,14 +30,14 @@ pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
     modes
 }
 
-/// What it tells that a call was not allowed: up to which change of owner and mode.
-pub(super) fn told_by_refusal(inode: &Inode, outcome: &Outcome) -> Told {
+/// ChangeKind it tells that a call was not allowed: up to which change of owner and mode.
+pub(super) fn observed_by_refusal(inode: &Inode, outcome: &CallResult) -> Observed {
     let refused = matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted));
-    Told { mutation: if refused { inode.allowed_by } else { 0 }, ..Told::default() }
+    Observed { mutation: if refused { inode.allowed_by } else { 0 }, ..Observed::default() }
 }
 
 impl Model {
-    /// What stands in the way of SETATTR.
+    /// ChangeKind stands in the way of SETATTR.
     fn judge_set(&self, who: &Credentials, inode: &Inode, set: &SetAttributes, verdict: &mut Verdict) {
         let (owner, root) = (inode.owned_by(who), who.uid == 0);
         verdict.must(set.mode.is_some() && !owner, Error::NotPermitted);
@@ -70,8 +70,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (object, set, guard): (Obj, &SetAttributes, Guard),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
@@ -79,9 +79,9 @@ impl Model {
         verdict.must(guard == Guard::Wrong, Error::NotSync);
         verdict.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
         // Truncating works on a full disk; only growing needs room, and none for its hole.
-        let told = told_by_refusal(&before, outcome);
-        self.decide_or(told, &verdict, true, outcome)?;
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(odd(outcome)) };
+        let observed = observed_by_refusal(&before, outcome);
+        self.decide_or(observed, &verdict, true, outcome)?;
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(unexpected(outcome)) };
         if let Some(size) = set.size {
             self.resize(id, who, now, ino, size);
         } else if *set != SetAttributes::default() {
@@ -97,9 +97,9 @@ impl Model {
             inode.allowed_by = mutation;
         }
         apply(inode, set, who, now);
-        inode.note(id, What::Touch);
-        let told = self.meet_wcc(&before, ino, wcc, "SETATTR")?.max(mutation);
-        Ok(Told { mutation: told, ..Told::default() })
+        inode.log(id, ChangeKind::Touch);
+        let observed = self.meet_wcc(&before, ino, wcc, "SETATTR")?.max(mutation);
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
     /// Sets the size of a file. Setting it to what it is may count as a change of content or not.
@@ -117,16 +117,16 @@ impl Model {
         }
         inode.mode = modes;
         inode.content.set_size(size);
-        inode.note(id, What::Size(size));
+        inode.log(id, ChangeKind::Size(size));
     }
 
-    pub(super) fn read_link(&mut self, now: i64, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+    pub(super) fn read_link(&mut self, now: i64, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let mut verdict = Verdict::default();
         verdict.must(self.inodes[&ino].kind != FileType::Symlink, Error::Invalid);
         self.decide(&verdict, false, outcome)?;
         let Ok(Success::Target { target, object }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let inode = self.edit(ino);
         if *target != inode.target {
@@ -136,7 +136,7 @@ impl Model {
         let read = self.edit(ino);
         read.atime.or(now);
         read.atime.or(clock);
-        Ok(Told { mutation: self.meet(ino, object.as_ref(), "READLINK")?, ..Told::default() })
+        Ok(Observed { mutation: self.meet(ino, object.as_ref(), "READLINK")?, ..Observed::default() })
     }
 
     pub(super) fn read(
@@ -144,8 +144,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (object, offset, count): (Obj, u64, u32),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
@@ -154,10 +154,10 @@ impl Model {
         verdict.must(inode.is_directory(), Error::IsDirectory);
         verdict.must(inode.kind != FileType::Regular, Error::Invalid);
         verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
-        let told = told_by_refusal(&inode, outcome);
-        self.decide_or(told, &verdict, false, outcome)?;
+        let observed = observed_by_refusal(&inode, outcome);
+        self.decide_or(observed, &verdict, false, outcome)?;
         let Ok(Success::Data { bytes, eof, object }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let expected = inode.content.read(offset, u64::from(count.min(TRANSFER_BYTES_MAX)));
         if let Some(wrong) = difference(bytes, &expected) {
@@ -174,7 +174,7 @@ impl Model {
         read.atime.or(now);
         read.atime.or(clock);
         let mutation = self.meet(ino, object.as_ref(), "READ")?;
-        Ok(Told { mutation, bytes: Some((ino, offset, end)), committed: false })
+        Ok(Observed { mutation, bytes: Some((ino, offset, end)), committed: false })
     }
 
     pub(super) fn write(
@@ -183,8 +183,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (object, offset, length, stability): (Obj, u64, u32, Stability),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
@@ -194,10 +194,10 @@ impl Model {
         let end = offset.saturating_add(u64::from(length));
         verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         verdict.must(end > FILE_BYTES_MAX, Error::Invalid);
-        let told = told_by_refusal(&before, outcome);
-        self.decide_or(told, &verdict, true, outcome)?;
+        let observed = observed_by_refusal(&before, outcome);
+        self.decide_or(observed, &verdict, true, outcome)?;
         let Ok(Success::Written { count, committed, object, .. }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         if *count != length || *committed < stability {
             return Err(format!(
@@ -213,25 +213,25 @@ impl Model {
             inode.mode = without_privileges(inode, who);
             inode.content.write(offset, &bytes);
             inode.soft += u64::from(length);
-            inode.note(id, What::Write { offset, bytes: bytes.into(), stable });
+            inode.log(id, ChangeKind::Write { offset, bytes: bytes.into(), stable });
         } else {
             self.edit(ino).maybe_touch(now);
             let mut mtime = self.inodes[&ino].ctime.clone();
             self.edit(ino).mtime.0.append(&mut mtime.0);
         }
-        let told = self.meet_wcc(&before, ino, object, "WRITE")?;
+        let observed = self.meet_wcc(&before, ino, object, "WRITE")?;
         // The journal has one order: what is stable after a mutation proves the mutation.
-        let mutation = if stable && length > 0 { self.mutations } else { told };
+        let mutation = if stable && length > 0 { self.mutations } else { observed };
         let bytes = (stable && length > 0).then_some((ino, offset, end));
-        Ok(Told { mutation, bytes, committed: false })
+        Ok(Observed { mutation, bytes, committed: false })
     }
 
     pub(super) fn commit(
         &mut self,
         who: &Credentials,
         (object, offset, count): (Obj, u64, u32),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
@@ -241,12 +241,12 @@ impl Model {
         verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
         self.decide(&verdict, false, outcome)?;
         let Ok(Success::Committed { object, .. }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
         // A count of zero is "to the end of the file" (RFC 1813 section 3.3.21).
         let end = if count == 0 { u64::MAX } else { offset.saturating_add(u64::from(count)) };
-        Ok(Told { mutation, bytes: Some((ino, offset, end)), committed: true })
+        Ok(Observed { mutation, bytes: Some((ino, offset, end)), committed: true })
     }
 }
 

@@ -7,7 +7,7 @@ use volume::attributes::{Device, FileType};
 use volume::request::Credentials;
 
 use super::content::Content;
-use crate::call::{OperationId, Seen};
+use crate::call::{Attrs, OperationId};
 
 /// A time, as far as the rules fix it: one of these, the first being the likeliest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,18 +50,18 @@ pub(crate) struct Entry {
     pub(crate) cookie_at_most: u64,
 }
 
-/// What happened to a file's bytes or attributes, in order; what of it a crash may take back is decided by
+/// ChangeKind happened to a file's bytes or attributes, in order; what of it a crash may take back is decided by
 /// [`super::recovery`].
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub(crate) struct Change {
     pub(crate) operation: OperationId,
-    pub(crate) what: What,
+    pub(crate) kind: ChangeKind,
     /// The attributes after it.
     pub(crate) stamp: Stamp,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum ChangeKind {
     Write {
         offset: u64,
         bytes: Rc<[u8]>,
@@ -92,7 +92,7 @@ pub(crate) struct Inode {
     /// Possible modes.
     pub(crate) mode: Vec<u32>,
     pub(crate) links: u32,
-    /// How often it is held.
+    /// CreateHow often it is held.
     pub(crate) held: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -116,8 +116,8 @@ pub(crate) struct Inode {
     /// The content at the last moment when all of it was known to be safe, and what happened since.
     pub(crate) base: Content,
     pub(crate) base_stamp: Stamp,
-    pub(crate) events: Vec<Event>,
-    /// Bytes of writes since all data was last known to be written back: while that is not done, overwritten bytes may
+    pub(crate) changes: Vec<Change>,
+    /// RpcTransport of writes since all data was last known to be written back: while that is not done, overwritten bytes may
     /// be counted twice.
     pub(crate) soft: u64,
     /// Set when a crash left open which bytes are holes.
@@ -158,7 +158,7 @@ impl Inode {
             untouched: true,
             base: Content::default(),
             base_stamp: stamp,
-            events: Vec::new(),
+            changes: Vec::new(),
             soft: 0,
             used_free: false,
             changed_by: mutation,
@@ -227,17 +227,17 @@ impl Inode {
     }
 
     /// Notes what happened, for the crash that may follow.
-    pub(crate) fn note(&mut self, operation: OperationId, what: What) {
+    pub(crate) fn log(&mut self, operation: OperationId, kind: ChangeKind) {
         let stamp = self.stamp();
-        if !matches!((&what, self.events.is_empty()), (What::Touch, true)) {
-            self.events.push(Event { operation, what, stamp });
+        if !matches!((&kind, self.changes.is_empty()), (ChangeKind::Touch, true)) {
+            self.changes.push(Change { operation, kind, stamp });
         } else {
             self.base_stamp = stamp;
         }
     }
 
-    /// What does not match, of everything that data writes do not touch.
-    pub(crate) fn compare_fixed(&self, seen: &Seen) -> Result<(), String> {
+    /// ChangeKind does not match, of everything that data writes do not touch.
+    pub(crate) fn compare_fixed(&self, seen: &Attrs) -> Result<(), String> {
         let differs = |what: &str, seen: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
             Err(format!("{what} is {seen:?}, expected {expected:?}"))
         };
@@ -260,7 +260,7 @@ impl Inode {
     }
 
     /// Compares with what the engine shows, and takes over what the rules leave free.
-    pub(crate) fn meet(&mut self, seen: &Seen) -> Result<(), String> {
+    pub(crate) fn meet(&mut self, seen: &Attrs) -> Result<(), String> {
         self.compare_fixed(seen)?;
         if !self.mode.is_empty() && !self.mode.contains(&seen.mode) {
             return Err(format!("mode is {:o}, expected one of {:?}", seen.mode, self.mode));
@@ -291,7 +291,7 @@ impl Inode {
         Ok(())
     }
 
-    pub(crate) fn meet_change(&self, seen: &Seen) -> Result<(), String> {
+    pub(crate) fn meet_change(&self, seen: &Attrs) -> Result<(), String> {
         let Some(change) = seen.change else { return Ok(()) };
         let fits = match (self.change_must, self.change_may) {
             (true, _) => change > self.change,
@@ -306,13 +306,13 @@ impl Inode {
     }
 
     /// Takes over what was seen where the rules allow more than one value.
-    pub(crate) fn adopt(&mut self, seen: &Seen) {
+    pub(crate) fn adopt(&mut self, seen: &Attrs) {
         (self.mode, self.atime) = (vec![seen.mode], When::at(seen.atime));
         (self.mtime, self.ctime) = (When::at(seen.mtime), When::at(seen.ctime));
         if let Some(change) = seen.change {
             (self.change_must, self.change_may, self.change) = (false, false, change);
         }
-        if let Some(last) = self.events.last_mut() {
+        if let Some(last) = self.changes.last_mut() {
             last.stamp =
                 Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() };
         } else {

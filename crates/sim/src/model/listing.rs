@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use volume::request::{Credentials, Error};
 
-use super::{End, Judgement, Model, Told, Verdict, odd};
-use crate::call::{From, Listed, Obj, Outcome, Success};
+use super::{End, Judgement, Model, Observed, Verdict, unexpected};
+use crate::call::{CallResult, From, Listed, Obj, Success};
 
 impl Model {
     pub(super) fn read_directory(
@@ -13,8 +13,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (directory, from, plus): (Obj, From, bool),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let dir = self.present(directory, outcome)?;
         let inode = &self.inodes[&dir];
         let mut verdict = Verdict::default();
@@ -23,20 +23,20 @@ impl Model {
         let start = if from == From::Start { 0 } else { self.cursor(dir) };
         self.decide(&verdict, false, outcome)?;
         let Ok(Success::Listing { entries, end, directory }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         if entries.is_empty() && !*end {
             return Err(format!("READDIR of {dir} gave nothing, and that is not the end").into());
         }
         self.judge_page(dir, start, entries, *end)
             .map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;
-        let mut told = self.inodes[&dir].changed_by;
+        let mut observed = self.inodes[&dir].changed_by;
         for entry in entries {
             if plus && entry.attributes.is_none() && self.inodes.contains_key(&entry.ino) {
                 // Attributes are optional in READDIRPLUS; this engine leaves them out only under load.
                 continue;
             }
-            told = told.max(self.meet(entry.ino, entry.attributes.as_ref(), "READDIRPLUS")?);
+            observed = observed.max(self.meet(entry.ino, entry.attributes.as_ref(), "READDIRPLUS")?);
         }
         let clock = self.clock;
         let read = self.edit(dir);
@@ -44,8 +44,8 @@ impl Model {
         read.atime.or(clock);
         let last = if *end { 0 } else { entries.last().map_or(start, |entry| entry.cookie) };
         Rc::make_mut(&mut self.cursors).insert(dir, last);
-        told = told.max(self.meet(dir, directory.as_ref(), "READDIR directory")?);
-        Ok(Told { mutation: told, ..Told::default() })
+        observed = observed.max(self.meet(dir, directory.as_ref(), "READDIR directory")?);
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
     /// Compares the names after `start` with those that are there.

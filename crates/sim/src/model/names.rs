@@ -5,17 +5,17 @@ use std::rc::Rc;
 use volume::attributes::{FileType, SetAttributes};
 use volume::request::{Credentials, Error};
 
-use super::inode::{Entry, Inode, What};
-use super::{End, Model, Told, Verdict, dress, judge_name, odd};
-use crate::call::{How, Name, Node, Obj, OperationId, Outcome, Success};
+use super::inode::{ChangeKind, Entry, Inode};
+use super::{End, Model, Observed, Verdict, apply_create_attributes, judge_name, unexpected};
+use crate::call::{CallResult, CreateHow, Name, NodeKind, Obj, OperationId, Success};
 
 /// The object that a MKNOD makes.
-pub(super) fn node(kind: Node, who: &Credentials, now: i64) -> Inode {
+pub(super) fn node(kind: NodeKind, who: &Credentials, now: i64) -> Inode {
     let (file_type, device) = match kind {
-        Node::Block(device) => (FileType::Block, device),
-        Node::Character(device) => (FileType::Character, device),
-        Node::Socket => (FileType::Socket, Default::default()),
-        Node::Fifo => (FileType::Fifo, Default::default()),
+        NodeKind::Block(device) => (FileType::Block, device),
+        NodeKind::Character(device) => (FileType::Character, device),
+        NodeKind::Socket => (FileType::Socket, Default::default()),
+        NodeKind::Fifo => (FileType::Fifo, Default::default()),
     };
     let mut inode = Inode::new(file_type, who, now, 0);
     inode.device = device;
@@ -23,7 +23,7 @@ pub(super) fn node(kind: Node, who: &Credentials, now: i64) -> Inode {
 }
 
 impl Model {
-    /// What a name stands for.
+    /// ChangeKind a name stands for.
     pub(crate) fn child(&self, directory: u64, name: &[u8]) -> Option<u64> {
         let inode = self.get(directory)?;
         match name {
@@ -33,13 +33,13 @@ impl Model {
         }
     }
 
-    /// What the absence or presence of a name tells.
+    /// ChangeKind the absence or presence of a name tells.
     fn named_by(&self, directory: u64, name: &[u8]) -> u64 {
         self.get(directory).and_then(|inode| inode.named_by.get(name).copied()).unwrap_or(0)
     }
 
-    /// What an error of an operation on a name tells: that the name is there or not, or that permission is missing.
-    fn told_by_error(&self, outcome: &Outcome, names: &[(u64, &[u8])]) -> Told {
+    /// ChangeKind an error of an operation on a name tells: that the name is there or not, or that permission is missing.
+    fn observed_by_name(&self, outcome: &CallResult, names: &[(u64, &[u8])]) -> Observed {
         let by = |(directory, name): &(u64, &[u8])| match outcome {
             Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory)
                 if names.len() == 1 =>
@@ -51,10 +51,10 @@ impl Model {
             }
             _ => 0,
         };
-        Told { mutation: names.iter().map(by).max().unwrap_or(0), ..Told::default() }
+        Observed { mutation: names.iter().map(by).max().unwrap_or(0), ..Observed::default() }
     }
 
-    /// What stands in the way of adding or removing names.
+    /// ChangeKind stands in the way of adding or removing names.
     fn judge_directory(&self, ino: u64, who: &Credentials, wanted: u32, verdict: &mut Verdict) {
         let inode = self.get(ino).expect("present");
         verdict.must(!inode.is_directory(), Error::NotDirectory);
@@ -66,24 +66,25 @@ impl Model {
         who: &Credentials,
         directory: Obj,
         name: Name,
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let dir = self.present(directory, outcome)?;
         let mut verdict = Verdict::default();
         let (name, child) = self.judge_use(dir, who, 1, name, &mut verdict);
         verdict.must(child.is_none(), Error::NoEntry);
-        let told = self.told_by_error(outcome, &[(dir, &name)]);
-        self.decide_or(told, &verdict, false, outcome)?;
+        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
+        self.decide_or(observed, &verdict, false, outcome)?;
         let (Ok(Success::Found { object, directory }), Some(child)) = (outcome, child) else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
-        let told = self.meet(child, Some(object), "LOOKUP object")?;
-        let told =
-            told.max(self.meet(dir, directory.as_ref(), "LOOKUP directory")?).max(self.named_by(dir, &name));
-        Ok(Told { mutation: told, ..Told::default() })
+        let observed = self.meet(child, Some(object), "LOOKUP object")?;
+        let observed = observed
+            .max(self.meet(dir, directory.as_ref(), "LOOKUP directory")?)
+            .max(self.named_by(dir, &name));
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// What stands in the way of using a name in a directory with the permission `wanted`; its bytes, and what it names.
+    /// ChangeKind stands in the way of using a name in a directory with the permission `wanted`; its bytes, and what it names.
     fn judge_use(
         &self,
         dir: u64,
@@ -98,7 +99,7 @@ impl Model {
         (bytes, child)
     }
 
-    /// What stands in the way of a new name.
+    /// ChangeKind stands in the way of a new name.
     fn judge_new(
         &self,
         who: &Credentials,
@@ -121,8 +122,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (directory, name, mut new, set): (Obj, Name, Inode, &SetAttributes),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let dir = self.present(directory, outcome)?;
         let mut verdict = Verdict::default();
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
@@ -134,9 +135,9 @@ impl Model {
         verdict.may(new.kind == FileType::Symlink && new.target.is_empty(), Error::NoEntry);
         verdict.must(new.target.len() > 4095, Error::NameTooLong);
         judge_owner(who, set, &mut verdict);
-        let told = self.told_by_error(outcome, &[(dir, &name)]);
-        self.decide_or(told, &verdict, true, outcome)?;
-        dress(&mut new, set, who, &self.inodes[&dir]);
+        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
+        self.decide_or(observed, &verdict, true, outcome)?;
+        apply_create_attributes(&mut new, set, who, &self.inodes[&dir]);
         self.add(id, now, (dir, &name, new), outcome)
     }
 
@@ -146,10 +147,10 @@ impl Model {
         id: OperationId,
         now: i64,
         (dir, name, mut new): (u64, &[u8], Inode),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let Ok(Success::Created { object, directory }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let ino = object.ino;
         if self.inodes.contains_key(&ino) || self.gone.contains_key(&ino) {
@@ -170,11 +171,11 @@ impl Model {
         self.meet(ino, Some(object), "new object")?;
         self.meet_wcc(&before, dir, directory, "directory")?;
         self.usage_by = self.mutations;
-        self.told_now()
+        self.observed_now()
     }
 
-    fn told_now(&self) -> Result<Told, End> {
-        Ok(Told { mutation: self.mutations, ..Told::default() })
+    fn observed_now(&self) -> Result<Observed, End> {
+        Ok(Observed { mutation: self.mutations, ..Observed::default() })
     }
 
     /// Labels directories and objects with the mutation that was just counted.
@@ -187,7 +188,7 @@ impl Model {
             if self.inodes.contains_key(ino) {
                 let inode = self.edit(*ino);
                 inode.changed_by = mutation;
-                inode.note(id, What::Touch);
+                inode.log(id, ChangeKind::Touch);
             }
         }
     }
@@ -197,20 +198,20 @@ impl Model {
         id: OperationId,
         who: &Credentials,
         now: i64,
-        (directory, name, how): (Obj, Name, &How),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        (directory, name, how): (Obj, Name, &CreateHow),
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let dir = self.present(directory, outcome)?;
         let bytes = name.bytes();
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
             let taken = match how {
                 // The name `.` of a file is the file, but CREATE takes none by it.
-                How::Unchecked(_) | How::UncheckedIf(..) => {
+                CreateHow::Unchecked(_) | CreateHow::UncheckedIf(..) => {
                     inode.kind == FileType::Regular && existing != dir
                 }
-                How::Guarded(_) => false,
-                How::Exclusive(verifier) | How::ExclusiveWith(verifier, _) => {
+                CreateHow::Guarded(_) => false,
+                CreateHow::Exclusive(verifier) | CreateHow::ExclusiveWith(verifier, _) => {
                     inode.verifier == Some(*verifier)
                 }
             };
@@ -222,21 +223,21 @@ impl Model {
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
         let mut new = Inode::new(FileType::Regular, who, now, 0);
         let set = match how {
-            How::Unchecked(set) | How::UncheckedIf(set, _) | How::Guarded(set) => *set,
-            How::Exclusive(verifier) => {
+            CreateHow::Unchecked(set) | CreateHow::UncheckedIf(set, _) | CreateHow::Guarded(set) => *set,
+            CreateHow::Exclusive(verifier) => {
                 new.verifier = Some(*verifier);
                 SetAttributes::default()
             }
-            How::ExclusiveWith(verifier, set) => {
+            CreateHow::ExclusiveWith(verifier, set) => {
                 new.verifier = Some(*verifier);
                 *set
             }
         };
         judge_owner(who, &set, &mut verdict);
-        let told = self.told_by_error(outcome, &[(dir, &name)]);
-        self.decide_or(told, &verdict, true, outcome)?;
-        dress(&mut new, &set, who, &self.inodes[&dir]);
-        if let (How::Exclusive(_), Ok(Success::Created { object, .. })) = (how, outcome) {
+        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
+        self.decide_or(observed, &verdict, true, outcome)?;
+        apply_create_attributes(&mut new, &set, who, &self.inodes[&dir]);
+        if let (CreateHow::Exclusive(_), Ok(Success::Created { object, .. })) = (how, outcome) {
             // Where the verifier is kept is the engine's affair; many keep it in the times.
             (new.mode, new.atime) = (vec![object.mode], super::When::at(object.atime));
             new.mtime.or(object.mtime);
@@ -250,43 +251,43 @@ impl Model {
         id: OperationId,
         who: &Credentials,
         now: i64,
-        (dir, name, ino, how): (u64, &[u8], u64, &How),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        (dir, name, ino, how): (u64, &[u8], u64, &CreateHow),
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let mut verdict = Verdict::default();
         let inode = &self.inodes[&ino];
         // The size that it has is nothing to set.
-        let size = if let How::Unchecked(set) | How::UncheckedIf(set, _) = how {
+        let size = if let CreateHow::Unchecked(set) | CreateHow::UncheckedIf(set, _) = how {
             set.size.filter(|size| *size != inode.content.size)
         } else {
             None
         };
         verdict.must(!self.inodes[&dir].grants(who, 1), Error::AccessDenied);
         verdict.may(!self.inodes[&dir].grants(who, 2), Error::AccessDenied);
-        let exclusive = matches!(how, How::Exclusive(_) | How::ExclusiveWith(..));
+        let exclusive = matches!(how, CreateHow::Exclusive(_) | CreateHow::ExclusiveWith(..));
         verdict.may(exclusive && !inode.untouched, Error::Exists);
         verdict.must(size.is_some() && !inode.grants(who, 2) && !inode.owned_by(who), Error::AccessDenied);
         verdict.may(size.is_some() && !inode.grants(who, 2), Error::AccessDenied);
-        let told = self.told_by_error(outcome, &[(dir, name)]);
-        self.decide_or(told, &verdict, true, outcome)?;
+        let observed = self.observed_by_name(outcome, &[(dir, name)]);
+        self.decide_or(observed, &verdict, true, outcome)?;
         let Ok(Success::Created { object, directory }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
-        let mut told = self.named_by(dir, name);
+        let mut observed = self.named_by(dir, name);
         if let Some(size) = size {
             self.resize(id, who, now, ino, size);
             if self.inodes[&ino].ctime.latest() == object.ctime || self.inodes[&ino].ctime.0.len() == 1 {
                 self.mutate(id, &[ino]);
             }
-            told = self.mutations;
+            observed = self.mutations;
         }
-        told = told.max(self.meet(ino, Some(object), "the existing object")?);
+        observed = observed.max(self.meet(ino, Some(object), "the existing object")?);
         let before = Rc::clone(&self.inodes[&dir]);
         self.meet_wcc(&before, dir, directory, "directory")?;
-        Ok(Told { mutation: told, ..Told::default() })
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// What stands in the way of removing a name, the sticky bit included.
+    /// ChangeKind stands in the way of removing a name, the sticky bit included.
     fn judge_removal(&self, who: &Credentials, dir: u64, child: u64, verdict: &mut Verdict) {
         let (directory, object) = (&self.inodes[&dir], &self.inodes[&child]);
         let sticky = directory.mode_now() & 0o1000 != 0;
@@ -301,8 +302,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (directory, name, as_directory): (Obj, Name, bool),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let dir = self.present(directory, outcome)?;
         let mut verdict = Verdict::default();
         let (name, child) = self.judge_use(dir, who, 3, name, &mut verdict);
@@ -320,23 +321,23 @@ impl Model {
             verdict.must(as_directory && !victim.entries.is_empty(), Error::NotEmpty);
             verdict.must(as_directory && !victim.entries.is_empty(), Error::Exists);
         }
-        let told = self.told_by_error(outcome, &[(dir, &name)]);
-        self.decide_or(told, &verdict, false, outcome)?;
+        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
+        self.decide_or(observed, &verdict, false, outcome)?;
         let (Ok(Success::Removed { directory }), Some(child)) = (outcome, child) else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
-        self.unname(dir, &name, now);
+        self.remove_name(dir, &name, now);
         self.edit(dir).touch_content(now);
         self.finish_names(id, &[(dir, &name)], &[child]);
         self.usage_by = self.mutations;
         self.meet_wcc(&before, dir, directory, "directory")?;
-        self.told_now()
+        self.observed_now()
     }
 
     /// Takes a name away, and the object if that was its last.
-    fn unname(&mut self, dir: u64, name: &[u8], now: i64) {
+    fn remove_name(&mut self, dir: u64, name: &[u8], now: i64) {
         let Some(entry) = self.edit(dir).entries.remove(name) else { return };
         let victim = self.edit(entry.ino);
         victim.links -= 1;
@@ -356,8 +357,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (object, directory, name): (Obj, Obj, Name),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let (ino, dir) = (self.present(object, outcome)?, self.present(directory, outcome)?);
         let mut verdict = Verdict::default();
         let (name, _) = self.judge_new(who, dir, name, &mut verdict);
@@ -366,10 +367,10 @@ impl Model {
         for error in [Error::NotPermitted, Error::IsDirectory, Error::Invalid] {
             verdict.must(is_directory, error);
         }
-        let told = self.told_by_error(outcome, &[(dir, &name)]);
-        self.decide_or(told, &verdict, true, outcome)?;
+        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
+        self.decide_or(observed, &verdict, true, outcome)?;
         let Ok(Success::Linked { object, directory }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
@@ -382,7 +383,7 @@ impl Model {
         self.finish_names(id, &[(dir, &name)], &[ino]);
         self.meet(ino, object.as_ref(), "linked object")?;
         self.meet_wcc(&before, dir, directory, "directory")?;
-        self.told_now()
+        self.observed_now()
     }
 
     fn is_within(&self, mut inner: u64, outer: u64) -> bool {
@@ -398,7 +399,7 @@ impl Model {
         }
     }
 
-    /// What stands in the way of a rename, and the objects of both names.
+    /// ChangeKind stands in the way of a rename, and the objects of both names.
     fn judge_rename(
         &self,
         who: &Credentials,
@@ -442,33 +443,33 @@ impl Model {
         who: &Credentials,
         now: i64,
         ((from, name), (to, as_name)): ((Obj, Name), (Obj, Name)),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let (from, to) = (self.present(from, outcome)?, self.present(to, outcome)?);
         let mut verdict = Verdict::default();
         self.judge_directory(from, who, 3, &mut verdict);
         self.judge_directory(to, who, 3, &mut verdict);
         let (name, as_name) = (judge_name(name, &mut verdict), judge_name(as_name, &mut verdict));
         let (moved, victim) = self.judge_rename(who, (from, &name), (to, &as_name), &mut verdict);
-        let told = self.told_by_error(outcome, &[(from, &name), (to, &as_name)]);
-        self.decide_or(told, &verdict, true, outcome)?;
+        let observed = self.observed_by_name(outcome, &[(from, &name), (to, &as_name)]);
+        self.decide_or(observed, &verdict, true, outcome)?;
         let (Ok(Success::Renamed { from: from_wcc, to: to_wcc }), Some(moved)) = (outcome, moved) else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         let (from_before, to_before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
         if victim != Some(moved) {
             self.mutations += 1;
-            self.unname(to, &as_name, now);
+            self.remove_name(to, &as_name, now);
             self.move_name((from, &name), (to, &as_name), moved, now);
             let mut others = vec![moved];
             others.extend(victim);
             self.finish_names(id, &[(from, &name), (to, &as_name)], &others);
             self.usage_by = self.mutations;
         }
-        let told = self.meet_wcc(&from_before, from, from_wcc, "directory it left")?;
-        let told = told.max(self.meet_wcc(&to_before, to, to_wcc, "directory it entered")?);
-        let told = told.max(self.named_by(from, &name)).max(self.named_by(to, &as_name));
-        Ok(Told { mutation: told, ..Told::default() })
+        let observed = self.meet_wcc(&from_before, from, from_wcc, "directory it left")?;
+        let observed = observed.max(self.meet_wcc(&to_before, to, to_wcc, "directory it entered")?);
+        let observed = observed.max(self.named_by(from, &name)).max(self.named_by(to, &as_name));
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
     fn move_name(&mut self, (from, name): (u64, &[u8]), (to, as_name): (u64, &[u8]), moved: u64, now: i64) {

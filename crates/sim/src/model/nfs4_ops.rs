@@ -1,4 +1,4 @@
-//! What NFSv3 does not have: protocol state, files that are held, creation as NFSv4 does it.
+//! ChangeKind NFSv3 does not have: protocol state, files that are held, creation as NFSv4 does it.
 
 use std::rc::Rc;
 
@@ -6,75 +6,75 @@ use volume::attributes::FileType;
 use volume::request::{Credentials, Error};
 use volume::results::{SetXattr, Sought, SoughtContent};
 
-use super::files::{FILE_BYTES_MAX, told_by_refusal, without_privileges};
-use super::inode::{Inode, What};
-use super::{End, Model, Told, Verdict, odd};
-use crate::call::{How, Name, Obj, OperationId, Outcome, Straight, Success, payload, xattr_name};
+use super::files::{FILE_BYTES_MAX, observed_by_refusal, without_privileges};
+use super::inode::{ChangeKind, Inode};
+use super::{End, Model, Observed, Verdict, unexpected};
+use crate::call::{CallResult, CreateHow, Name, Nfs4Op, Obj, OperationId, Success, payload, xattr_name};
 
 /// The name `..`.
 const PARENT: Name = Name(11);
 
 impl Model {
     /// Judges the answer to a call that NFSv3 does not have, and follows it.
-    pub(super) fn judge_straight(
+    pub(super) fn judge_nfs4_op(
         &mut self,
         id: OperationId,
         who: &Credentials,
         now: i64,
-        straight: Straight,
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
-        match straight {
-            Straight::ChangeState { .. } => {
-                let told = Told { mutation: self.mutations, ..Told::default() };
-                self.decide_or(told, &Verdict::default(), true, outcome)?;
+        op: Nfs4Op,
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
+        match op {
+            Nfs4Op::ChangeState { .. } => {
+                let observed = Observed { mutation: self.mutations, ..Observed::default() };
+                self.decide_or(observed, &Verdict::default(), true, outcome)?;
                 self.mutations += 1;
-                Ok(Told { mutation: self.mutations, ..Told::default() })
+                Ok(Observed { mutation: self.mutations, ..Observed::default() })
             }
-            Straight::Hold { object } => {
-                let told = self.get_attributes(object, outcome)?;
+            Nfs4Op::Hold { object } => {
+                let observed = self.get_attributes(object, outcome)?;
                 if let (Some(ino), true) = (self.ino(object), outcome.is_ok()) {
                     self.edit(ino).held += 1;
                 }
-                Ok(told)
+                Ok(observed)
             }
-            Straight::Release { object } => {
+            Nfs4Op::Release { object } => {
                 let ino = self.ino(object).filter(|ino| self.inodes.contains_key(ino));
                 if let Some(ino) = ino.filter(|ino| self.inodes[ino].held > 0) {
                     self.edit(ino).held -= 1;
                 }
-                Ok(Told::default())
+                Ok(Observed::default())
             }
-            Straight::ReapOrphan => self.reap_orphan(outcome),
-            Straight::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
+            Nfs4Op::ReapOrphan => self.reap_orphan(outcome),
+            Nfs4Op::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
                 let mut verdict = Verdict::default();
                 verdict.must(true, Error::NoEntry);
                 self.decide(&verdict, false, outcome)?;
-                Ok(Told::default())
+                Ok(Observed::default())
             }
-            Straight::Clone { object, offset, to, at, count, copy } => {
+            Nfs4Op::Clone { object, offset, to, at, count, copy } => {
                 let unit = if copy { 1 } else { 4096 };
                 self.clone_range(id, who, now, ((object, offset), (to, at), count, unit), outcome)
             }
-            Straight::GetXattr { object, key } => self.get_xattr(who, (object, key), outcome),
-            Straight::ListXattrs { object } => self.list_xattrs(who, object, outcome),
-            Straight::SetXattr { object, key, length, how } => {
+            Nfs4Op::GetXattr { object, key } => self.get_xattr(who, (object, key), outcome),
+            Nfs4Op::ListXattrs { object } => self.list_xattrs(who, object, outcome),
+            Nfs4Op::SetXattr { object, key, length, how } => {
                 let value = payload(id, length.into());
                 self.change_xattr(id, who, now, (object, key, Some((value, how))), outcome)
             }
-            Straight::RemoveXattr { object, key } => {
+            Nfs4Op::RemoveXattr { object, key } => {
                 self.change_xattr(id, who, now, (object, key, None), outcome)
             }
-            Straight::Seek { object, offset, content } => self.seek(who, (object, offset, content), outcome),
-            Straight::Allocate { object, offset, length } => {
+            Nfs4Op::Seek { object, offset, content } => self.seek(who, (object, offset, content), outcome),
+            Nfs4Op::Allocate { object, offset, length } => {
                 self.change_range(id, who, now, (object, offset, length, true), outcome)
             }
-            Straight::Deallocate { object, offset, length } => {
+            Nfs4Op::Deallocate { object, offset, length } => {
                 self.change_range(id, who, now, (object, offset, length, false), outcome)
             }
-            Straight::LookupParent { directory } => self.lookup(who, directory, PARENT, outcome),
-            Straight::CreateExclusive { directory, name, verifier, set } => {
-                let how = How::ExclusiveWith(verifier, set);
+            Nfs4Op::LookupParent { directory } => self.lookup(who, directory, PARENT, outcome),
+            Nfs4Op::CreateExclusive { directory, name, verifier, set } => {
+                let how = CreateHow::ExclusiveWith(verifier, set);
                 self.create(id, who, now, (directory, name, &how), outcome)
             }
         }
@@ -84,8 +84,8 @@ impl Model {
         &mut self,
         who: &Credentials,
         (object, offset, content): (Obj, u64, SoughtContent),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
@@ -94,7 +94,7 @@ impl Model {
         verdict.must(inode.is_directory(), Error::IsDirectory);
         verdict.must(inode.kind != FileType::Regular, Error::Invalid);
         self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Sought(sought)) = outcome else { return Err(odd(outcome)) };
+        let Ok(Success::Sought(sought)) = outcome else { return Err(unexpected(outcome)) };
         let size = inode.content.size;
         let expected = if offset >= size {
             Sought::Beyond
@@ -111,7 +111,7 @@ impl Model {
             .into());
         }
         let end = if let Sought::At(at) = sought { *at } else { size };
-        Ok(Told { bytes: Some((ino, offset, end.max(offset))), ..Told::default() })
+        Ok(Observed { bytes: Some((ino, offset, end.max(offset))), ..Observed::default() })
     }
 
     fn clone_range(
@@ -120,8 +120,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         ((object, offset), (to, at), count, unit): ((Obj, u64), (Obj, u64), u64, u64),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let (from, to) = (self.present(object, outcome)?, self.present(to, outcome)?);
         let (source, before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
         let rest = source.content.size.saturating_sub(offset);
@@ -139,7 +139,7 @@ impl Model {
         verdict.must(overlaps, Error::Invalid);
         self.decide(&verdict, true, outcome)?;
         let Ok(Success::Cloned { count, object: wcc }) = outcome else {
-            return Err(odd(outcome));
+            return Err(unexpected(outcome));
         };
         if *count > asked || (*count == 0) != (asked == 0) {
             return Err(format!("CLONE of {asked} bytes did {count}").into());
@@ -154,43 +154,44 @@ impl Model {
             inode.changed_by = mutation;
             inode.used_free |= source.used_free;
             inode.content.copy(&content, offset, at, *count);
-            inode.note(id, What::Copy(at, at + count, content, offset));
+            inode.log(id, ChangeKind::Copy(at, at + count, content, offset));
             self.usage_by = mutation;
         }
-        let told = self.meet_wcc(&before, to, wcc, "CLONE")?;
+        let observed = self.meet_wcc(&before, to, wcc, "CLONE")?;
         let mutation = if *count > 0 { self.mutations } else { 0 };
-        Ok(Told { mutation: told.max(mutation), ..Told::default() })
+        Ok(Observed { mutation: observed.max(mutation), ..Observed::default() })
     }
 
     fn get_xattr(
         &mut self,
         who: &Credentials,
         (object, key): (Obj, u8),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         judge_xattr(&inode, who, 4, &mut verdict);
         let value = inode.xattrs.get(&xattr_name(key));
         verdict.must(value.is_none(), Error::NoEntry);
-        let told = Told { mutation: inode.xattrs_by, ..Told::default() };
-        let failed = if matches!(outcome, Err(Error::NoEntry)) { told.clone() } else { Told::default() };
+        let observed = Observed { mutation: inode.xattrs_by, ..Observed::default() };
+        let failed =
+            if matches!(outcome, Err(Error::NoEntry)) { observed.clone() } else { Observed::default() };
         self.decide_or(failed, &verdict, false, outcome)?;
-        let Ok(Success::Xattr(seen)) = outcome else { return Err(odd(outcome)) };
+        let Ok(Success::Xattr(seen)) = outcome else { return Err(unexpected(outcome)) };
         if value != Some(seen) {
             return Err(format!("inode {ino}: another value of extended attribute {key}").into());
         }
-        Ok(told)
+        Ok(observed)
     }
 
-    fn list_xattrs(&mut self, who: &Credentials, object: Obj, outcome: &Outcome) -> Result<Told, End> {
+    fn list_xattrs(&mut self, who: &Credentials, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let inode = Rc::clone(&self.inodes[&ino]);
         let mut verdict = Verdict::default();
         judge_xattr(&inode, who, 4, &mut verdict);
         self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Xattrs(seen)) = outcome else { return Err(odd(outcome)) };
+        let Ok(Success::Xattrs(seen)) = outcome else { return Err(unexpected(outcome)) };
         if !seen.iter().eq(inode.xattrs.keys()) {
             return Err(format!(
                 "inode {ino}: extended attributes {seen:?}, expected {:?}",
@@ -198,7 +199,7 @@ impl Model {
             )
             .into());
         }
-        Ok(Told { mutation: inode.xattrs_by, ..Told::default() })
+        Ok(Observed { mutation: inode.xattrs_by, ..Observed::default() })
     }
 
     /// SETXATTR and REMOVEXATTR.
@@ -208,8 +209,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (object, key, new): (Obj, u8, Option<(Vec<u8>, SetXattr)>),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let name = xattr_name(key);
@@ -226,18 +227,19 @@ impl Model {
         }
         let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         verdict.must(bytes > 128 << 10, Error::NoSpace);
-        let told = matches!(outcome, Err(Error::NoEntry | Error::Exists));
-        let told = Told { mutation: if told { before.xattrs_by } else { 0 }, ..Told::default() };
-        self.decide_or(told, &verdict, new.is_some(), outcome)?;
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(odd(outcome)) };
+        let observed = matches!(outcome, Err(Error::NoEntry | Error::Exists));
+        let observed =
+            Observed { mutation: if observed { before.xattrs_by } else { 0 }, ..Observed::default() };
+        self.decide_or(observed, &verdict, new.is_some(), outcome)?;
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(unexpected(outcome)) };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
         inode.touch(now);
         (inode.xattrs, inode.xattrs_by, inode.changed_by) = (after, mutation, mutation);
-        inode.note(id, What::Touch);
-        let told = self.meet_wcc(&before, ino, wcc, "an extended attribute")?.max(mutation);
-        Ok(Told { mutation: told, ..Told::default() })
+        inode.log(id, ChangeKind::Touch);
+        let observed = self.meet_wcc(&before, ino, wcc, "an extended attribute")?.max(mutation);
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
     /// ALLOCATE and DEALLOCATE.
@@ -247,8 +249,8 @@ impl Model {
         who: &Credentials,
         now: i64,
         (object, offset, length, allocates): (Obj, u64, u64, bool),
-        outcome: &Outcome,
-    ) -> Result<Told, End> {
+        outcome: &CallResult,
+    ) -> Result<Observed, End> {
         let ino = self.present(object, outcome)?;
         let before = Rc::clone(&self.inodes[&ino]);
         let end = offset.saturating_add(length);
@@ -259,9 +261,9 @@ impl Model {
         verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         // More than the device has.
         verdict.must(allocates && length > 1 << 30, Error::NoSpace);
-        let told = told_by_refusal(&before, outcome);
-        self.decide_or(told, &verdict, allocates, outcome)?;
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(odd(outcome)) };
+        let observed = observed_by_refusal(&before, outcome);
+        self.decide_or(observed, &verdict, allocates, outcome)?;
+        let Ok(Success::Set { object: wcc }) = outcome else { return Err(unexpected(outcome)) };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
@@ -270,15 +272,15 @@ impl Model {
         inode.changed_by = mutation;
         let what = if !allocates {
             inode.content.punch(offset, end);
-            What::Punch(offset, end)
+            ChangeKind::Punch(offset, end)
         } else {
             inode.content.set_size(inode.content.size.max(end));
-            What::Grow(end)
+            ChangeKind::Grow(end)
         };
-        inode.note(id, what);
+        inode.log(id, what);
         self.usage_by = mutation;
-        let told = self.meet_wcc(&before, ino, wcc, "ALLOCATE or DEALLOCATE")?.max(mutation);
-        Ok(Told { mutation: told, ..Told::default() })
+        let observed = self.meet_wcc(&before, ino, wcc, "ALLOCATE or DEALLOCATE")?.max(mutation);
+        Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
     /// Files that are held, with how often.
@@ -294,7 +296,7 @@ impl Model {
     }
 
     /// The engine may take none if it is busy, and takes that with the lowest number.
-    fn reap_orphan(&mut self, outcome: &Outcome) -> Result<Told, End> {
+    fn reap_orphan(&mut self, outcome: &CallResult) -> Result<Observed, End> {
         let leaves =
             |inode: &super::Inode| inode.kind == FileType::Regular && inode.links == 0 && inode.held == 0;
         let first = self.inodes.iter().find(|(_, inode)| leaves(inode)).map(|(ino, _)| *ino);
@@ -308,7 +310,7 @@ impl Model {
             }
             _ => return Err(format!("odd answer {outcome:?} where {first:?} may go").into()),
         }
-        Ok(Told::default())
+        Ok(Observed::default())
     }
 }
 

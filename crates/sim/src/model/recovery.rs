@@ -1,13 +1,13 @@
-//! What a crash may take back.
+//! ChangeKind a crash may take back.
 //!
 //! Mutations (changes of names and attributes) go through one journal: a crash keeps the first *k* of them, for some *k*
 //! that is at least the last one that any reply told of. Data is judged for each file besides:
-//! - An event is *safe* if it is a size set by one of those *k*, a stable WRITE whose reply left, a byte of a stable
+//! - An change is *safe* if it is a size set by one of those *k*, a stable WRITE whose reply left, a byte of a stable
 //!   WRITE that a READ whose reply left has shown, or a byte that a COMMIT whose reply left has covered.
-//! - Each byte holds what its last safe event put there, or what any later event put there: those may be lost or not,
+//! - Each byte holds what its last safe change put there, or what any later change put there: those may be lost or not,
 //!   each sector for itself, but the order between them and the safe ones is kept.
-//! - The size is what the safe events make it, or where any later WRITE ended; mtime, ctime and mode are those of the
-//!   last safe event or of a later one.
+//! - The size is what the safe changes make it, or where any later WRITE ended; mtime, ctime and mode are those of the
+//!   last safe change or of a later one.
 //!
 //! Everything else equals the model's state after mutation *k*.
 
@@ -17,9 +17,9 @@ use std::rc::Rc;
 use volume::attributes::FileType;
 
 use super::content::Content;
-use super::inode::{Event, Inode, What};
+use super::inode::{Change, ChangeKind, Inode};
 use super::{Judgement, Model};
-use crate::call::{Listed, OperationId, Seen};
+use crate::call::{Attrs, Listed, OperationId};
 
 /// Parts of a file that are read to compare it: start and length. The workload writes only there.
 pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 << 41, 256 << 10)];
@@ -28,7 +28,7 @@ pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 <
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its attributes.
-    pub seen: Seen,
+    pub seen: Attrs,
     /// Its names, `.` and `..` included, if it is a directory.
     pub entries: Vec<Listed>,
     /// Where it points, if it is a symlink.
@@ -38,7 +38,7 @@ pub struct Found {
     /// Its bytes in each of [`WINDOWS`] that begins below its size; `None` where they could not be read.
     pub windows: Vec<Option<Vec<u8>>>,
     /// Its attributes after all of that was read.
-    pub seen_after: Seen,
+    pub seen_after: Attrs,
 }
 
 /// All that was found in an engine.
@@ -60,7 +60,7 @@ struct Range {
     committed: bool,
 }
 
-/// What replies that left have told of data.
+/// ChangeKind replies that left have told of data.
 #[derive(Clone, Debug, Default)]
 pub struct Safe {
     ranges: BTreeMap<u64, Vec<Range>>,
@@ -76,19 +76,19 @@ impl Safe {
         self.ranges.get(&ino).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the byte of this event is safe.
-    fn covers(&self, ino: u64, event: &Event, at: u64) -> bool {
-        let What::Write { stable, .. } = &event.what else { return true };
+    /// Whether the byte of this change is safe.
+    fn covers(&self, ino: u64, change: &Change, at: u64) -> bool {
+        let ChangeKind::Write { stable, .. } = &change.kind else { return true };
         self.of(ino).iter().any(|range| {
-            range.operation >= event.operation
+            range.operation >= change.operation
                 && (range.start..range.end).contains(&at)
                 && (*stable || range.committed)
         })
     }
 
     /// The parts of a WRITE, start to end, with whether they are safe: that changes only where a range ends.
-    fn parts(&self, ino: u64, event: &Event) -> Vec<(u64, u64, bool)> {
-        let What::Write { offset, bytes, .. } = &event.what else { return Vec::new() };
+    fn parts(&self, ino: u64, change: &Change) -> Vec<(u64, u64, bool)> {
+        let ChangeKind::Write { offset, bytes, .. } = &change.kind else { return Vec::new() };
         let end = offset + bytes.len() as u64;
         let mut cuts = vec![*offset, end];
         for range in self.of(ino) {
@@ -96,29 +96,29 @@ impl Safe {
         }
         cuts.sort_unstable();
         cuts.dedup();
-        cuts.windows(2).map(|ends| (ends[0], ends[1], self.covers(ino, event, ends[0]))).collect()
+        cuts.windows(2).map(|ends| (ends[0], ends[1], self.covers(ino, change, ends[0]))).collect()
     }
 
-    /// Whether any byte of this event is safe; `all`: whether all are.
-    fn touches(&self, ino: u64, event: &Event, all: bool) -> bool {
-        if !matches!(event.what, What::Write { .. }) {
+    /// Whether any byte of this change is safe; `all`: whether all are.
+    fn touches(&self, ino: u64, change: &Change, all: bool) -> bool {
+        if !matches!(change.kind, ChangeKind::Write { .. }) {
             return true;
         }
-        let parts = self.parts(ino, event);
+        let parts = self.parts(ino, change);
         let mut safe = parts.iter().map(|(_, _, safe)| *safe);
         if all { safe.all(|safe| safe) } else { safe.any(|safe| safe) }
     }
 }
 
-fn value(event: &Event, at: u64) -> Option<u8> {
-    match &event.what {
-        What::Write { offset, bytes, .. } => {
+fn value(change: &Change, at: u64) -> Option<u8> {
+    match &change.kind {
+        ChangeKind::Write { offset, bytes, .. } => {
             let within = usize::try_from(at.checked_sub(*offset)?).ok()?;
             bytes.get(within).copied()
         }
-        What::Size(size) if at >= *size => Some(0),
-        What::Punch(start, end) if (*start..*end).contains(&at) => Some(0),
-        What::Copy(start, end, source, from) if (*start..*end).contains(&at) => {
+        ChangeKind::Size(size) if at >= *size => Some(0),
+        ChangeKind::Punch(start, end) if (*start..*end).contains(&at) => Some(0),
+        ChangeKind::Copy(start, end, source, from) if (*start..*end).contains(&at) => {
             Some(source.read(from + (at - start), 1).first().copied().unwrap_or(0))
         }
         _ => None,
@@ -151,7 +151,7 @@ impl Model {
     pub fn adopt(&mut self, tree: &Tree) {
         for (ino, found) in &tree.objects {
             let inode = self.edit(*ino);
-            inode.events.clear();
+            inode.changes.clear();
             inode.soft = 0;
             inode.adopt(&found.seen_after);
             if inode.kind == FileType::Regular {
@@ -169,11 +169,11 @@ impl Model {
     }
 
     /// Declares everything safe, as after the volume was closed.
-    pub fn settle(&mut self) {
+    pub fn declare_durable(&mut self) {
         let inodes: Vec<u64> = self.inodes.keys().copied().collect();
         for ino in inodes {
             let inode = self.edit(ino);
-            inode.events.clear();
+            inode.changes.clear();
             (inode.base, inode.base_stamp) = (inode.content.clone(), inode.stamp());
         }
     }
@@ -196,7 +196,7 @@ impl Model {
     pub fn could_lose(&self, safe: &Safe) -> bool {
         self.inodes
             .iter()
-            .any(|(ino, inode)| inode.events.iter().any(|event| !safe.touches(*ino, event, true)))
+            .any(|(ino, inode)| inode.changes.iter().any(|change| !safe.touches(*ino, change, true)))
     }
 
     /// The largest change value shown of each object, and its ctime.
@@ -204,7 +204,7 @@ impl Model {
         self.inodes.iter().map(|(ino, inode)| (*ino, (inode.change, inode.ctime.latest())))
     }
 
-    /// Bytes that all files hold.
+    /// RpcTransport that all files hold.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.inodes.values().map(|inode| inode.content.used()).sum()
@@ -228,7 +228,7 @@ impl Inode {
                 self.xattrs.keys()
             ));
         }
-        let settled = self.events.iter().all(|event| safe.touches(ino, event, true));
+        let settled = self.changes.iter().all(|change| safe.touches(ino, change, true));
         if settled {
             fixed.meet(seen)?;
             return self.compare_bytes(ino, found, safe, &self.content);
@@ -275,19 +275,21 @@ impl Inode {
         }
     }
 
-    /// The content that the safe events alone make.
+    /// The content that the safe changes alone make.
     fn certain(&self, ino: u64, safe: &Safe) -> Content {
         let mut content = self.base.clone();
-        for event in &self.events {
-            match &event.what {
-                What::Size(size) => content.set_size(*size),
-                What::Grow(size) => content.set_size(content.size.max(*size)),
-                What::Punch(start, end) => content.punch(*start, *end),
-                What::Copy(start, end, source, from) => content.copy(source, *from, *start, end - start),
-                What::Touch => {}
-                What::Write { offset, bytes, .. } => {
+        for change in &self.changes {
+            match &change.kind {
+                ChangeKind::Size(size) => content.set_size(*size),
+                ChangeKind::Grow(size) => content.set_size(content.size.max(*size)),
+                ChangeKind::Punch(start, end) => content.punch(*start, *end),
+                ChangeKind::Copy(start, end, source, from) => {
+                    content.copy(source, *from, *start, end - start)
+                }
+                ChangeKind::Touch => {}
+                ChangeKind::Write { offset, bytes, .. } => {
                     let within = |at: u64| usize::try_from(at - offset).expect("within a WRITE");
-                    for (start, end, _) in safe.parts(ino, event).iter().filter(|(_, _, safe)| *safe) {
+                    for (start, end, _) in safe.parts(ino, change).iter().filter(|(_, _, safe)| *safe) {
                         content.write(*start, &bytes[within(*start)..within(*end)]);
                     }
                 }
@@ -296,19 +298,20 @@ impl Inode {
         content
     }
 
-    /// Times, change and mode: those of the last event that is safe, or of a later one.
-    fn compare_stamps(&self, ino: u64, seen: &Seen, safe: &Safe) -> Judgement<()> {
-        let touched =
-            |event: &Event| !matches!(event.what, What::Write { .. }) || safe.touches(ino, event, false);
-        let last = self.events.iter().rposition(touched);
-        let first = last.map_or(&self.base_stamp, |at| &self.events[at].stamp);
-        let later = &self.events[last.map_or(0, |at| at + 1)..];
-        let stamps = || std::iter::once(first).chain(later.iter().map(|event| &event.stamp));
+    /// Times, change and mode: those of the last change that is safe, or of a later one.
+    fn compare_stamps(&self, ino: u64, seen: &Attrs, safe: &Safe) -> Judgement<()> {
+        let touched = |change: &Change| {
+            !matches!(change.kind, ChangeKind::Write { .. }) || safe.touches(ino, change, false)
+        };
+        let last = self.changes.iter().rposition(touched);
+        let first = last.map_or(&self.base_stamp, |at| &self.changes[at].stamp);
+        let later = &self.changes[last.map_or(0, |at| at + 1)..];
+        let stamps = || std::iter::once(first).chain(later.iter().map(|change| &change.stamp));
         // An attribute change that is safe may carry times of writes before it, which are not.
-        let all = || std::iter::once(&self.base_stamp).chain(self.events.iter().map(|event| &event.stamp));
+        let all = || std::iter::once(&self.base_stamp).chain(self.changes.iter().map(|change| &change.stamp));
         if !stamps().any(|stamp| stamp.ctime.is(seen.ctime)) {
             return Err(format!(
-                "ctime {} is of no event after the last safe one ({:?})",
+                "ctime {} is of no change after the last safe one ({:?})",
                 seen.ctime, first.ctime
             ));
         }
@@ -316,16 +319,19 @@ impl Inode {
             return Err(format!("mtime {} never was", seen.mtime));
         }
         if !stamps().any(|stamp| stamp.mode.is_empty() || stamp.mode.contains(&seen.mode)) {
-            return Err(format!("mode {:o} is of no event after the last safe one", seen.mode));
+            return Err(format!("mode {:o} is of no change after the last safe one", seen.mode));
         }
         Ok(())
     }
 
     fn compare_size(&self, ino: u64, size: u64, safe: &Safe, certain: &Content) -> Judgement<()> {
-        let cut =
-            self.events.iter().rposition(|event| matches!(event.what, What::Size(_))).map_or(0, |at| at + 1);
-        let ends = self.events[cut..].iter().filter_map(|event| match &event.what {
-            What::Write { offset, bytes, .. } if !safe.touches(ino, event, true) => {
+        let cut = self
+            .changes
+            .iter()
+            .rposition(|change| matches!(change.kind, ChangeKind::Size(_)))
+            .map_or(0, |at| at + 1);
+        let ends = self.changes[cut..].iter().filter_map(|change| match &change.kind {
+            ChangeKind::Write { offset, bytes, .. } if !safe.touches(ino, change, true) => {
                 Some(offset + bytes.len() as u64)
             }
             _ => None,
@@ -362,12 +368,12 @@ impl Inode {
         Ok(())
     }
 
-    /// Whether an event after the last safe one of this byte put `byte` there.
+    /// Whether an change after the last safe one of this byte put `byte` there.
     fn may_hold(&self, ino: u64, at: u64, byte: u8, safe: &Safe) -> bool {
         let mut allowed = Vec::new();
-        for event in &self.events {
-            if let Some(value) = value(event, at) {
-                if safe.covers(ino, event, at) {
+        for change in &self.changes {
+            if let Some(value) = value(change, at) {
+                if safe.covers(ino, change, at) {
                     allowed.clear();
                 }
                 allowed.push(value);
@@ -376,7 +382,7 @@ impl Inode {
         allowed.contains(&byte)
     }
 
-    /// Takes over the bytes that were found. What was written and what is a hole is as far as the model knows it.
+    /// Takes over the bytes that were found. ChangeKind was written and what is a hole is as far as the model knows it.
     fn adopt_bytes(&mut self, found: &Found) {
         let before = self.content.clone();
         self.content.set_size(found.seen_after.size);

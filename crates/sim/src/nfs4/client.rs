@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::nfs4::*;
 
-use super::op::{Asker, How, Naming, Op, REGIONS, Range};
-use super::state::{Held, What};
+use super::op::{CreateMode, Naming, Op, REGIONS, Range, Requester};
+use super::state::{HeldState, StateKind};
 use crate::random::Random;
 
-/// What a name of a slot's own stands for: a file, or a directory.
+/// StateKind a name of a slot's own stands for: a file, or a directory.
 pub(super) type Names = BTreeMap<String, Option<usize>>;
 
-/// How far a client has come.
+/// CreateMode far a client has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Nothing was told to the server yet.
     New,
     /// It has a client id.
-    Introduced,
+    HasClientId,
     /// It has a session, and must say that it reclaims nothing.
-    Joined,
+    HasSession,
     /// It works.
     Ready,
     /// It died, or lost everything and goes on as another one.
@@ -31,17 +31,17 @@ pub(super) enum Phase {
 pub(super) struct Slot {
     pub(super) sequence: u32,
     pub(super) outstanding: Option<usize>,
-    /// What it was told that it holds.
-    pub(super) known: Vec<Held>,
-    /// What it held once.
+    /// StateKind it was told that it holds.
+    pub(super) known: Vec<HeldState>,
+    /// StateKind it held once.
     pub(super) old: Vec<(Stateid4, usize)>,
     /// Delegations that it returned since the server was started. A crash may bring them back, until a lease is over.
     pub(super) returned: Vec<(Stateid4, usize)>,
-    /// What must be done next.
+    /// StateKind must be done next.
     pub(super) must: VecDeque<Op>,
     pub(super) open_seqid: u32,
     pub(super) lock_seqid: u32,
-    /// What its names can be; the last one if its outstanding request was executed.
+    /// StateKind its names can be; the last one if its outstanding request was executed.
     pub(super) names: Vec<Names>,
     /// Names that it made.
     pub(super) made: u32,
@@ -71,7 +71,7 @@ pub(super) struct Client {
     pub(super) recalled: Vec<[u8; 12]>,
 }
 
-/// What the choice of an operation depends on besides the client.
+/// StateKind the choice of an operation depends on besides the client.
 pub(super) struct Choice<'a> {
     pub(super) random: &'a mut Random,
     pub(super) shared: usize,
@@ -81,7 +81,7 @@ pub(super) struct Choice<'a> {
     pub(super) next_value: u64,
     pub(super) now: i64,
     pub(super) lease: i64,
-    /// Nothing new is begun any more.
+    /// Nothing new is pending_count any more.
     pub(super) ending: bool,
 }
 
@@ -112,9 +112,9 @@ impl Client {
     }
 
     /// Who asks in a slot. `number` tells this life of the client from others.
-    pub(super) fn asker(&self, number: usize, slot: usize, cache: bool) -> Asker {
+    pub(super) fn requester(&self, number: usize, slot: usize, cache: bool) -> Requester {
         let [low, high, ..] = number.to_le_bytes();
-        Asker {
+        Requester {
             minor: self.minor,
             name: self.name.clone(),
             verifier: (number as u64 + 1).to_be_bytes(),
@@ -132,16 +132,16 @@ impl Client {
         }
     }
 
-    /// What a slot asks next; nothing if it has nothing to ask.
+    /// StateKind a slot asks next; nothing if it has nothing to ask.
     pub(super) fn choose(&mut self, number: usize, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
         let first = slot == 0;
         match self.phase {
             Phase::Gone => return None,
             Phase::New if self.minor == 0 => return first.then_some(Op::SetClient),
             Phase::New => return first.then_some(Op::Exchange),
-            Phase::Introduced if self.minor == 0 => return first.then_some(Op::ConfirmClient),
-            Phase::Introduced => return first.then_some(Op::CreateSession),
-            Phase::Joined => return first.then_some(Op::Complete),
+            Phase::HasClientId if self.minor == 0 => return first.then_some(Op::ConfirmClient),
+            Phase::HasClientId => return first.then_some(Op::CreateSession),
+            Phase::HasSession => return first.then_some(Op::Complete),
             Phase::Ready => {}
         }
         if let Some(op) = self.slots[slot].must.pop_front() {
@@ -169,10 +169,10 @@ impl Client {
     /// Gives back what is held.
     fn finish(&self, slot: usize) -> Option<Op> {
         let known = &self.slots[slot].known;
-        let op = |held: &Held| match held.what {
-            What::Open { .. } => Some(Op::Close { file: held.file, stateid: held.stateid }),
-            What::Delegation { .. } => Some(Op::Return { file: held.file, stateid: held.stateid }),
-            What::Locks { .. } => None,
+        let op = |held: &HeldState| match held.kind {
+            StateKind::Open { .. } => Some(Op::Close { file: held.file, stateid: held.stateid }),
+            StateKind::Delegation { .. } => Some(Op::Return { file: held.file, stateid: held.stateid }),
+            StateKind::Locks { .. } => None,
         };
         known.iter().find_map(op)
     }
@@ -185,9 +185,9 @@ impl Client {
         let file = random.index(choice.shared);
         let access = *random.pick(&[1, 2, 3, 3]);
         let deny = *random.pick(&[0, 0, 0, 0, 0, 0, 1, 2, 3]);
-        let how = random.chance(1, 6).then_some(How::Unchecked);
-        let wish = *random.pick(&[0, 0, 0x100, 0x200, 0x300, 0x400]);
-        Some(Op::Open { file, name: shared_name(file), access, deny, how, wish })
+        let how = random.chance(1, 6).then_some(CreateMode::Unchecked);
+        let want = *random.pick(&[0, 0, 0x100, 0x200, 0x300, 0x400]);
+        Some(Op::Open { file, name: shared_name(file), access, deny, how, want })
     }
 
     /// The one state that the slot's names have, as nothing is outstanding.
@@ -204,9 +204,14 @@ impl Client {
         if self.own(slot).len() >= 6 || self.slots[slot].known.len() > 6 {
             return self.finish(slot);
         }
-        let how = *choice.random.pick(&[How::Unchecked, How::Guarded, How::Guarded, How::Exclusive]);
+        let how = *choice.random.pick(&[
+            CreateMode::Unchecked,
+            CreateMode::Guarded,
+            CreateMode::Guarded,
+            CreateMode::Exclusive,
+        ]);
         let name = self.new_name(number, slot);
-        Some(Op::Open { file: choice.next_file, name, access: 3, deny: 0, how: Some(how), wish: 0 })
+        Some(Op::Open { file: choice.next_file, name, access: 3, deny: 0, how: Some(how), want: 0 })
     }
 
     fn name(&mut self, number: usize, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
@@ -232,7 +237,8 @@ impl Client {
 
     fn use_held(&mut self, slot: usize, kind: u64, choice: &mut Choice<'_>) -> Option<Op> {
         let known = &self.slots[slot].known;
-        let opens: Vec<&Held> = known.iter().filter(|held| matches!(held.what, What::Open { .. })).collect();
+        let opens: Vec<&HeldState> =
+            known.iter().filter(|held| matches!(held.kind, StateKind::Open { .. })).collect();
         let random = &mut *choice.random;
         if opens.is_empty() {
             return Some(Op::Test {
@@ -251,7 +257,8 @@ impl Client {
             StableHow4::FileSync,
         ]);
         let value = choice.next_value;
-        let locks = known.iter().find(|held| held.file == file && matches!(held.what, What::Locks { .. }));
+        let locks =
+            known.iter().find(|held| held.file == file && matches!(held.kind, StateKind::Locks { .. }));
         let (exclusive, range) = (random.chance(2, 3), range(random));
         Some(match kind {
             42..=55 => Op::Write { file, stateid, region, value, stable, valid: true },
@@ -280,7 +287,7 @@ impl Client {
                 let (stateid, file) = *random.pick(&old);
                 Op::Write { file, stateid, region, value, stable, valid: false }
             }
-            _ => match known.iter().find(|held| matches!(held.what, What::Delegation { .. })) {
+            _ => match known.iter().find(|held| matches!(held.kind, StateKind::Delegation { .. })) {
                 Some(held) => Op::Return { file: held.file, stateid: held.stateid },
                 None => Op::Read { file, stateid, region, valid: true },
             },

@@ -8,7 +8,7 @@ use super::client::{Names, Phase, shared_name};
 use super::message::Results;
 use super::op::{Op, REGION_BYTES, REGIONS, region_offset, region_value};
 use super::server::LEASE;
-use super::state::{Held, What, apply};
+use super::state::{HeldState, StateKind, apply};
 use super::world::World;
 
 /// Whether a client that is told so has nothing any more.
@@ -60,7 +60,7 @@ impl World {
         self.note(|| format!("      the server answers {number}: {status:?}"));
         let context =
             |wrong: String| format!("call {number} of client {client}, {op:?}, {status:?}: {wrong}");
-        self.hear(client, taken, &results, &op);
+        self.note_contact(client, taken, &results, &op);
         if results.refused_slot() {
             return self.judge_refusal(number, status).map_err(context);
         }
@@ -68,7 +68,7 @@ impl World {
         if let Some(before) = &call.answer {
             let same = before == bytes;
             let first = Results::parse(before, call.xid)?;
-            let repeatable = op.only_looks() || matches!(op, Op::Exchange | Op::Bind | Op::Commit { .. });
+            let repeatable = op.is_read_only() || matches!(op, Op::Exchange | Op::Bind | Op::Commit { .. });
             let zero = self.clients[client].minor == 0;
             // Nothing tells a server of NFSv4.0 that it was asked to take a delegation before.
             let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// The server heard of a client.
-    fn hear(&mut self, client: usize, now: i64, results: &Results<'_>, op: &Op) {
+    fn note_contact(&mut self, client: usize, now: i64, results: &Results<'_>, op: &Op) {
         let lease = self.lease();
         if self.now - self.clients[client].contact > lease {
             self.may_have_expired(client);
@@ -139,28 +139,28 @@ impl World {
             NfsStat4::Delay => Ok(()),
             _ if !current => Ok(()),
             _ if is_loss(status) && client.overdue => Ok(()),
-            NfsStat4::RetryUncachedRep if call.op.only_looks() => Ok(()),
+            NfsStat4::RetryUncachedRep if call.op.is_read_only() => Ok(()),
             _ => Err("a slot refuses what is next, or was last".to_owned()),
         }
     }
 
-    /// What of a table is in the way of something that the server allowed; it must have had a reason.
-    fn settle(&mut self, forbids: impl Fn(&Held) -> bool) -> Result<(), String> {
-        // What it need not know it may have, or some of it, or none.
+    /// StateKind of a table is in the way of something that the server allowed; it must have had a reason.
+    fn resolve_conflicts(&mut self, forbids: impl Fn(&HeldState) -> bool) -> Result<(), String> {
+        // StateKind it need not know it may have, or some of it, or none.
         while let Some(at) = self.held.iter().position(|held| held.certain && forbids(held)) {
             let held = self.held[at].clone();
             let silence = self.now - self.clients[held.client].contact;
             let overdue = held.recalled.is_some_and(|since| self.now - since >= self.lease());
-            let is_delegation = matches!(held.what, What::Delegation { .. });
+            let is_delegation = matches!(held.kind, StateKind::Delegation { .. });
             if overdue || silence > self.lease() {
-                self.held[at].take_away();
+                self.held[at].revoke();
             }
             if silence > self.lease() {
                 self.tally.expired += 1;
                 for other in self.held.iter_mut().filter(|other| other.client == held.client) {
                     // A delegation may have been revoked alone.
                     other.certain = false;
-                    other.fenced |= !is_delegation;
+                    other.revoked |= !is_delegation;
                 }
             } else if !overdue {
                 return Err(format!("{held:?} is in the way"));
@@ -171,7 +171,7 @@ impl World {
 
     fn judge_success(&mut self, number: usize, op: &Op, results: &Results<'_>) -> Result<(), String> {
         let (client, slot) = (self.calls[number].client, self.calls[number].slot);
-        // What gives something back may have done so before a crash; and a crash may bring a delegation back.
+        // StateKind gives something back may have done so before a crash; and a crash may bring a delegation back.
         let again = match op {
             Op::Close { .. } => self.calls[number].repeated,
             Op::Return { .. } => self.tally.crashes > 0,
@@ -188,29 +188,31 @@ impl World {
                 self.held.retain(|held| held.client == client || clients[held.client].name != name);
             }
             Op::Open { file, access, deny, .. } => {
-                self.settle(|held| held.file == *file && held.forbids_open(client, slot, *access, *deny))?;
+                self.resolve_conflicts(|held| {
+                    held.file == *file && held.conflicts_with_open(client, slot, *access, *deny)
+                })?;
                 self.learn_handle(*file, results)?;
                 self.judge_grant(client, *file, results)?;
             }
             Op::Lock { file, range, exclusive, .. } => {
-                self.settle(|held| {
-                    held.file == *file && held.forbids_lock(client, slot, *range, *exclusive)
+                self.resolve_conflicts(|held| {
+                    held.file == *file && held.conflicts_with_lock(client, slot, *range, *exclusive)
                 })?;
                 self.tally.locks += 1;
             }
             Op::Write { file, region, value, .. } => {
-                self.settle(|held| held.file == *file && held.forbids_touch(client, true))?;
+                self.resolve_conflicts(|held| held.file == *file && held.conflicts_with_io(client, true))?;
                 self.files[*file].regions[*region].values.push(*value);
             }
             Op::Truncate { file, .. } if self.calls[number].repeated => {
                 return self.judge_truncated(number, *file);
             }
             Op::Truncate { file, .. } => {
-                self.settle(|held| held.file == *file && held.forbids_touch(client, true))?;
+                self.resolve_conflicts(|held| held.file == *file && held.conflicts_with_io(client, true))?;
                 self.files[*file].regions.iter_mut().for_each(|region| region.values.push(0));
             }
             Op::Read { file, region, .. } => {
-                self.settle(|held| held.file == *file && held.forbids_touch(client, false))?;
+                self.resolve_conflicts(|held| held.file == *file && held.conflicts_with_io(client, false))?;
                 self.judge_data(*file, *region, results)?;
             }
             _ => {}
@@ -251,9 +253,9 @@ impl World {
     /// A stateid that was accepted must be held, of this file.
     fn check_stateid(&mut self, client: usize, op: &Op, stateid: Stateid4) -> Result<(), String> {
         let file = op.file();
-        let of_it = |held: &&mut Held| {
+        let of_it = |held: &&mut HeldState| {
             held.client == client
-                && !held.fenced
+                && !held.revoked
                 && held.stateid.other == stateid.other
                 && file.is_none_or(|file| file == held.file)
         };
@@ -312,11 +314,11 @@ impl World {
             _ => return Ok(()),
         };
         self.tally.delegations += 1;
-        self.settle(|held| {
-            let conflicts = match held.what {
-                What::Open { access, deny } => write || access & share_access::WRITE != 0 || deny != 0,
-                What::Delegation { write: its } => write || its,
-                What::Locks { .. } => false,
+        self.resolve_conflicts(|held| {
+            let conflicts = match held.kind {
+                StateKind::Open { access, deny } => write || access & share_access::WRITE != 0 || deny != 0,
+                StateKind::Delegation { write: its } => write || its,
+                StateKind::Locks { .. } => false,
             };
             held.file == file && held.client != client && conflicts
         })
@@ -367,7 +369,8 @@ impl World {
     fn note_recall(&mut self, client: usize, op: &Op) {
         let Some(file) = op.file() else { return };
         let now = self.now;
-        for held in self.held.iter_mut().filter(|held| held.file == file && held.forbids_touch(client, true))
+        for held in
+            self.held.iter_mut().filter(|held| held.file == file && held.conflicts_with_io(client, true))
         {
             held.recalled.get_or_insert(now);
         }
@@ -444,12 +447,12 @@ impl World {
             && (is_bad_stateid(status) || status == NfsStat4::Stale)
         {
             state.known.retain(|held| {
-                let of_it = matches!(&held.what, What::Locks { open, .. } if *open == stateid.other);
+                let of_it = matches!(&held.kind, StateKind::Locks { open, .. } if *open == stateid.other);
                 held.stateid.other != stateid.other && !of_it
             });
             return;
         }
-        // What must be done is tried again.
+        // StateKind must be done is tried again.
         if status == NfsStat4::Delay && matches!(op, Op::Confirm { .. } | Op::Return { .. }) {
             state.must.push_back(op.clone());
         }
@@ -460,18 +463,18 @@ impl World {
         match results.all.last() {
             Some(ResOp4::ExchangeId(Ok(ok))) => {
                 (told.clientid, told.create_sequence) = (ok.clientid, ok.sequenceid);
-                told.phase = Phase::Introduced;
+                told.phase = Phase::HasClientId;
             }
             Some(ResOp4::CreateSession(Ok(ok))) => {
                 told.sessionid = ok.sessionid;
-                told.phase = Phase::Joined;
+                told.phase = Phase::HasSession;
             }
             Some(ResOp4::ReclaimComplete(Ok(()) | Err(NfsStat4::CompleteAlready))) => {
                 told.phase = Phase::Ready;
             }
             Some(ResOp4::SetClientId(Ok(ok))) => {
                 (told.clientid, told.confirm) = (ok.clientid, ok.setclientid_confirm);
-                told.phase = Phase::Introduced;
+                told.phase = Phase::HasClientId;
             }
             Some(ResOp4::SetClientIdConfirm(Ok(()))) => told.phase = Phase::Ready,
             Some(ResOp4::BindConnToSession(Ok(_))) => told.unbound = false,
@@ -479,7 +482,7 @@ impl World {
         }
     }
 
-    /// What a client must do after an OPEN.
+    /// StateKind a client must do after an OPEN.
     fn learn_duties(&mut self, client: usize, slot: usize, op: &Op, results: &Results<'_>) {
         if !matches!(op, Op::Open { .. }) {
             return;
@@ -499,7 +502,7 @@ impl World {
         state.must.extend(returns);
     }
 
-    /// What a crash cannot take back any more.
+    /// StateKind a crash cannot take back any more.
     fn learn_safety(&mut self, op: &Op, marks: [usize; REGIONS], results: &Results<'_>) {
         match (op, results.all.last()) {
             (Op::Write { file, region, value, .. }, Some(ResOp4::Write(Ok(ok))))
@@ -544,16 +547,16 @@ impl World {
             }
         }
         for held in &mut self.held {
-            let durable = match &held.what {
-                What::Open { deny, .. } => *deny != 0,
-                What::Locks { .. } => true,
-                What::Delegation { .. } => false,
+            let durable = match &held.kind {
+                StateKind::Open { deny, .. } => *deny != 0,
+                StateKind::Locks { .. } => true,
+                StateKind::Delegation { .. } => false,
             };
             // Of what the journal had not when it was told, and of what was not told yet, nobody knows.
-            held.certain &= durable && !held.loose && !untold.contains(&(held.client, held.slot));
+            held.certain &= durable && !held.not_yet_durable && !untold.contains(&(held.client, held.slot));
             held.recalled = None;
             // That it was taken away may have been lost with what it was taken away for.
-            held.fenced = false;
+            held.revoked = false;
         }
         self.forget_untold();
         for slot in self.clients.iter_mut().flat_map(|client| &mut client.slots) {

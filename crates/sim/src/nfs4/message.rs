@@ -13,7 +13,7 @@ use wire::rpc::{
 };
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-/// The program by which a virtual client is called back.
+/// The program by which a virtual client is callback back.
 pub(super) const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 
 /// The record of a COMPOUND, without its mark.
@@ -32,7 +32,7 @@ pub(super) fn compound(xid: u32, minor: u32, operations: &[ArgOp4<'_>]) -> Vec<u
 }
 
 /// PUTFH.
-pub(super) fn put(handle: &[u8]) -> ArgOp4<'_> {
+pub(super) fn putfh(handle: &[u8]) -> ArgOp4<'_> {
     ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("a handle that the server gave") })
 }
 
@@ -61,7 +61,7 @@ fn body(out: &[u8], xid: u32) -> Result<&[u8], String> {
     }
 }
 
-/// What a reply says.
+/// StateKind a reply says.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
     pub(super) status: NfsStat4,
@@ -109,9 +109,9 @@ impl<'a> Results<'a> {
     }
 }
 
-/// What a server asks of a client.
+/// StateKind a server asks of a client.
 #[derive(Debug, Default)]
-pub(super) struct Called {
+pub(super) struct Callback {
     /// The delegation that it wants back.
     pub(super) recalled: Option<Stateid4>,
     /// The client's answer, without its mark.
@@ -119,7 +119,7 @@ pub(super) struct Called {
 }
 
 /// Reads a marked callback, and answers it.
-pub(super) fn called(out: &[u8]) -> Result<Called, String> {
+pub(super) fn callback(out: &[u8]) -> Result<Callback, String> {
     let Ok(Peek::Complete { record, .. }) = peek(out, limits::RECORD_BYTES_MAX) else {
         return Err("the callback is no whole record".to_owned());
     };
@@ -127,11 +127,11 @@ pub(super) fn called(out: &[u8]) -> Result<Called, String> {
     if header.program != CALLBACK_PROGRAM {
         return Err(format!("a callback to program {}", header.program));
     }
-    let mut called = Called::default();
-    let mut answer = Encoder::new(&mut called.answer);
+    let mut callback = Callback::default();
+    let mut answer = Encoder::new(&mut callback.answer);
     ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut answer);
     if header.procedure == 0 {
-        return Ok(called);
+        return Ok(callback);
     }
     let reader = CbCompoundReader::new(input).map_err(|error| format!("the callback: {error}"))?;
     let mut results = CbCompoundEncoder::begin(&mut answer, reader.tag());
@@ -145,7 +145,7 @@ pub(super) fn called(out: &[u8]) -> Result<Called, String> {
                 target_highest_slotid: args.highest_slotid,
             }))),
             CbArgOp4::Recall(args) => {
-                called.recalled = Some(args.stateid);
+                callback.recalled = Some(args.stateid);
                 results.push(&CbResOp4::Recall(Ok(())));
             }
             CbArgOp4::NotifyLock(_) => results.push(&CbResOp4::NotifyLock(Ok(()))),
@@ -153,5 +153,5 @@ pub(super) fn called(out: &[u8]) -> Result<Called, String> {
         }
     }
     results.finish();
-    Ok(called)
+    Ok(callback)
 }

@@ -1,18 +1,18 @@
-//! What virtual clients ask, and its bytes.
+//! StateKind virtual clients ask, and its bytes.
 
 use wire::nfs4::*;
 use wire::xdr::{Encode, Encoder, decode_all};
 
-use super::message::{self, CALLBACK_PROGRAM, put};
+use super::message::{self, CALLBACK_PROGRAM, putfh};
 
 /// Parts of a file that are written and read as a whole.
 pub(super) const REGIONS: usize = 4;
-/// Bytes between two of them.
+/// RpcTransport between two of them.
 const REGION_STEP: u64 = 9000;
-/// Bytes of one.
+/// RpcTransport of one.
 pub(super) const REGION_BYTES: u32 = 32;
 
-/// Bytes that are locked, both ends included.
+/// RpcTransport that are locked, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u64,
@@ -29,9 +29,9 @@ impl Range {
     }
 }
 
-/// How OPEN creates.
+/// CreateMode OPEN creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum CreateMode {
     Unchecked,
     Guarded,
     Exclusive,
@@ -46,7 +46,7 @@ pub(super) enum Naming {
     Link(String, String),
 }
 
-/// What a client asks.
+/// StateKind a client asks.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Exchange,
@@ -61,8 +61,8 @@ pub(super) enum Op {
         name: String,
         access: u32,
         deny: u32,
-        how: Option<How>,
-        wish: u32,
+        how: Option<CreateMode>,
+        want: u32,
     },
     Confirm {
         stateid: Stateid4,
@@ -136,7 +136,7 @@ impl Op {
     }
 
     /// Whether it may be asked without having its reply kept.
-    pub(super) fn only_looks(&self) -> bool {
+    pub(super) fn is_read_only(&self) -> bool {
         matches!(self, Op::Renew | Op::Read { .. } | Op::Test { .. })
     }
 
@@ -177,14 +177,14 @@ pub(super) fn region_value(bytes: &[u8]) -> Option<u64> {
 
 /// Who asks.
 #[derive(Clone, Debug)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     pub(super) minor: u32,
-    /// What the client calls itself, and the verifier of this life of it.
+    /// StateKind the client calls itself, and the verifier of this life of it.
     pub(super) name: String,
     pub(super) verifier: [u8; 8],
     pub(super) clientid: ClientId4,
     pub(super) sessionid: SessionId4,
-    /// What SETCLIENTID gave, or the sequence of CREATE_SESSION.
+    /// StateKind SETCLIENTID gave, or the sequence of CREATE_SESSION.
     pub(super) confirm: Verifier4,
     pub(super) create_sequence: u32,
     pub(super) slots: u32,
@@ -203,7 +203,7 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
     bytes
 }
 
-impl Asker {
+impl Requester {
     fn channel(&self, slots: u32) -> ChannelAttrs4 {
         ChannelAttrs4 {
             headerpadsize: 0,
@@ -271,7 +271,7 @@ impl Asker {
         let empty = encoded(&Attributes4 { size: Some(0), ..Attributes4::default() });
         let bytes = if let Op::Write { value, .. } = op { region_bytes(*value) } else { Vec::new() };
         let attributes = decode_all(if matches!(op, Op::Truncate { .. }) { &empty } else { &mode });
-        let material = Material {
+        let arguments = Arguments {
             xid,
             handle,
             root,
@@ -290,46 +290,48 @@ impl Asker {
                 cachethis: self.cache,
             }));
         }
-        self.push(op, &material, &mut operations);
+        self.push(op, &arguments, &mut operations);
         message::compound(xid, self.minor, &operations)
     }
 
-    fn push<'a>(&self, op: &'a Op, material: &Material<'a>, out: &mut Vec<ArgOp4<'a>>) {
+    fn push<'a>(&self, op: &'a Op, arguments: &Arguments<'a>, out: &mut Vec<ArgOp4<'a>>) {
         match op {
             Op::Complete => out.push(ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })),
             Op::Open { name, .. } => {
-                out.extend([put(material.root), self.open(op, name, material), ArgOp4::Getfh]);
+                out.extend([putfh(arguments.root), self.open(op, name, arguments), ArgOp4::Getfh]);
             }
-            Op::Name(naming) => push_naming(naming, material, out),
+            Op::Name(naming) => push_naming(naming, arguments, out),
             _ => {
                 if op.file().is_some() || matches!(op, Op::Confirm { .. }) {
-                    out.push(put(material.handle));
+                    out.push(putfh(arguments.handle));
                 }
-                out.extend(self.on_file(op, material));
+                out.extend(self.on_file(op, arguments));
             }
         }
     }
 
-    fn open<'a>(&self, op: &Op, name: &'a str, material: &Material<'a>) -> ArgOp4<'a> {
-        let Op::Open { access, deny, how, wish, .. } = op else { unreachable!("asked for an OPEN only") };
-        let verf = u64::from(material.xid).to_be_bytes();
+    fn open<'a>(&self, op: &Op, name: &'a str, arguments: &Arguments<'a>) -> ArgOp4<'a> {
+        let Op::Open { access, deny, how, want, .. } = op else { unreachable!("asked for an OPEN only") };
+        let verf = u64::from(arguments.xid).to_be_bytes();
         let openhow = how.map(|how| match how {
-            How::Unchecked => Createhow4::Unchecked(material.attributes),
-            How::Guarded => Createhow4::Guarded(material.attributes),
-            How::Exclusive if self.minor == 0 => Createhow4::Exclusive(verf),
-            How::Exclusive => Createhow4::Exclusive41(Creatverfattr { verf, attrs: material.attributes }),
+            CreateMode::Unchecked => Createhow4::Unchecked(arguments.attributes),
+            CreateMode::Guarded => Createhow4::Guarded(arguments.attributes),
+            CreateMode::Exclusive if self.minor == 0 => Createhow4::Exclusive(verf),
+            CreateMode::Exclusive => {
+                Createhow4::Exclusive41(Creatverfattr { verf, attrs: arguments.attributes })
+            }
         });
         ArgOp4::Open(OpenArgs {
             seqid: self.open_seqid,
-            share_access: access | if self.minor > 0 { *wish } else { 0 },
+            share_access: access | if self.minor > 0 { *want } else { 0 },
             share_deny: *deny,
-            owner: material.owner,
+            owner: arguments.owner,
             openhow,
             claim: OpenClaim4::Null(Component4(name.as_bytes())),
         })
     }
 
-    fn on_file<'a>(&self, op: &Op, material: &Material<'a>) -> Option<ArgOp4<'a>> {
+    fn on_file<'a>(&self, op: &Op, arguments: &Arguments<'a>) -> Option<ArgOp4<'a>> {
         let (seqid, lock_seqid) = (self.open_seqid, self.lock_seqid);
         let kind = |exclusive| if exclusive { NfsLockType4::Write } else { NfsLockType4::Read };
         Some(match *op {
@@ -342,11 +344,11 @@ impl Asker {
                 stateid,
                 offset: region_offset(region),
                 stable,
-                data: material.bytes,
+                data: arguments.bytes,
             }),
             Op::Commit { .. } => ArgOp4::Commit(CommitArgs { offset: 0, count: 0 }),
             Op::Truncate { stateid, .. } => {
-                ArgOp4::Setattr(SetattrArgs { stateid, obj_attributes: material.attributes })
+                ArgOp4::Setattr(SetattrArgs { stateid, obj_attributes: arguments.attributes })
             }
             Op::Lock { open, locks, range, exclusive, .. } => ArgOp4::Lock(LockArgs {
                 locktype: kind(exclusive),
@@ -359,7 +361,7 @@ impl Asker {
                         open_seqid: seqid,
                         open_stateid: open,
                         lock_seqid,
-                        lock_owner: material.locker,
+                        lock_owner: arguments.locker,
                     }),
                 },
             }),
@@ -367,7 +369,7 @@ impl Asker {
                 locktype: kind(exclusive),
                 offset: range.first,
                 length: range.length(),
-                owner: material.locker,
+                owner: arguments.locker,
             }),
             Op::Unlock { stateid, range, .. } => ArgOp4::Locku(LockuArgs {
                 locktype: NfsLockType4::Write,
@@ -382,8 +384,8 @@ impl Asker {
     }
 }
 
-/// What operations are made of.
-struct Material<'a> {
+/// StateKind operations are made of.
+struct Arguments<'a> {
     xid: u32,
     handle: &'a [u8],
     root: &'a [u8],
@@ -393,18 +395,18 @@ struct Material<'a> {
     bytes: &'a [u8],
 }
 
-fn owner<'a>(asker: &Asker, name: &'a str) -> StateOwner4<'a> {
-    StateOwner4 { clientid: asker.clientid, owner: OwnerId4(name.as_bytes()) }
+fn owner<'a>(requester: &Requester, name: &'a str) -> StateOwner4<'a> {
+    StateOwner4 { clientid: requester.clientid, owner: OwnerId4(name.as_bytes()) }
 }
 
-fn push_naming<'a>(naming: &'a Naming, material: &Material<'a>, out: &mut Vec<ArgOp4<'a>>) {
+fn push_naming<'a>(naming: &'a Naming, arguments: &Arguments<'a>, out: &mut Vec<ArgOp4<'a>>) {
     let name = |name: &'a String| Component4(name.as_bytes());
-    out.push(put(material.root));
+    out.push(putfh(arguments.root));
     match naming {
         Naming::Directory(objname) => out.push(ArgOp4::Create(CreateArgs {
             objtype: Createtype4::Dir,
             objname: name(objname),
-            createattrs: material.attributes,
+            createattrs: arguments.attributes,
         })),
         Naming::Remove(target) => out.push(ArgOp4::Remove(RemoveArgs { target: name(target) })),
         Naming::Rename(from, to) => {
@@ -414,7 +416,7 @@ fn push_naming<'a>(naming: &'a Naming, material: &Material<'a>, out: &mut Vec<Ar
         Naming::Link(from, to) => out.extend([
             ArgOp4::Lookup(LookupArgs { objname: name(from) }),
             ArgOp4::Savefh,
-            put(material.root),
+            putfh(arguments.root),
             ArgOp4::Link(LinkArgs { newname: name(to) }),
         ]),
     }

@@ -16,7 +16,7 @@ use volume::time::Time;
 
 use crate::engine::gather;
 use crate::engine::list;
-use crate::engine::{BEGIN, Sizes, create, open};
+use crate::engine::{START, Sizes, create, open};
 use crate::media::{SimMedia, Survival};
 use crate::random::Random;
 
@@ -25,7 +25,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// A request on its way.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct SentRequest {
     /// Which call it is.
     pub(super) call: usize,
     pub(super) record: Vec<u8>,
@@ -34,15 +34,15 @@ pub(super) struct Sent {
     pub(super) taken: i64,
 }
 
-/// A call that was begun.
-struct Stalled {
-    sent: Sent,
+/// A call that was pending_count.
+struct PendingCall {
+    sent: SentRequest,
     access: Access,
     progress: Option<Progress>,
 }
 
 /// A reply that was written.
-pub(super) struct Written {
+pub(super) struct Reply {
     pub(super) call: usize,
     /// When the server took the request.
     pub(super) taken: i64,
@@ -57,8 +57,8 @@ pub(super) struct Server {
     sizes: Sizes,
     volume: Arc<Volume>,
     pub(super) service: Service,
-    stalled: Vec<Stalled>,
-    parked: Vec<Written>,
+    pending: Vec<PendingCall>,
+    parked: Vec<Reply>,
     /// The boundary at which it is to die.
     dies_at: u64,
 }
@@ -77,10 +77,10 @@ impl Server {
         let sizes = Sizes::draw(random);
         let media = SimMedia::new(sizes.log_bytes, sizes.capacity, random.fork());
         create(&media)?;
-        let volume = open(&media, &sizes, BEGIN)?;
+        let volume = open(&media, &sizes, START)?;
         let credentials = Credentials::root();
         for name in files {
-            let now = Time::from_nanos(BEGIN + 1_000_000);
+            let now = Time::from_nanos(START + 1_000_000);
             let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
             let how = CreateHow::Guarded(SetAttributes { mode: Some(0o666), ..SetAttributes::default() });
             let mut encode = |_: &_| Journaled::default();
@@ -89,9 +89,9 @@ impl Server {
                 .map_err(|failure| format!("creating {name}: {:?}", failure.error))?;
             volume.step_commit(now);
         }
-        let service = service(&volume, BEGIN + 2_000_000)?;
-        let (stalled, parked) = (Vec::new(), Vec::new());
-        Ok(Server { media, sizes, volume, service, stalled, parked, dies_at: u64::MAX })
+        let service = service(&volume, START + 2_000_000)?;
+        let (pending, parked) = (Vec::new(), Vec::new());
+        Ok(Server { media, sizes, volume, service, pending, parked, dies_at: u64::MAX })
     }
 
     /// The handle of a name in the root.
@@ -108,51 +108,51 @@ impl Server {
     }
 
     /// Takes a request, or goes on with it.
-    pub(super) fn take(&mut self, sent: Sent, now: i64) -> Result<Option<Written>, String> {
-        let sent = Sent { taken: now, ..sent };
-        self.work(Stalled { sent, access: Access::Cached, progress: None }, now)
+    pub(super) fn take(&mut self, sent: SentRequest, now: i64) -> Result<Option<Reply>, String> {
+        let sent = SentRequest { taken: now, ..sent };
+        self.execute(PendingCall { sent, access: Access::Cached, progress: None }, now)
     }
 
-    fn work(&mut self, mut stalled: Stalled, now: i64) -> Result<Option<Written>, String> {
-        let Stalled { sent, access, progress } = &mut stalled;
+    fn execute(&mut self, mut pending: PendingCall, now: i64) -> Result<Option<Reply>, String> {
+        let PendingCall { sent, access, progress } = &mut pending;
         let mut bytes = Vec::new();
         let now = Time::from_nanos(now);
         let outcome = self.service.handle(&sent.record, sent.connection, now, *access, progress, &mut bytes);
         match outcome {
             Outcome::Reply { after, .. } => {
                 let (call, taken, connection) = (sent.call, sent.taken, sent.connection.id);
-                return Ok(Some(Written { call, taken, connection, bytes, after }));
+                return Ok(Some(Reply { call, taken, connection, bytes, after }));
             }
-            Outcome::WouldBlock if bytes.is_empty() => stalled.access = Access::Blocking,
+            Outcome::WouldBlock if bytes.is_empty() => pending.access = Access::Blocking,
             Outcome::Busy if bytes.is_empty() => {}
             other => return Err(format!("{} bytes of a reply, and {other:?}", bytes.len())),
         }
-        self.stalled.push(stalled);
+        self.pending.push(pending);
         Ok(None)
     }
 
-    /// Goes on with one of the calls that were begun.
-    pub(super) fn go_on(&mut self, random: &mut Random, now: i64) -> Result<Option<Written>, String> {
-        if self.stalled.is_empty() {
+    /// Goes on with one of the calls that were pending_count.
+    pub(super) fn resume_one(&mut self, random: &mut Random, now: i64) -> Result<Option<Reply>, String> {
+        if self.pending.is_empty() {
             return Ok(None);
         }
-        let chosen = random.index(self.stalled.len());
-        let stalled = self.stalled.swap_remove(chosen);
-        self.work(stalled, now)
+        let chosen = random.index(self.pending.len());
+        let pending = self.pending.swap_remove(chosen);
+        self.execute(pending, now)
     }
 
-    /// How many calls were begun and not answered yet.
-    pub(super) fn begun(&self) -> usize {
-        self.stalled.len()
+    /// How many calls were pending_count and not answered yet.
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending.len()
     }
 
     /// Lets a reply leave when it may.
-    pub(super) fn park(&mut self, written: Written) {
+    pub(super) fn park(&mut self, written: Reply) {
         self.parked.push(written);
     }
 
     /// The replies that may leave.
-    pub(super) fn release(&mut self) -> Result<Vec<Written>, String> {
+    pub(super) fn release(&mut self) -> Result<Vec<Reply>, String> {
         let mut left = Vec::new();
         for written in std::mem::take(&mut self.parked) {
             let state =
@@ -170,8 +170,8 @@ impl Server {
     /// A connection closed: its calls end where they are, or go on for nobody.
     pub(super) fn close(&mut self, connection: ConnectionId, random: &mut Random) {
         self.service.connection_closed(connection);
-        let of_it = |stalled: &Stalled| stalled.sent.connection.id == connection;
-        self.stalled.retain(|stalled| !of_it(stalled) || random.chance(1, 2));
+        let of_it = |pending: &PendingCall| pending.sent.connection.id == connection;
+        self.pending.retain(|pending| !of_it(pending) || random.chance(1, 2));
     }
 
     /// A piece of the engine's own work.
@@ -186,7 +186,7 @@ impl Server {
     }
 
     /// Does all work that there is.
-    pub(super) fn settle(&self, now: i64) {
+    pub(super) fn run_all_steps(&self, now: i64) {
         let now = Time::from_nanos(now);
         let _ = self.volume.step_write_back(now, true, true);
         let _ = self.volume.step_commit(now);
@@ -200,14 +200,14 @@ impl Server {
     }
 
     /// It is not to die any more.
-    pub(super) fn live_on(&mut self) {
+    pub(super) fn cancel_death(&mut self) {
         self.dies_at = u64::MAX;
         self.media.die_at(self.dies_at);
     }
 
-    /// Ends what was begun of a call.
+    /// Ends what was pending_count of a call.
     pub(super) fn forget(&mut self, call: usize) {
-        self.stalled.retain(|stalled| stalled.sent.call != call);
+        self.pending.retain(|pending| pending.sent.call != call);
     }
 
     /// Whether that boundary was reached.
@@ -219,7 +219,7 @@ impl Server {
     pub(super) fn crash(&mut self, random: &mut Random, now: i64) -> Result<Survival, String> {
         let survival = Survival::draw(random);
         let disk = self.media.disk().crash(random, survival);
-        self.stalled.clear();
+        self.pending.clear();
         self.parked.clear();
         self.media = SimMedia::of(disk, self.sizes.capacity, random.fork());
         self.dies_at = u64::MAX;
@@ -239,7 +239,7 @@ impl Server {
         for _ in 0..100 {
             match self.volume.read(&request, ino, offset, count) {
                 Ok(read) => return Some(gather(&read.value)),
-                Err(failure) if failure.error == Error::Busy => self.settle(now.nanos()),
+                Err(failure) if failure.error == Error::Busy => self.run_all_steps(now.nanos()),
                 Err(_) => return None,
             }
         }

@@ -1,13 +1,13 @@
-//! What clients hold: as a client was told, and as the server must know it. Both are kept by the same rules.
+//! StateKind clients hold: as a client was told, and as the server must know it. Both are kept by the same rules.
 
 use wire::nfs4::{OpenDelegation4, ResOp4, Stateid4, share_access};
 
 use super::message::Results;
 use super::op::{Op, Range};
 
-/// What something that is held is.
+/// StateKind something that is held is.
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum StateKind {
     Open { access: u32, deny: u32 },
     Locks { open: [u8; 12], ranges: Vec<(Range, bool)> },
     Delegation { write: bool },
@@ -15,60 +15,66 @@ pub(super) enum What {
 
 /// Something that a client holds.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct HeldState {
     pub(super) client: usize,
     pub(super) slot: usize,
     pub(super) file: usize,
     pub(super) stateid: Stateid4,
-    pub(super) what: What,
+    pub(super) kind: StateKind,
     /// Whether the server must know it. After a crash that is so of what it had to make durable before it told.
     pub(super) certain: bool,
     /// Whether it was changed since by what need not be durable when it is told: a plain OPEN, OPEN_CONFIRM.
-    pub(super) loose: bool,
+    pub(super) not_yet_durable: bool,
     /// Whether it was taken away for somebody else since the server was started, and must not be accepted any more.
-    pub(super) fenced: bool,
+    pub(super) revoked: bool,
     /// When it was asked back.
     pub(super) recalled: Option<i64>,
 }
 
-impl Held {
+impl HeldState {
     /// Somebody else got what it excludes.
-    pub(super) fn take_away(&mut self) {
-        (self.certain, self.fenced) = (false, true);
+    pub(super) fn revoke(&mut self) {
+        (self.certain, self.revoked) = (false, true);
     }
 
     /// Of what a crash may have taken back nothing is certain but what is told now.
-    fn doubt(&mut self) {
-        match &mut self.what {
+    fn forget_uncertain(&mut self) {
+        match &mut self.kind {
             _ if self.certain => {}
-            What::Open { access, deny } => (*access, *deny) = (0, 0),
-            What::Locks { ranges, .. } => ranges.clear(),
-            What::Delegation { .. } => {}
+            StateKind::Open { access, deny } => (*access, *deny) = (0, 0),
+            StateKind::Locks { ranges, .. } => ranges.clear(),
+            StateKind::Delegation { .. } => {}
         }
     }
 
     /// Whether it is in the way of an open by another owner.
-    pub(super) fn forbids_open(&self, client: usize, slot: usize, access: u32, deny: u32) -> bool {
-        match self.what {
-            What::Open { access: its, deny: denied } => {
+    pub(super) fn conflicts_with_open(&self, client: usize, slot: usize, access: u32, deny: u32) -> bool {
+        match self.kind {
+            StateKind::Open { access: its, deny: denied } => {
                 (self.client, self.slot) != (client, slot) && (access & denied != 0 || deny & its != 0)
             }
-            What::Locks { .. } => false,
-            What::Delegation { .. } => {
-                self.forbids_touch(client, access & share_access::WRITE != 0 || deny != 0)
+            StateKind::Locks { .. } => false,
+            StateKind::Delegation { .. } => {
+                self.conflicts_with_io(client, access & share_access::WRITE != 0 || deny != 0)
             }
         }
     }
 
     /// Whether it is a delegation that somebody else must not find when it looks at a file, or changes it.
-    pub(super) fn forbids_touch(&self, client: usize, changes: bool) -> bool {
-        matches!(self.what, What::Delegation { write } if self.client != client && (write || changes))
+    pub(super) fn conflicts_with_io(&self, client: usize, changes: bool) -> bool {
+        matches!(self.kind, StateKind::Delegation { write } if self.client != client && (write || changes))
     }
 
     /// Whether it is in the way of a lock.
-    pub(super) fn forbids_lock(&self, client: usize, slot: usize, range: Range, exclusive: bool) -> bool {
-        match &self.what {
-            What::Locks { ranges, .. } if (self.client, self.slot) != (client, slot) => {
+    pub(super) fn conflicts_with_lock(
+        &self,
+        client: usize,
+        slot: usize,
+        range: Range,
+        exclusive: bool,
+    ) -> bool {
+        match &self.kind {
+            StateKind::Locks { ranges, .. } if (self.client, self.slot) != (client, slot) => {
                 ranges.iter().any(|(its, one)| its.overlaps(range) && (*one || exclusive))
             }
             _ => false,
@@ -77,7 +83,7 @@ impl Held {
 }
 
 /// Takes a range out of ranges.
-fn cut(ranges: &mut Vec<(Range, bool)>, out: Range) {
+fn subtract(ranges: &mut Vec<(Range, bool)>, out: Range) {
     let mut left = Vec::new();
     for (range, exclusive) in ranges.drain(..) {
         if !range.overlaps(out) {
@@ -107,51 +113,56 @@ fn delegated(results: &Results<'_>) -> Option<(Stateid4, bool)> {
 }
 
 /// Does to a table what an operation of a slot did that succeeded.
-pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &Op, results: &Results<'_>) {
-    let held = |file, stateid, what| Held {
+pub(super) fn apply(
+    table: &mut Vec<HeldState>,
+    (client, slot): (usize, usize),
+    op: &Op,
+    results: &Results<'_>,
+) {
+    let held = |file, stateid, kind| HeldState {
         client,
         slot,
         file,
         stateid,
-        what,
+        kind,
         certain: true,
-        loose: false,
-        fenced: false,
+        not_yet_durable: false,
+        revoked: false,
         recalled: None,
     };
     match op {
         Op::Open { file, access, deny, .. } => {
             let Some(stateid) = results.stateid() else { return };
-            let mine = |held: &&mut Held| {
-                held.stateid.other == stateid.other && matches!(held.what, What::Open { .. })
+            let mine = |held: &&mut HeldState| {
+                held.stateid.other == stateid.other && matches!(held.kind, StateKind::Open { .. })
             };
             if let Some(known) = table.iter_mut().find(mine) {
-                known.doubt();
-                if let What::Open { access: its, deny: denied } = &mut known.what {
+                known.forget_uncertain();
+                if let StateKind::Open { access: its, deny: denied } = &mut known.kind {
                     (*its, *denied) = (*its | access, *denied | deny);
                 }
                 (known.stateid, known.certain) = (stateid, true);
-                known.loose |= *deny == 0;
+                known.not_yet_durable |= *deny == 0;
             } else {
-                table.push(held(*file, stateid, What::Open { access: *access, deny: *deny }));
+                table.push(held(*file, stateid, StateKind::Open { access: *access, deny: *deny }));
             }
             if let Some((stateid, write)) = delegated(results) {
-                table.push(held(*file, stateid, What::Delegation { write }));
+                table.push(held(*file, stateid, StateKind::Delegation { write }));
             }
         }
         Op::Confirm { stateid } | Op::Unlock { stateid, .. } => {
             let known = table.iter_mut().find(|held| held.stateid.other == stateid.other);
             if let (Some(known), Some(told)) = (known, results.stateid()) {
-                known.doubt();
+                known.forget_uncertain();
                 (known.stateid, known.certain) = (told, true);
-                known.loose |= matches!(op, Op::Confirm { .. });
-                if let (What::Locks { ranges, .. }, Op::Unlock { range, .. }) = (&mut known.what, op) {
-                    cut(ranges, *range);
+                known.not_yet_durable |= matches!(op, Op::Confirm { .. });
+                if let (StateKind::Locks { ranges, .. }, Op::Unlock { range, .. }) = (&mut known.kind, op) {
+                    subtract(ranges, *range);
                 }
             }
         }
         Op::Close { stateid, .. } => table.retain(|held| {
-            let of_it = matches!(&held.what, What::Locks { open, .. } if *open == stateid.other);
+            let of_it = matches!(&held.kind, StateKind::Locks { open, .. } if *open == stateid.other);
             held.stateid.other != stateid.other && !of_it
         }),
         Op::Lock { file, open, range, exclusive, .. } => {
@@ -159,12 +170,12 @@ pub(super) fn apply(table: &mut Vec<Held>, (client, slot): (usize, usize), op: &
             let known = table.iter().position(|held| held.stateid.other == told.other);
             let at = known.unwrap_or(table.len());
             if known.is_none() {
-                table.push(held(*file, told, What::Locks { open: open.other, ranges: Vec::new() }));
+                table.push(held(*file, told, StateKind::Locks { open: open.other, ranges: Vec::new() }));
             }
-            table[at].doubt();
+            table[at].forget_uncertain();
             (table[at].stateid, table[at].certain) = (told, true);
-            if let What::Locks { ranges, .. } = &mut table[at].what {
-                cut(ranges, *range);
+            if let StateKind::Locks { ranges, .. } = &mut table[at].kind {
+                subtract(ranges, *range);
                 ranges.push((*range, *exclusive));
             }
         }

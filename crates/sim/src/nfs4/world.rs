@@ -10,16 +10,16 @@ use wire::nfs4::*;
 use super::client::{Choice, Client, Names, Phase, shared_name};
 use super::message::{self, Results};
 use super::op::{Naming, Op, REGIONS};
-use super::server::{LEASE, Sent, Server, Written};
-use super::state::{Held, What};
+use super::server::{LEASE, Reply, SentRequest, Server};
+use super::state::{HeldState, StateKind};
 use super::{Plan, Tally};
-use crate::engine::BEGIN;
+use crate::engine::START;
 use crate::random::Random;
 
 /// Lines that are kept of what happened.
 const TRACE_LINES: usize = 60;
 /// How often everything is tried until it is given up, in the end.
-const PATIENCE: usize = 3000;
+const ATTEMPTS_MAX: usize = 3000;
 
 /// A request of a client, and what is known of it.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct Call {
     pub(super) xid: u32,
     pub(super) op: Op,
     pub(super) record: Vec<u8>,
-    /// What the server answered since its last start.
+    /// StateKind the server answered since its last start.
     pub(super) answer: Option<Vec<u8>>,
     /// Whether the client has the answer.
     pub(super) told: bool,
@@ -68,8 +68,8 @@ pub(super) struct World {
     pub(super) clients: Vec<Client>,
     pub(super) calls: Vec<Call>,
     pub(super) files: Vec<File>,
-    /// What the server must know that clients hold.
-    pub(super) held: Vec<Held>,
+    /// StateKind the server must know that clients hold.
+    pub(super) held: Vec<HeldState>,
     /// Stateids that clients were told: whose, and for which file.
     pub(super) issued: std::collections::BTreeMap<[u8; 12], (usize, usize)>,
     /// Delegations that were returned before a crash, which may have brought them back: what was asked before may use them.
@@ -78,8 +78,8 @@ pub(super) struct World {
     /// The names of slots that do not go on: what each can be.
     pub(super) abandoned: Vec<Vec<Names>>,
     root: Vec<u8>,
-    requests: Vec<Sent>,
-    replies: Vec<Written>,
+    requests: Vec<SentRequest>,
+    replies: Vec<Reply>,
     trace: VecDeque<String>,
     /// Of every line that was ever in the trace.
     digest: DefaultHasher,
@@ -94,7 +94,7 @@ impl World {
         let mut random = Random::new(seed);
         let names: Vec<String> = (0..plan.files).map(shared_name).collect();
         let server = Server::new(&names, &mut random)?;
-        let now = BEGIN + 1_000_000_000;
+        let now = START + 1_000_000_000;
         let mut files = Vec::new();
         for name in &names {
             files.push(File::new(Some(server.handle_of(name, now)?)));
@@ -124,7 +124,7 @@ impl World {
             ending: false,
         };
         for _ in 0..plan.clients {
-            world.join(None);
+            world.add_client(None);
         }
         Ok(world)
     }
@@ -150,13 +150,13 @@ impl World {
         if self.trace.len() == TRACE_LINES {
             self.trace.pop_front();
         }
-        let line = format!("{:9.3} {}", (self.now - BEGIN) as f64 / 1e9, line());
+        let line = format!("{:9.3} {}", (self.now - START) as f64 / 1e9, line());
         line.hash(&mut self.digest);
         self.trace.push_back(line);
     }
 
     /// A client starts: a new one, or one that was there before.
-    fn join(&mut self, before: Option<usize>) {
+    fn add_client(&mut self, before: Option<usize>) {
         let number = self.clients.len();
         let (minor, name) = match before {
             Some(before) => (self.clients[before].minor, self.clients[before].name.clone()),
@@ -182,9 +182,9 @@ impl World {
         let names: Vec<_> = ended.slots.iter_mut().map(|slot| std::mem::take(&mut slot.names)).collect();
         self.abandoned.extend(names);
         if again {
-            self.join(Some(client));
+            self.add_client(Some(client));
         } else if !self.ending {
-            self.join(None);
+            self.add_client(None);
         }
     }
 
@@ -202,18 +202,18 @@ impl World {
     fn step(&mut self) -> Result<(), String> {
         let plan = self.plan;
         match self.random.below(200) {
-            0..=59 => self.ask(),
+            0..=59 => self.issue(),
             60..=114 => self.deliver_request()?,
             115..=159 => self.deliver_reply()?,
             160..=164 => {
-                let written = self.server.go_on(&mut self.random, self.now)?;
+                let written = self.server.resume_one(&mut self.random, self.now)?;
                 self.written(written)?;
             }
             165..=180 => self.server.background(&mut self.random, self.now),
             181..=190 => self.pass_time(),
             191..=195 => self.send_again(),
             196 if plan.losses => self.close_connection()?,
-            197 if plan.deaths && self.random.chance(1, 3) => self.misfortune(),
+            197 if plan.deaths && self.random.chance(1, 3) => self.disturb_client(),
             198 if plan.crashes && self.random.chance(1, 2) => {
                 let boundaries = 1 + self.random.below(12);
                 self.server.die_in(boundaries);
@@ -246,8 +246,8 @@ impl World {
                 .find(|client| message::connection(*client, 0).peer.ip() == address.ip()),
             Destination::Program { .. } => return Err("a callback to another program".to_owned()),
         };
-        let called = message::called(record)?;
-        if let Some(stateid) = called.recalled {
+        let callback = message::callback(record)?;
+        if let Some(stateid) = callback.recalled {
             self.was_recalled(stateid.other);
         }
         let alive = |client: usize| {
@@ -261,28 +261,34 @@ impl World {
         if self.plan.losses && self.random.chance(1, 8) {
             return Ok(());
         }
-        self.note(|| format!("client {client} is called back: {:?}", called.recalled));
-        if let Some(stateid) = called.recalled {
-            self.give_back(client, stateid.other);
+        self.note(|| format!("client {client} is callback back: {:?}", callback.recalled));
+        if let Some(stateid) = callback.recalled {
+            self.return_delegation(client, stateid.other);
         }
         match to {
             Destination::Connection(connection) => {
                 let connection = message::connection(client, connection.0);
                 let access = volume::request::Access::Cached;
                 let mut out = Vec::new();
-                let _ =
-                    self.server.service.handle(&called.answer, connection, now, access, &mut None, &mut out);
+                let _ = self.server.service.handle(
+                    &callback.answer,
+                    connection,
+                    now,
+                    access,
+                    &mut None,
+                    &mut out,
+                );
                 if !out.is_empty() {
                     return Err("the answer to a callback was answered".to_owned());
                 }
             }
-            _ => self.server.service.callback_answered(&called.answer, now),
+            _ => self.server.service.callback_answered(&callback.answer, now),
         }
         Ok(())
     }
 
     /// A client will return a delegation, if it knows it.
-    fn give_back(&mut self, client: usize, other: [u8; 12]) {
+    fn return_delegation(&mut self, client: usize, other: [u8; 12]) {
         let client = &mut self.clients[client];
         for slot in &mut client.slots {
             if let Some(held) = slot.known.iter().find(|held| held.stateid.other == other) {
@@ -294,7 +300,7 @@ impl World {
     }
 
     /// A client asks something in a slot that is free.
-    fn ask(&mut self) {
+    fn issue(&mut self) {
         let alive: Vec<usize> =
             (0..self.clients.len()).filter(|client| self.clients[*client].phase != Phase::Gone).collect();
         if alive.is_empty() {
@@ -303,11 +309,11 @@ impl World {
         let client = *self.random.pick(&alive);
         let slot = self.random.index(self.plan.slots);
         if self.clients[client].slots[slot].outstanding.is_none() {
-            self.ask_in(client, slot);
+            self.issue_in(client, slot);
         }
     }
 
-    fn ask_in(&mut self, client: usize, slot: usize) {
+    fn issue_in(&mut self, client: usize, slot: usize) {
         let mut choice = Choice {
             random: &mut self.random,
             shared: self.plan.files,
@@ -324,7 +330,7 @@ impl World {
         }
         let number = self.calls.len();
         let xid = u32::try_from(number).expect("few calls") + 1;
-        let cache = !op.only_looks() || self.random.chance(1, 2);
+        let cache = !op.is_read_only() || self.random.chance(1, 2);
         let asking = &mut self.clients[client];
         if asking.minor > 0 && !matches!(op, Op::Exchange | Op::CreateSession | Op::Bind) {
             let sequence = &mut asking.slots[slot].sequence;
@@ -337,7 +343,8 @@ impl World {
         asking.slots[slot].outstanding = Some(number);
         let handle = op.file().or_else(|| self.file_of(&op));
         let handle = handle.and_then(|file| self.files[file].handle.clone()).unwrap_or_default();
-        let record = self.clients[client].asker(client, slot, cache).record(xid, &op, &handle, &self.root);
+        let record =
+            self.clients[client].requester(client, slot, cache).record(xid, &op, &handle, &self.root);
         self.note(|| format!("{client}.{slot} asks {number}: {op:?}"));
         let marks = [0; REGIONS];
         self.calls.push(Call {
@@ -366,7 +373,7 @@ impl World {
         let client = &self.clients[call.client];
         let connection = *self.random.pick(&client.connections);
         let connection = message::connection(call.client, connection);
-        self.requests.push(Sent { call: number, record: call.record.clone(), connection, taken: 0 });
+        self.requests.push(SentRequest { call: number, record: call.record.clone(), connection, taken: 0 });
     }
 
     /// A client sends again what was not answered.
@@ -398,7 +405,7 @@ impl World {
             return Ok(());
         }
         if self.plan.losses && self.random.chance(1, 10) {
-            let again = Sent { record: sent.record.clone(), ..sent };
+            let again = SentRequest { record: sent.record.clone(), ..sent };
             self.requests.push(again);
         }
         let written = self.server.take(sent, self.now)?;
@@ -406,7 +413,7 @@ impl World {
     }
 
     /// The server wrote a reply.
-    fn written(&mut self, written: Option<Written>) -> Result<(), String> {
+    fn written(&mut self, written: Option<Reply>) -> Result<(), String> {
         let Some(written) = written else { return Ok(()) };
         if self.server.is_dead() {
             return Ok(());
@@ -426,11 +433,11 @@ impl World {
         let lost = self.plan.losses && self.random.chance(1, 12)
             || client.cut_off_until > self.now
             || !client.connections.contains(&reply.connection.0);
-        if lost { Ok(()) } else { self.arrive(reply.call, &reply.bytes) }
+        if lost { Ok(()) } else { self.receive_reply(reply.call, &reply.bytes) }
     }
 
     /// An answer arrives at its client.
-    fn arrive(&mut self, number: usize, bytes: &[u8]) -> Result<(), String> {
+    fn receive_reply(&mut self, number: usize, bytes: &[u8]) -> Result<(), String> {
         let call = &self.calls[number];
         let (client, slot) = (call.client, call.slot);
         let waiting = &mut self.clients[client];
@@ -472,11 +479,11 @@ impl World {
         let client = self.random.index(self.clients.len());
         let which = self.random.index(self.clients[client].connections.len());
         let closed = self.clients[client].connections[which];
-        // What was on its way reaches the server before the end of the connection does, or never.
+        // StateKind was on its way reaches the server before the end of the connection does, or never.
         let (on_it, others) =
             std::mem::take(&mut self.requests).into_iter().partition(|sent| sent.connection.id.0 == closed);
         self.requests = others;
-        let on_it: Vec<Sent> = on_it;
+        let on_it: Vec<SentRequest> = on_it;
         for sent in on_it {
             if self.random.chance(1, 2) && self.clients[client].cut_off_until <= self.now {
                 let late = self.clients[client].minor == 0 && self.calls[sent.call].told;
@@ -493,7 +500,7 @@ impl World {
     }
 
     /// A client is cut off for a while, dies, or starts anew.
-    fn misfortune(&mut self) {
+    fn disturb_client(&mut self) {
         let alive: Vec<usize> =
             (0..self.clients.len()).filter(|client| self.clients[*client].phase != Phase::Gone).collect();
         let client = *self.random.pick(&alive);
@@ -537,15 +544,15 @@ impl World {
     fn end(&mut self) -> Result<(), String> {
         self.plan = Plan { losses: false, deaths: false, crashes: false, ..self.plan };
         self.ending = true;
-        self.server.live_on();
+        self.server.cancel_death();
         self.clients.iter_mut().for_each(|client| client.cut_off_until = 0);
         self.note(|| "the end begins".to_owned());
         let mut quiet = 0;
-        for _ in 0..PATIENCE {
+        for _ in 0..ATTEMPTS_MAX {
             self.round()?;
             quiet = if self.is_quiet() { quiet + 1 } else { 0 };
             if quiet > 2 {
-                self.all_is_free()?;
+                self.check_nothing_is_held()?;
                 return self.judge_names(true);
             }
         }
@@ -560,7 +567,7 @@ impl World {
                 format!("{client}.{slot}: {:?} {:?}", state.outstanding, state.known)
             })
             .collect();
-        Err(format!("it does not come to an end: {waiting:?}, {} calls begun", self.server.begun()))
+        Err(format!("it does not come to an end: {waiting:?}, {} calls pending", self.server.pending_count()))
     }
 
     /// Everything that can happen happens once.
@@ -572,18 +579,18 @@ impl World {
                     _ if self.clients[client].phase == Phase::Gone => {}
                     Some(number) if self.requests.is_empty() => self.send(number),
                     Some(_) => {}
-                    None => self.ask_in(client, slot),
+                    None => self.issue_in(client, slot),
                 }
             }
         }
         for _ in 0..self.requests.len() {
             self.deliver_request()?;
         }
-        for _ in 0..2 * self.server.begun() + 1 {
-            let written = self.server.go_on(&mut self.random, self.now)?;
+        for _ in 0..2 * self.server.pending_count() + 1 {
+            let written = self.server.resume_one(&mut self.random, self.now)?;
             self.written(written)?;
         }
-        self.server.settle(self.now);
+        self.server.run_all_steps(self.now);
         self.collect()?;
         while !self.replies.is_empty() {
             self.deliver_reply()?;
@@ -600,7 +607,7 @@ impl World {
     }
 
     /// A new client can have every file for itself.
-    fn all_is_free(&mut self) -> Result<(), String> {
+    fn check_nothing_is_held(&mut self) -> Result<(), String> {
         self.plan.slots = 1;
         for client in &mut self.clients {
             client.phase = Phase::Gone;
@@ -615,29 +622,30 @@ impl World {
         self.pass(i64::try_from(LEASE.as_nanos()).expect("a short lease") + 1_000_000_000);
         for file in 0..self.plan.files {
             let everything = super::op::Range { first: 0, last: u64::MAX };
-            let open = Op::Open { file, name: shared_name(file), access: 3, deny: 3, how: None, wish: 0 };
-            self.insist(number, open)?;
+            let open = Op::Open { file, name: shared_name(file), access: 3, deny: 3, how: None, want: 0 };
+            self.retry_until_success(number, open)?;
             let known = self.clients[number].slots[0].known.iter();
-            let mut open = known.filter(|held| matches!(held.what, What::Open { .. }) && held.file == file);
+            let mut open =
+                known.filter(|held| matches!(held.kind, StateKind::Open { .. }) && held.file == file);
             let stateid = open.next_back().ok_or("an open that is not known")?.stateid;
-            self.insist(
+            self.retry_until_success(
                 number,
                 Op::Lock { file, open: stateid, locks: None, range: everything, exclusive: true },
             )?;
             for region in 0..REGIONS {
-                self.insist(number, Op::Read { file, stateid, region, valid: true })?;
+                self.retry_until_success(number, Op::Read { file, stateid, region, valid: true })?;
             }
         }
         Ok(())
     }
 
     /// Asks until it succeeds.
-    fn insist(&mut self, client: usize, op: Op) -> Result<(), String> {
+    fn retry_until_success(&mut self, client: usize, op: Op) -> Result<(), String> {
         for _ in 0..60 {
             self.clients[client].slots[0].must.push_back(op.clone());
             self.clients[client].contact = self.now;
             let before = self.tally.succeeded;
-            self.ask_in(client, 0);
+            self.issue_in(client, 0);
             while self.clients[client].slots[0].outstanding.is_some() {
                 self.round_for(client)?;
             }
@@ -656,9 +664,9 @@ impl World {
             self.send(number);
         }
         self.deliver_request()?;
-        let written = self.server.go_on(&mut self.random, self.now)?;
+        let written = self.server.resume_one(&mut self.random, self.now)?;
         self.written(written)?;
-        self.server.settle(self.now);
+        self.server.run_all_steps(self.now);
         self.collect()?;
         while !self.replies.is_empty() {
             self.deliver_reply()?;

@@ -8,18 +8,18 @@ use volume::Volume;
 use volume::check::{CheckOptions, check};
 use volume::media::Media;
 
-use crate::engine::{BEGIN, Sizes, open};
+use crate::engine::{START, Sizes, open};
 use crate::engine::{attributes, check_usage, walk};
 use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
 use crate::model::recovery::{Safe, Tree};
 use crate::random::Random;
 use crate::run::Run;
-use crate::transport::Target;
-use crate::transport::through;
+use crate::transport::Transport;
+use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
-/// How much is done for one seed.
+/// CreateHow much is done for one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Crashes and recoveries in a row.
@@ -100,8 +100,8 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
     let mut again = media.recorded();
     again.iter_mut().for_each(|boundary_of| boundary_of.mark = boundary.mark);
     let tree = walk(&volume, now).map_err(context)?;
-    let (least, safe) = told(run, boundary.mark);
-    let teller = run.acks.iter().find(|ack| ack.mark <= boundary.mark && ack.told.mutation == least);
+    let (least, safe) = acknowledged(run, boundary.mark);
+    let teller = run.acks.iter().find(|ack| ack.mark <= boundary.mark && ack.observed.mutation == least);
     let teller = teller.map(|ack| (ack.id, ack.mark, boundary.mark));
     let state = find_state(run, boundary.mark, least, &tree, &safe).map_err(|wrong| {
         context(format!("{wrong}\n      the last was told by {teller:?} (operation, event, event now)"))
@@ -112,7 +112,7 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
             return Err(context(format!("inode {ino} is gone, but its handle works")));
         }
     }
-    sound(media.disk(), run.sizes().capacity, random).map_err(context)?;
+    check_offline(media.disk(), run.sizes().capacity, random).map_err(context)?;
     Ok(Recovered { media, volume, state, tree, mark: boundary.mark, again })
 }
 
@@ -120,7 +120,7 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
 ///
 /// # Errors
 /// The faults.
-pub fn sound(disk: Disk, capacity: u64, random: &mut Random) -> Result<(), String> {
+pub fn check_offline(disk: Disk, capacity: u64, random: &mut Random) -> Result<(), String> {
     let media: Arc<dyn Media> = Arc::new(SimMedia::of(disk, capacity, random.fork()));
     let report = check(&media, &CheckOptions { read_data: true, most_faults: 5 })
         .map_err(|error| format!("check: {error}"))?;
@@ -129,13 +129,13 @@ pub fn sound(disk: Disk, capacity: u64, random: &mut Random) -> Result<(), Strin
 }
 
 /// What the replies that had left had told: the last mutation, and data.
-fn told(run: &Run, mark: u64) -> (u64, Safe) {
+fn acknowledged(run: &Run, mark: u64) -> (u64, Safe) {
     let mut safe = Safe::default();
     let mut least = run.asked[0];
     for ack in run.acks.iter().filter(|ack| ack.mark <= mark) {
-        least = least.max(ack.told.mutation);
-        if let Some(range) = ack.told.bytes {
-            safe.add(ack.id, range, ack.told.committed);
+        least = least.max(ack.observed.mutation);
+        if let Some(range) = ack.observed.bytes {
+            safe.add(ack.id, range, ack.observed.committed);
         }
     }
     (least, safe)
@@ -164,18 +164,18 @@ fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Res
 /// # Errors
 /// The first failure, not shrunk.
 pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
-    run_through(seed, plan, through(seed))
+    run_with(seed, plan, transport_of(seed))
 }
 
 /// The same with these clients.
 ///
 /// # Errors
 /// The first failure, not shrunk.
-pub fn run_through(seed: u64, plan: &Plan, clients: Box<dyn Target>) -> Result<u64, Failure> {
+pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u64, Failure> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
     let profile = Profile { reopen: false, ..Profile::default() };
-    let mut workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
+    let mut workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
     let fail = |generation, boundary, wrong, events: &[Event]| Failure {
         seed,
         generation,
@@ -184,7 +184,7 @@ pub fn run_through(seed: u64, plan: &Plan, clients: Box<dyn Target>) -> Result<u
         events: events.to_vec(),
     };
     let run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, None, wrong, &[]))?;
-    let mut run = run.through(clients);
+    let mut run = run.with_transport(clients);
     let mut points = 0;
     for generation in 0..plan.generations {
         run.media.record();
@@ -250,7 +250,7 @@ fn judge_all(
 pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    let mut run = Run::new(sizes, random.fork())?.through(through(seed));
+    let mut run = Run::new(sizes, random.fork())?.with_transport(transport_of(seed));
     run.media.record();
     for event in events {
         run.step(*event)?;
@@ -275,7 +275,7 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
     let Ok(volume) = open(&media, &run.sizes(), now) else { return Ok(false) };
     let Ok(tree) = walk(&volume, now) else { return Ok(false) };
     let mut state = run.model.clone();
-    state.settle();
+    state.declare_durable();
     state.compare(&tree, &Safe::default()).map(|()| true)
 }
 
@@ -285,8 +285,8 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
 /// What was wrong.
 pub fn digest(seed: u64, events: usize) -> Result<u64, String> {
     let mut random = Random::new(seed);
-    let mut workload = Workload::new(random.fork(), Profile::default(), BEGIN + 10_000_000_000);
-    let mut run = Run::new(Sizes::draw(&mut random), random.fork())?.through(through(seed));
+    let mut workload = Workload::new(random.fork(), Profile::default(), START + 10_000_000_000);
+    let mut run = Run::new(Sizes::draw(&mut random), random.fork())?.with_transport(transport_of(seed));
     for _ in 0..events {
         let event = workload.next(&run.model);
         run.step(event)?;

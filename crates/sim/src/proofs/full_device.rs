@@ -6,12 +6,12 @@ use volume::request::{Access, Credentials, Error, Journaled, Request};
 use volume::time::Time;
 
 use super::crash::judge;
-use crate::call::{Call, Straight};
-use crate::engine::{BEGIN, Sizes};
+use crate::call::{Call, Nfs4Op};
+use crate::engine::{START, Sizes};
 use crate::media::Fault;
 use crate::random::Random;
 use crate::run::Run;
-use crate::transport::through;
+use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Step, Workload};
 
 /// Events in which the device must be full.
@@ -33,10 +33,10 @@ pub struct Tally {
 fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, write_bytes: 60_000, root_percent: 80, ..Profile::default() };
-    let workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
+    let workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
     let mut sizes = Sizes { segment_bytes: 512 << 10, ..Sizes::draw(&mut random) };
     sizes.capacity = sizes.log_bytes + (*random.pick(&[16, 24, 32]) << 20);
-    let mut run = Run::new(sizes, random.fork())?.through(through(seed));
+    let mut run = Run::new(sizes, random.fork())?.with_transport(transport_of(seed));
     run.model.leniency.full = true;
     Ok((run, workload, random))
 }
@@ -53,7 +53,7 @@ fn free(run: &Run) -> Result<u64, String> {
 }
 
 /// Lets all background work be done, as time goes by.
-fn rest(run: &mut Run) -> Result<(), String> {
+fn run_background(run: &mut Run) -> Result<(), String> {
     for round in 0..ROUNDS {
         if round % 10 == 0 {
             run.step(Event::Clock(run.now() + 1_000_000_000))?;
@@ -67,7 +67,7 @@ fn rest(run: &mut Run) -> Result<(), String> {
 
 /// Forgets the past, which only crashes need.
 fn forget(run: &mut Run) {
-    run.model.settle();
+    run.model.declare_durable();
     run.history.clear();
     run.acks.clear();
 }
@@ -104,14 +104,14 @@ fn remove_one(run: &mut Run, workload: &mut Workload) -> Result<bool, String> {
 /// Lets go of all files that are held, so that those without a name go.
 fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
     while let Some(object) = run.model.held_objects().first().copied() {
-        let call = Call::Straight(Straight::Release { object });
+        let call = Call::Nfs4(Nfs4Op::Release { object });
         run.step(Event::Call(workload.operation(call)))?;
     }
     for _ in 0..1000 {
         if run.volume().orphans().is_empty() {
             return Ok(());
         }
-        run.step(Event::Call(workload.operation(Call::Straight(Straight::ReapOrphan))))?;
+        run.step(Event::Call(workload.operation(Call::Nfs4(Nfs4Op::ReapOrphan))))?;
         run.step(Event::Step(Step::Checkpoint(true)))?;
     }
     Err("files that nobody holds stay on a full device".to_owned())
@@ -176,7 +176,7 @@ pub fn run(seed: u64, most: usize) -> Result<Tally, String> {
 pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, String> {
     let (mut run, mut workload, mut random) = start(seed)?;
     fault.into_iter().for_each(|fault| run.media.plan(fault));
-    rest(&mut run)?;
+    run_background(&mut run)?;
     let room = free(&run)?;
     fill(&mut run, &mut workload, &mut random)?;
     let used = run.model.used();
@@ -202,7 +202,7 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
     release_all(&mut run, &mut workload)?;
     points += crash(&run, most, &mut random)?;
     forget(&mut run);
-    rest(&mut run)?;
+    run_background(&mut run)?;
     let after = free(&run)?;
     if after < room / 8 * 7 {
         let space = run.media.space().map_err(|error| error.to_string())?;
@@ -223,20 +223,20 @@ mod tests {
     use volume::results::SetXattr;
 
     use super::*;
-    use crate::call::{How, Name, Obj};
+    use crate::call::{CreateHow, Name, Obj};
 
     #[test]
     fn a_limit_of_its_own_does_not_make_a_device_full() {
         let (mut run, mut workload, _) = start(1).unwrap();
-        let how = How::Guarded(SetAttributes::default());
+        let how = CreateHow::Guarded(SetAttributes::default());
         let create = workload.operation(Call::Create { directory: Obj(0), name: Name(0), how });
         run.step(Event::Call(create)).unwrap();
         let object = Obj(create.id);
         let set = |key| {
             let how = SetXattr::Either;
-            Call::Straight(Straight::SetXattr { object, key, length: u16::MAX, how })
+            Call::Nfs4(Nfs4Op::SetXattr { object, key, length: u16::MAX, how })
         };
-        let too_much = Call::Straight(Straight::Allocate { object, offset: 0, length: 2 << 30 });
+        let too_much = Call::Nfs4(Nfs4Op::Allocate { object, offset: 0, length: 2 << 30 });
         for call in [set(0), set(1), set(2), too_much] {
             run.step(Event::Call(workload.operation(call))).unwrap();
         }

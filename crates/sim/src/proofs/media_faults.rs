@@ -4,11 +4,11 @@
 use volume::request::Error;
 
 use super::crash::{judge, judge_damaged};
-use crate::engine::{BEGIN, Sizes};
-use crate::media::{Action, Boundary, Effect, Fault, Place};
+use crate::engine::{START, Sizes};
+use crate::media::{Action, Boundary, Effect, Fault, MediaPart};
 use crate::random::Random;
 use crate::run::Run;
-use crate::transport::through;
+use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
 const EVENTS: usize = 80;
@@ -16,16 +16,16 @@ const EVENTS: usize = 80;
 fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
-    let workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
-    let run = Run::new(Sizes::draw(&mut random), random.fork())?.through(through(seed));
+    let workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
+    let run = Run::new(Sizes::draw(&mut random), random.fork())?.with_transport(transport_of(seed));
     Ok((run, workload, random))
 }
 
 /// One fault, somewhere, once or for good.
 fn draw(random: &mut Random) -> Fault {
-    let place = *random.pick(&[Some(Place::Log), Some(Place::Index), Some(Place::Blob), None]);
+    let part = *random.pick(&[Some(MediaPart::Log), Some(MediaPart::Index), Some(MediaPart::Blob), None]);
     let action = *random.pick(&[Action::Write, Action::Sync, Action::Sync, Action::Read, Action::Allocate]);
-    Fault { place, action, after: random.below(12), effect: Effect::Fail, lasting: random.chance(1, 3) }
+    Fault { part, action, after: random.below(12), effect: Effect::Fail, lasting: random.chance(1, 3) }
 }
 
 /// What became of a run.
@@ -35,7 +35,7 @@ pub struct Tally {
     pub struck: u64,
     /// Changes that were refused because the journal had failed.
     pub refused: u64,
-    /// How often the volume was read from end to end after a fault, open as it was.
+    /// CreateHow often the volume was read from end to end after a fault, open as it was.
     pub judged: u64,
 }
 

@@ -1,10 +1,10 @@
 //! The model test: random operations and background work, every reply judged, the whole tree compared now and then.
 
 use super::shrink::shrink;
-use crate::engine::{BEGIN, Sizes};
+use crate::engine::{START, Sizes};
 use crate::random::Random;
 use crate::run::Run;
-use crate::transport::through;
+use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
 /// Events between comparisons of the whole tree.
@@ -39,17 +39,17 @@ impl std::fmt::Display for Failure {
 pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    let mut workload = Workload::new(random.fork(), Profile::default(), BEGIN + 10_000_000_000);
+    let mut workload = Workload::new(random.fork(), Profile::default(), START + 10_000_000_000);
     let mut events = Vec::new();
     let failed = |wrong, events: &[Event]| Failure { seed, wrong, events: events.to_vec() };
     let run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;
-    let mut run = run.through(through(seed));
+    let mut run = run.with_transport(transport_of(seed));
     for number in 0..count {
         let event = workload.next(&run.model);
         events.push(event);
         run.step(event).map_err(|wrong| failed(wrong, &events))?;
         // Only crashes need the past.
-        run.model.settle();
+        run.model.declare_durable();
         run.history.clear();
         run.acks.clear();
         if number % COMPARE_EVERY == COMPARE_EVERY - 1 {
@@ -68,10 +68,10 @@ pub fn replay(seed: u64, events: &[Event]) -> Result<(), String> {
     let sizes = Sizes::draw(&mut random);
     // The workload's own randomness.
     let _ = random.fork();
-    let mut run = Run::new(sizes, random)?.through(through(seed));
+    let mut run = Run::new(sizes, random)?.with_transport(transport_of(seed));
     for event in events {
         run.step(*event)?;
-        run.model.settle();
+        run.model.declare_durable();
     }
     run.compare_all()
 }

@@ -9,13 +9,13 @@ use volume::request::Access;
 use super::crash::{Plan, judge};
 use super::{crash, full_device};
 use crate::call::Success;
-use crate::engine::{BEGIN, Sizes};
-use crate::media::{Action, Effect, Fault, Place};
+use crate::engine::{START, Sizes};
+use crate::media::{Action, Effect, Fault, MediaPart};
 use crate::random::Random;
 use crate::run::Run;
-use crate::transport::Bytes;
-use crate::transport::through;
-use crate::transport::{Attempt, Direct, Resolved, Target};
+use crate::transport::RpcTransport;
+use crate::transport::transport_of;
+use crate::transport::{CallStatus, DirectTransport, ResolvedCall, Transport};
 use crate::workload::{Profile, Workload};
 
 /// What is broken on purpose.
@@ -42,11 +42,11 @@ pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
         let tried = match planted {
             Planted::Forgets | Planted::ConstantVerifier => {
                 let plan = Plan { boundaries: 10, ..Plan::default() };
-                crash::run_through(seed, &plan, clients(planted)).map(drop).map_err(|failure| failure.wrong)
+                crash::run_with(seed, &plan, clients(planted)).map(drop).map_err(|failure| failure.wrong)
             }
             Planted::LostRoom => {
                 let fault = Fault {
-                    place: Some(Place::Blob),
+                    part: Some(MediaPart::Blob),
                     action: Action::Delete,
                     after: 0,
                     effect: Effect::Fail,
@@ -63,9 +63,9 @@ pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
     })
 }
 
-fn clients(planted: Planted) -> Box<dyn Target> {
+fn clients(planted: Planted) -> Box<dyn Transport> {
     match planted {
-        Planted::Forgets => Box::new(Bytes::with_new_xids()),
+        Planted::Forgets => Box::new(RpcTransport::with_new_xids()),
         _ => Box::new(Unchanging::default()),
     }
 }
@@ -73,13 +73,13 @@ fn clients(planted: Planted) -> Box<dyn Target> {
 /// Clients that are always told the same verifier.
 #[derive(Clone, Debug, Default)]
 struct Unchanging {
-    clients: Direct,
+    clients: DirectTransport,
 }
 
-impl Target for Unchanging {
-    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
+impl Transport for Unchanging {
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus {
         let mut attempt = self.clients.attempt(volume, call, now, access);
-        if let Attempt::Done(reply) = &mut attempt
+        if let CallStatus::Done(reply) = &mut attempt
             && let Ok(Success::Written { verifier, .. } | Success::Committed { verifier, .. }) =
                 &mut reply.outcome
         {
@@ -88,9 +88,9 @@ impl Target for Unchanging {
         attempt
     }
 
-    fn let_go(&mut self) {}
+    fn disconnect(&mut self) {}
 
-    fn fork(&self) -> Box<dyn Target> {
+    fn fork(&self) -> Box<dyn Transport> {
         Box::new(self.clone())
     }
 }
@@ -98,8 +98,8 @@ impl Target for Unchanging {
 fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
-    let mut workload = Workload::new(random.fork(), profile, BEGIN + 10_000_000_000);
-    let mut run = Run::new(Sizes::default(), random.fork())?.through(through(seed));
+    let mut workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
+    let mut run = Run::new(Sizes::default(), random.fork())?.with_transport(transport_of(seed));
     match planted {
         Planted::Media(fault) => run.media.plan(fault),
         Planted::EarlyReplies => run.early_replies = true,

@@ -10,38 +10,38 @@ use volume::results::{AccessMask, Created, Linked, Listing, Recall, Removed, Ren
 use volume::state::StateChange;
 use volume::time::Time;
 
-use super::{Attempt, Recalled, Reply, Resolved, Target};
+use super::{CallStatus, Replayed, Reply, ResolvedCall, Transport};
 use crate::call::{
-    Call, How, Listed, Operation, OperationId, Outcome, Seen, Straight, Success, Wcc, payload, target,
-    xattr_name,
+    Attrs, Call, CallResult, CreateHow, Listed, Nfs4Op, Operation, OperationId, Success, Wcc, payload,
+    target, xattr_name,
 };
 use crate::engine::gather;
 
-fn done(outcome: Outcome, state: Vec<StateChange>, after: Durability, recalled: Recalled) -> Attempt {
-    Attempt::Done(Box::new(Reply { outcome, beside: Vec::new(), state, after, recalled }))
+fn done(outcome: CallResult, state: Vec<StateChange>, after: Durability, replayed: Replayed) -> CallStatus {
+    CallStatus::Done(Box::new(Reply { outcome, failure_attributes: Vec::new(), state, after, replayed }))
 }
 
 /// The record of protocol state that a call changes by itself, if it does.
-fn state_changes(id: OperationId, straight: Straight) -> Vec<StateChange> {
-    let Straight::ChangeState { key, length } = straight else { return Vec::new() };
+fn state_changes(id: OperationId, op: Nfs4Op) -> Vec<StateChange> {
+    let Nfs4Op::ChangeState { key, length } = op else { return Vec::new() };
     let value = length.map(|length| payload(id, length.into()).into());
     vec![StateChange { key: [b's', key].into(), value }]
 }
 
 /// Calls that NFSv3 does not have, and that may be repeated at will.
-fn plain_straight(
+fn idempotent_nfs4(
     volume: &Volume,
     request: &Request<'_>,
-    call: &Resolved,
-    straight: Straight,
+    call: &ResolvedCall,
+    op: Nfs4Op,
     changes: &[StateChange],
 ) -> Named<Success> {
     let ino = Ino(call.object);
-    match straight {
-        Straight::ChangeState { .. } => {
+    match op {
+        Nfs4Op::ChangeState { .. } => {
             volume.change_state(changes).map(|after| (Success::Nothing, after)).map_err(Failure::from)
         }
-        Straight::Hold { .. } => {
+        Nfs4Op::Hold { .. } => {
             // Held first, then looked at.
             volume.hold(ino);
             let found = volume.attributes(request, ino);
@@ -50,32 +50,32 @@ fn plain_straight(
             }
             split(found, |seen| Success::Attributes((&seen).into()))
         }
-        Straight::Release { .. } => {
+        Nfs4Op::Release { .. } => {
             volume.release(ino);
             Ok((Success::Nothing, Durability::NOW))
         }
-        Straight::ReapOrphan => {
+        Nfs4Op::ReapOrphan => {
             let before = volume.orphans().len();
             volume.step_orphans(request.now);
             let gone = before - volume.orphans().len();
             Ok((Success::Reaped(gone), Durability::NOW))
         }
-        Straight::LookupParent { .. } => split(volume.lookup_parent(request, ino), |found| Success::Found {
+        Nfs4Op::LookupParent { .. } => split(volume.lookup_parent(request, ino), |found| Success::Found {
             object: (&found.attributes).into(),
             directory: Some((&found.directory).into()),
         }),
-        Straight::Seek { offset, content, .. } => {
+        Nfs4Op::Seek { offset, content, .. } => {
             split(volume.seek(request, ino, offset, content), Success::Sought)
         }
-        Straight::Allocate { offset, length, .. } => {
+        Nfs4Op::Allocate { offset, length, .. } => {
             split(volume.allocate(request, ino, offset, length), |wcc| Success::Set { object: (&wcc).into() })
         }
-        Straight::Deallocate { offset, length, .. } => {
+        Nfs4Op::Deallocate { offset, length, .. } => {
             split(volume.deallocate(request, ino, offset, length), |wcc| Success::Set {
                 object: (&wcc).into(),
             })
         }
-        Straight::Clone { offset, at, count, copy, .. } => {
+        Nfs4Op::Clone { offset, at, count, copy, .. } => {
             let (from, to) = ((ino, offset), (Ino(call.other), at));
             let answer = match copy {
                 true => volume.copy_range(request, from, to, count),
@@ -83,14 +83,14 @@ fn plain_straight(
             };
             split(answer, |told| Success::Cloned { count: told.count, object: (&told.file).into() })
         }
-        Straight::GetXattr { key, .. } => {
+        Nfs4Op::GetXattr { key, .. } => {
             let name = xattr_name(key);
             split(volume.get_xattr(request, ino, &name), |value| Success::Xattr(value.to_vec()))
         }
-        Straight::ListXattrs { .. } => split(volume.list_xattrs(request, ino, 0, 100), |told| {
+        Nfs4Op::ListXattrs { .. } => split(volume.list_xattrs(request, ino, 0, 100), |told| {
             Success::Xattrs(told.names.iter().map(|name| name.to_vec()).collect())
         }),
-        Straight::CreateExclusive { .. } | Straight::SetXattr { .. } | Straight::RemoveXattr { .. } => {
+        Nfs4Op::CreateExclusive { .. } | Nfs4Op::SetXattr { .. } | Nfs4Op::RemoveXattr { .. } => {
             Err(Error::Invalid.into())
         }
     }
@@ -106,12 +106,12 @@ fn last_of(operation: &Operation) -> StateChange {
 
 /// Calls the engine's operations.
 #[derive(Clone, Debug, Default)]
-pub struct Direct {
+pub struct DirectTransport {
     /// What each answer that was given to the engine to remember stands for.
-    answers: HashMap<Vec<u8>, Outcome>,
+    answers: HashMap<Vec<u8>, CallResult>,
 }
 
-fn key(call: &Resolved) -> RequestKey {
+fn key(call: &ResolvedCall) -> RequestKey {
     let mut bytes = vec![call.operation.client; 16];
     bytes.extend(call.operation.id.to_be_bytes());
     bytes.extend([0; 20]);
@@ -119,7 +119,7 @@ fn key(call: &Resolved) -> RequestKey {
 }
 
 /// The bytes that stand for an outcome.
-fn encoded(call: &Resolved, outcome: &Outcome) -> Vec<u8> {
+fn encoded(call: &ResolvedCall, outcome: &CallResult) -> Vec<u8> {
     let text = format!("{:?}", outcome);
     let digest =
         text.bytes().fold(7_u64, |digest, byte| digest.wrapping_mul(0x0100_0000_01B3) ^ u64::from(byte));
@@ -135,13 +135,13 @@ fn split<T, U>(answer: Answer<T>, show: impl FnOnce(T) -> U) -> Named<U> {
     answer.map(|Promised { value, after }| (show(value), after))
 }
 
-impl Target for Direct {
-    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
+impl Transport for DirectTransport {
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus {
         let key = key(call);
         let remembered = call.operation.call.is_remembered();
         if remembered && let Recall::Answered(bytes, after) = volume.recall(&key) {
             let outcome = self.answers.get(&*bytes).cloned();
-            return done(outcome.unwrap_or(Err(Error::Invalid)), Vec::new(), after, Recalled::Yes);
+            return done(outcome.unwrap_or(Err(Error::Invalid)), Vec::new(), after, Replayed::Yes);
         }
         let credentials = call.operation.user.credentials();
         let now = Time::from_nanos(now);
@@ -159,14 +159,14 @@ impl Target for Direct {
             | Call::Status
             | Call::Limits { .. }
             | Call::Configuration { .. }
-            | Call::Nothing => plain(volume, &request, call),
-            Call::Straight(straight) if !remembered => {
-                let changes = state_changes(call.operation.id, straight);
-                let answer = plain_straight(volume, &request, call, straight, &changes);
+            | Call::Nothing => idempotent(volume, &request, call),
+            Call::Nfs4(op) if !remembered => {
+                let changes = state_changes(call.operation.id, op);
+                let answer = idempotent_nfs4(volume, &request, call, op, &changes);
                 state.extend(changes);
                 answer
             }
-            _ => self.change(volume, &request, call, &mut state),
+            _ => self.non_idempotent(volume, &request, call, &mut state),
         };
         match answered {
             Ok((success, after)) => {
@@ -176,16 +176,19 @@ impl Target for Direct {
                     // It changed nothing, so that no journal entry carries its answer.
                     self.remember(volume, &key, bytes, &outcome, after, now);
                 }
-                if let (Ok(Success::Listing { entries, .. }), Call::ReadDirectory { most, .. }) =
+                if let (Ok(Success::Listing { entries, .. }), Call::ReadDirectory { entries_max, .. }) =
                     (&outcome, call.operation.call)
-                    && entries.len() > usize::from(most)
+                    && entries.len() > usize::from(entries_max)
                 {
-                    return Attempt::Wrong(format!("READDIR for {most} names gave {}", entries.len()));
+                    return CallStatus::Wrong(format!(
+                        "READDIR for {entries_max} names gave {}",
+                        entries.len()
+                    ));
                 }
-                done(outcome, state, after, Recalled::No)
+                done(outcome, state, after, Replayed::No)
             }
-            Err(Failure { error: Error::WouldBlock, .. }) => Attempt::WouldBlock,
-            Err(Failure { error: Error::Busy, .. }) => Attempt::Busy,
+            Err(Failure { error: Error::WouldBlock, .. }) => CallStatus::WouldBlock,
+            Err(Failure { error: Error::Busy, .. }) => CallStatus::Busy,
             Err(Failure { error, after }) => {
                 if remembered && !matches!(error, Error::Io | Error::ReadOnly | Error::NoSpace) {
                     let outcome = Err(error);
@@ -193,20 +196,20 @@ impl Target for Direct {
                     volume.remember_unchanged(&key, bytes.as_slice().into(), after, now);
                     self.answers.insert(bytes, outcome);
                 }
-                done(Err(error), Vec::new(), after, Recalled::No)
+                done(Err(error), Vec::new(), after, Replayed::No)
             }
         }
     }
 
-    fn let_go(&mut self) {}
+    fn disconnect(&mut self) {}
 
-    fn fork(&self) -> Box<dyn Target> {
+    fn fork(&self) -> Box<dyn Transport> {
         Box::new(self.clone())
     }
 }
 
 /// Calls that may be repeated at will.
-fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Success> {
+fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Named<Success> {
     let ino = Ino(call.object);
     match call.operation.call {
         Call::GetAttributes { .. } => {
@@ -237,8 +240,9 @@ fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Succe
         Call::Commit { offset, count, .. } => split(volume.commit(request, ino, offset, count), |told| {
             Success::Committed { verifier: told.verifier.0, object: (&told.file).into() }
         }),
-        Call::ReadDirectory { most, plus, .. } => {
-            let listing = volume.read_directory(request, ino, Cookie(call.cookie), usize::from(most), plus);
+        Call::ReadDirectory { entries_max, plus, .. } => {
+            let listing =
+                volume.read_directory(request, ino, Cookie(call.cookie), usize::from(entries_max), plus);
             split(listing, |listing| listed(&listing))
         }
         Call::Status => split(volume.status(request), |status| Success::Status {
@@ -251,29 +255,29 @@ fn plain(volume: &Volume, request: &Request<'_>, call: &Resolved) -> Named<Succe
 }
 
 /// Calls that NFSv3 does not have, whose answers are remembered.
-fn change_straight(
+fn non_idempotent_nfs4(
     volume: &Volume,
     request: &Request<'_>,
-    call: &Resolved,
-    straight: Straight,
+    call: &ResolvedCall,
+    op: Nfs4Op,
     note: &mut dyn FnMut(Success) -> Journaled,
 ) -> Named<Success> {
     let ino = Ino(call.object);
     let set = |value: &volume::attributes::Wcc| Success::Set { object: value.into() };
-    match straight {
-        Straight::CreateExclusive { name, verifier, set, .. } => {
-            let how = How::ExclusiveWith(verifier, set);
+    match op {
+        Nfs4Op::CreateExclusive { name, verifier, set, .. } => {
+            let how = CreateHow::ExclusiveWith(verifier, set);
             let mut encode = |value: &Created| note(created(value));
             let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut encode);
             split(answer, |value| created(&value))
         }
-        Straight::SetXattr { key, length, how, .. } => {
+        Nfs4Op::SetXattr { key, length, how, .. } => {
             let (name, value) = (xattr_name(key), payload(call.operation.id, length.into()));
             let mut encode = |value: &volume::attributes::Wcc| note(set(value));
             let answer = volume.set_xattr(request, ino, &name, &value, how, &mut encode);
             split(answer, |value| set(&value))
         }
-        Straight::RemoveXattr { key, .. } => {
+        Nfs4Op::RemoveXattr { key, .. } => {
             let mut encode = |value: &volume::attributes::Wcc| note(set(value));
             let answer = volume.remove_xattr(request, ino, &xattr_name(key), &mut encode);
             split(answer, |value| set(&value))
@@ -287,7 +291,7 @@ fn listed(listing: &Listing) -> Success {
         ino: entry.ino.0,
         cookie: entry.cookie.0,
         name: entry.name.to_vec(),
-        attributes: entry.attributes.as_ref().map(Seen::from),
+        attributes: entry.attributes.as_ref().map(Attrs::from),
     };
     Success::Listing {
         entries: listing.entries.iter().map(entry).collect(),
@@ -312,14 +316,14 @@ fn linked(linked: &Linked) -> Success {
     Success::Linked { object: Some((&linked.attributes).into()), directory: (&linked.directory).into() }
 }
 
-impl Direct {
+impl DirectTransport {
     /// Lets the engine remember an answer in memory.
     fn remember(
         &mut self,
         volume: &Volume,
         key: &RequestKey,
         bytes: Vec<u8>,
-        outcome: &Outcome,
+        outcome: &CallResult,
         after: Durability,
         now: Time,
     ) {
@@ -328,11 +332,11 @@ impl Direct {
     }
 
     /// Calls whose answers are remembered.
-    fn change(
+    fn non_idempotent(
         &mut self,
         volume: &Volume,
         request: &Request<'_>,
-        call: &Resolved,
+        call: &ResolvedCall,
         state: &mut Vec<StateChange>,
     ) -> Named<Success> {
         let (ino, other) = (Ino(call.object), Ino(call.other));
@@ -351,7 +355,7 @@ impl Direct {
                 let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
                 split(answer, |value| created(&value))
             }
-            Call::Straight(straight) => change_straight(volume, request, call, straight, &mut note),
+            Call::Nfs4(op) => non_idempotent_nfs4(volume, request, call, op, &mut note),
             Call::MakeDirectory { name, set, .. } => {
                 let answer = volume.make_directory(request, ino, &name.bytes(), &set, &mut note_created);
                 split(answer, |value| created(&value))

@@ -23,23 +23,23 @@ use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth,
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use wire::{limits, mount3};
 
-use super::{Attempt, Direct, Recalled, Reply, Resolved, Target};
+use super::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transport};
 use crate::call::{Call, Operation, Success, User};
 
 /// Where the volume can be mounted.
 const PATH: &str = "/main";
-/// Bytes of a READDIR that has room for many names, whatever their length.
-const ROOM_MOST: u32 = 8192;
+/// RpcTransport of a READDIR that has room for many names, whatever their length.
+const ROOM_MAX: u32 = 8192;
 
 /// Clients that reach a volume through the NFS service.
 #[derive(Debug, Default)]
-pub struct Bytes {
+pub struct RpcTransport {
     /// The service of the volume that was called last: a process serves what it has open.
     service: Option<(Arc<Volume>, Service)>,
     /// The handles that were seen, by inode number.
     handles: BTreeMap<u64, Vec<u8>>,
     /// Makes the calls that NFSv3 does not have.
-    straight: Direct,
+    engine: DirectTransport,
     /// Set to break a promise on purpose: every transmission gets an xid of its own, the next after this.
     new_xids: Option<u32>,
 }
@@ -48,7 +48,7 @@ pub struct Bytes {
 enum Exchanged {
     /// The results, and what the reply waits for.
     Results(Vec<u8>, Durability),
-    Again(Attempt),
+    Again(CallStatus),
 }
 
 /// The bytes of a value.
@@ -124,11 +124,11 @@ fn results(out: &[u8], xid: u32) -> Result<Vec<u8>, String> {
     }
 }
 
-impl Bytes {
+impl RpcTransport {
     /// Clients whose retransmissions come with an xid of their own, which breaks a promise on purpose.
     #[must_use]
-    pub fn with_new_xids() -> Bytes {
-        Bytes { new_xids: Some(1 << 30), ..Bytes::default() }
+    pub fn with_new_xids() -> RpcTransport {
+        RpcTransport { new_xids: Some(1 << 30), ..RpcTransport::default() }
     }
 
     /// Makes a call once.
@@ -153,8 +153,8 @@ impl Bytes {
                 let after = after.map_or(Durability::NOW, |wait| wait.durability);
                 Exchanged::Results(results(&out, message.xid)?, after)
             }
-            Outcome::WouldBlock if out.is_empty() => Exchanged::Again(Attempt::WouldBlock),
-            Outcome::Busy if out.is_empty() => Exchanged::Again(Attempt::Busy),
+            Outcome::WouldBlock if out.is_empty() => Exchanged::Again(CallStatus::WouldBlock),
+            Outcome::Busy if out.is_empty() => Exchanged::Again(CallStatus::Busy),
             other => return Err(format!("{} bytes of a reply, and {other:?}", out.len())),
         })
     }
@@ -200,11 +200,11 @@ impl Bytes {
     fn call(
         &mut self,
         volume: &Arc<Volume>,
-        call: &Resolved,
+        call: &ResolvedCall,
         now: i64,
         access: Access,
         room: Option<u32>,
-    ) -> Result<Attempt, String> {
+    ) -> Result<CallStatus, String> {
         self.mount(volume, now)?;
         let (procedure, arguments) = encode::arguments(self, call, room)?;
         let mut message = Message::of(&call.operation, procedure, arguments);
@@ -226,64 +226,64 @@ impl Bytes {
         }
         let told = decode::read(&call.operation.call, volume.id().0, &bytes).map_err(context)?;
         self.note(told.handles)?;
-        let (outcome, beside) = (told.outcome, told.beside);
-        let (state, recalled) = (Vec::new(), Recalled::Unknown);
-        Ok(Attempt::Done(Box::new(Reply { outcome, beside, state, after, recalled })))
+        let (outcome, failure_attributes) = (told.outcome, told.failure_attributes);
+        let (state, replayed) = (Vec::new(), Replayed::Unknown);
+        Ok(CallStatus::Done(Box::new(Reply { outcome, failure_attributes, state, after, replayed })))
     }
 
     /// Lists again with room enough, after an answer that `refused` bytes are too few for one name.
     fn call_with_room(
         &mut self,
         volume: &Arc<Volume>,
-        call: &Resolved,
+        call: &ResolvedCall,
         now: i64,
         access: Access,
         refused: u32,
-    ) -> Result<Attempt, String> {
-        if refused >= ROOM_MOST {
+    ) -> Result<CallStatus, String> {
+        if refused >= ROOM_MAX {
             return Err(format!("{refused} bytes are too small for one name"));
         }
-        let mut attempt = self.call(volume, call, now, access, Some(ROOM_MOST))?;
-        if let Attempt::Done(reply) = &mut attempt
+        let mut attempt = self.call(volume, call, now, access, Some(ROOM_MAX))?;
+        if let CallStatus::Done(reply) = &mut attempt
             && let Ok(Success::Listing { entries, end, .. }) = &mut reply.outcome
         {
-            let Call::ReadDirectory { plus, most, .. } = call.operation.call else {
+            let Call::ReadDirectory { plus, entries_max, .. } = call.operation.call else {
                 return Err("NFS3ERR_TOOSMALL".to_owned());
             };
             let first = entries.first().map_or(0, |entry| decode::entry_bytes(entry, plus));
             if decode::EMPTY_BYTES + first <= refused {
                 return Err(format!("NFS3ERR_TOOSMALL, but {first} bytes and an end fit into {refused}"));
             }
-            *end &= entries.len() <= usize::from(most);
-            entries.truncate(usize::from(most));
+            *end &= entries.len() <= usize::from(entries_max);
+            entries.truncate(usize::from(entries_max));
         }
         Ok(attempt)
     }
 }
 
-impl Target for Bytes {
-    fn attempt(&mut self, volume: &Arc<Volume>, call: &Resolved, now: i64, access: Access) -> Attempt {
-        if let Call::Straight(_) = call.operation.call {
-            let attempt = self.straight.attempt(volume, call, now, access);
-            if let Attempt::Done(reply) = &attempt
+impl Transport for RpcTransport {
+    fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus {
+        if let Call::Nfs4(_) = call.operation.call {
+            let attempt = self.engine.attempt(volume, call, now, access);
+            if let CallStatus::Done(reply) = &attempt
                 && let Ok(Success::Created { object, .. }) = &reply.outcome
             {
                 self.handles.insert(object.ino, volume.handle(Ino(object.ino)).to_bytes().to_vec());
             }
             return attempt;
         }
-        self.call(volume, call, now, access, None).unwrap_or_else(Attempt::Wrong)
+        self.call(volume, call, now, access, None).unwrap_or_else(CallStatus::Wrong)
     }
 
-    fn let_go(&mut self) {
+    fn disconnect(&mut self) {
         self.service = None;
     }
 
-    fn fork(&self) -> Box<dyn Target> {
-        Box::new(Bytes {
+    fn fork(&self) -> Box<dyn Transport> {
+        Box::new(RpcTransport {
             service: None,
             handles: self.handles.clone(),
-            straight: self.straight.clone(),
+            engine: self.engine.clone(),
             new_xids: self.new_xids,
         })
     }

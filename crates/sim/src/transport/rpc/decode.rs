@@ -7,21 +7,21 @@ use wire::mount3;
 use wire::nfs3::*;
 use wire::xdr::{Decode, decode_all};
 
-use crate::call::{Call, Listed, Outcome, Seen, Success, Wcc};
+use crate::call::{Attrs, Call, CallResult, Listed, Success, Wcc};
 
 /// A listing without names: attributes, verifier, the end of the list, eof.
 pub(super) const EMPTY_BYTES: u32 = 4 + 84 + 8 + 4 + 4;
 
 /// What a reply told.
-pub(super) struct Told {
-    pub(super) outcome: Outcome,
+pub(super) struct Decoded {
+    pub(super) outcome: CallResult,
     /// Attributes that a failure shows.
-    pub(super) beside: Vec<Wcc>,
+    pub(super) failure_attributes: Vec<Wcc>,
     /// Handles, with the inode numbers that they belong to.
     pub(super) handles: Vec<(u64, Vec<u8>)>,
 }
 
-/// Bytes of an entry of a listing.
+/// RpcTransport of an entry of a listing.
 pub(super) fn entry_bytes(entry: &Listed, plus: bool) -> u32 {
     let name = u32::try_from(entry.name.len()).unwrap_or(u32::MAX);
     let plain = 4 + 8 + 4 + name.next_multiple_of(4) + 8;
@@ -83,12 +83,12 @@ fn nanos(time: NfsTime3) -> Result<i64, String> {
 /// Reads the results of one call.
 struct Reader {
     volume: u64,
-    beside: Vec<Wcc>,
+    failure_attributes: Vec<Wcc>,
     handles: Vec<(u64, Vec<u8>)>,
 }
 
 impl Reader {
-    fn seen(&self, attributes: &Fattr3) -> Result<Seen, String> {
+    fn seen(&self, attributes: &Fattr3) -> Result<Attrs, String> {
         if attributes.fsid != self.volume || attributes.mode > 0o7777 {
             return Err(format!("odd attributes {attributes:?}"));
         }
@@ -101,7 +101,7 @@ impl Reader {
             FileType3::Sock => FileType::Socket,
             FileType3::Fifo => FileType::Fifo,
         };
-        Ok(Seen {
+        Ok(Attrs {
             ino: attributes.fileid,
             kind,
             mode: attributes.mode,
@@ -119,7 +119,7 @@ impl Reader {
     }
 
     /// Attributes that this server never leaves out of a success.
-    fn shown(&self, attributes: PostOpAttr) -> Result<Seen, String> {
+    fn shown(&self, attributes: PostOpAttr) -> Result<Attrs, String> {
         self.seen(&attributes.ok_or("attributes are left out")?)
     }
 
@@ -132,21 +132,25 @@ impl Reader {
     }
 
     /// The error of a failure, and what it shows besides.
-    fn failed<F>(&mut self, failed: &Failed<F>, wccs: &[WccData]) -> Result<Outcome, String> {
+    fn failed<F>(&mut self, failed: &Failed<F>, wccs: &[WccData]) -> Result<CallResult, String> {
         for wcc in wccs.iter().filter(|wcc| wcc.after.is_some()) {
             let shown = self.wcc(*wcc)?;
-            self.beside.push(shown);
+            self.failure_attributes.push(shown);
         }
         Ok(Err(error(failed.status)?))
     }
 
     /// The same with attributes of one side.
-    fn failed_showing<F>(&mut self, failed: &Failed<F>, attributes: PostOpAttr) -> Result<Outcome, String> {
+    fn failed_showing<F>(
+        &mut self,
+        failed: &Failed<F>,
+        attributes: PostOpAttr,
+    ) -> Result<CallResult, String> {
         let wcc = WccData { before: attributes.map(WccAttr::from), after: attributes };
         self.failed(failed, &[wcc])
     }
 
-    fn created(&mut self, bytes: &[u8]) -> Result<Outcome, String> {
+    fn created(&mut self, bytes: &[u8]) -> Result<CallResult, String> {
         match whole::<CreateRes<'_>>(bytes)? {
             Ok(created) => {
                 let object = self.shown(created.obj_attributes)?;
@@ -158,7 +162,7 @@ impl Reader {
         }
     }
 
-    fn listing(&mut self, bytes: &[u8]) -> Result<Outcome, String> {
+    fn listing(&mut self, bytes: &[u8]) -> Result<CallResult, String> {
         match whole::<ReaddirRes<'_>>(bytes)? {
             Ok(listing) => {
                 let entry = |entry: Entry3<'_>| Listed {
@@ -175,7 +179,7 @@ impl Reader {
         }
     }
 
-    fn listing_plus(&mut self, bytes: &[u8]) -> Result<Outcome, String> {
+    fn listing_plus(&mut self, bytes: &[u8]) -> Result<CallResult, String> {
         match whole::<ReaddirplusRes<'_>>(bytes)? {
             Ok(listing) => {
                 let mut entries = Vec::new();
@@ -195,7 +199,7 @@ impl Reader {
     }
 
     /// Calls about data.
-    fn data(&mut self, call: &Call, bytes: &[u8]) -> Result<Outcome, String> {
+    fn data(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
             Call::Read { .. } => match whole::<ReadRes<'_>>(bytes)? {
                 Ok(read) if read.count as usize != read.data.len() => {
@@ -228,7 +232,7 @@ impl Reader {
     }
 
     /// Calls that take names away, move them, or add one to an object.
-    fn names(&mut self, call: &Call, bytes: &[u8]) -> Result<Outcome, String> {
+    fn names(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
             Call::Remove { .. } | Call::RemoveDirectory { .. } => match whole::<RemoveRes>(bytes)? {
                 Ok(removed) => Ok(Ok(Success::Removed { directory: self.wcc(removed.dir_wcc)? })),
@@ -264,7 +268,7 @@ impl Reader {
     }
 
     /// Calls about the file system.
-    fn file_system(&mut self, call: &Call, bytes: &[u8]) -> Result<Outcome, String> {
+    fn file_system(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
             Call::Status => match whole::<FsstatRes>(bytes)? {
                 Ok(status) if status.fbytes > status.tbytes || status.ffiles > status.tfiles => {
@@ -301,9 +305,9 @@ impl Reader {
         }
     }
 
-    fn read(&mut self, call: &Call, bytes: &[u8]) -> Result<Outcome, String> {
+    fn read(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
-            Call::Straight(_) => Err("no procedure of NFSv3".to_owned()),
+            Call::Nfs4(_) => Err("no procedure of NFSv3".to_owned()),
             Call::Nothing if bytes.is_empty() => Ok(Ok(Success::Nothing)),
             Call::Nothing => Err(format!("{} bytes of results", bytes.len())),
             Call::GetAttributes { .. } => match whole::<GetattrRes>(bytes)? {
@@ -349,8 +353,8 @@ impl Reader {
 ///
 /// # Errors
 /// What no server of this protocol may answer.
-pub(super) fn read(call: &Call, volume: u64, bytes: &[u8]) -> Result<Told, String> {
-    let mut reader = Reader { volume, beside: Vec::new(), handles: Vec::new() };
+pub(super) fn read(call: &Call, volume: u64, bytes: &[u8]) -> Result<Decoded, String> {
+    let mut reader = Reader { volume, failure_attributes: Vec::new(), handles: Vec::new() };
     let outcome = reader.read(call, bytes)?;
-    Ok(Told { outcome, beside: reader.beside, handles: reader.handles })
+    Ok(Decoded { outcome, failure_attributes: reader.failure_attributes, handles: reader.handles })
 }

@@ -5,16 +5,16 @@ use volume::results::Stability;
 use volume::time::Time;
 use wire::nfs3::{self, *};
 
-use super::{Bytes, decode, encoded};
-use crate::call::{Call, How, Node, payload, target};
-use crate::transport::Resolved;
+use super::{RpcTransport, decode, encoded};
+use crate::call::{Call, CreateHow, NodeKind, payload, target};
+use crate::transport::ResolvedCall;
 
-/// Bytes that a client has room for in a listing, if the call is one.
-pub(super) fn room(call: &Resolved, given: Option<u32>) -> Option<u32> {
-    let Call::ReadDirectory { most, plus, .. } = call.operation.call else { return None };
-    // About `most` short names: a longer one may not fit at all.
+/// RpcTransport that a client has room for in a listing, if the call is one.
+pub(super) fn room(call: &ResolvedCall, given: Option<u32>) -> Option<u32> {
+    let Call::ReadDirectory { entries_max, plus, .. } = call.operation.call else { return None };
+    // About `entries_max` short names: a longer one may not fit at all.
     let each = if plus { 160 } else { 28 };
-    Some(given.unwrap_or(decode::EMPTY_BYTES + u32::from(most) * each))
+    Some(given.unwrap_or(decode::EMPTY_BYTES + u32::from(entries_max) * each))
 }
 
 fn time(time: Time) -> Result<NfsTime3, String> {
@@ -46,12 +46,14 @@ fn device(device: Device, set: &SetAttributes) -> Result<DeviceData3, String> {
     Ok(DeviceData3 { dev_attributes: sattr3(set)?, spec })
 }
 
-fn how(how: &How) -> Result<CreateHow3, String> {
+fn how(how: &CreateHow) -> Result<CreateHow3, String> {
     Ok(match how {
-        How::Unchecked(set) => CreateHow3::Unchecked(sattr3(set)?),
-        How::Guarded(set) => CreateHow3::Guarded(sattr3(set)?),
-        How::UncheckedIf(..) | How::ExclusiveWith(..) => return Err("NFSv3 has no such CREATE".to_owned()),
-        How::Exclusive(verifier) => CreateHow3::Exclusive(*verifier),
+        CreateHow::Unchecked(set) => CreateHow3::Unchecked(sattr3(set)?),
+        CreateHow::Guarded(set) => CreateHow3::Guarded(sattr3(set)?),
+        CreateHow::UncheckedIf(..) | CreateHow::ExclusiveWith(..) => {
+            return Err("NFSv3 has no such CREATE".to_owned());
+        }
+        CreateHow::Exclusive(verifier) => CreateHow3::Exclusive(*verifier),
     })
 }
 
@@ -65,8 +67,8 @@ fn stable(stability: Stability) -> StableHow {
 
 /// The procedure of a call, and its arguments.
 pub(super) fn arguments(
-    bytes: &Bytes,
-    call: &Resolved,
+    bytes: &RpcTransport,
+    call: &ResolvedCall,
     given: Option<u32>,
 ) -> Result<(Procedure, Vec<u8>), String> {
     let file = |ino| FileHandle3::new(bytes.handle(ino)?).ok_or("the handle is too long".to_owned());
@@ -101,7 +103,12 @@ pub(super) fn arguments(
     })
 }
 
-fn listing(call: &Resolved, dir: FileHandle3<'_>, plus: bool, given: Option<u32>) -> (Procedure, Vec<u8>) {
+fn listing(
+    call: &ResolvedCall,
+    dir: FileHandle3<'_>,
+    plus: bool,
+    given: Option<u32>,
+) -> (Procedure, Vec<u8>) {
     let (cookie, cookieverf) = (call.cookie, [0; 8]);
     let count = room(call, given).unwrap_or(0);
     if plus {
@@ -114,7 +121,7 @@ fn listing(call: &Resolved, dir: FileHandle3<'_>, plus: bool, given: Option<u32>
 
 /// Calls that name something in a directory.
 fn names(
-    call: &Resolved,
+    call: &ResolvedCall,
     first: FileHandle3<'_>,
     second: FileHandle3<'_>,
 ) -> Result<(Procedure, Vec<u8>), String> {
@@ -146,10 +153,10 @@ fn names(
         }
         Call::MakeNode { kind, set, .. } => {
             let what = match kind {
-                Node::Block(numbers) => MknodData3::Blk(device(numbers, &set)?),
-                Node::Character(numbers) => MknodData3::Chr(device(numbers, &set)?),
-                Node::Socket => MknodData3::Sock(sattr3(&set)?),
-                Node::Fifo => MknodData3::Fifo(sattr3(&set)?),
+                NodeKind::Block(numbers) => MknodData3::Blk(device(numbers, &set)?),
+                NodeKind::Character(numbers) => MknodData3::Chr(device(numbers, &set)?),
+                NodeKind::Socket => MknodData3::Sock(sattr3(&set)?),
+                NodeKind::Fifo => MknodData3::Fifo(sattr3(&set)?),
             };
             (Procedure::Mknod, encoded(&MknodArgs { place, what }))
         }
