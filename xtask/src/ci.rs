@@ -1,4 +1,4 @@
-//! The stages of continuous integration. A developer runs the same ones.
+//! The stages of continuous integration, which developers run too.
 
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -14,17 +14,17 @@ cargo xtask ci STAGE...|all: run stages as continuous integration does, in the o
   smoke   formatting, lints without a warning, tidy
   readme  the commands of README.md, in a clean clone
   test    every test of the workspace
-  sim     the reference model, the crashes of the simulated media and clients of NFSv4, fixed and fresh seeds
-  fuzz    each parser for a minute, from the golden messages and from nothing; then libFuzzer (needs a C++ compiler)
+  sim     the reference model, simulated crashes and simulated NFSv4 clients, with fixed and fresh seeds
+  fuzz    each parser for a minute, from golden messages and from random bytes; then libFuzzer (needs a C++ compiler)
   instructions
-          what each operation takes under callgrind, against docs/instructions.json (needs valgrind)
-  perf    a moment of every measurement, to see that it works and no operation fails
+          instructions per operation, compared with docs/instructions.json (needs valgrind)
+  perf    every measurement for a moment: each must run, and no operation may fail
   e2e     a real Linux client in User-Mode-Linux guests (needs root; see `cargo xtask help e2e`)
 
-Each step has a time budget and fails when it takes longer. The last line is `N passed, N failed`.
+Each step has a time budget and fails when it exceeds it. The last line is `N passed, N failed`.
 ";
 
-/// Seconds of libFuzzer for each target.
+/// Seconds that libFuzzer runs each target.
 const GUIDED_SECONDS: u64 = 10;
 
 type Stage = fn(&mut Report);
@@ -50,12 +50,12 @@ pub(crate) fn command(names: &[&str]) -> ExitCode {
     let mut report = Report::default();
     for name in names {
         let stage = STAGES.iter().find(|(known, _)| known == name);
-        stage.expect("every name was looked up above").1(&mut report);
+        stage.expect("every name was checked above").1(&mut report);
     }
     report.finish()
 }
 
-/// A step that is one program.
+/// Runs one program as a step.
 fn step(report: &mut Report, name: &str, minutes: u64, command: Command) {
     let budget = Duration::from_secs(minutes * 60);
     report.step(name, budget, || run(command, budget).map(|()| String::new()));
@@ -82,7 +82,7 @@ fn sim(report: &mut Report) {
     let mut run = |name: &str, minutes: u64, arguments: &[&str]| {
         step(report, name, minutes, cargo(&[&simulate[..], arguments].concat()));
     };
-    // Fixed seeds find again what was found before, fresh ones what nobody looked for yet; both print theirs.
+    // Fixed seeds find old faults again, fresh ones new faults. Each run prints its seed.
     run("sim: model, fixed seeds", 8, &["model", "--runs", "20", "--seed", "1"]);
     run("sim: model, fresh seeds", 4, &["model", "--runs", "20"]);
     run("sim: crashes, fixed seeds", 4, &["crash", "--points", "5000", "--seed", "1"]);
@@ -107,9 +107,9 @@ fn instructions(report: &mut Report) {
     report.step("instructions", Duration::from_secs(10 * 60), perf::instructions);
 }
 
-/// Figures of a shared machine are no test; that they can be measured is one.
+/// Checks that every figure can be measured. Figures of a shared machine are not judged.
 fn perf_stage(report: &mut Report) {
-    report.step("perf: a moment of every row", Duration::from_secs(10 * 60), perf::smoke);
+    report.step("perf: every row for a moment", Duration::from_secs(10 * 60), perf::smoke);
 }
 
 fn e2e_stage(report: &mut Report) {

@@ -1,5 +1,5 @@
-//! libFuzzer on the fuzz targets. A stable compiler can count which code was reached, as the flags that ask for it are
-//! those of LLVM; only sanitizers would need another compiler, and there is no unsafe code for them to look at.
+//! Coverage-guided fuzzing with libFuzzer. A stable compiler suffices: coverage is counted by LLVM passes. Sanitizers
+//! would need a nightly compiler, but there is no unsafe code for them to check.
 
 use std::fs;
 use std::process::Command;
@@ -7,25 +7,25 @@ use std::time::Duration;
 
 use crate::process::{self, cargo, root, target_directory};
 
-/// What libFuzzer needs to be told about: each edge, and each comparison.
+/// Instruments each edge and each comparison for libFuzzer.
 const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// The targets, as `fuzz/src/targets.rs` names them.
+/// The targets, named as in `fuzz/src/targets.rs`.
 const TARGETS: [&str; 9] =
     ["rpc", "xdr", "mount", "nfs3", "nfs4", "compounds", "journal", "segment", "record"];
 
-/// How long the build may take.
+/// Time limit of the build.
 const BUILD: Duration = Duration::from_secs(6 * 60);
-/// What a target may take beyond its time.
+/// Time a target may take beyond its duration.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Builds, and runs each target for so long. What was reached is kept under the target directory, and is where the next
-/// run begins.
+/// Builds the targets and runs each for `seconds`. The corpus is kept under the target directory; the next run starts
+/// from it.
 pub(crate) fn run_all(seconds: u64) -> Result<String, String> {
     let host = host()?;
-    // With the host named, the flags are not those of build scripts, and what is built lies apart.
+    // With an explicit target, RUSTFLAGS do not apply to build scripts, and the output goes to a folder of its own.
     let arguments = ["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"];
     let mut build = cargo(&arguments);
     build.args(["--features", "guided", "--bin", "guided", "--target", &host]).env("RUSTFLAGS", FLAGS);
@@ -33,7 +33,7 @@ pub(crate) fn run_all(seconds: u64) -> Result<String, String> {
     build.env("CARGO_TARGET_DIR", &target_directory);
     process::run(build, BUILD)?;
     let program = target_directory.join(host).join("release/guided");
-    // Numbers of libFuzzer are 32 bits wide, and 0 is none.
+    // libFuzzer's seeds have 32 bits; 0 means none.
     let seed = fastrand::u64(1..=1_000_000_000);
     println!("seed {seed}; an input that fails is saved under fuzz/artifacts");
     for target in TARGETS {
@@ -53,10 +53,10 @@ pub(crate) fn run_all(seconds: u64) -> Result<String, String> {
     Ok(format!("{} targets, {seconds} s each", TARGETS.len()))
 }
 
-/// The machine that the compiler builds for.
+/// The compiler's host triple.
 fn host() -> Result<String, String> {
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = process::output(Command::new(compiler).arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "the compiler does not say what it builds for".to_owned())
+    host.map(str::to_owned).ok_or_else(|| "rustc -vV names no host".to_owned())
 }

@@ -1,16 +1,16 @@
-//! Project chores, so that a person and a machine run the same commands: `cargo xtask help`.
+//! Project chores. People and continuous integration run the same commands: see `cargo xtask help`.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`ci`] | the stages and their time budgets |
+//! | [`ci`] | the stages of continuous integration and their time budgets |
 //! | [`tidy`] | rules about the tree that no compiler checks |
-//! | [`readme`] | the commands of `README.md`, tried in a clean clone |
-//! | [`guided`] | libFuzzer on the fuzz targets |
+//! | [`readme`] | runs the commands of `README.md` in a clean clone |
+//! | [`guided`] | coverage-guided fuzzing with libFuzzer |
 //! | [`e2e`] | a real Linux client in User-Mode-Linux guests, against the release binary |
 //! | [`conformance`] | pynfs against the release binary |
-//! | [`perf`] | what operations cost |
-//! | [`soak`] | the same proofs, for as long as one likes |
-//! | [`work`] | what a guest does while its server is killed, and how that is judged |
+//! | [`perf`] | the cost of operations |
+//! | [`soak`] | long runs of the simulations, fuzzers and scenarios |
+//! | [`work`] | the workload of a guest whose server is killed, and its verification |
 
 use std::process::ExitCode;
 
@@ -33,9 +33,9 @@ Chores of the Holdfast project.
   cargo xtask ci STAGE...|all      run stages as continuous integration does
   cargo xtask e2e [SCENARIO...]    a real Linux client against the release binary (root, Debian)
   cargo xtask conformance [OPTION...]   pynfs against the release binary
-  cargo xtask soak PROOF           the long versions of the proofs
-  cargo xtask perf [OPTION...]     what operations cost
-  cargo xtask help [COMMAND]       more about one of these
+  cargo xtask soak TEST            long runs of the simulations, fuzzers and scenarios
+  cargo xtask perf [OPTION...]     measure the cost of operations
+  cargo xtask help [COMMAND]       describe one of these commands
 ";
 
 fn main() -> ExitCode {

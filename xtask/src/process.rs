@@ -1,4 +1,4 @@
-//! Running other programs, never longer than they may take.
+//! Runs other programs within time limits, and finds what they need.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-/// How often a running program is looked at.
+/// Interval between checks of a running program.
 const POLL: Duration = Duration::from_millis(50);
 /// Time limit of a release build.
 const BUILD: Duration = Duration::from_secs(1800);
@@ -18,7 +18,7 @@ const BUILD: Duration = Duration::from_secs(1800);
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().expect("the manifest of xtask lies one folder below the root").to_path_buf()
+    here.parent().expect("xtask's manifest lies one folder below the root").to_path_buf()
 }
 
 /// The absolute path of cargo's target directory.
@@ -56,7 +56,7 @@ pub(crate) fn random_bytes(random: &mut Rng, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Cargo, as it started this process, in the root of the repository.
+/// Returns the cargo that started this process, to run in the root of the repository.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -64,24 +64,24 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a program to its end, or stops it with all that it has started once `budget` is over.
+/// Runs a program. Kills it and its process group after `budget`.
 pub(crate) fn run(mut command: Command, budget: Duration) -> Result<(), String> {
     let name = format!("{command:?}");
     let mut child = start(&mut command)?;
     match wait(&mut child, budget) {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("{name}: {status}")),
-        None => Err(format!("{name}: stopped after {} s", budget.as_secs())),
+        None => Err(format!("{name}: killed after {} s", budget.as_secs())),
     }
 }
 
-/// Starts a program without input in a process group of its own.
+/// Starts a program in a process group of its own, with no standard input.
 pub(crate) fn start(command: &mut Command) -> Result<Child, String> {
     command.stdin(Stdio::null()).process_group(0);
     command.spawn().map_err(|error| format!("cannot run {command:?}: {error}"))
 }
 
-/// Waits for a program that [`start`] has started; none if it had to be stopped.
+/// Waits for a program started by [`start`]. Returns `None` if it exceeded the budget and was killed.
 pub(crate) fn wait(child: &mut Child, budget: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + budget;
     loop {
@@ -96,25 +96,25 @@ pub(crate) fn wait(child: &mut Child, budget: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Stops a program and all that it has started, at once.
+/// Kills a program and its process group.
 pub(crate) fn stop(child: &mut Child) {
     signal(child, "KILL");
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Sends a signal to the whole group of a program.
+/// Sends a signal to a program's process group.
 pub(crate) fn signal(child: &Child, name: &str) {
     let group = format!("-{}", child.id());
     let _ = Command::new("kill").args(["-s", name, "--", &group]).stderr(Stdio::null()).status();
 }
 
-/// What a program prints, if it succeeds.
+/// Returns the standard output of a program that succeeds.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{command:?}: {}: {}", output.status, said.trim()));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{command:?}: {}: {}", output.status, stderr.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -12,16 +12,16 @@ use crate::process::{self, root, target_directory};
 
 /// What the stage `test` runs, besides `--locked`.
 pub(crate) const TEST: [&str; 2] = ["test", "--workspace"];
-/// The heading that the two commands stand below.
+/// The heading above the two commands.
 const HEADING: &str = "## Start";
-/// What the first command prints when clients can come.
+/// Printed by the first command when it serves.
 const READY: &str = "Stop with";
-/// The mount commands that it must have printed by then.
+/// Mount commands that it must have printed by then.
 const MOUNTS: [&str; 2] = ["sudo mount -t nfs -o vers=3", "sudo mount_nfs -o vers=3"];
-/// How long it may take to end after SIGTERM.
+/// Time limit from SIGTERM to exit.
 const STOP: Duration = Duration::from_secs(20);
 
-/// Clones the repository and runs what its README says; the build takes most of `budget`.
+/// Clones the repository and runs the commands of its README. The build takes most of `budget`.
 pub(crate) fn check(budget: Duration) -> Result<String, String> {
     let end = Instant::now() + budget;
     let scratch = target_directory().join("readme");
@@ -33,48 +33,48 @@ pub(crate) fn check(budget: Duration) -> Result<String, String> {
     let text = fs::read_to_string(&readme).map_err(process::at(&readme))?;
     let [serve, test] = commands(&text)?;
     if test != format!("cargo {}", TEST.join(" ")) {
-        return Err(format!("README.md says `{test}`, the stage `test` runs `cargo {}`", TEST.join(" ")));
+        return Err(format!("README.md says `{test}`, but the stage `test` runs `cargo {}`", TEST.join(" ")));
     }
     let log = scratch.join("log");
     let mut server = start(&serve, &clone, &log)?;
     let outcome = wait_until_ready(&mut server, &log, end);
-    let said = fs::read_to_string(&log).unwrap_or_default();
+    let output = fs::read_to_string(&log).unwrap_or_default();
     let outcome = outcome.and_then(|()| stop(&mut server)).and_then(|()| {
-        let missing = MOUNTS.iter().find(|mount| !said.contains(**mount));
-        missing.map_or(Ok(()), |mount| Err(format!("it does not print `{mount}`")))
+        let missing = MOUNTS.iter().find(|mount| !output.contains(**mount));
+        missing.map_or(Ok(()), |mount| Err(format!("does not print `{mount}`")))
     });
     if let Err(why) = outcome {
         process::stop(&mut server);
-        return Err(format!("`{serve}`: {why}\n{said}"));
+        return Err(format!("`{serve}`: {why}\n{output}"));
     }
     fs::remove_dir_all(&scratch).map_err(process::at(&scratch))?;
-    Ok(format!("`{serve}` serves, and ends when told to"))
+    Ok(format!("`{serve}` serves and stops on SIGTERM"))
 }
 
-/// The first two commands below the heading.
+/// Returns the two commands below the heading.
 fn commands(readme: &str) -> Result<[String; 2], String> {
     let (_, section) = readme.split_once(HEADING).ok_or("README.md has no heading \"Start\"")?;
     let section = section.split("\n## ").next().unwrap_or(section);
     let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("\n```").next());
     let commands: Vec<String> = blocks.map(str::to_owned).collect();
-    commands.try_into().map_err(|_| "README.md has not two commands below \"Start\"".to_owned())
+    commands.try_into().map_err(|_| "README.md must have two commands below \"Start\"".to_owned())
 }
 
-/// Runs the command in the clone, word for word. As root it gets a network of its own, so that whatever else this
-/// machine serves is not in its way.
+/// Runs the command in the clone, word for word. As root it runs in a network namespace of its own, so that port 2049 is
+/// free.
 fn start(command: &str, clone: &Path, log: &Path) -> Result<Child, String> {
     let out = File::create(log).map_err(process::at(log))?;
     let errors = out.try_clone().map_err(process::at(log))?;
     let is_root = process::is_root();
-    let alone = if is_root { "ip link set lo up && " } else { "" };
+    let set_up = if is_root { "ip link set lo up && " } else { "" };
     let mut shell = Command::new(if is_root { "unshare" } else { "sh" });
     if is_root {
         shell.args(["--net", "sh"]);
     } else if let Err(error) = TcpListener::bind(("127.0.0.1", 2049)) {
-        return Err(format!("port 2049, which README.md needs, cannot be had: {error}"));
+        return Err(format!("cannot bind port 2049, which README.md uses: {error}"));
     }
-    shell.args(["-c", &format!("{alone}exec {command}")]).current_dir(clone);
-    // Beside what is built already, so that only what lies in the clone is built again.
+    shell.args(["-c", &format!("{set_up}exec {command}")]).current_dir(clone);
+    // Reuses the dependencies that are built already.
     shell.env("CARGO_TARGET_DIR", target_directory()).stdout(out).stderr(errors);
     process::start(&mut shell)
 }
@@ -85,7 +85,7 @@ fn wait_until_ready(server: &mut Child, log: &Path, end: Instant) -> Result<(), 
             return Ok(());
         }
         if let Ok(Some(status)) = server.try_wait() {
-            return Err(format!("ended at once: {status}"));
+            return Err(format!("exited at once: {status}"));
         }
         thread::sleep(Duration::from_millis(100));
     }
@@ -96,8 +96,8 @@ fn stop(server: &mut Child) -> Result<(), String> {
     process::signal(server, "TERM");
     match process::wait(server, STOP) {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(format!("after SIGTERM it ends with {status}")),
-        None => Err(format!("does not end within {} s of SIGTERM", STOP.as_secs())),
+        Some(status) => Err(format!("exits with {status} after SIGTERM")),
+        None => Err(format!("still runs {} s after SIGTERM", STOP.as_secs())),
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::commands;
 
     #[test]
-    fn only_two_commands_below_the_heading_are_taken() {
+    fn exactly_two_commands_must_follow_the_heading() {
         let readme = "# X\n```sh\nno\n```\n## Start\nText\n```sh\none --flag\n```\nText\n```sh\ntwo\n```\n\n## More\n```sh\nno\n```\n";
         assert_eq!(commands(readme).unwrap(), ["one --flag", "two"]);
         assert!(commands("## Start\n```sh\none\n```\n").is_err());

@@ -1,4 +1,4 @@
-//! What has passed and what has failed, with the time that each took; the last line is the count.
+//! Runs steps, prints their results with the time each took, and ends with a line of counts.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ pub(crate) fn usage(text: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Counts of what has run so far.
+/// Counts the steps that have run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     passed: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Runs one step. Going over the budget is a failure too: a check that nobody waits for is not run.
+    /// Runs one step. Exceeding the budget is a failure: a check that takes too long is soon not run at all.
     pub(crate) fn step(
         &mut self,
         name: &str,
@@ -29,9 +29,7 @@ impl Report {
         let outcome = run();
         let elapsed = start.elapsed();
         let outcome = match outcome {
-            Ok(_) if elapsed > budget => {
-                Err(format!("took longer than its budget of {} s", budget.as_secs()))
-            }
+            Ok(_) if elapsed > budget => Err(format!("exceeded its budget of {} s", budget.as_secs())),
             other => other,
         };
         let seconds = elapsed.as_secs_f64();
@@ -48,7 +46,7 @@ impl Report {
         }
     }
 
-    /// Prints the counts, alone on the last line.
+    /// Prints the counts as the last line.
     pub(crate) fn finish(self) -> ExitCode {
         println!("{} passed, {} failed", self.passed, self.failed);
         if self.failed == 0 && self.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -1,4 +1,4 @@
-//! The long versions of the proofs; what they found is recorded in `docs/proofs.md`.
+//! Long runs of the simulations, fuzzers and scenarios. `docs/proofs.md` records their results.
 
 use std::num::NonZeroU64;
 use std::process::ExitCode;
@@ -8,26 +8,26 @@ use crate::process::{cargo, run};
 use crate::report::{Report, usage};
 use crate::{e2e, guided};
 
-/// Minutes of what has no other default.
+/// Default duration of `threads` and `fuzz`.
 const MINUTES: u64 = 10;
-/// Nobody waits for longer.
-const FOREVER: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Time limit of runs that end by their own count.
+const LIMIT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What `cargo xtask help soak` prints.
 pub(crate) const HELP: &str = "\
-cargo xtask soak: the long versions of the proofs.
+cargo xtask soak: long runs of the simulations, fuzzers and scenarios.
 
   soak crash [--points N] [--seed S]
                                     simulated crashes, 200,000 by default; a seed replays a run
   soak nfs4 [--runs N] [--points N] [--seed S]
-                                    simulated clients of NFSv4, 5,000 runs by default; a point is a crash of the server
+                                    simulated NFSv4 clients, 5,000 runs by default; a point is a server crash
   soak kill [--rounds N]            kill -9 under real clients, 200 rounds by default (needs root)
   soak fsx [--minutes N]            the file system exerciser, an hour by default (needs root)
-  soak remove                       6 GiB and a million files removed beside another client (needs root, 20 GB of disk)
+  soak remove                       remove 6 GiB and a million files beside another client (needs root, 20 GB of disk)
   soak threads [--minutes N]        the engine under real threads and kill -9, 10 minutes by default
   soak fuzz [--minutes N]           libFuzzer on each target, 10 minutes by default (needs a C++ compiler)
 
-Each prints a seed that replays it, and ends with `N passed, N failed`.
+Each prints the seed that replays it and ends with `N passed, N failed`.
 ";
 
 /// `cargo xtask soak`.
@@ -41,18 +41,18 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
         ["fsx", "--minutes", minutes] => e2e::command(&["fsx", "--minutes", minutes]),
         ["remove"] => e2e::command(&["remove", "--long"]),
         ["threads"] => threads(MINUTES),
-        ["threads", "--minutes", minutes] => lasting(minutes, threads),
+        ["threads", "--minutes", minutes] => for_minutes(minutes, threads),
         ["fuzz"] => fuzz(MINUTES),
-        ["fuzz", "--minutes", minutes] => lasting(minutes, fuzz),
+        ["fuzz", "--minutes", minutes] => for_minutes(minutes, fuzz),
         _ => usage(HELP),
     }
 }
 
-fn lasting(minutes: &str, soak: fn(u64) -> ExitCode) -> ExitCode {
+fn for_minutes(minutes: &str, soak: fn(u64) -> ExitCode) -> ExitCode {
     minutes.parse::<NonZeroU64>().map_or_else(|_| usage(HELP), |minutes| soak(minutes.get()))
 }
 
-/// Each of the two tests runs for half of the time.
+/// Runs the two tests one after the other, each for half the time.
 fn threads(minutes: u64) -> ExitCode {
     let test =
         ["test", "--locked", "-p", "store", "--test", "threads", "--", "--nocapture", "--test-threads", "1"];
@@ -66,15 +66,15 @@ fn threads(minutes: u64) -> ExitCode {
 
 fn fuzz(minutes: u64) -> ExitCode {
     let mut report = Report::default();
-    report.step("libFuzzer", FOREVER, || guided::run_all(minutes * 60));
+    report.step("libFuzzer", LIMIT, || guided::run_all(minutes * 60));
     report.finish()
 }
 
-/// The simulator has its own arguments and its own report.
-fn simulated(proof: &str, arguments: &[&str], default: &[&str]) -> ExitCode {
-    let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--", proof];
+/// Runs the simulator, which parses its own arguments and prints its own report.
+fn simulated(test: &str, arguments: &[&str], default: &[&str]) -> ExitCode {
+    let mut words = vec!["run", "--release", "--locked", "-p", "sim", "--bin", "soak", "--", test];
     words.extend(if arguments.is_empty() { default } else { arguments });
-    match run(cargo(&words), FOREVER) {
+    match run(cargo(&words), LIMIT) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("soak: {why}");

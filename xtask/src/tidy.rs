@@ -1,5 +1,5 @@
-//! Rules about the tree that no compiler checks. Each rule is a function from text to the places that break it, so
-//! that its test can plant a violation and see it caught.
+//! Rules about the tree that no compiler checks. Each rule is a function from text to violations, so its tests can plant a
+//! violation and expect it to be found.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,31 +15,30 @@ mod sources;
 
 /// What `cargo xtask help tidy` prints.
 pub(crate) const HELP: &str = "\
-cargo xtask tidy: check the rules that no compiler checks, over every file that git tracks or would.
+cargo xtask tidy: check the rules that no compiler checks, over all files that git tracks or does not ignore.
 
-  layers      which crate may depend on which (the table of ARCHITECTURE.md); no async runtime anywhere, no
-              sockets beneath the engine, the protocols and the media; permissive licences, one registry
-  rooms       inside a crate a file imports only its own room and rooms below (the tables of ARCHITECTURE.md)
-  sources     no file of more than 800 lines, no mod.rs, no module for odds and ends; no sockets, files,
-              threads or clocks in the crates wire, nfs and volume; no paths of one person's machine
-  documents   every path that a document names in backticks exists; every dependency has its reason in
-              docs/dependencies.md
+  layers      crates depend only on the crates that the table of ARCHITECTURE.md allows; no async runtime; no
+              socket crates below the server; permissive licences; one registry
+  rooms       a file imports only its own room of its crate and rooms below (the tables of ARCHITECTURE.md)
+  sources     no file over 800 lines, no mod.rs, no module named util or the like; no sockets, files, threads
+              or clocks in wire, nfs and volume; no paths of a particular machine
+  documents   every path in backticks exists; docs/dependencies.md has a reason for every dependency
   commits     subjects have at most 72 characters and begin with an area, as in `tidy: check subjects`
 
-Prints each violation with its place; ends with the number of rules that passed and failed.
+Prints each violation with its place. Ends with `N passed, N failed`, counting rules.
 ";
 
-/// A file of the tree, with its path from the root.
+/// A text file, with its path from the root.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// A place that breaks a rule, and how.
+/// Where and how a rule is broken.
 pub(crate) type Violation = String;
 
-/// Everything the rules look at.
+/// The input of the rules.
 struct Tree {
     root: PathBuf,
     files: Vec<File>,
@@ -105,7 +104,7 @@ fn read() -> Result<Tree, String> {
     Ok(Tree { root, files, metadata })
 }
 
-/// The file, unless it is not text or git knows it but it is gone.
+/// Reads a file. Returns `None` if it is not text, or deleted but still tracked.
 fn text(root: &Path, name: &str) -> Option<File> {
     let text = fs::read_to_string(root.join(name)).ok()?;
     Some(File { path: name.to_owned(), text })

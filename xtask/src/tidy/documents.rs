@@ -1,4 +1,4 @@
-//! What the documents say about the tree holds.
+//! Checks that what documents say about the tree is true.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 use super::layers::{array, members};
 use super::{File, Violation};
 
-/// Where a path that a document names may begin: folders of the root, and crates without their folder's name.
+/// Prefixes that mark a quoted word as a path of the repository.
 const BEGINNINGS: &[&str] = &["crates/", "docs/", "e2e/", "xtask/", "fuzz/", ".ci/", ".cargo/"];
 
-/// Documents whose paths must exist. Decisions are dated and speak of their day, so they are left alone.
+/// Whether the paths in this document must exist. Decisions are exempt: they describe the tree at their date.
 fn is_document(path: &str) -> bool {
     let depth = path.matches('/').count();
     path.ends_with(".md") && (depth == 0 && path != "CHANGELOG.md" || depth == 1 && path.starts_with("docs/"))
 }
 
-/// Paths in backticks that lead nowhere.
+/// Paths in backticks that do not exist.
 pub(super) fn paths(files: &[File], exists: &dyn Fn(&str) -> bool) -> Vec<Violation> {
     let mut violations = Vec::new();
     for file in files.iter().filter(|file| is_document(&file.path)) {
@@ -33,7 +33,7 @@ pub(super) fn paths(files: &[File], exists: &dyn Fn(&str) -> bool) -> Vec<Violat
     violations
 }
 
-/// What is quoted, if it is meant as a path of the repository and not as code or a path on a user's machine.
+/// Returns the quoted word if it is a path of the repository, rather than code or a path on a user's machine.
 fn path(quoted: &str) -> Option<&str> {
     let letters = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
     if !quoted.chars().all(letters) || quoted.starts_with("./") || quoted.starts_with('/') {
@@ -45,7 +45,7 @@ fn path(quoted: &str) -> Option<&str> {
     (begins || source || document).then_some(quoted)
 }
 
-/// Direct dependencies on foreign crates for which `docs/dependencies.md` gives no reason.
+/// Direct dependencies on foreign crates that `docs/dependencies.md` does not explain.
 pub(super) fn dependencies(metadata: &Value, files: &[File]) -> Vec<Violation> {
     let document = files.iter().find(|file| file.path == "docs/dependencies.md");
     let Some(document) = document else { return vec!["docs/dependencies.md does not exist".to_owned()] };
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_nowhere_is_found() {
+    fn paths_that_do_not_exist_are_found() {
         let text =
             "`crates/gone.rs` `nfs/src/v3/write.rs` `docs/format.md` `write(x)` `./data` `volumes/main`";
         let files = [file("README.md", text), file("docs/decisions/2020-01-01-a.md", "`crates/old.rs`")];
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_without_a_reason_is_found() {
+    fn dependencies_without_a_reason_are_found() {
         let metadata = json!({
             "workspace_members": ["w", "x"],
             "packages": [

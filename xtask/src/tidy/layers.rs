@@ -1,4 +1,4 @@
-//! Which crate may depend on which, read from `cargo metadata`.
+//! Dependencies between crates, read from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Violation;
 
-/// The crates of the workspace, and those of them that each may name in any kind of dependency.
+/// For each crate of the workspace, the other members it may depend on, in any kind of dependency.
 const TABLE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("volume", &[]),
@@ -19,17 +19,17 @@ const TABLE: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates that bring an event loop of their own: nowhere.
+/// Crates with an event loop of their own, which no member may depend on.
 const RUNTIMES: &[&str] =
     &["tokio", "async-std", "smol", "async-executor", "futures-executor", "glommio", "monoio"];
 
-/// Crates that open sockets: only in `server` and what stands on it.
+/// Crates that open sockets.
 const SOCKETS: &[&str] = &["mio", "socket2", "polling", "tokio", "async-io", "hyper", "quinn"];
 
-/// The crates beneath which there are no sockets.
+/// Members that may not depend on [`SOCKETS`].
 const WITHOUT_SOCKETS: &[&str] = &["wire", "volume", "nfs", "store", "sim"];
 
-/// Licences that let anybody use what is built from them; `deny.toml` names the same ones.
+/// Permissive licences. `deny.toml` has the same list.
 const LICENCES: &[&str] = &[
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -43,8 +43,8 @@ const LICENCES: &[&str] = &[
     "0BSD",
 ];
 
-/// Dependencies within the workspace that the table does not allow. Development dependencies count: a test that
-/// needs what is above it belongs above.
+/// Dependencies within the workspace that the table does not allow. Development dependencies count: a test that needs a
+/// higher crate belongs there.
 pub(super) fn crates(metadata: &Value) -> Vec<Violation> {
     let members = members(metadata);
     let mut violations = Vec::new();
@@ -55,39 +55,40 @@ pub(super) fn crates(metadata: &Value) -> Vec<Violation> {
         };
         for dependency in array(package, "dependencies").iter().filter_map(|entry| entry["name"].as_str()) {
             if members.contains_key(dependency) && !allowed.contains(&dependency) {
-                violations
-                    .push(format!("crate {name} depends on {dependency}, which its layer may not know"));
+                violations.push(format!(
+                    "crate {name} depends on {dependency}, which the table of layers does not allow"
+                ));
             }
         }
     }
     violations
 }
 
-/// Foreign crates that must not stand beneath ours, however deep: async runtimes and sockets.
+/// Async runtimes and socket crates among the transitive dependencies.
 pub(super) fn foundations(metadata: &Value) -> Vec<Violation> {
     let mut violations = Vec::new();
     for name in members(metadata).keys() {
-        let beneath = beneath(metadata, name);
-        for runtime in RUNTIMES.iter().filter(|runtime| beneath.contains(**runtime)) {
-            violations.push(format!("crate {name} stands on the async runtime {runtime}"));
+        let dependencies = dependencies(metadata, name);
+        for runtime in RUNTIMES.iter().filter(|runtime| dependencies.contains(**runtime)) {
+            violations.push(format!("crate {name} depends on the async runtime {runtime}"));
         }
         if WITHOUT_SOCKETS.contains(name) {
-            for socket in SOCKETS.iter().filter(|socket| beneath.contains(**socket)) {
-                violations.push(format!("crate {name} stands on {socket}, which opens sockets"));
+            for socket in SOCKETS.iter().filter(|socket| dependencies.contains(**socket)) {
+                violations.push(format!("crate {name} depends on {socket}, which opens sockets"));
             }
         }
     }
     violations
 }
 
-/// Packages of a licence that asks for more, and packages that come from elsewhere than the registry.
+/// Packages without a permissive licence, and packages from outside the registry.
 pub(super) fn origins(metadata: &Value) -> Vec<Violation> {
     let mut violations = Vec::new();
     for package in array(metadata, "packages") {
         let name = package["name"].as_str().unwrap_or_default();
         let licence = package["license"].as_str().unwrap_or_default();
         if !is_permissive(licence) {
-            violations.push(format!("{name} is under \"{licence}\", which is not in the list"));
+            violations.push(format!("{name} has the licence \"{licence}\", which is not in the list"));
         }
         if package["source"].as_str().is_some_and(|source| !source.starts_with("registry+")) {
             violations.push(format!("{name} does not come from the registry"));
@@ -96,16 +97,16 @@ pub(super) fn origins(metadata: &Value) -> Vec<Violation> {
     violations
 }
 
-/// Whether one of the alternatives of a licence expression consists of licences from the list.
+/// Whether some alternative of a licence expression has only licences from the list.
 fn is_permissive(expression: &str) -> bool {
     let expression = expression.replace(['(', ')'], "").replace('/', " OR ");
-    // Alternatives bind weaker than what must be kept together: "A AND B OR C", or "(A OR B) AND C".
+    // AND binds tighter than OR in "A AND B OR C"; without parentheses, "(A OR B) AND C" is tried as well.
     let listed = |licence: &str| LICENCES.contains(&licence.trim());
     let alternatives = expression.split(" OR ").any(|alternative| alternative.split(" AND ").all(listed));
     alternatives || expression.split(" AND ").all(|part| part.split(" OR ").any(listed))
 }
 
-/// The packages of the workspace by name.
+/// The members of the workspace by name.
 pub(super) fn members(metadata: &Value) -> BTreeMap<&str, &Value> {
     let ids: BTreeSet<&str> = array(metadata, "workspace_members").iter().filter_map(Value::as_str).collect();
     let ours = |package: &&Value| package["id"].as_str().is_some_and(|id| ids.contains(id));
@@ -113,13 +114,13 @@ pub(super) fn members(metadata: &Value) -> BTreeMap<&str, &Value> {
     packages.filter_map(|package| Some((package["name"].as_str()?, package))).collect()
 }
 
-/// The elements of an array in an object; none if there is no such array.
+/// The elements of an array field; empty if there is none.
 pub(super) fn array<'v>(object: &'v Value, key: &str) -> &'v [Value] {
     object[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The names of all packages that `name` is built from, development dependencies aside.
-fn beneath<'v>(metadata: &'v Value, name: &str) -> BTreeSet<&'v str> {
+/// The names of `name` and its transitive dependencies, development dependencies aside.
+fn dependencies<'v>(metadata: &'v Value, name: &str) -> BTreeSet<&'v str> {
     let names: BTreeMap<&str, &str> = array(metadata, "packages")
         .iter()
         .filter_map(|package| Some((package["id"].as_str()?, package["name"].as_str()?)))
@@ -148,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A workspace of `wire` and `volume`, and the given dependency of `volume`.
+    /// A workspace of `wire` and `volume`, where `volume` has the given dependency.
     fn workspace(dependency: &str, kind: Value) -> Value {
         json!({
             "workspace_members": ["w", "v"],
@@ -170,25 +171,25 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_that_knows_one_above_it_is_found() {
+    fn dependencies_outside_the_table_are_found() {
         assert_eq!(crates(&workspace("wire", Value::Null)).len(), 1);
         assert!(crates(&workspace("between", Value::Null)).is_empty());
     }
 
     #[test]
-    fn a_crate_outside_the_table_is_found() {
+    fn crates_missing_from_the_table_are_found() {
         let metadata = json!({"workspace_members": ["x"], "packages": [{"id": "x", "name": "stray"}]});
         assert_eq!(crates(&metadata), ["crate stray is not in the table of layers"]);
     }
 
     #[test]
-    fn a_socket_beneath_another_crate_is_found() {
+    fn transitive_socket_crates_are_found() {
         assert_eq!(foundations(&workspace("between", Value::Null)).len(), 1);
         assert!(foundations(&workspace("between", json!("dev"))).is_empty());
     }
 
     #[test]
-    fn a_licence_that_asks_for_more_is_found() {
+    fn other_licences_and_origins_are_found() {
         let package = |licence: &str, source: Value| json!({"packages": [{"name": "x", "license": licence, "source": source}]});
         for licence in ["MIT OR GPL-2.0", "MIT/Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "Zlib"] {
             assert!(origins(&package(licence, json!("registry+x"))).is_empty(), "{licence}");
@@ -199,7 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn an_async_runtime_is_found() {
-        assert_eq!(foundations(&workspace("tokio", Value::Null)).len(), 2, "a runtime, and sockets");
+    fn async_runtimes_are_found() {
+        assert_eq!(
+            foundations(&workspace("tokio", Value::Null)).len(),
+            2,
+            "a runtime that also opens sockets"
+        );
     }
 }

@@ -1,17 +1,17 @@
-//! Rules about single files.
+//! Rules about single files: length, names, I/O and machine-specific paths.
 
 use super::{File, Violation};
 
-/// The longest that a source file may be.
+/// Lines of the longest allowed source file.
 const LINES_MAX: usize = 800;
 
-/// Names under which things gather that have nothing in common.
+/// Names that attract unrelated code.
 const ODDS_AND_ENDS: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc"];
 
-/// Crates that touch the world only through what they are given.
+/// Crates without I/O.
 const SANS_IO: &[&str] = &["crates/wire/src/", "crates/nfs/src/", "crates/volume/src/"];
 
-/// What touches the world.
+/// Names whose use is I/O.
 const IO: &[&str] = &[
     "std::fs",
     "std::net::Tcp",
@@ -27,29 +27,29 @@ const IO: &[&str] = &[
     "Instant::now",
 ];
 
-/// Where people keep their work; taken apart so that this file does not name one.
+/// Folders of a particular machine. They are split so that this file passes its own rule.
 const MACHINE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
-/// A source file that is too long.
+/// Finds a source file that is too long.
 pub(super) fn length(file: &File) -> Option<Violation> {
     let lines = file.text.lines().count();
     (file.path.ends_with(".rs") && lines > LINES_MAX)
         .then(|| format!("{}: {lines} lines, more than {LINES_MAX}", file.path))
 }
 
-/// A source file with a name that says nothing.
+/// Finds a source file with a vague name.
 pub(super) fn names(file: &File) -> Option<Violation> {
     let mut parts: Vec<&str> = file.path.strip_suffix(".rs")?.split('/').collect();
     if parts.last() == Some(&"mod") {
-        return Some(format!("{}: put foo.rs beside foo/ instead", file.path));
+        return Some(format!("{}: use foo.rs beside foo/ instead", file.path));
     }
-    // A folder of modules counts, the place of the crate does not.
+    // Folders of modules count, the path of the crate does not.
     parts.drain(..parts.iter().position(|part| *part == "src").unwrap_or(0));
     let vague = parts.iter().find(|part| ODDS_AND_ENDS.contains(part))?;
-    Some(format!("{}: \"{vague}\" says nothing of what is in it", file.path))
+    Some(format!("{}: \"{vague}\" does not say what it holds", file.path))
 }
 
-/// Lines of the crates without I/O that do some, tests aside.
+/// Finds lines of the crates without I/O that do some, tests aside.
 pub(super) fn no_io(file: &File) -> Vec<Violation> {
     let ours = SANS_IO.iter().any(|place| file.path.starts_with(place)) && file.path.ends_with(".rs");
     let tests = ["/tests/", "/scenarios/"].iter().any(|folder| file.path.contains(folder));
@@ -58,23 +58,25 @@ pub(super) fn no_io(file: &File) -> Vec<Violation> {
     }
     let shipped = file.text.lines().enumerate().take_while(|(_, line)| line.trim() != "mod tests {");
     let code = shipped.filter(|(_, line)| !line.trim_start().starts_with("//"));
-    let touching =
+    let uses =
         code.filter_map(|(number, line)| Some((number, IO.iter().find(|word| line.contains(**word))?)));
-    touching.map(|(number, word)| format!("{}:{}: {word} touches the world", file.path, number + 1)).collect()
+    uses.map(|(number, word)| format!("{}:{}: {word} is I/O", file.path, number + 1)).collect()
 }
 
-/// Lines that name a place which only one machine has.
+/// Finds lines that name a folder of a particular machine.
 pub(super) fn portable(file: &File) -> Vec<Violation> {
     let lines = file.text.lines().enumerate();
     let found = lines.filter_map(|(number, line)| {
         Some((number, MACHINE_PATHS.iter().find(|path| names_path(line, path))?))
     });
     found
-        .map(|(number, path)| format!("{}:{}: {path} is a place on one machine", file.path, number + 1))
+        .map(|(number, path)| {
+            format!("{}:{}: {path} exists on particular machines only", file.path, number + 1)
+        })
         .collect()
 }
 
-/// Whether the line holds the absolute path, and not a longer one that only ends like it.
+/// Whether the line holds this absolute path, rather than a longer path that contains it.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
@@ -91,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_found() {
+    fn long_files_are_found() {
         assert!(length(&file("a.rs", &"\n".repeat(801))).is_some());
         assert!(length(&file("a.rs", &"\n".repeat(800))).is_none());
     }
 
     #[test]
-    fn empty_names_are_found() {
+    fn vague_names_are_found() {
         for path in ["crates/nfs/src/v3/mod.rs", "crates/nfs/src/util.rs", "crates/nfs/src/helpers/a.rs"] {
             assert!(names(&file(path, "")).is_some(), "{path}");
         }
@@ -105,15 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_in_the_engine_is_found() {
-        let text =
-            "//! Instant::now is told to us.\nlet now = Instant::now();\nmod tests {\nstd::fs::read(x);\n";
+    fn clocks_in_the_engine_are_found() {
+        let text = "//! Instant::now comes with the request.\nlet now = Instant::now();\nmod tests {\nstd::fs::read(x);\n";
         assert_eq!(no_io(&file("crates/volume/src/a.rs", text)).len(), 1);
         assert!(no_io(&file("crates/store/src/a.rs", text)).is_empty());
     }
 
     #[test]
-    fn a_path_of_one_machine_is_found() {
+    fn paths_of_a_machine_are_found() {
         let place = MACHINE_PATHS[0];
         assert_eq!(portable(&file("a.md", &format!("see\n`{place}x`\n"))).len(), 1);
         assert!(portable(&file("a.md", &format!("see ../net{place}x, /run{place}x"))).is_empty());
