@@ -1,5 +1,5 @@
-//! A real Linux client against the release binary: guests of User-Mode-Linux and the server share a network namespace
-//! that has no way out. `e2e/guest` starts a guest; `e2e/scenarios` holds what runs inside.
+//! Tests the release binary with a real Linux client. User-Mode-Linux guests and the server share a network namespace
+//! without a route to the outside. `e2e/guest` starts a guest; `e2e/scenarios` holds the scripts that run inside.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 use crate::process::{self, root, target_directory};
 use crate::report::{Report, usage};
 
-mod asked;
 mod bench;
 mod copies;
 mod delegations;
 mod full_names;
+mod guest_requests;
 mod kill;
 mod lab;
 mod libnfs;
-mod needs;
 pub(crate) mod nfs;
+mod observer;
+mod prerequisites;
 mod probe;
 mod remove;
 mod scenarios;
-mod witness;
 
 use lab::{Lab, Peer, Version};
 
@@ -29,42 +29,42 @@ use lab::{Lab, Peer, Version};
 pub(crate) const HELP: &str = "\
 cargo xtask e2e [OPTION...] [SCENARIO...]: a real Linux client against the release binary; all scenarios by default.
 
-  source-tree   unpack a Linux source tree, build tools from it, compare checksums after a remount
+  source-tree   unpack a Linux source tree, build its tools, compare checksums after a remount
   git           clone, fsck, commit, gc, and fsck again after a remount
   sqlite        two writers and a reader, both journal modes, PRAGMA integrity_check
   pjdfstest     the POSIX suite as root; expected failures are listed in e2e/pjdfstest.expected
-  fsx           the file system exerciser, through the page cache and around it
-  two-guests    two machines in one directory
-  locks         locks contended between two guests, with the server killed, and of a guest that dies
-  mixed         the same between a guest with NFSv3 and one with the version that is tried
-  mount         what mount(8) makes of no options at all, and of eight connections
-  extents       clones, copies by the server, holes, room asked for, and extended attributes (NFSv4.2)
-  copies        copies by the server that take longer than a reply, and the server killed meanwhile (NFSv4.2)
-  delegations   granted, recalled, revoked from a guest that is cut off or dies; open files that lose their names
-  libnfs        the tools of libnfs, which are another client than Linux's
-  full-disk     ENOSPC, removing, and space that comes back
-  full-names    the same with names alone: creating, removing and restarting on the full disk
-  remove        long files and many files are removed beside another client, whose latencies are printed; kill -9 meanwhile
-  bench         `holdfast bench` against nfs-ganesha, and the two compared: no operation may fail
-  kill          kill -9 again and again under two guests and libnfs; everything acknowledged is there
+  fsx           the file system exerciser, through the page cache and without it
+  two-guests    two guests in one directory
+  locks         lock contention between two guests, across a server kill, and after a guest dies
+  mixed         the same between a guest with NFSv3 and one with the version under test
+  mount         mount(8) without options, and with eight connections
+  extents       clones, server-side copies, holes, allocation and extended attributes (NFSv4.2)
+  copies        asynchronous server-side copies, across a server kill too (NFSv4.2)
+  delegations   granting, recall, revocation from a silent or dead guest; open files that lose their names
+  libnfs        the tools of libnfs, a client independent of Linux's
+  full-disk     ENOSPC, removing, and space coming back
+  full-names    the same with names only: creating, removing and restarting on the full disk
+  remove        removing large and many files beside another client, whose latencies are printed; kill -9 meanwhile
+  bench         `holdfast bench` against nfs-ganesha, and a comparison of both; no operation may fail
+  kill          repeated kill -9 under two guests and libnfs; everything acknowledged must survive
 
-  --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; by default each scenario with the versions that CI gives it
-  --server ganesha   try the scenarios themselves against nfs-ganesha (those that kill, fill or check are skipped)
+  --nfs VERSION      mount with 3, 4.0, 4.1 or 4.2 only; each scenario has its default versions
+  --server ganesha   test the scenarios themselves against nfs-ganesha, except those that kill, fill or check
   --rounds N         rounds of `kill`, 10 by default
   --minutes N        minutes of `fsx`; a short run by default
-  --long             of `remove`: 6 GiB and a million files instead of 256 MiB and 10,000
-  --seed N           repeat what was random
-  --keep             leave the data under the target directory for a look; that of a failure always stays
+  --long             let `remove` use 6 GiB and a million files instead of 256 MiB and 10,000
+  --seed N           replay a run
+  --keep             keep the data under the target directory; a failed scenario always does
 
-Needs root and, of Debian: user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
-make e2fsprogs xz-utils linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind; and these crates: pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
-Says what is missing and installs nothing. Ends with `N passed, N failed`.
+Needs root and Debian's user-mode-linux iproute2 nfs-common kmod perl libnfs-utils sqlite3 git gcc libc6-dev
+make e2fsprogs xz-utils linux-source-6.1 nfs-ganesha nfs-ganesha-vfs rpcbind, and the crates pjdfstest 0.2.2 and fsx 0.3.2 (`cargo install --locked`).
+Lists what is missing but installs nothing. Ends with `N passed, N failed`.
 ";
 
-/// Set for the process that runs inside the namespace, to its name.
+/// Environment variable with the namespace's name, set for the process inside it.
 const INSIDE: &str = "HOLDFAST_E2E_NAMESPACE";
 
-/// What was asked for.
+/// The command line's options.
 #[derive(Debug)]
 pub(crate) struct Options {
     peer: Peer,
@@ -120,7 +120,7 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     }
     match outside(arguments, scenarios::budget(&options)) {
         Ok(()) => ExitCode::SUCCESS,
-        // What failed has been said, and counted, inside.
+        // The process inside has printed and counted the failures.
         Err(why) => {
             eprintln!("e2e: {why}");
             ExitCode::FAILURE
@@ -128,35 +128,35 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Every scenario as a stage of continuous integration.
+/// Runs every scenario: a stage of continuous integration.
 pub(crate) fn run_all(budget: Duration) -> Result<String, String> {
-    let options = Options::parse(&[]).expect("no argument is a wrong one");
+    let options = Options::parse(&[]).expect("no arguments are valid");
     prepare(&options)?;
     outside(&[], budget)?;
     Ok(String::new())
 }
 
-/// Refuses what cannot work, and builds what will be tested.
+/// Checks the prerequisites and builds the program under test.
 fn prepare(options: &Options) -> Result<(), String> {
-    needs::check()?;
+    prerequisites::check()?;
     if options.peer == Peer::Holdfast {
         process::build_holdfast()?;
     }
     Ok(())
 }
 
-/// Runs this program again inside a namespace of its own, which is gone afterwards.
+/// Runs this program again inside a new network namespace.
 fn outside(arguments: &[&str], budget: Duration) -> Result<(), String> {
     let guest = root().join("e2e/guest");
     let namespace = format!("holdfast-{}", std::process::id());
     process::output(Command::new(&guest).args(["net", "up", &namespace]))?;
-    let program = std::env::current_exe().map_err(|error| format!("this program has no name: {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespace]).arg(program).arg("e2e").args(arguments);
     command.env(INSIDE, &namespace);
     let outcome = process::run(command, budget);
     process::output(Command::new(&guest).args(["net", "down", &namespace]))?;
-    outcome.map_err(|_| "a scenario failed or took too long, see above".to_owned())
+    outcome.map_err(|_| "a scenario failed or exceeded its time limit, see above".to_owned())
 }
 
 fn inside(options: &Options, namespace: &str) -> ExitCode {
@@ -178,12 +178,12 @@ fn inside(options: &Options, namespace: &str) -> ExitCode {
     report.finish()
 }
 
-/// Where scenarios keep their data and reports.
+/// The folder for the scenarios' data and reports.
 fn scratch() -> PathBuf {
     target_directory().join("e2e")
 }
 
-/// A program that was installed with `cargo install`.
+/// Finds a program installed with `cargo install`.
 fn installed(name: &str) -> Option<PathBuf> {
     let tools = std::env::var_os("HOLDFAST_TOOLS").map(PathBuf::from);
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);

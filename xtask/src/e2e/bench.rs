@@ -1,5 +1,5 @@
-//! The load generator against a foreign server, and Holdfast beside it: both run at once, and nothing may fail. Rates
-//! are printed and not judged, as this machine does other things too.
+//! The load generator against a foreign server, and comparing Holdfast with it. No operation may fail. Rates are printed
+//! but not judged, since the machine may be busy.
 
 use std::process::{Child, Command};
 use std::thread;
@@ -10,7 +10,7 @@ use super::lab::{ADDRESS, Lab, PORT};
 use super::probe;
 use crate::process::{self, root};
 
-/// Where the foreign server answers; its MOUNT is at 20048.
+/// The foreign server's NFS port.
 const PEER_PORT: u16 = 3049;
 const PEER_MOUNT_PORT: u16 = 20048;
 const START: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
             .arg(lab.folder.join("ganesha"))
             .arg(PEER_PORT.to_string()),
     )?;
-    let outcome = wait(&mut peer).and_then(|()| both(lab));
+    let outcome = wait(&mut peer).and_then(|()| measure(lab));
     process::stop(&mut peer);
     outcome
 }
@@ -48,14 +48,14 @@ fn wait(peer: &mut Child) -> Result<(), String> {
             return Ok(());
         }
         if let Ok(Some(status)) = peer.try_wait() {
-            return Err(format!("nfs-ganesha ended at once: {status}"));
+            return Err(format!("nfs-ganesha exited at once: {status}"));
         }
         thread::sleep(Duration::from_millis(50));
     }
     Err(format!("nfs-ganesha does not answer after {} s", START.as_secs()))
 }
 
-fn both(lab: &Lab) -> Result<String, String> {
+fn measure(lab: &Lab) -> Result<String, String> {
     let small = ["--threads", "4", "--depth", "2", "--operations", "400", "--working-set", "8MiB"];
     let (ours, theirs) = (format!("{ADDRESS}:{PORT}:/main"), format!("{ADDRESS}:{PEER_PORT}:/main"));
     let port = PEER_MOUNT_PORT.to_string();
@@ -68,5 +68,5 @@ fn both(lab: &Lab) -> Result<String, String> {
         compare.args(["--label-a", "holdfast", "--label-b", "nfs-ganesha"]).args(*workload).args(small);
         process::run(compare, lab.left())?;
     }
-    Ok(format!("{} workloads, none of their operations failed", WORKLOADS.len()))
+    Ok(format!("{} workloads without a failed operation", WORKLOADS.len()))
 }

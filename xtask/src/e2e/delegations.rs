@@ -1,29 +1,29 @@
-//! Delegations between two guests, of which the first is cut off from the server, joined again, and killed. The guests
-//! judge; they ask here for what the server has counted.
+//! Delegations between two guests. The first is cut off from the server, reconnected, and killed. The guests judge the
+//! results; they ask the host for the server's counters.
 
 use std::process::Child;
 use std::thread;
 use std::time::Duration;
 
 use super::Options;
-use super::asked::{answer, once};
+use super::guest_requests::{answer_questions, serve_once};
 use super::lab::Lab;
 
-/// A disk that nobody else fills, MiB.
+/// Size of the server's disk in MiB, on which nothing else writes.
 const DISK_MEBIBYTES: u64 = 1024;
-/// The server's lease, which guests are to wait for.
+/// The server's lease, which guests wait for.
 const LEASE_SECONDS: &str = "10";
-/// How often guests are looked after.
+/// Interval between checks of the guests.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs the scenario; the note says what the server has counted.
+/// Runs the scenario. Returns a note with the server's counters.
 pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.mount_disk(DISK_MEBIBYTES)?;
     lab.configure(&format!("lease = {LEASE_SECONDS}"));
     lab.start()?;
     let mut one = lab.start_guest(1, "delegations.sh", "512M", &[LEASE_SECONDS])?;
     let mut two = lab.start_guest(2, "delegations.sh", "256M", &[LEASE_SECONDS])?;
-    let outcome = attend(lab, &mut one, &mut two);
+    let outcome = serve_guests(lab, &mut one, &mut two);
     Lab::kill_guest(1, &mut one);
     Lab::kill_guest(2, &mut two);
     outcome?;
@@ -33,17 +33,17 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     Ok(format!("{granted} granted, {recalled} recalled, {} revoked", of("nfs4_delegations_revoked")))
 }
 
-/// Does what the guests ask for, until the second has come to its end. The first must not come to one.
-fn attend(lab: &Lab, one: &mut Child, two: &mut Child) -> Result<(), String> {
+/// Serves the guests' requests until the second one has finished. The first must not finish.
+fn serve_guests(lab: &Lab, one: &mut Child, two: &mut Child) -> Result<(), String> {
     let mut killed = false;
     while !lab.left().is_zero() {
-        answer(lab)?;
-        if once(lab, "cut-me", "was-cut", || lab.cut_guest(1))?
-            || once(lab, "heal-me", "healed", || lab.heal_guest(1))?
+        answer_questions(lab)?;
+        if serve_once(lab, "cut-me", "was-cut", || lab.cut_guest(1))?
+            || serve_once(lab, "heal-me", "healed", || lab.heal_guest(1))?
         {
             continue;
         }
-        killed |= once(lab, "kill-me", "was-killed", || {
+        killed |= serve_once(lab, "kill-me", "was-killed", || {
             Lab::kill_guest(1, one);
             Ok(())
         })?;
@@ -55,5 +55,5 @@ fn attend(lab: &Lab, one: &mut Child, two: &mut Child) -> Result<(), String> {
         }
         thread::sleep(POLL);
     }
-    Err("guest 2 did not end in time".to_owned())
+    Err("guest 2 exceeded its time limit".to_owned())
 }

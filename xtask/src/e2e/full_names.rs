@@ -1,4 +1,4 @@
-//! A disk that names alone fill: creates until there is no space, what goes on then, removing, restarts on the full
+//! Fills a disk with names alone: creates until there is no space, checks what still works, removes, restarts on the full
 //! disk, and creates again. No file has data.
 
 use std::thread;
@@ -8,17 +8,17 @@ use super::lab::Lab;
 use super::nfs::{Arguments, Connection, NOSPC, OK, Procedure};
 use super::{Options, probe};
 
-/// The size of the disk, MiB: what a volume takes at once, and some 100 MiB for names.
+/// Size of the disk in MiB: the initial size of a volume and some 100 MiB for names.
 const DISK_MEBIBYTES: u64 = 640;
-/// Names tried at a time.
+/// Names created at a time.
 const BATCH: usize = 2000;
-/// More names than fit.
+/// More names than the disk holds.
 const NAMES_MAX: usize = 2_000_000;
 /// Names removed on the full disk.
 const REMOVED: usize = 50_000;
 /// Calls in flight.
 const WINDOW: usize = 256;
-/// How long a call may take, and how long until space is back.
+/// Time limit of a call, and of space coming back.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs the scenario.
@@ -29,7 +29,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     let mut names = Names { connection: connect()?, folder: Vec::new(), next: 0 };
     names.folder = names.connection.make(Procedure::Mkdir, &root, "folder")?;
     let fitting = names.fill()?;
-    names.go_on(&root)?;
+    names.check_full_disk(&root)?;
     names.remove(0..REMOVED)?;
     let first = names.wait_for_room()?;
     let again = names.fill()?;
@@ -37,17 +37,17 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.kill();
     lab.start()?;
     names.connection = connect()?;
-    names.go_on(&root)?;
+    names.check_full_disk(&root)?;
     lab.stop()?;
     lab.summary()?;
     lab.start()?;
     names.connection = connect()?;
-    names.go_on(&root)?;
+    names.check_full_disk(&root)?;
     names.remove(REMOVED..2 * REMOVED)?;
     let later = names.wait_for_room()?;
     let (first, later) = (first.as_secs_f64(), later.as_secs_f64());
     Ok(format!(
-        "{fitting} names fit; with {REMOVED} removed, room for {again} came back, the first after {first:.1} s, later {later:.1} s"
+        "{fitting} names fit; after removing {REMOVED}, {again} fit again, the first after {first:.1} s, after restarts {later:.1} s"
     ))
 }
 
@@ -55,12 +55,12 @@ fn connect() -> Result<Connection, String> {
     Connection::open(PATIENCE).map_err(|error| format!("cannot connect: {error}"))
 }
 
-/// As long as a name may be, so that few calls fill the disk.
+/// Names of the maximal length, so that few calls fill the disk.
 fn name(number: usize) -> String {
     format!("{number:0>255}")
 }
 
-/// The names below one folder: all numbers below `next` were made.
+/// The names in one folder: all numbers below `next` exist.
 struct Names {
     connection: Connection,
     folder: Vec<u8>,
@@ -68,7 +68,7 @@ struct Names {
 }
 
 impl Names {
-    /// Creates until there is no space; how many fitted.
+    /// Creates names until there is no space. Returns how many fitted.
     fn fill(&mut self) -> Result<usize, String> {
         let first = self.next;
         while self.next < NAMES_MAX {
@@ -84,7 +84,7 @@ impl Names {
                 Ok(())
             })?;
             made.sort_unstable();
-            // Calls in flight are refused and granted in any order; what was made behind a gap goes again.
+            // Calls in flight fail and succeed in any order; names after the first gap are removed again.
             let fitting = made.iter().zip(next..).take_while(|(made, number)| *made == number).count();
             self.next += fitting;
             if fitting < BATCH {
@@ -96,7 +96,7 @@ impl Names {
         Err(format!("{NAMES_MAX} names fit on a disk of {DISK_MEBIBYTES} MiB"))
     }
 
-    /// Removes names, each of which must be there.
+    /// Removes names, all of which must exist.
     fn remove(&mut self, numbers: std::ops::Range<usize>) -> Result<(), String> {
         self.remove_numbers(&numbers.collect::<Vec<_>>())
     }
@@ -111,8 +111,8 @@ impl Names {
         })
     }
 
-    /// What reads must go on; what adds may be refused for want of space, and for nothing else.
-    fn go_on(&mut self, root: &[u8]) -> Result<(), String> {
+    /// Checks that reading works, and that adding works or fails for lack of space.
+    fn check_full_disk(&mut self, root: &[u8]) -> Result<(), String> {
         let last = name(self.next - 1);
         let (connection, folder) = (&mut self.connection, &self.folder);
         connection.ask(Procedure::Getattr, &[OK], |arguments| {
@@ -136,7 +136,7 @@ impl Names {
         Ok(())
     }
 
-    /// Creates one name until that works, and removes it; how long it took.
+    /// Tries to create a name until that works, then removes it. Returns how long it took.
     fn wait_for_room(&mut self) -> Result<Duration, String> {
         let start = Instant::now();
         let (connection, folder) = (&mut self.connection, &self.folder);
@@ -149,6 +149,6 @@ impl Names {
             }
             thread::sleep(Duration::from_millis(200));
         }
-        Err(format!("{} s after removing there is no room for one name", PATIENCE.as_secs()))
+        Err(format!("no room for a name {} s after removing", PATIENCE.as_secs()))
     }
 }

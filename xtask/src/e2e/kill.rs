@@ -1,4 +1,4 @@
-//! kill -9 at random moments, while two guests and libnfs work; the server is started again at once.
+//! Kills the server at random moments while two guests and libnfs work, and restarts it at once.
 
 use std::fs;
 use std::process::Child;
@@ -14,25 +14,25 @@ use super::{Options, probe};
 use crate::process;
 
 const GUESTS: [u8; 2] = [1, 2];
-/// The longest that the server may take from its start to its first reply.
+/// Time limit from the server's start to its first reply.
 const FIRST_REPLY: Duration = Duration::from_secs(20);
-/// The longest that guests may take to boot.
+/// Time limit for guests to boot.
 const BOOT: Duration = Duration::from_secs(60);
-/// Files of libnfs are up to this long.
+/// Length limit of libnfs's files.
 const LIBNFS_BYTES_MAX: usize = 300_000;
 
-/// A pause between files of libnfs, so that there are hundreds of them and not thousands to compare.
+/// Pause between libnfs's files, so that hundreds of them are compared rather than thousands.
 const LIBNFS_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the threads tell each other.
+/// Shared between threads.
 #[derive(Default)]
 struct Signals {
-    over: AtomicBool,
-    /// Odd from the moment before a kill until the first reply after it.
+    is_over: AtomicBool,
+    /// Odd from just before a kill until the first reply after it.
     restarts: AtomicUsize,
 }
 
-/// Runs the scenario; the note says how long the server took to answer again.
+/// Runs the scenario. Returns a note on how long restarts took.
 pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     if lab.peer == Peer::Ganesha {
         return rounds(lab, 0, options.seed);
@@ -44,7 +44,7 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
     lab.start()?;
     let handle = probe::mount(lab.peer.mount_port()).map_err(|error| format!("MNT: {error}"))?;
     let mut client = Client::new(lab, seed)?;
-    let program = std::env::current_exe().map_err(|error| format!("this program has no name: {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let program = program.to_string_lossy();
     let mut guests = Vec::new();
     for number in GUESTS {
@@ -54,9 +54,9 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
     let signals = Signals::default();
     let (times, libnfs) = thread::scope(|scope| {
         let client = scope.spawn(|| work(&mut client, &signals));
-        let times = torment(lab, &signals, count, seed, &handle, &mut guests);
-        signals.over.store(true, Ordering::Relaxed);
-        (times, client.join().expect("the client's thread does not panic"))
+        let times = kill_repeatedly(lab, &signals, count, seed, &handle, &mut guests);
+        signals.is_over.store(true, Ordering::Relaxed);
+        (times, client.join().expect("the client does not panic"))
     });
     fs::write(lab.out().join("stop"), "").map_err(process::at(&lab.out()))?;
     let times = times?;
@@ -73,23 +73,23 @@ fn rounds(lab: &mut Lab, count: usize, seed: u64) -> Result<String, String> {
     ))
 }
 
-/// Writes files until it is over; returns how many attempts a kill has cost.
+/// Writes files until the kills are over. Returns how many attempts a kill interrupted.
 fn work(client: &mut Client, signals: &Signals) -> Result<usize, String> {
     let mut interrupted = 0;
-    while !signals.over.load(Ordering::Relaxed) {
+    while !signals.is_over.load(Ordering::Relaxed) {
         let before = signals.restarts.load(Ordering::SeqCst);
         if !client.put(LIBNFS_BYTES_MAX)? {
             interrupted += 1;
         } else if before % 2 == 1 || signals.restarts.load(Ordering::SeqCst) != before {
-            client.doubt();
+            client.distrust_last();
         }
         thread::sleep(LIBNFS_PAUSE);
     }
     Ok(interrupted)
 }
 
-/// Kills and starts the server again, `count` times; how long each start took until the old handle was answered.
-fn torment(
+/// Kills and restarts the server `count` times. Returns the time each restart took until the old handle was answered.
+fn kill_repeatedly(
     lab: &mut Lab,
     signals: &Signals,
     count: usize,
@@ -104,11 +104,11 @@ fn torment(
         thread::sleep(Duration::from_millis(500) + Duration::from_millis(random.u64(..3500)));
         for (number, guest) in &mut *guests {
             if let Ok(Some(status)) = guest.try_wait() {
-                return Err(format!("guest {number} ended before round {round}: {status}"));
+                return Err(format!("guest {number} exited before round {round}: {status}"));
             }
         }
         if let Some(status) = lab.ended()? {
-            return Err(format!("the server ended by itself before round {round}: {status}"));
+            return Err(format!("the server exited before round {round}: {status}"));
         }
         signals.restarts.fetch_add(1, Ordering::SeqCst);
         lab.kill();
@@ -121,13 +121,13 @@ fn torment(
     Ok(times)
 }
 
-/// Guests boot and mount before the first kill: a mount, unlike a mounted file system, is not tried for ever.
+/// Waits until guests have mounted: mount(8), unlike a mounted file system, does not retry for ever.
 fn wait_for_work(lab: &Lab) -> Result<(), String> {
     let end = Instant::now() + BOOT;
-    let working = |number: &u8| lab.out().join(format!("facts-guest{number}-0")).exists();
+    let working = |number: &u8| lab.out().join(format!("outcomes-guest{number}-0")).exists();
     while !GUESTS.iter().all(working) {
         if Instant::now() > end {
-            return Err(format!("the guests are not at work after {} s", BOOT.as_secs()));
+            return Err(format!("the guests do not work after {} s", BOOT.as_secs()));
         }
         thread::sleep(Duration::from_millis(100));
     }
@@ -138,22 +138,22 @@ fn first_reply(lab: &mut Lab, start: Instant, handle: &[u8]) -> Result<Duration,
     while start.elapsed() < FIRST_REPLY {
         match probe::getattr(handle) {
             Ok(0) => return Ok(start.elapsed()),
-            Ok(status) => return Err(format!("the handle of the root answers with status {status}")),
+            Ok(status) => return Err(format!("GETATTR of the root fails with status {status}")),
             Err(_) => thread::sleep(Duration::from_millis(2)),
         }
         if let Some(status) = lab.ended()? {
-            return Err(format!("the server does not open again: {status}"));
+            return Err(format!("the server does not restart: {status}"));
         }
     }
     Err(format!("no reply within {} s of the start", FIRST_REPLY.as_secs()))
 }
 
-/// The middle and the longest of the times.
+/// Describes the median and the maximum.
 fn summary(times: &[Duration]) -> String {
     let mut sorted = times.to_vec();
     sorted.sort();
     let (Some(median), Some(longest)) = (sorted.get(sorted.len() / 2), sorted.last()) else {
-        return "never needed".to_owned();
+        return "none".to_owned();
     };
-    format!("median {} ms, longest {} ms", median.as_millis(), longest.as_millis())
+    format!("median {} ms, max {} ms", median.as_millis(), longest.as_millis())
 }

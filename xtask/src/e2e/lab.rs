@@ -1,4 +1,4 @@
-//! One scenario's laboratory: a fresh data directory, a server that can be killed and started again, guests.
+//! The test bed of one scenario: a fresh data directory, a server that can be killed and restarted, and guests.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 use super::{Options, probe, scratch};
 use crate::process::{self, root, target_directory};
 
-/// The server's address in the namespace; `e2e/guest` gives it to its loopback.
+/// The server's address in the namespace, which `e2e/guest` assigns to the loopback device.
 pub(super) const ADDRESS: &str = "10.77.0.1";
-/// Where NFS answers.
+/// The port of NFS.
 pub(super) const PORT: u16 = 2049;
 
-/// How long a server may take to answer after its start.
+/// Time limit from a server's start to its first reply.
 const START: Duration = Duration::from_secs(30);
-/// How long a server may take to end after SIGTERM.
+/// Time limit from SIGTERM to exit.
 const STOP: Duration = Duration::from_secs(20);
-/// How long the offline check may take.
+/// Time limit of the offline check.
 const CHECK: Duration = Duration::from_secs(300);
-/// Runs of one scenario that may share a target directory.
+/// Concurrent runs of one scenario with the same target directory.
 const RUNS_AT_ONCE: usize = 8;
-/// The most lines of the server's log that a failure shows.
-const LOG_LINES: usize = 40;
+/// Lines of the server's log that a failure shows.
+const LOG_LINES_MAX: usize = 40;
 
 /// The server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// Ours.
+    /// The release binary.
     Holdfast,
-    /// A foreign one, to try the scenarios themselves.
+    /// A foreign server, to test the scenarios themselves.
     Ganesha,
 }
 
@@ -43,7 +43,7 @@ impl Peer {
         }
     }
 
-    /// Where MOUNT answers.
+    /// The port of MOUNT.
     pub(super) fn mount_port(self) -> u16 {
         match self {
             Peer::Holdfast => PORT,
@@ -68,7 +68,7 @@ pub(super) enum Version {
 impl Version {
     const ALL: [Version; 4] = [Version::V3, Version::V40, Version::V41, Version::V42];
 
-    /// As the option `vers` of mount(8) has it.
+    /// The value of mount(8)'s option `vers`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Version::V3 => "3",
@@ -83,7 +83,7 @@ impl Version {
     }
 }
 
-/// Some of what `holdfast check` counts.
+/// Some counts of `holdfast check`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) inodes: u64,
@@ -91,26 +91,26 @@ pub(super) struct Summary {
     pub(super) live_bytes: u64,
 }
 
-/// See the module.
+/// The test bed of one scenario.
 pub(super) struct Lab {
     pub(super) peer: Peer,
     version: Version,
     pub(super) folder: PathBuf,
     namespace: String,
-    /// More of the server's configuration, its first lines.
+    /// First lines of the server's configuration.
     settings: String,
-    /// Scenarios end before this, whatever they wait for.
+    /// The scenario's deadline.
     end: Instant,
-    /// Held for as long as the folder is used.
+    /// Locks the folder while it is in use.
     _claim: File,
     server: Option<Child>,
-    /// A file system of the scenario's own, to be unmounted.
+    /// The scenario's own file system, if it has one.
     mounted: Option<PathBuf>,
 }
 
 impl Lab {
-    /// A laboratory without a server yet. What an earlier run left is removed; another run that uses the folder now
-    /// is left alone, and this one takes another folder.
+    /// Prepares a test bed without a server. Removes what an earlier run left; if another run uses the folder now, this one
+    /// takes another folder.
     pub(super) fn new(
         options: &Options,
         namespace: &str,
@@ -134,14 +134,14 @@ impl Lab {
             mounted: None,
         };
         if lab.peer == Peer::Holdfast {
-            // A scenario starts the same program again and again, whatever is built meanwhile.
+            // A copy, so that restarts run the same program even if it is rebuilt meanwhile.
             let built = target_directory().join("release/holdfast");
             fs::copy(&built, lab.binary()).map_err(process::at(&built))?;
         }
         Ok(lab)
     }
 
-    /// The network namespace that all of it is in.
+    /// The network namespace of the server and the guests.
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }
@@ -151,12 +151,12 @@ impl Lab {
         self.folder.join("holdfast")
     }
 
-    /// What guests mount with.
+    /// The version of NFS that guests mount with.
     pub(super) fn version(&self) -> Version {
         self.version
     }
 
-    /// A folder that guests may write.
+    /// The folder that guests may write.
     pub(super) fn out(&self) -> PathBuf {
         self.folder.join("out")
     }
@@ -166,17 +166,17 @@ impl Lab {
         self.mounted.clone().unwrap_or_else(|| self.folder.clone()).join("data")
     }
 
-    /// The time that is left, less what cleaning up takes.
+    /// The time left until the deadline.
     pub(super) fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
 
-    /// Lines for the configuration of servers that are started from now on.
+    /// Sets lines of configuration for servers started from now on.
     pub(super) fn configure(&mut self, settings: &str) {
         settings.clone_into(&mut self.settings);
     }
 
-    /// Puts the data directory on an ext4 file system of so many MiB.
+    /// Puts the data directory on a new ext4 file system of this size.
     pub(super) fn mount_disk(&mut self, mebibytes: u64) -> Result<(), String> {
         let (image, disk) = (self.folder.join("image"), self.folder.join("disk"));
         let made = File::create(&image).and_then(|file| file.set_len(mebibytes << 20));
@@ -196,14 +196,14 @@ impl Lab {
                 return Ok(());
             }
             if let Some(status) = self.ended()? {
-                return Err(format!("the server ended at once: {status}"));
+                return Err(format!("the server exited at once: {status}"));
             }
             thread::sleep(Duration::from_millis(50));
         }
         Err(format!("the server does not answer after {} s", START.as_secs()))
     }
 
-    /// Starts the server, and waits for nothing.
+    /// Starts the server without waiting.
     pub(super) fn spawn(&mut self) -> Result<(), String> {
         let log = File::options().create(true).append(true).open(self.log());
         let log = log.map_err(process::at(&self.log()))?;
@@ -221,13 +221,13 @@ impl Lab {
             return Ok(command);
         }
         let configuration = self.folder.join("holdfast.toml");
-        // Guests act as root, as the tests of permissions need.
+        // Root is not squashed, as the tests of permissions need.
         let export = "[[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n";
         let text = format!("journal_size = \"64 MiB\"\n{}\n\n{export}", self.settings);
         fs::write(&configuration, text).map_err(process::at(&configuration))?;
         let mut command = Command::new(self.binary());
         command.arg("serve").arg(self.data()).args(["--listen", &format!("{ADDRESS}:{PORT}")]);
-        // Clients ask a portmapper where NLM is.
+        // Clients ask a portmapper for NLM's port.
         command.args(["--listen", &format!("{ADDRESS}:111")]);
         command.arg("--config").arg(configuration);
         Ok(command)
@@ -237,20 +237,20 @@ impl Lab {
         self.folder.join("server.log")
     }
 
-    /// The server's status, if it has ended by itself.
+    /// The exit status of the server if it has exited.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         let Some(server) = &mut self.server else { return Ok(None) };
         server.try_wait().map_err(|error| format!("the server: {error}"))
     }
 
-    /// kill -9.
+    /// Kills the server with SIGKILL.
     pub(super) fn kill(&mut self) {
         if let Some(mut server) = self.server.take() {
             process::stop(&mut server);
         }
     }
 
-    /// Ends the server as its operator would, and checks what it leaves.
+    /// Stops the server and checks its volumes.
     pub(super) fn close(&mut self) -> Result<(), String> {
         if self.peer == Peer::Ganesha {
             self.kill();
@@ -262,51 +262,51 @@ impl Lab {
         process::run(check, CHECK).map_err(|why| format!("holdfast check: {why}"))
     }
 
-    /// Ends the server as its operator would.
+    /// Stops the server with SIGTERM.
     pub(super) fn stop(&mut self) -> Result<(), String> {
         let Some(mut server) = self.server.take() else {
-            return Err("there is no server to stop".to_owned());
+            return Err("no server runs".to_owned());
         };
         process::signal(&server, "TERM");
         match process::wait(&mut server, STOP) {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("after SIGTERM the server ends with {status}")),
-            None => Err(format!("the server does not end within {} s of SIGTERM", STOP.as_secs())),
+            Some(status) => Err(format!("the server exits with {status} after SIGTERM")),
+            None => Err(format!("the server still runs {} s after SIGTERM", STOP.as_secs())),
         }
     }
 
-    /// Tells the server to end, and waits for nothing.
+    /// Sends SIGTERM to the server without waiting.
     pub(super) fn stop_soon(&self) {
         if let Some(server) = &self.server {
             process::signal(server, "TERM");
         }
     }
 
-    /// What `holdfast check` counts in the volume, which must be sound. No server may have it open.
+    /// Runs `holdfast check` on the volume, which must be sound and not in use, and returns its counts.
     pub(super) fn summary(&self) -> Result<Summary, String> {
         let mut check = Command::new(self.binary());
-        let said = process::output(check.args(["check", "--json"]).arg(self.data()))?;
+        let json = process::output(check.args(["check", "--json"]).arg(self.data()))?;
         let report: serde_json::Value =
-            serde_json::from_str(&said).map_err(|error| format!("holdfast check: {error}"))?;
+            serde_json::from_str(&json).map_err(|error| format!("holdfast check: {error}"))?;
         let count = |name: &str| {
             let count =
                 report.pointer(&format!("/volumes/0/summary/{name}")).and_then(|count| count.as_u64());
-            count.ok_or_else(|| format!("holdfast check counts no {name}"))
+            count.ok_or_else(|| format!("holdfast check does not report {name}"))
         };
         Ok(Summary { inodes: count("inodes")?, extents: count("extents")?, live_bytes: count("live_bytes")? })
     }
 
-    /// What `holdfast status` says of the server, its gauges and counters.
+    /// Returns the server's gauges and counters from `holdfast status`.
     pub(super) fn counters(&self) -> Result<serde_json::Map<String, serde_json::Value>, String> {
         let mut status = Command::new(self.binary());
-        let said = process::output(status.args(["status", "--json"]).arg(self.data()))?;
+        let json = process::output(status.args(["status", "--json"]).arg(self.data()))?;
         let report: serde_json::Value =
-            serde_json::from_str(&said).map_err(|error| format!("holdfast status: {error}"))?;
+            serde_json::from_str(&json).map_err(|error| format!("holdfast status: {error}"))?;
         let server = report.get("server").and_then(serde_json::Value::as_object);
-        server.cloned().ok_or_else(|| "holdfast status says nothing of the server".to_owned())
+        server.cloned().ok_or_else(|| "holdfast status has no section \"server\"".to_owned())
     }
 
-    /// How many records a table of the index has. No server may have it open.
+    /// Counts the records of a table of the index. No server may run.
     pub(super) fn records(&self, table: &str) -> Result<usize, String> {
         let mut dump = Command::new(self.binary());
         dump.args(["dump", "records", "--json", "--table", table]).arg(self.data());
@@ -317,13 +317,13 @@ impl Lab {
     pub(super) fn show_log(&self) {
         let text = fs::read_to_string(self.log()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
-        println!("---- the server's log, its last lines ({})", self.log().display());
-        for line in lines.iter().skip(lines.len().saturating_sub(LOG_LINES)) {
+        println!("---- the end of the server's log ({})", self.log().display());
+        for line in lines.iter().skip(lines.len().saturating_sub(LOG_LINES_MAX)) {
             println!("     {line}");
         }
     }
 
-    /// Removes what the scenario has left.
+    /// Removes the scenario's data.
     pub(super) fn clear(&mut self) {
         self.kill();
         if let Some(disk) = self.mounted.take() {
@@ -335,21 +335,22 @@ impl Lab {
         }
     }
 
-    /// Runs a script of `e2e/scenarios` in one guest, to its end.
+    /// Runs a script of `e2e/scenarios` in a guest to its end.
     pub(super) fn guest(&self, script: &str, memory: &str, arguments: &[&str]) -> Result<(), String> {
         let mut guest = self.start_guest(1, script, memory, arguments)?;
         self.finish_guest(1, &mut guest)
     }
 
-    /// Loses all packets to and from a guest.
+    /// Drops all packets to and from a guest.
     pub(super) fn cut_guest(&self, number: u8) -> Result<(), String> {
-        // Those to it go round the loopback, where nobody takes them; those from it come from where its route is not.
+        // Packets to it are routed to the loopback device, where nothing takes them; packets from it fail the check of the
+        // reverse path.
         let strict = format!("/proc/sys/net/ipv4/conf/guest{number}/rp_filter");
         fs::write(&strict, "1").map_err(|error| format!("{strict}: {error}"))?;
         self.route(&[&guest_address(number), "dev", "lo"])
     }
 
-    /// Lets packets through again.
+    /// Restores the connection of a guest.
     pub(super) fn heal_guest(&self, number: u8) -> Result<(), String> {
         self.route(&[&guest_address(number), "dev", &format!("guest{number}"), "src", ADDRESS])
     }
@@ -389,7 +390,7 @@ impl Lab {
         process::start(&mut command)
     }
 
-    /// Ends a guest as a power failure would, and waits until it has let go of its network.
+    /// Kills a guest, as a power failure would, and waits until its network device is free.
     pub(super) fn kill_guest(number: u8, guest: &mut Child) {
         process::stop(guest);
         let end = Instant::now() + STOP;
@@ -399,24 +400,24 @@ impl Lab {
         }
     }
 
-    /// Waits until a guest, or the server's operator, has made this file of [`Lab::out`].
+    /// Waits until a guest has created this file of [`Lab::out`].
     pub(super) fn await_file(&self, name: &str, most: Duration) -> Result<(), String> {
         let end = Instant::now() + most.min(self.left());
         while !self.out().join(name).exists() {
             if Instant::now() > end {
-                return Err(format!("no guest has made {name}"));
+                return Err(format!("no guest has created {name}"));
             }
             thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }
 
-    /// Waits for a guest; a script that fails is an error.
+    /// Waits for a guest, whose script must succeed.
     pub(super) fn finish_guest(&self, number: u8, guest: &mut Child) -> Result<(), String> {
         match process::wait(guest, self.left()) {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(format!("guest {number}: {status}")),
-            None => Err(format!("guest {number} did not end in time")),
+            None => Err(format!("guest {number} exceeded its time limit")),
         }
     }
 }
@@ -430,12 +431,12 @@ impl Drop for Lab {
     }
 }
 
-/// As `e2e/guest` gives it.
+/// The address that `e2e/guest` assigns to a guest.
 fn guest_address(number: u8) -> String {
     format!("10.77.0.{}", number + 10)
 }
 
-/// A folder that no other run uses, and the locked file that says so.
+/// Claims a folder that no other run uses, by locking a file beside it.
 fn claim(name: &str) -> Result<(PathBuf, File), String> {
     fs::create_dir_all(scratch()).map_err(process::at(&scratch()))?;
     for number in 1..=RUNS_AT_ONCE {
@@ -448,5 +449,5 @@ fn claim(name: &str) -> Result<(PathBuf, File), String> {
             Err(fs::TryLockError::Error(error)) => return Err(format!("{}: {error}", path.display())),
         }
     }
-    Err(format!("{RUNS_AT_ONCE} runs of {name} are under way already"))
+    Err(format!("{RUNS_AT_ONCE} runs of {name} are in progress already"))
 }

@@ -1,4 +1,4 @@
-//! The tools of libnfs: a client in user space that shares no code with Linux's.
+//! The tools of libnfs: a user-space client that shares no code with Linux's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +10,15 @@ use fastrand::Rng;
 use super::lab::{ADDRESS, Lab, PORT, Peer};
 use crate::process::{self, random_bytes};
 
-/// Seconds that one tool may take, a restart of the server included.
+/// Time limit of a tool in seconds, a restart of the server included.
 const LIMIT: &str = "60";
 
-/// A user of the tools, who knows what was acknowledged to him.
+/// Runs the tools and remembers what was acknowledged.
 pub(super) struct Client {
     peer: Peer,
     folder: PathBuf,
     random: Rng,
-    /// What each name holds, once nfs-cp has said that it is there; nothing if only the name is sure.
+    /// The content of each file that nfs-cp acknowledged; `None` if only the name is certain.
     acknowledged: BTreeMap<String, Option<Vec<u8>>>,
     last: String,
     made: usize,
@@ -44,7 +44,7 @@ impl Client {
         format!("nfs://{ADDRESS}/main/{name}?nfsport={PORT}&mountport={mount_port}&version=3")
     }
 
-    /// Writes a file of up to `length_max` bytes; false if the tool could not.
+    /// Writes a file shorter than `length_max` bytes. Returns whether the tool succeeded.
     pub(super) fn put(&mut self, length_max: usize) -> Result<bool, String> {
         self.made += 1;
         let name = format!("libnfs-{}", self.made);
@@ -60,15 +60,15 @@ impl Client {
         Ok(output.status.success())
     }
 
-    /// The server was restarted during the last [`Client::put`]. libnfs 4.0 sends unstable WRITEs and a COMMIT, and does
-    /// not compare their verifiers, so it cannot know that a restart has cost the data in between: only the name is sure.
-    pub(super) fn doubt(&mut self) {
+    /// Notes that the server restarted during the last [`Client::put`]. libnfs 4.0 sends unstable WRITEs and a COMMIT
+    /// without comparing their verifiers, so it misses that a restart lost the data: only the name is certain.
+    pub(super) fn distrust_last(&mut self) {
         if let Some(content) = self.acknowledged.get_mut(&self.last) {
             *content = None;
         }
     }
 
-    /// Reads every acknowledged file and compares; the listing must show them too.
+    /// Compares every acknowledged file; the listing must show them too.
     pub(super) fn verify(&self) -> Result<(), String> {
         let listing = tool("nfs-ls", &[&self.url("")])?;
         let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
@@ -81,7 +81,7 @@ impl Client {
                 && output.stdout != *content
             {
                 let (is, was) = (output.stdout.len(), content.len());
-                return Err(format!("{name} differs: {is} bytes, {was} were acknowledged"));
+                return Err(format!("{name} differs: {is} bytes instead of {was}"));
             }
             if !listing.lines().any(|line| line.split_whitespace().next_back() == Some(name)) {
                 return Err(format!("nfs-ls does not show {name}"));
@@ -90,7 +90,7 @@ impl Client {
         Ok(())
     }
 
-    /// How many files were acknowledged.
+    /// The number of acknowledged files.
     pub(super) fn files(&self) -> usize {
         self.acknowledged.len()
     }

@@ -1,5 +1,5 @@
-//! A small NFSv3 client with many calls in flight, put together by hand from RFC 1813 and RFC 5531, so that a mistake
-//! in Holdfast's own codec cannot hide here.
+//! A small NFSv3 client with many calls in flight. It has its own codec, written from RFC 1813 and RFC 5531, so that it
+//! does not share mistakes with Holdfast's.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -18,7 +18,7 @@ pub(crate) const OK: u32 = 0;
 /// NFS3ERR_NOSPC.
 pub(crate) const NOSPC: u32 = 28;
 
-/// The procedures that are used here.
+/// The procedures used here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Procedure {
     Null = 0,
@@ -36,7 +36,7 @@ pub(crate) enum Procedure {
     Commit = 21,
 }
 
-/// The arguments of a call in the making.
+/// The encoded arguments of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments(Vec<u8>);
 
@@ -51,56 +51,56 @@ impl Arguments {
         self
     }
 
-    /// A handle, a name or data.
+    /// Encodes a handle, a name or data.
     pub(crate) fn opaque(&mut self, bytes: &[u8]) -> &mut Arguments {
-        self.word(u32::try_from(bytes.len()).expect("what is sent here is short"));
+        self.word(u32::try_from(bytes.len()).expect("arguments are short"));
         self.0.extend_from_slice(bytes);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
         self
     }
 
-    /// Attributes of something new: only its mode is given.
+    /// Encodes the attributes of a new object: only its mode.
     pub(crate) fn mode(&mut self, mode: u32) -> &mut Arguments {
         self.word(1).word(mode).word(0).word(0).word(0).word(0).word(0)
     }
 }
 
-/// The results of a call.
+/// The encoded results of a call.
 #[derive(Debug)]
 pub(crate) struct Results<'a>(&'a [u8]);
 
 impl Results<'_> {
-    /// The word that begins at this byte.
+    /// Decodes the word at this offset.
     pub(crate) fn word(&self, at: usize) -> Result<u32, String> {
         let word = self.0.get(at..at + 4).and_then(|word| word.try_into().ok());
-        word.map(u32::from_be_bytes).ok_or_else(|| "a reply is shorter than it must be".to_owned())
+        word.map(u32::from_be_bytes).ok_or_else(|| "a reply is too short".to_owned())
     }
 
-    /// The status, which is the first word of most results.
+    /// Decodes the status, the first word of most results.
     pub(crate) fn status(&self) -> Result<u32, String> {
         self.word(0)
     }
 
-    /// Refuses any other status than these.
+    /// Checks that the status is one of these.
     pub(crate) fn expect(&self, what: &str, allowed: &[u32]) -> Result<u32, String> {
         let status = self.status()?;
         if allowed.contains(&status) { Ok(status) } else { Err(format!("{what}: status {status}")) }
     }
 
-    /// The handle whose length is at this byte.
+    /// Decodes the handle at this offset.
     pub(crate) fn handle(&self, at: usize) -> Result<Vec<u8>, String> {
         let length = usize::try_from(self.word(at)?).unwrap_or(usize::MAX);
         let handle = (length <= HANDLE_BYTES_MAX).then(|| self.0.get(at + 4..at + 4 + length)).flatten();
         handle.map(<[u8]>::to_vec).ok_or_else(|| "a reply has no handle".to_owned())
     }
 
-    /// The handle of something new: after the status and a word that says that there is one.
+    /// Decodes the handle of a new object, which follows the status and a flag.
     pub(crate) fn new_handle(&self) -> Result<Vec<u8>, String> {
         if self.word(4)? != 1 { Err("a reply has no handle".to_owned()) } else { self.handle(8) }
     }
 }
 
-/// A connection. Calls are made as the superuser.
+/// A connection whose calls have the credentials of root.
 pub(crate) struct Connection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -111,7 +111,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to NFS, and waits so long for whatever comes.
+    /// Connects to NFS. `patience` limits each read and write.
     pub(crate) fn open(patience: Duration) -> io::Result<Connection> {
         Connection::open_nfs(super::lab::PORT, patience)
     }
@@ -126,20 +126,20 @@ impl Connection {
         Connection::open_at(SocketAddr::new(SERVER, port), MOUNT, patience)
     }
 
-    /// Connects to a program anywhere.
+    /// Connects to a program at any address.
     pub(crate) fn open_at(address: SocketAddr, program: u32, patience: Duration) -> io::Result<Connection> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
         let reader = BufReader::with_capacity(256 << 10, stream.try_clone()?);
-        // A server remembers the numbers of an address for a while, so each connection begins elsewhere.
+        // A server remembers the xids of an address for a while, so each connection starts elsewhere.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let next_xid = now.subsec_nanos().rotate_left(12);
         Ok(Connection { stream, reader, program, next_xid, out: Vec::new(), reply: Vec::new() })
     }
 
-    /// Makes one call and waits for its results.
+    /// Makes a call and waits for its results.
     pub(crate) fn call(&mut self, procedure: Procedure, arguments: &Arguments) -> io::Result<Results<'_>> {
         let xid = self.queue(procedure, &arguments.0);
         self.flush()?;
@@ -149,7 +149,7 @@ impl Connection {
         Ok(self.results())
     }
 
-    /// Makes one call, whose status must be one of those.
+    /// Makes a call whose status must be one of `allowed`.
     pub(crate) fn ask(
         &mut self,
         procedure: Procedure,
@@ -176,7 +176,7 @@ impl Connection {
         results.new_handle()
     }
 
-    /// Removes a name by REMOVE or RMDIR.
+    /// Removes a name with REMOVE or RMDIR.
     pub(crate) fn drop_name(&mut self, how: Procedure, folder: &[u8], name: &str) -> Result<(), String> {
         let fill = |arguments: &mut Arguments| {
             arguments.opaque(folder).opaque(name.as_bytes());
@@ -184,7 +184,7 @@ impl Connection {
         self.ask(how, &[OK], fill).map(|_| ())
     }
 
-    /// Makes `count` calls with at most `window` in flight; `arguments` and `take` are given the number of the call.
+    /// Makes `count` calls with at most `window` in flight. `arguments` and `take` receive the number of the call.
     pub(crate) fn many(
         &mut self,
         procedure: Procedure,
@@ -209,7 +209,7 @@ impl Connection {
             let xid = self.receive().map_err(|error| format!("{procedure:?}: {error}"))?;
             let number = usize::try_from(xid.wrapping_sub(first)).unwrap_or(usize::MAX);
             if number >= sent {
-                return Err(format!("{procedure:?}: a reply to no call"));
+                return Err(format!("{procedure:?}: a reply without a call"));
             }
             take(number, &self.results())?;
             received += 1;
@@ -220,11 +220,11 @@ impl Connection {
     fn queue(&mut self, procedure: Procedure, arguments: &[u8]) -> u32 {
         let xid = self.next_xid;
         self.next_xid = xid.wrapping_add(1);
-        // AUTH_SYS of 20 bytes: no stamp, no machine name, user 0, group 0, no further groups; no verifier.
+        // AUTH_SYS of 20 bytes: stamp 0, no machine name, user 0, group 0, no further groups; no verifier.
         let credential = [1, 20, 0, 0, 0, 0, 0, 0, 0];
         let header = [xid, 0, 2, self.program, 3, procedure as u32];
         let length = (header.len() + credential.len()) * 4 + arguments.len();
-        let mark = u32::try_from(length).expect("what is sent here is short") | 0x8000_0000;
+        let mark = u32::try_from(length).expect("arguments are short") | 0x8000_0000;
         for word in [mark].iter().chain(&header).chain(&credential) {
             self.out.extend_from_slice(&word.to_be_bytes());
         }
@@ -238,7 +238,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a reply; which call it answers.
+    /// Reads a reply and returns its xid.
     fn receive(&mut self) -> io::Result<u32> {
         let mut mark = [0; 4];
         self.reader.read_exact(&mut mark)?;
@@ -264,5 +264,5 @@ impl Connection {
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the reply is not what was expected")
+    io::Error::new(io::ErrorKind::InvalidData, "malformed reply")
 }

@@ -1,5 +1,5 @@
-//! The least that tells whether a server answers and whether an old handle still means a file: NULL, MNT and GETATTR,
-//! each on a connection of its own.
+//! Minimal checks that a server answers and that a handle is still valid: NULL, MNT and GETATTR, each on a connection of
+//! its own.
 
 use std::io;
 use std::time::Duration;
@@ -18,17 +18,17 @@ pub(super) fn null_mount(port: u16) -> io::Result<()> {
     Connection::open_mount(port, PATIENCE)?.call(Procedure::Null, &Arguments::default()).map(|_| ())
 }
 
-/// The handle of "/main".
+/// Returns the root handle of `/main`.
 pub(super) fn mount(port: u16) -> io::Result<Vec<u8>> {
     let mut path = Arguments::default();
     path.opaque(b"/main");
-    // Procedure 1 is GETATTR of NFS, and MNT of MOUNT.
+    // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
     let mut connection = Connection::open_mount(port, PATIENCE)?;
     let results = connection.call(Procedure::Getattr, &path)?;
     results.expect("MNT", &[0]).and_then(|_| results.handle(4)).map_err(io::Error::other)
 }
 
-/// The status of GETATTR for a handle.
+/// Returns the status of GETATTR for a handle.
 pub(super) fn getattr(handle: &[u8]) -> io::Result<u32> {
     let mut object = Arguments::default();
     object.opaque(handle);

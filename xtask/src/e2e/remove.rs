@@ -1,5 +1,5 @@
-//! Removing what is big beside another client: a dense file, a sparse one with a long map, and a tree of many files one
-//! by one, with many calls in flight. Then kill -9 while a long map is being freed. In the end nothing may be left.
+//! Removes large objects beside another client: a dense file, a sparse file with a long map, and a tree of many files, with
+//! many calls in flight. Then kills the server while it frees a long map. In the end all space must be free.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,54 +8,54 @@ use fastrand::Rng;
 
 use super::lab::{Lab, Summary};
 use super::nfs::{Arguments, Connection, OK, Procedure};
-use super::witness::{Testimony, Watch, watch};
+use super::observer::{Latencies, Progress, observe};
 use super::{Options, probe};
 use crate::process::random_bytes;
 
-/// How long a call may take.
+/// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it may take until all that was removed is freed.
+/// Time limit until everything removed is freed.
 const FREED: Duration = Duration::from_secs(120);
-/// The length of the sparse file, bytes: 100 GiB.
+/// Length of the sparse file: 100 GiB.
 const SPARSE_BYTES: u64 = 100 << 30;
-/// Bytes of a piece of the sparse file; each tenth is longer.
-const PIECE_BYTES: usize = 4096;
-/// The same.
-const LONG_PIECE_BYTES: usize = 64 << 10;
-/// Bytes of a WRITE to the dense file.
+/// Length of most extents of the sparse file.
+const EXTENT_BYTES: usize = 4096;
+/// Length of every tenth extent.
+const LONG_EXTENT_BYTES: usize = 64 << 10;
+/// Length of a WRITE to the dense file.
 const WRITE_BYTES: usize = 1 << 20;
-/// Calls in flight on one connection, when they are short.
+/// Short calls in flight.
 const WINDOW: usize = 256;
-/// The same for calls with data.
+/// WRITEs in flight.
 const WRITE_WINDOW: usize = 16;
-/// Times that the server is killed while it frees.
+/// Kills of the server while it frees.
 const KILLS: usize = 4;
-/// The longest time until such a kill.
+/// Upper bound of the random time until such a kill.
 const KILL_WITHIN_MILLISECONDS: u64 = 2500;
 
-/// How much is made and removed.
+/// What is created and removed.
 struct Size {
     dense_mebibytes: usize,
-    /// More than a checkpoint frees at once (`REAP_PIECES` of the engine).
-    pieces: usize,
+    /// More than a checkpoint frees at once.
+    extents: usize,
     folders: usize,
     files: usize,
-    /// How long the witness goes on after each phase.
+    /// Time for which the observer continues after each phase.
     rest: Duration,
 }
 
 const SHORT: Size =
-    Size { dense_mebibytes: 256, pieces: 80_000, folders: 10, files: 1000, rest: Duration::from_secs(1) };
+    Size { dense_mebibytes: 256, extents: 80_000, folders: 10, files: 1000, rest: Duration::from_secs(1) };
 
 const LONG: Size = Size {
     dense_mebibytes: 6144,
-    pieces: 200_000,
+    extents: 200_000,
     folders: 1000,
     files: 1000,
     rest: Duration::from_secs(70),
 };
 
-/// What is going on while the witness makes calls.
+/// What happens while the observer makes calls.
 const PHASES: [&str; 5] = ["quiet", "writing", "removing files", "creating", "removing a tree"];
 
 /// Runs the scenario.
@@ -63,32 +63,32 @@ pub(super) fn run(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let size = if options.long { LONG } else { SHORT };
     lab.start()?;
     let root = probe::mount(lab.peer.mount_port()).map_err(|error| format!("MNT: {error}"))?;
-    let signals = Watch::default();
-    let (work, testimony) = thread::scope(|scope| {
-        let witness = scope.spawn(|| watch(&root, &signals, PHASES.len()));
-        let work = torment(&root, &size, &signals);
-        signals.end();
-        (work, witness.join().expect("the witness does not panic"))
+    let progress = Progress::default();
+    let (work, latencies) = thread::scope(|scope| {
+        let observer = scope.spawn(|| observe(&root, &progress, PHASES.len()));
+        let work = run_phases(&root, &size, &progress);
+        progress.end();
+        (work, observer.join().expect("the observer does not panic"))
     });
     work?;
-    report(&testimony?);
-    freed(lab)?;
-    let left = killed(lab, &root, &size, options.seed)?;
-    freed(lab)?;
-    Ok(format!("pieces of a long file, and how many were left at each kill: {left:?}"))
+    report(&latencies?);
+    wait_until_freed(lab)?;
+    let left = kill_while_freeing(lab, &root, &size, options.seed)?;
+    wait_until_freed(lab)?;
+    Ok(format!("extents of the sparse file, and those left at each kill: {left:?}"))
 }
 
-fn report(testimony: &Testimony) {
+fn report(latencies: &Latencies) {
     for (number, phase) in PHASES.iter().enumerate() {
-        println!("     another client while {phase}: {}", testimony.of(number));
+        println!("     another client while {phase}: {}", latencies.summary(number));
     }
 }
 
-/// What the witness watches.
-fn torment(root: &[u8], size: &Size, signals: &Watch) -> Result<(), String> {
+/// Does the work that the observer observes.
+fn run_phases(root: &[u8], size: &Size, progress: &Progress) -> Result<(), String> {
     let mut connection = connect()?;
     let phase = |number: usize, connection: &mut Connection, work: Work| {
-        signals.phase(number);
+        progress.begin_phase(number);
         let start = Instant::now();
         work(connection, root, size)?;
         println!("     {} took {:.1} s", PHASES[number], start.elapsed().as_secs_f64());
@@ -121,18 +121,18 @@ fn write_dense(connection: &mut Connection, root: &[u8], size: &Size) -> Result<
     write(connection, &file, size.dense_mebibytes, place)
 }
 
-/// Pieces that touch no other, so that each has a record of its own.
+/// Writes extents that do not touch, so that each has a map record of its own.
 fn write_sparse(connection: &mut Connection, root: &[u8], name: &str, size: &Size) -> Result<(), String> {
     let file = connection.make(Procedure::Create, root, name)?;
-    let data: Vec<u8> = random_bytes(&mut Rng::with_seed(2), LONG_PIECE_BYTES);
-    let (short, long) = (&data[..PIECE_BYTES], &data[..]);
-    let stride = SPARSE_BYTES / size.pieces as u64;
+    let data: Vec<u8> = random_bytes(&mut Rng::with_seed(2), LONG_EXTENT_BYTES);
+    let (short, long) = (&data[..EXTENT_BYTES], &data[..]);
+    let stride = SPARSE_BYTES / size.extents as u64;
     let place =
         |number: usize| (number as u64 * stride, if number.is_multiple_of(10) { long } else { short });
-    write(connection, &file, size.pieces, place)
+    write(connection, &file, size.extents, place)
 }
 
-/// Unstable WRITEs, and a COMMIT of all.
+/// Makes unstable WRITEs and one COMMIT.
 fn write<'a>(
     connection: &mut Connection,
     file: &[u8],
@@ -141,7 +141,7 @@ fn write<'a>(
 ) -> Result<(), String> {
     let arguments = |number: usize, arguments: &mut Arguments| {
         let (offset, data) = place(number);
-        let length = u32::try_from(data.len()).expect("a WRITE is short");
+        let length = u32::try_from(data.len()).expect("a WRITE fits 32 bits");
         arguments.opaque(file).long(offset).word(length).word(0).opaque(data);
     };
     let window = WRITE_WINDOW;
@@ -173,7 +173,7 @@ fn create_tree(connection: &mut Connection, root: &[u8], size: &Size) -> Result<
     })
 }
 
-/// Depth first, as `rm -r` does it.
+/// Removes depth first, as `rm -r` does.
 fn remove_tree(connection: &mut Connection, root: &[u8], size: &Size) -> Result<(), String> {
     let mut handles = vec![Vec::new(); size.folders];
     let lookup = |number: usize, arguments: &mut Arguments| {
@@ -200,8 +200,8 @@ fn remove_tree(connection: &mut Connection, root: &[u8], size: &Size) -> Result<
     })
 }
 
-/// Stops and starts the server until the volume is as empty as a new one; each stop leaves it sound.
-fn freed(lab: &mut Lab) -> Result<(), String> {
+/// Stops, checks and starts the server until the volume is as empty as a new one.
+fn wait_until_freed(lab: &mut Lab) -> Result<(), String> {
     let empty = Summary { inodes: 1, extents: 0, live_bytes: 0 };
     let end = Instant::now() + FREED;
     loop {
@@ -211,18 +211,18 @@ fn freed(lab: &mut Lab) -> Result<(), String> {
             return lab.start();
         }
         if Instant::now() > end {
-            return Err(format!("after {} s there is still {summary:?}", FREED.as_secs()));
+            return Err(format!("not empty after {} s: {summary:?}", FREED.as_secs()));
         }
         lab.start()?;
         thread::sleep(Duration::from_secs(1));
     }
 }
 
-/// Kills the server again and again while it frees a long map that lies in the index; how many pieces were left each
+/// Kills the server repeatedly while it frees a long map that lies in the index. Returns how many extents were left each
 /// time. A server that is told to stop makes a checkpoint, which frees a portion.
-fn killed(lab: &mut Lab, root: &[u8], size: &Size, seed: u64) -> Result<Vec<usize>, String> {
+fn kill_while_freeing(lab: &mut Lab, root: &[u8], size: &Size, seed: u64) -> Result<Vec<usize>, String> {
     write_sparse(&mut connect()?, root, "again", size)?;
-    // A stop brings the map to the index.
+    // Stopping moves the map to the index.
     lab.stop()?;
     let mut left = vec![lab.records("map")?];
     lab.start()?;

@@ -1,4 +1,4 @@
-//! The scenarios, each with its budget and what it does outside the guest.
+//! The scenarios: their budgets, and their parts outside the guest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::process::{self, root};
 
 use Version::{V3, V40, V41, V42};
 
-/// The source of Linux as Debian packs it.
+/// The Linux source as Debian packages it.
 pub(super) const LINUX_SOURCE: &str = "/usr/src/linux-source-6.1.tar.xz";
 
 type Run = fn(&mut Lab, &Options) -> Result<String, String>;
@@ -22,15 +22,15 @@ type Run = fn(&mut Lab, &Options) -> Result<String, String>;
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     seconds: u64,
-    /// Whether it makes sense against a foreign server.
+    /// Whether it runs against a foreign server too.
     foreign: bool,
-    /// What guests mount with unless told otherwise.
+    /// The versions guests mount with by default.
     versions: &'static [Version],
     pub(super) run: Run,
 }
 
 impl Scenario {
-    /// The longest that it may take.
+    /// Its time limit.
     pub(super) fn budget(&self, options: &Options) -> Duration {
         let longer = match self.name {
             "kill" => u64::try_from(options.rounds).unwrap_or(u64::MAX).saturating_mul(8),
@@ -69,12 +69,12 @@ const ALL: &[Scenario] = &[
     Scenario { name: "source-tree", seconds: 300, foreign: true, versions: &[V3], run: source_tree },
 ];
 
-/// The scenario of this name.
+/// Finds a scenario by name.
 pub(super) fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
-/// What was asked for, or all that makes sense; each with the versions of NFS to mount with.
+/// The scenarios asked for, or all that fit the server, each with the versions of NFS to mount with.
 pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
     let wanted = |scenario: &&Scenario| {
         let named = options.names.iter().any(|name| name == scenario.name);
@@ -87,14 +87,14 @@ pub(super) fn chosen(options: &Options) -> Vec<(&'static Scenario, Version)> {
     ALL.iter().filter(wanted).flat_map(with_versions).collect()
 }
 
-/// The longest that all of it may take.
+/// The time limit of all chosen scenarios.
 pub(super) fn budget(options: &Options) -> Duration {
     let scenarios: Duration = chosen(options).iter().map(|(scenario, _)| scenario.budget(options)).sum();
     scenarios + Duration::from_secs(60)
 }
 
-/// Makes a file under the scratch folder once; later runs find it there.
-fn once(name: &str, script: &str) -> Result<PathBuf, String> {
+/// Makes a file under the scratch folder unless an earlier run made it.
+fn cached(name: &str, script: &str) -> Result<PathBuf, String> {
     let path = scratch().join(name);
     if !path.exists() {
         process::output(Command::new(root().join("e2e").join(script)).arg(&path))?;
@@ -103,14 +103,14 @@ fn once(name: &str, script: &str) -> Result<PathBuf, String> {
 }
 
 fn source_tree(lab: &mut Lab, _: &Options) -> Result<String, String> {
-    let tarball = once("linux.tar", "source-tree")?;
+    let tarball = cached("linux.tar", "source-tree")?;
     lab.start()?;
     lab.guest("source-tree.sh", "1536M", &[&tarball.to_string_lossy()])?;
     Ok(String::new())
 }
 
 fn git(lab: &mut Lab, _: &Options) -> Result<String, String> {
-    let repository = once("repository.git", "git-repository")?;
+    let repository = cached("repository.git", "git-repository")?;
     lab.start()?;
     lab.guest("git.sh", "768M", &[&repository.to_string_lossy()])?;
     Ok(String::new())
@@ -125,7 +125,7 @@ fn sqlite(lab: &mut Lab, _: &Options) -> Result<String, String> {
 fn fsx(lab: &mut Lab, options: &Options) -> Result<String, String> {
     let program = installed("fsx").ok_or("fsx is not installed")?;
     let seconds = options.minutes.map_or(60, |minutes| minutes * 60).to_string();
-    // The exerciser's seeds are 32 bits wide.
+    // fsx's seeds have 32 bits.
     let seed = (options.seed % 1_000_000_000).to_string();
     lab.start()?;
     lab.guest("fsx.sh", "512M", &[&program.to_string_lossy(), &seconds, &seed])?;
@@ -142,14 +142,14 @@ fn two_guests(lab: &mut Lab, _: &Options) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Both guests mount alike.
+/// Both guests mount with the same version.
 fn locks(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.start()?;
     contend(lab, lab.version())?;
     if lab.version() == V3 {
-        let mut mortal = lab.start_guest(3, "locks-dies.sh", "256M", &["hold"])?;
-        let held = lab.await_file("mortal-held", Duration::from_secs(60));
-        Lab::kill_guest(3, &mut mortal);
+        let mut dying = lab.start_guest(3, "locks-dies.sh", "256M", &["hold"])?;
+        let held = lab.await_file("dying-held", Duration::from_secs(60));
+        Lab::kill_guest(3, &mut dying);
         held?;
         let mut back = lab.start_guest(3, "locks-dies.sh", "256M", &["return"])?;
         lab.finish_guest(3, &mut back)?;
@@ -157,14 +157,14 @@ fn locks(lab: &mut Lab, _: &Options) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Guest 1 has NFSv3 and its locks, guest 2 the version that is tried.
+/// Guest 1 mounts with NFSv3, guest 2 with the version under test.
 fn mixed(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.start()?;
     contend(lab, V3)?;
     Ok(String::new())
 }
 
-/// Two guests contend for locks, of which the first mounts with `version`; meanwhile the server is killed.
+/// Two guests contend for locks while the server is killed. Guest 1 mounts with `version`.
 fn contend(lab: &mut Lab, version: Version) -> Result<(), String> {
     let mut one = lab.start_guest(1, "locks.sh", "256M", &[version.name()])?;
     let mut two = lab.start_guest(2, "locks.sh", "256M", &[lab.version().name()])?;
@@ -181,7 +181,7 @@ fn contend(lab: &mut Lab, version: Version) -> Result<(), String> {
 
 fn mount(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.start()?;
-    // What it reads 40 times lies in half of the guest's memory, at most.
+    // The 40 copies that it reads take at most half of the guest's memory.
     lab.guest("mount.sh", "512M", &[])?;
     Ok(String::new())
 }
@@ -223,7 +223,7 @@ fn pjdfstest(lab: &mut Lab, _: &Options) -> Result<String, String> {
     judge(&report, &expected, lab.version().name())
 }
 
-/// Compares the suite's report with the failures that are explained.
+/// Compares the suite's report with the expected failures.
 fn judge(report: &str, expected: &str, version: &str) -> Result<String, String> {
     let lines = expected.lines().filter(|line| !line.starts_with('#'));
     let of_version = |line: &'_ str| line.split_whitespace().skip(1).any(|word| word == version);
@@ -235,17 +235,17 @@ fn judge(report: &str, expected: &str, version: &str) -> Result<String, String> 
     };
     let (passed, failed) = (cases("ok"), cases("FAILED"));
     if passed.is_empty() {
-        return Err("the suite reports no case that passed".to_owned());
+        return Err("the suite reports no passed case".to_owned());
     }
-    let surprises: Vec<&str> = failed.difference(&expected).copied().collect();
-    let cured: Vec<&str> = expected.intersection(&passed).copied().collect();
-    if !surprises.is_empty() {
-        return Err(format!("not expected to fail: {}", surprises.join(", ")));
+    let unexpected: Vec<&str> = failed.difference(&expected).copied().collect();
+    let passing: Vec<&str> = expected.intersection(&passed).copied().collect();
+    if !unexpected.is_empty() {
+        return Err(format!("unexpected failures: {}", unexpected.join(", ")));
     }
-    if !cured.is_empty() {
-        return Err(format!("passes now, so take it out of pjdfstest.expected: {}", cured.join(", ")));
+    if !passing.is_empty() {
+        return Err(format!("pass now; remove from e2e/pjdfstest.expected: {}", passing.join(", ")));
     }
-    Ok(format!("{} passed, {} failed as explained", passed.len(), failed.len()))
+    Ok(format!("{} passed, {} failed as expected", passed.len(), failed.len()))
 }
 
 #[cfg(test)]
@@ -256,14 +256,11 @@ mod tests {
         "chmod::enoent   ok\nunlink::busy   FAILED\n\tassertion failed\nlink::loop   skipped\n";
 
     #[test]
-    fn failures_that_nobody_explained_are_found() {
+    fn unexpected_failures_and_passes_are_found() {
         assert!(judge(REPORT, "# a reason\nunlink::busy 3 4.0\n", "4.0").is_ok());
-        assert!(judge(REPORT, "unlink::busy 3 4.0\n", "4.2").is_err(), "explained for other versions");
-        assert!(judge(REPORT, "", "3").is_err(), "a failure that is not listed");
-        assert!(
-            judge(REPORT, "unlink::busy 3\nchmod::enoent 3\n", "3").is_err(),
-            "a listed case that passes"
-        );
-        assert!(judge("Error: no tests\n", "", "3").is_err(), "a suite that did not run");
+        assert!(judge(REPORT, "unlink::busy 3 4.0\n", "4.2").is_err(), "expected for other versions only");
+        assert!(judge(REPORT, "", "3").is_err(), "not listed");
+        assert!(judge(REPORT, "unlink::busy 3\nchmod::enoent 3\n", "3").is_err(), "listed, but passes");
+        assert!(judge("Error: no tests\n", "", "3").is_err(), "the suite did not run");
     }
 }

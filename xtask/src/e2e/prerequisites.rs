@@ -1,4 +1,4 @@
-//! What the end-to-end tests need from the machine, and who provides it.
+//! Programs that the end-to-end tests need, and the packages that provide them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use super::installed;
 use crate::process;
 
-/// A program, and the package of Debian that has it.
+/// Programs, and the Debian packages that provide them.
 const PROGRAMS: &[(&str, &str)] = &[
     ("linux.uml", "user-mode-linux"),
     ("ip", "iproute2"),
@@ -24,10 +24,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rpcbind", "rpcbind"),
 ];
 
-/// A program, and the crate that has it.
+/// Programs, and the crates that provide them.
 const CRATES: &[(&str, &str)] = &[("pjdfstest", "pjdfstest@0.2.2"), ("fsx", "fsx@0.3.2")];
 
-/// Refuses to begin unless everything is there; says all that is missing at once.
+/// Checks that everything is installed. The error lists all that is missing.
 pub(super) fn check() -> Result<(), String> {
     let mut packages: Vec<&str> =
         PROGRAMS.iter().filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
@@ -38,7 +38,7 @@ pub(super) fn check() -> Result<(), String> {
         CRATES.iter().filter(|(program, _)| installed(program).is_none()).map(|(_, name)| *name).collect();
     let mut missing = Vec::new();
     if !process::is_root() {
-        missing.push("root: namespaces, guests and loop devices are made".to_owned());
+        missing.push("root, to create namespaces, guests and loop devices".to_owned());
     }
     if !packages.is_empty() {
         missing.push(format!("apt-get install --no-install-recommends {}", packages.join(" ")));
@@ -49,7 +49,7 @@ pub(super) fn check() -> Result<(), String> {
     if missing.is_empty() { Ok(()) } else { Err(format!("this machine lacks\n  {}", missing.join("\n  "))) }
 }
 
-/// Whether the shell finds the program; the places for root's programs count.
+/// Whether the shell finds the program, the folders of root's programs included.
 fn has(program: &str) -> bool {
     let look = format!("PATH=$PATH:/usr/sbin:/sbin; command -v {program}");
     let status = Command::new("sh").args(["-c", &look]).stdout(Stdio::null()).status();
@@ -61,7 +61,7 @@ mod tests {
     use super::has;
 
     #[test]
-    fn a_program_that_is_not_there_is_missed() {
+    fn missing_programs_are_found() {
         assert!(has("sh"));
         assert!(!has("no-such-program-anywhere"));
     }

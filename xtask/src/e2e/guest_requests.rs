@@ -1,19 +1,19 @@
-//! What guests ask of the host, by files in the folder that they share with it.
+//! Requests of guests to the host, made by files in the folder they share.
 
 use std::fs;
 
 use super::lab::Lab;
 use crate::process;
 
-/// Does something when guests have made the file `wanted`, and tells them so with the file `done`; whether it was now.
-pub(super) fn once(
+/// Does `work` once guests have created the file `request`, then creates the file `done`. Returns whether it did so now.
+pub(super) fn serve_once(
     lab: &Lab,
-    wanted: &str,
+    request: &str,
     done: &str,
     work: impl FnOnce() -> Result<(), String>,
 ) -> Result<bool, String> {
     let done = lab.out().join(done);
-    if done.exists() || !lab.out().join(wanted).exists() {
+    if done.exists() || !lab.out().join(request).exists() {
         return Ok(false);
     }
     work()?;
@@ -21,8 +21,8 @@ pub(super) fn once(
     Ok(true)
 }
 
-/// Each file `question-X` is answered by a file `answer-X` with all counters, a name and a value on a line.
-pub(super) fn answer(lab: &Lab) -> Result<(), String> {
+/// Answers each file `question-X` with a file `answer-X` that lists all counters, a name and a value per line.
+pub(super) fn answer_questions(lab: &Lab) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", lab.out().display());
     for entry in fs::read_dir(lab.out()).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();

@@ -1,5 +1,4 @@
-//! Another client: makes a call now and then, and notes how long each one takes while somebody else keeps the server
-//! busy.
+//! A light client that measures the latency of its calls while others keep the server busy.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -7,81 +6,81 @@ use std::time::{Duration, Instant};
 
 use super::nfs::{Arguments, Connection, OK, Procedure};
 
-/// Between calls.
+/// Pause between calls.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a call may take before the client gives up.
+/// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of the file that is read.
+/// Length of the file that is read.
 const FILE_BYTES: u32 = 1 << 20;
-/// Bytes of a READ.
+/// Length of a READ.
 const READ_BYTES: u32 = 4096;
 
-/// What the witness and its subject share.
+/// Shared by the observer and the work it observes.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct Progress {
     phase: AtomicUsize,
-    over: AtomicBool,
+    is_over: AtomicBool,
 }
 
-impl Watch {
-    /// From now on calls count for another phase.
-    pub(super) fn phase(&self, number: usize) {
+impl Progress {
+    /// Begins a phase: later calls are counted in it.
+    pub(super) fn begin_phase(&self, number: usize) {
         self.phase.store(number, Ordering::Relaxed);
     }
 
-    /// Ends the witness.
+    /// Stops the observer.
     pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
-/// How long the calls of each phase took.
+/// The latencies of calls, by phase.
 #[derive(Debug)]
-pub(super) struct Testimony(Vec<Vec<Duration>>);
+pub(super) struct Latencies(Vec<Vec<Duration>>);
 
-impl Testimony {
-    /// The middle, the 99th of a hundred, and the longest of a phase.
-    pub(super) fn of(&self, phase: usize) -> String {
+impl Latencies {
+    /// Describes the median, 99th percentile and maximum of a phase.
+    pub(super) fn summary(&self, phase: usize) -> String {
         let mut times = self.0.get(phase).cloned().unwrap_or_default();
         times.sort();
         let (Some(longest), count) = (times.last(), times.len()) else { return "no call".to_owned() };
         let at = |percent: usize| times.get(count * percent / 100).unwrap_or(longest).as_secs_f64() * 1e3;
         let longest = longest.as_secs_f64() * 1e3;
-        format!("{count} calls, p50 {:.1} ms, p99 {:.1} ms, longest {longest:.1} ms", at(50), at(99))
+        format!("{count} calls, p50 {:.1} ms, p99 {:.1} ms, max {longest:.1} ms", at(50), at(99))
     }
 }
 
-/// Works in a folder of its own below `root` until the watch ends, then removes that; `phases` is how many there are.
-pub(super) fn watch(root: &[u8], watch: &Watch, phases: usize) -> Result<Testimony, String> {
+/// Makes calls in a folder of its own below `root` until the work is over, then removes the folder.
+pub(super) fn observe(root: &[u8], progress: &Progress, phases: usize) -> Result<Latencies, String> {
     let connection = Connection::open(PATIENCE).map_err(|error| format!("cannot connect: {error}"));
-    let testimony = connection.and_then(|mut connection| {
-        let folder = connection.make(Procedure::Mkdir, root, "witness")?;
-        let mut witness = Witness { folder, file: Vec::new(), connection, made: 0 };
-        witness.begin()?;
+    let latencies = connection.and_then(|mut connection| {
+        let folder = connection.make(Procedure::Mkdir, root, "observer")?;
+        let mut observer = Observer { folder, file: Vec::new(), connection, made: 0 };
+        observer.begin()?;
         let mut times = vec![Vec::new(); phases];
-        while !watch.over.load(Ordering::Relaxed) {
-            for call in [Witness::getattr, Witness::lookup, Witness::read, Witness::create] {
-                let phase = watch.phase.load(Ordering::Relaxed);
+        while !progress.is_over.load(Ordering::Relaxed) {
+            for call in [Observer::getattr, Observer::lookup, Observer::read, Observer::create] {
+                let phase = progress.phase.load(Ordering::Relaxed);
                 let start = Instant::now();
-                call(&mut witness)?;
+                call(&mut observer)?;
                 times[phase].push(start.elapsed());
                 thread::sleep(PAUSE);
             }
         }
-        witness.end(root)?;
-        Ok(Testimony(times))
+        observer.end(root)?;
+        Ok(Latencies(times))
     });
-    testimony.map_err(|why| format!("the other client: {why}"))
+    latencies.map_err(|why| format!("observer: {why}"))
 }
 
-struct Witness {
+struct Observer {
     connection: Connection,
     folder: Vec<u8>,
     file: Vec<u8>,
     made: u32,
 }
 
-impl Witness {
+impl Observer {
     fn begin(&mut self) -> Result<(), String> {
         self.file = self.connection.make(Procedure::Create, &self.folder, "file")?;
         let data = vec![7; usize::try_from(FILE_BYTES).expect("short")];
@@ -128,6 +127,6 @@ impl Witness {
             self.connection.drop_name(Procedure::Remove, &self.folder, &format!("made-{number}"))?;
         }
         self.connection.drop_name(Procedure::Remove, &self.folder, "file")?;
-        self.connection.drop_name(Procedure::Rmdir, root, "witness")
+        self.connection.drop_name(Procedure::Rmdir, root, "observer")
     }
 }
