@@ -1,5 +1,5 @@
-//! pynfs, the protocol suite of the Linux NFS developers, against the release binary. It is no part of this repository: the
-//! caller says where it is.
+//! Runs pynfs, the protocol test suites of the Linux NFS developers, against the release binary. The caller provides a
+//! clone of pynfs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,26 +16,26 @@ use crate::report::usage;
 
 /// What `cargo xtask help conformance` prints.
 pub(crate) const HELP: &str = "\
-cargo xtask conformance --pynfs DIR [OPTION...] [CODE|FLAG...]: the suites of pynfs against the release binary.
+cargo xtask conformance --pynfs DIR [OPTION...] [CODE|FLAG...]: run the suites of pynfs against the release binary.
 
-DIR is a clone of pynfs in which `python3 setup.py build` was run (Debian: python3-ply python3-gssapi python3-dev
+DIR is a clone of pynfs built with `python3 setup.py build` (Debian: python3-ply python3-gssapi python3-dev
 libkrb5-dev swig). All tests run by default; CODEs and FLAGs are those of its testserver.py.
 
-  --suite 4.0|4.1    one of the two; that of 4.1 has the tests of 4.2
-  --python PROGRAM   the Python that has the modules, /usr/bin/python3 by default
-  --lease SECONDS    length of a lease while the tests run, 15 by default: some wait for its end
-  --server ADDRESS:PORT/PATH   another server, which runs already
+  --suite 4.0|4.1    run one suite only; 4.1 includes the tests of 4.2
+  --python PROGRAM   the Python with these modules, /usr/bin/python3 by default
+  --lease SECONDS    the server's lease, 15 by default; some tests wait for it to expire
+  --server ADDRESS:PORT/PATH   test this running server instead
 
-Prints each failure and a table for docs/conformance.md. Failures that are explained in e2e/pynfs.expected are expected.
-Ends with `N passed, N failed`, where only surprises count as failed.
+Prints each failure and a table for docs/conformance.md. Ends with `N passed, N failed`; failures listed in
+e2e/pynfs.expected do not count.
 ";
 
-/// The longest that a suite may take.
+/// Time limit of a suite.
 const SUITE: Duration = Duration::from_secs(1800);
-/// How long a server may take to listen.
+/// Time limit for a server to listen.
 const START: Duration = Duration::from_secs(30);
 
-/// A suite: its name, and its folder in pynfs.
+/// The suites: their names, and their folders in pynfs.
 const SUITES: [(&str, &str); 2] = [("4.0", "nfs4.0"), ("4.1", "nfs4.1")];
 
 struct Options {
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// What became of the tests of a suite, by code.
+/// The results of a suite's tests, by code.
 #[derive(Debug, Default)]
 struct Outcome {
     passed: Vec<String>,
@@ -99,7 +99,7 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
                 let all = passed + failed + skipped;
                 table.push(format!("| {suite} | {all} | {passed} | {failed} | {skipped} |"));
                 totals.0 += passed;
-                totals.1 += surprises(suite, &outcome, options.tests == ["all"]);
+                totals.1 += unexpected(suite, &outcome, options.tests == ["all"]);
             }
             Err(why) => {
                 println!("FAIL {suite}: {why}");
@@ -129,20 +129,20 @@ fn measure(options: &Options, suite: &str, folder: &str) -> Result<Outcome, Stri
     command.current_dir(options.pynfs.join(folder)).arg("testserver.py").arg(format!("{place}/pynfs"));
     command.args(["--maketree", "--rundeps", "--hidepass"]).arg(format!("--json={}", report.display()));
     command.args(&options.tests);
-    // Its exit status tells about failures, which the report does too.
+    // Its exit status reports failures, as the report does.
     let mut child = process::start(&mut command)?;
-    process::wait(&mut child, SUITE).ok_or("it did not end in time")?;
+    process::wait(&mut child, SUITE).ok_or("exceeded its time limit")?;
     drop(served);
-    let text = fs::read_to_string(&report).map_err(|error| format!("there is no report: {error}"))?;
+    let text = fs::read_to_string(&report).map_err(|error| format!("no report: {error}"))?;
     read(&text)
 }
 
-/// Takes pynfs's report apart.
+/// Parses pynfs's report.
 fn read(text: &str) -> Result<Outcome, String> {
-    let report: Value = serde_json::from_str(text).map_err(|error| format!("its report: {error}"))?;
+    let report: Value = serde_json::from_str(text).map_err(|error| format!("malformed report: {error}"))?;
     let mut outcome = Outcome::default();
-    for case in report["testcase"].as_array().ok_or("its report names no tests")? {
-        let code = case["code"].as_str().ok_or("a test of its report has no code")?.to_owned();
+    for case in report["testcase"].as_array().ok_or("the report has no tests")? {
+        let code = case["code"].as_str().ok_or("a test of the report has no code")?.to_owned();
         if let Some(failure) = case.get("failure") {
             outcome.failed.insert(code, failure["message"].as_str().unwrap_or_default().to_owned());
         } else if case.get("skipped").is_some() {
@@ -154,8 +154,8 @@ fn read(text: &str) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// Prints what is not as expected, and counts it.
-fn surprises(suite: &str, outcome: &Outcome, complete: bool) -> usize {
+/// Prints and counts unexpected results.
+fn unexpected(suite: &str, outcome: &Outcome, complete: bool) -> usize {
     let text = fs::read_to_string(root().join("e2e/pynfs.expected")).unwrap_or_default();
     let expected = expected(suite, &text);
     let mut count = 0;
@@ -168,13 +168,13 @@ fn surprises(suite: &str, outcome: &Outcome, complete: bool) -> usize {
         }
     }
     for code in outcome.passed.iter().filter(|code| complete && expected.contains_key(code.as_str())) {
-        println!("FAIL {suite} {code}: passes now, so take it out of e2e/pynfs.expected");
+        println!("FAIL {suite} {code}: passes now; remove it from e2e/pynfs.expected");
         count += 1;
     }
     count
 }
 
-/// The explained failures of a suite, by code.
+/// The expected failures of a suite with their reasons, by code.
 fn expected<'a>(suite: &str, text: &'a str) -> BTreeMap<&'a str, &'a str> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
@@ -187,7 +187,7 @@ fn scratch() -> PathBuf {
     target_directory().join("conformance")
 }
 
-/// A server on a new data directory; stopped when this is dropped.
+/// A server on a new data directory. Dropping it stops the server.
 struct Server {
     child: Child,
     place: String,
@@ -227,7 +227,7 @@ impl Drop for Server {
     }
 }
 
-/// The superuser stays one, as most tests want.
+/// Writes a configuration without root squashing, as most tests need.
 fn write_config(path: &Path, port: u16, lease: u32) -> Result<(), String> {
     let text = format!(
         "listen = [\"127.0.0.1:{port}\"]\nlease = {lease}\n\n[log]\nlevel = \"warn\"\n\n\
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_are_read() {
+    fn reports_are_parsed() {
         let report = r#"{"testcase": [
             {"code": "A1", "name": "a"},
             {"code": "B1", "failure": {"message": "no", "err": ""}},
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_explained_is_expected() {
+    fn expected_failures_are_read_by_suite() {
         let expected = expected("4.1", "# why\n4.0 A1 older\n4.1 B1 not offered\n");
         assert_eq!(expected.into_iter().collect::<Vec<_>>(), [("B1", "not offered")]);
     }

@@ -1,15 +1,14 @@
-//! What operations cost: every row of `docs/performance.md`, measured again. Rates on a shared machine say little, so
-//! each figure is processor time for an operation, or a fraction of something that was measured in the same run; medians
-//! over rounds that take turns.
+//! Measures the cost of operations: every row of `docs/performance.md`. Rates on a shared machine vary, so each figure is
+//! CPU time per operation, or relative to another figure of the same run. Tables show medians of interleaved rounds.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
-//! | [`further`], [`growth`], [`tails`] | what is measured besides |
-//! | [`server`] | the servers that are measured |
-//! | [`bench`] | one measurement by `holdfast bench` |
-//! | [`cpu`], [`counter`] | what processes use |
-//! | [`facts`] | results as tables and JSON |
+//! | [`parts`], [`growth`], [`tails`] | measurements outside the main table |
+//! | [`server`] | the servers under measurement |
+//! | [`bench`] | runs `holdfast bench` |
+//! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
+//! | [`results`] | results as tables and JSON |
 //! | [`instructions`] | instructions of each operation, beside those that are recorded |
 
 use std::fs;
@@ -25,54 +24,55 @@ use crate::report::usage;
 mod bench;
 mod counter;
 mod cpu;
-mod facts;
-mod further;
+
 mod growth;
 mod instructions;
+mod parts;
+mod results;
 mod rows;
 mod server;
 mod tails;
 
 use bench::{Bench, Sample, Time};
-use facts::{Fact, Measured};
-use further::{LIMIT_ROWS, LIMITS, PARTS, Part};
+use parts::{LIMIT_ROWS, LIMITS, PARTS, Part};
+use results::{Figure, RowResult};
 use rows::{DEPTH, ROWS};
 use server::Server;
 
 /// What `cargo xtask help perf` prints.
 pub(crate) const HELP: &str = "\
-cargo xtask perf [OPTION...]: what operations cost, as docs/performance.md has it, beside the bounds that we set ourselves.
+cargo xtask perf [OPTION...]: measure the cost of operations, as in docs/performance.md, and compare it with bounds.
 
-  --quick            a moment of each, to see that it works; figures mean nothing
-  --row NAME...      only these rows: null getattr lookup read create-remove write-file-sync write-commit
+  --quick            measure each for a moment, as a test; the figures mean nothing
+  --row NAME...      measure only these rows: null getattr lookup read create-remove write-file-sync write-commit
                      sequential-read sequential-write; limits latency group-commit connections restart listing
                      fairness tails growth
-  --rounds N         how often each is measured, in turn, 5 by default; tables have medians
-  --seconds N        how long each measurement takes, 3 by default
-  --data DIR         where the servers store; /dev/shm by default if it has room, else the target directory
-  --files N          files of the volume that `growth` holds against an empty one, 1,000,000 by default
-  --peer ganesha     measure nfs-ganesha in turn (root; Debian's nfs-ganesha nfs-ganesha-vfs rpcbind iproute2)
-  --json FILE        write all figures
+  --rounds N         interleaved rounds, 5 by default; tables show medians
+  --seconds N        duration of each measurement, 3 by default
+  --data DIR         the servers' data; /dev/shm by default if it has room, else the target directory
+  --files N          files of the volume that `growth` compares with an empty one, 1,000,000 by default
+  --peer ganesha     measure nfs-ganesha too (root; Debian's nfs-ganesha nfs-ganesha-vfs rpcbind iproute2)
+  --json FILE        write all figures to FILE
 
-Builds the release binary and serves new volumes with it, which are removed. Prints tables in Markdown. Fails when something cannot
-be measured or an operation fails, never because of a figure.
+Builds the release binary and serves temporary volumes with it. Prints tables in Markdown. Fails if a measurement or an
+operation fails, never because of a figure.
 
-cargo xtask perf instructions [--record REASON]: the instructions of each operation, counted by callgrind (Debian's valgrind) on a
-fixed stream of calls without network. Fails when one has grown by more than 5 % over docs/instructions.json; with a reason, what
-has changed is recorded instead.
+cargo xtask perf instructions [--record REASON]: count the instructions per operation with callgrind (Debian's valgrind) on
+a fixed stream of calls without network. Fails if an operation grew by more than 5 % over docs/instructions.json; --record
+updates that file instead.
 ";
 
-/// Room that the measurements need where they store.
+/// Space that the servers' data needs.
 const ROOM_BYTES: u64 = 12 << 30;
 const QUICK_ROOM_BYTES: u64 = 4 << 30;
 
-/// A server gets so long to finish what is left of the measurement before.
+/// Time limit for a server to become idle after a measurement.
 const REST: Duration = Duration::from_secs(5);
 
-/// Set for the process that runs beside a peer, in namespaces of its own.
+/// Environment variable set for the process that measures a peer in its own namespaces.
 const INSIDE: &str = "HOLDFAST_PERF_INSIDE";
 
-/// What was asked for.
+/// The command line's options.
 #[derive(Debug)]
 struct Options {
     quick: bool,
@@ -155,20 +155,20 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// That no operation takes more instructions than recorded: a stage of continuous integration.
+/// Compares instructions with the record: a stage of continuous integration.
 pub(crate) fn instructions() -> Result<String, String> {
     instructions::run(None)
 }
 
-/// That a moment of every row works and no operation fails: a stage of continuous integration.
+/// Runs every measurement for a moment: a stage of continuous integration.
 pub(crate) fn smoke() -> Result<String, String> {
-    let options = Options::parse(&["--quick"]).expect("an option of its own");
+    let options = Options::parse(&["--quick"]).expect("a valid option");
     process::build_holdfast().and_then(|_| measure(&options)).map(|()| String::new())
 }
 
-/// Runs this again with loopback, /run and processes of its own: the peer wants rpcbind, which is the machine's.
+/// Runs this program again in its own network, mount and process namespaces, since the peer needs an rpcbind of its own.
 fn inside_namespaces(arguments: &[&str]) -> Result<(), String> {
-    let program = std::env::current_exe().map_err(|error| format!("this program has no name: {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let script = "mount -t tmpfs tmpfs /run && mkdir -p /run/rpcbind && ip link set lo up && rpcbind -w && exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]);
@@ -177,7 +177,7 @@ fn inside_namespaces(arguments: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("with a peer: {status}")) }
 }
 
-/// A folder that goes when the measurement is over.
+/// A folder that is removed on drop.
 struct Scratch {
     folder: PathBuf,
 }
@@ -204,43 +204,43 @@ impl Scratch {
         Scratch::at(&place)
     }
 
-    /// A new one in this folder.
+    /// Creates one in this folder.
     fn at(place: &Path) -> Result<Scratch, String> {
-        // Not by the process's number: within a namespace that is always the same.
+        // Not named by the process id, which is always the same in a namespace.
         let folder = place.join(format!("holdfast-perf-{:016x}", fastrand::u64(..)));
         fs::create_dir_all(&folder).map_err(process::at(&folder))?;
         Ok(Scratch { folder })
     }
 }
 
-/// A field of `df` about the file system of a path.
+/// Returns a field of `df` for the file system of a path.
 fn df(path: &Path, field: &str) -> Result<String, String> {
-    let said = process::output(Command::new("df").args(["-B1", &format!("--output={field}")]).arg(path))?;
-    said.lines().nth(1).map(|value| value.trim().to_owned()).ok_or_else(|| "df says nothing".to_owned())
+    let output = process::output(Command::new("df").args(["-B1", &format!("--output={field}")]).arg(path))?;
+    output.lines().nth(1).map(|value| value.trim().to_owned()).ok_or_else(|| "df prints nothing".to_owned())
 }
 
-/// A run of measurements and what it has brought so far.
+/// A run of measurements and its results so far.
 struct Run<'o> {
     options: &'o Options,
     bench: Bench,
-    /// The program that is measured: a copy, so that building goes on meanwhile.
+    /// A copy of the program under measurement, so that it can be rebuilt meanwhile.
     binary: PathBuf,
     scratch: Scratch,
     servers: u32,
-    measured: Vec<Measured>,
+    measured: Vec<RowResult>,
     tcp_bytes_per_s: Vec<f64>,
-    facts: Vec<Fact>,
+    figures: Vec<Figure>,
     failed: u64,
 }
 
 impl Run<'_> {
-    /// A folder for another server.
+    /// Returns the folder of the next server.
     fn folder(&mut self) -> PathBuf {
         self.servers += 1;
         self.scratch.folder.join(self.servers.to_string())
     }
 
-    /// A new server with a new volume.
+    /// Starts a server with a new volume.
     fn server(&mut self, sync_delay_us: u64) -> Result<Server, String> {
         let folder = self.folder();
         Server::holdfast(&self.binary, folder, sync_delay_us)
@@ -251,7 +251,7 @@ impl Run<'_> {
         Time { warmup: seconds / 6.0, seconds }
     }
 
-    /// One measurement, once the server is at rest.
+    /// Makes a measurement once the server is idle.
     fn sample(
         &mut self,
         server: &Server,
@@ -259,7 +259,7 @@ impl Run<'_> {
         size: (u32, u32),
         time: Time,
     ) -> Result<Sample, String> {
-        cpu::wait_for_rest(server.target.pid, REST)?;
+        cpu::wait_until_idle(server.target.pid, REST)?;
         let sample = self.bench.run(&server.target, workload, size, time)?;
         self.failed += sample.failed;
         Ok(sample)
@@ -268,7 +268,7 @@ impl Run<'_> {
 
 fn measure(options: &Options) -> Result<(), String> {
     let scratch = Scratch::new(options)?;
-    // As it is now: somebody may go on working meanwhile.
+    // Described before the measurements, since the working tree may change meanwhile.
     let mut machine = machine(options, &scratch.folder);
     let built = target_directory().join("release/holdfast");
     let binary = target_directory().join(format!("holdfast-perf-{:016x}", fastrand::u64(..)));
@@ -281,15 +281,15 @@ fn measure(options: &Options) -> Result<(), String> {
         servers: 0,
         measured: Vec::new(),
         tcp_bytes_per_s: Vec::new(),
-        facts: Vec::new(),
+        figures: Vec::new(),
         failed: 0,
     };
     let outcome = measure_all(&mut run);
     let _ = fs::remove_file(&binary);
-    // What was measured before something failed is worth showing.
+    // Results are shown even if a later measurement failed.
     let load = load_average();
     let words = format!(
-        "{} Load average {}, in the end {load}.",
+        "{} Load average {}, at the end {load}.",
         text(&machine, "words"),
         text(&machine, "load_average")
     );
@@ -297,9 +297,9 @@ fn measure(options: &Options) -> Result<(), String> {
     let peer = options.peer.then_some("nfs-ganesha");
     run.measured.retain(|row| !row.ours.is_empty());
     println!("{words}\n");
-    println!("{}", facts::shown(&run.measured, &run.facts, peer));
+    println!("{}", results::shown(&run.measured, &run.figures, peer));
     if let Some(path) = &options.json {
-        let text = format!("{:#}\n", facts::to_json(&machine, &run.measured, &run.facts));
+        let text = format!("{:#}\n", results::to_json(&machine, &run.measured, &run.figures));
         fs::write(path, text).map_err(process::at(path))?;
     }
     outcome?;
@@ -316,10 +316,10 @@ fn measure_all(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The main table: each round measures every row on each server.
+/// Measures the main table: each round measures every row on each server.
 fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
     let rows = ROWS.iter().filter(|row| run.options.wants_row(row.name));
-    run.measured = rows.map(|row| Measured { row, ours: Vec::new(), peer: Vec::new() }).collect();
+    run.measured = rows.map(|row| RowResult { row, ours: Vec::new(), peer: Vec::new() }).collect();
     if run.measured.is_empty() {
         return Ok(());
     }
@@ -334,8 +334,8 @@ fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
             let sample = sample.map_err(|why| format!("{}: {why}", row.name))?;
             run.measured[at].ours.push(sample);
             if let Some(peer) = &peer {
-                cpu::wait_for_rest(peer.target.pid, REST)?;
-                // A peer that fails is a gap in the table.
+                cpu::wait_until_idle(peer.target.pid, REST)?;
+                // A failure of the peer leaves a gap in the table.
                 match run.bench.run(&peer.target, row.arguments, size, run.time()) {
                     Ok(sample) => run.measured[at].peer.push(sample),
                     Err(why) => eprintln!("perf: the peer, {}: {why}", row.name),
@@ -359,23 +359,23 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// Where and when, without names of hosts and paths.
+/// Describes the machine and the commit, without host names and paths.
 fn machine(options: &Options, data: &Path) -> Value {
-    let say = |command: &mut Command| process::output(command).map(|text| text.trim().to_owned());
+    let output = |command: &mut Command| process::output(command).map(|text| text.trim().to_owned());
     let unknown = || "unknown".to_owned();
     let field = |path: &str, name: &str| -> Option<String> {
         let text = fs::read_to_string(path).ok()?;
         text.lines().find_map(|line| Some(line.strip_prefix(name)?.split_once(':')?.1.trim().to_owned()))
     };
-    let git = |arguments: &[&str]| say(Command::new("git").args(arguments).current_dir(root()));
+    let git = |arguments: &[&str]| output(Command::new("git").args(arguments).current_dir(root()));
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(unknown);
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let memory =
         field("/proc/meminfo", "MemTotal").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     let memory_gib = memory.map_or(0, |kib| kib >> 20);
-    let kernel = say(Command::new("uname").args(["-sr"])).unwrap_or_else(|_| unknown());
+    let kernel = output(Command::new("uname").args(["-sr"])).unwrap_or_else(|_| unknown());
     let file_system = df(data, "fstype").unwrap_or_else(|_| unknown());
-    let date = say(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])).unwrap_or_else(|_| unknown());
+    let date = output(Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"])).unwrap_or_else(|_| unknown());
     let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|_| unknown());
     let is_changed = git(&["status", "--porcelain", "--untracked-files=no", "crates"]);
     let changed = if is_changed.is_ok_and(|files| files.is_empty()) { "" } else { ", with changes" };
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_and_parts_are_chosen_by_name() {
+    fn rows_and_parts_are_selected_by_name() {
         let options =
             Options::parse(&["--row", "null", "growth", "--rounds", "2", "--files", "10000000"]).unwrap();
         assert!(options.wants("null") && options.wants("growth") && !options.wants("lookup"));

@@ -1,9 +1,9 @@
-//! What a guest does while its server is killed again and again, and how that is judged afterwards. Runs inside the
-//! guest (`xtask guest-work`, from `e2e/scenarios/kill.sh`); the log of facts lies outside the mount.
+//! The workload of a guest whose server is killed repeatedly, and its verification. Runs inside the guest
+//! (`xtask guest-work`, called by `e2e/scenarios/kill.sh`); its log lies outside the mount.
 //!
-//! Each worker owns a folder, works in it with plain system calls, and writes a line about each outcome that the
-//! server has acknowledged: a synced file with length and checksum, a name made, moved or gone. The last word about a
-//! name is what must be there in the end. Handles are tested too: some files stay open across every restart.
+//! Each worker owns a folder, works in it with plain system calls, and logs each outcome that the server has
+//! acknowledged: a synced file with length and checksum, a name created, renamed or removed. In the end each name must
+//! match its last outcome. One file of each worker stays open across all restarts, which tests its handle.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,26 +18,26 @@ use fastrand::Rng;
 use crate::process::{self, random_bytes};
 use crate::report::usage;
 
-mod facts;
+mod outcomes;
 
-use facts::{Fact, Facts};
+use outcomes::{Outcome, OutcomeLog};
 
 const HELP: &str = "\
-xtask guest-work run DIRECTORY OUT SEED      work in DIRECTORY until OUT/stop is there; facts go to OUT
-xtask guest-work verify DIRECTORY OUT        compare DIRECTORY with the facts
+xtask guest-work run DIRECTORY OUT SEED      work in DIRECTORY until OUT/stop exists; log outcomes to OUT
+xtask guest-work verify DIRECTORY OUT        compare DIRECTORY with the logged outcomes
 ";
 
-/// Workers in one guest, each with a folder of its own.
+/// Workers in a guest, each with a folder of its own.
 const WORKERS: usize = 3;
-/// Names that a worker keeps; beyond this it removes.
+/// Names that a worker keeps before it only removes.
 const NAMES_MAX: usize = 60;
-/// Bytes of one write.
+/// Bytes of a write.
 const WRITE_BYTES_MAX: usize = 40_000;
-/// Files longer than this are replaced instead of extended.
+/// Longer files are truncated before they are extended.
 const FILE_BYTES_MAX: usize = 200_000;
-/// Operations between looks at the file that says stop.
-const LOOK_EVERY: usize = 8;
-/// Linux's O_DIRECT on x86, the one architecture of User-Mode-Linux: reads come from the server, not from the cache.
+/// Operations between checks for the file `stop`.
+const CHECK_EVERY: usize = 8;
+/// O_DIRECT on x86, the only architecture of User-Mode-Linux. Reads with it bypass the client's cache.
 const O_DIRECT: i32 = 0o40_000;
 
 /// `xtask guest-work`.
@@ -62,10 +62,10 @@ pub(crate) fn command(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// The file of facts about a worker's folder. Guests share the folder for output, so their names differ.
-fn facts_path(directory: &Path, out: &Path, worker: usize) -> PathBuf {
+/// The log of a worker. Guests share `out`, so its name contains the guest's.
+fn outcomes_path(directory: &Path, out: &Path, worker: usize) -> PathBuf {
     let guest = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    out.join(format!("facts-{guest}-{worker}"))
+    out.join(format!("outcomes-{guest}-{worker}"))
 }
 
 fn run(directory: &Path, out: &Path, seed: u64) -> Result<String, String> {
@@ -73,12 +73,12 @@ fn run(directory: &Path, out: &Path, seed: u64) -> Result<String, String> {
         let workers: Vec<_> = (0..WORKERS)
             .map(|number| {
                 let folder = directory.join(number.to_string());
-                let facts = facts_path(directory, out, number);
-                let seed = seed.wrapping_add(u64::try_from(number).expect("a handful of workers") << 32);
+                let log = outcomes_path(directory, out, number);
+                let seed = seed.wrapping_add(u64::try_from(number).expect("few workers") << 32);
                 scope.spawn(move || {
                     let stop = out.join("stop");
-                    let outcome = Worker::new(folder, &facts, seed).and_then(|worker| worker.work(&stop));
-                    // The first failure ends everything, so that what the server did last can be looked at.
+                    let outcome = Worker::new(folder, &log, seed).and_then(|worker| worker.work(&stop));
+                    // The first failure stops all workers, so that the end of the server's log is about it.
                     outcome.inspect_err(|_| drop(fs::write(&stop, "")))
                 })
             })
@@ -92,42 +92,42 @@ fn run(directory: &Path, out: &Path, seed: u64) -> Result<String, String> {
     Ok(format!("{operations} operations acknowledged"))
 }
 
-/// One worker: what it believes to be there, and the files that it never closes.
+/// A worker and its expectations.
 struct Worker {
     folder: PathBuf,
-    facts: Facts,
+    log: OutcomeLog,
     random: Rng,
     files: BTreeMap<String, Vec<u8>>,
-    others: BTreeMap<String, Fact>,
-    /// An open file, its name and its content.
-    held: (File, String, Vec<u8>),
+    others: BTreeMap<String, Outcome>,
+    /// A file that is never closed, its name and its content.
+    open_file: (File, String, Vec<u8>),
     made: usize,
 }
 
 impl Worker {
-    fn new(folder: PathBuf, facts: &Path, seed: u64) -> Result<Worker, String> {
-        let mut facts = Facts::create(facts)?;
+    fn new(folder: PathBuf, log: &Path, seed: u64) -> Result<Worker, String> {
+        let mut log = OutcomeLog::create(log)?;
         fs::create_dir(&folder).map_err(process::at(&folder))?;
-        let name = "held".to_owned();
-        let held = File::options().read(true).write(true).create_new(true).open(folder.join(&name));
-        let held = held.map_err(|error| format!("held: {error}"))?;
-        facts.note(&Fact::file(&name, &[]))?;
+        let name = "open".to_owned();
+        let file = File::options().read(true).write(true).create_new(true).open(folder.join(&name));
+        let file = context("create", &name, file)?;
+        log.append(&Outcome::file(&name, &[]))?;
         let random = Rng::with_seed(seed);
         Ok(Worker {
             folder,
-            facts,
+            log,
             random,
             files: BTreeMap::new(),
             others: BTreeMap::new(),
-            held: (held, name, Vec::new()),
+            open_file: (file, name, Vec::new()),
             made: 0,
         })
     }
 
-    /// Works until the file `stop` is there; how many operations were acknowledged.
+    /// Works until the file `stop` exists. Returns the number of acknowledged operations.
     fn work(mut self, stop: &Path) -> Result<usize, String> {
         let mut operations = 0;
-        while operations % LOOK_EVERY != 0 || !stop.exists() {
+        while operations % CHECK_EVERY != 0 || !stop.exists() {
             let folder = self.folder.display().to_string();
             self.step().map_err(|why| format!("{folder}, after {operations} operations: {why}"))?;
             operations += 1;
@@ -146,7 +146,7 @@ impl Worker {
             67..73 => self.make_other(),
             73..78 => self.relink(),
             78..88 => self.compare(),
-            _ => self.write_held(),
+            _ => self.write_open_file(),
         }
     }
 
@@ -168,14 +168,14 @@ impl Worker {
         random_bytes(&mut self.random, length)
     }
 
-    /// A new file, exclusively; each is there once it is synced.
+    /// Creates a file exclusively, and syncs it.
     fn write_new(&mut self) -> Result<(), String> {
         let (name, content) = (self.name(), self.content());
         let open = File::options().write(true).create_new(true).open(self.folder.join(&name));
-        let mut file = say("create", &name, open)?;
-        say("write", &name, file.write_all(&content))?;
-        say("fsync", &name, file.sync_all())?;
-        self.facts.note(&Fact::file(&name, &content))?;
+        let mut file = context("create", &name, open)?;
+        context("write", &name, file.write_all(&content))?;
+        context("fsync", &name, file.sync_all())?;
+        self.log.append(&Outcome::file(&name, &content))?;
         self.files.insert(name, content);
         Ok(())
     }
@@ -189,16 +189,16 @@ impl Worker {
         }
         let start = u64::try_from(content.len()).expect("short");
         content.extend_from_slice(&more);
-        let file = say("open", &name, File::options().write(true).open(self.folder.join(&name)))?;
-        say("truncate", &name, file.set_len(start))?;
-        say("write", &name, file.write_all_at(&more, start))?;
-        say("fsync", &name, file.sync_all())?;
-        self.facts.note(&Fact::file(&name, &content))?;
+        let file = context("open", &name, File::options().write(true).open(self.folder.join(&name)))?;
+        context("truncate", &name, file.set_len(start))?;
+        context("write", &name, file.write_all_at(&more, start))?;
+        context("fsync", &name, file.sync_all())?;
+        self.log.append(&Outcome::file(&name, &content))?;
         self.files.insert(name, content);
         Ok(())
     }
 
-    /// To a new name or over another file.
+    /// Renames a file to a new name or over another file.
     fn rename(&mut self) -> Result<(), String> {
         let Some(from) = self.pick() else { return Ok(()) };
         let over = if self.random.usize(..2) == 0 { self.pick() } else { None };
@@ -208,25 +208,25 @@ impl Worker {
         }
         let renamed = fs::rename(self.folder.join(&from), self.folder.join(&to));
         if renamed.is_err() {
-            // Tells a name that was lost from one whose renaming was not remembered.
-            let there = |name: &str| fs::symlink_metadata(self.folder.join(name)).is_ok();
-            println!("{from} is there: {}; {to} is there: {}", there(&from), there(&to));
+            // Distinguishes a lost name from a rename that was executed twice.
+            let exists = |name: &str| fs::symlink_metadata(self.folder.join(name)).is_ok();
+            println!("{from} exists: {}; {to} exists: {}", exists(&from), exists(&to));
         }
-        say("rename", &from, renamed)?;
-        self.facts.note(&Fact::Moved { from: from.clone(), to: to.clone() })?;
+        context("rename", &from, renamed)?;
+        self.log.append(&Outcome::Renamed { from: from.clone(), to: to.clone() })?;
         let content = self.files.remove(&from).expect("picked from the files");
         self.files.insert(to, content);
         Ok(())
     }
 
-    /// A second name, and the first one goes.
+    /// Links a second name and removes the first.
     fn relink(&mut self) -> Result<(), String> {
         let Some(from) = self.pick() else { return Ok(()) };
         let to = self.name();
-        say("link", &from, fs::hard_link(self.folder.join(&from), self.folder.join(&to)))?;
-        self.facts.note(&Fact::Linked { from: from.clone(), to: to.clone() })?;
-        say("unlink", &from, fs::remove_file(self.folder.join(&from)))?;
-        self.facts.note(&Fact::Gone { name: from.clone() })?;
+        context("link", &from, fs::hard_link(self.folder.join(&from), self.folder.join(&to)))?;
+        self.log.append(&Outcome::Linked { from: from.clone(), to: to.clone() })?;
+        context("unlink", &from, fs::remove_file(self.folder.join(&from)))?;
+        self.log.append(&Outcome::Removed { name: from.clone() })?;
         let content = self.files.remove(&from).expect("picked from the files");
         self.files.insert(to, content);
         Ok(())
@@ -234,107 +234,107 @@ impl Worker {
 
     fn remove(&mut self) -> Result<(), String> {
         if self.random.usize(..4) == 0
-            && let Some((name, fact)) = self.others.pop_first()
+            && let Some((name, outcome)) = self.others.pop_first()
         {
             let path = self.folder.join(&name);
-            let removed = if matches!(fact, Fact::Directory { .. }) {
+            let removed = if matches!(outcome, Outcome::Directory { .. }) {
                 fs::remove_dir(path)
             } else {
                 fs::remove_file(path)
             };
-            say("remove", &name, removed)?;
-            return self.facts.note(&Fact::Gone { name });
+            context("remove", &name, removed)?;
+            return self.log.append(&Outcome::Removed { name });
         }
         let Some(name) = self.pick() else { return Ok(()) };
-        say("remove", &name, fs::remove_file(self.folder.join(&name)))?;
+        context("remove", &name, fs::remove_file(self.folder.join(&name)))?;
         self.files.remove(&name);
-        self.facts.note(&Fact::Gone { name })
+        self.log.append(&Outcome::Removed { name })
     }
 
     fn make_other(&mut self) -> Result<(), String> {
         let name = self.name();
         let path = self.folder.join(&name);
-        let fact = if self.random.usize(..2) == 0 {
-            say("mkdir", &name, fs::create_dir(path))?;
-            Fact::Directory { name: name.clone() }
+        let outcome = if self.random.usize(..2) == 0 {
+            context("mkdir", &name, fs::create_dir(path))?;
+            Outcome::Directory { name: name.clone() }
         } else {
             let target = format!("target-of-{name}");
-            say("symlink", &name, symlink(&target, path))?;
-            Fact::Symlink { name: name.clone(), target }
+            context("symlink", &name, symlink(&target, path))?;
+            Outcome::Symlink { name: name.clone(), target }
         };
-        self.facts.note(&fact)?;
-        self.others.insert(name, fact);
+        self.log.append(&outcome)?;
+        self.others.insert(name, outcome);
         Ok(())
     }
 
-    /// Reads a file from the server, around the client's cache.
+    /// Compares a file, bypassing the client's cache.
     fn compare(&mut self) -> Result<(), String> {
         let Some(name) = self.pick() else { return Ok(()) };
         let read = read_direct(&self.folder.join(&name));
-        let content = say("read", &name, read)?;
+        let content = context("read", &name, read)?;
         if self.files.get(&name) != Some(&content) {
-            return Err(format!("{name}: {} bytes, not those that were synced", content.len()));
+            return Err(format!("{name}: {} bytes that differ from those synced", content.len()));
         }
         Ok(())
     }
 
-    /// Writes through a file that has been open since before the first kill.
-    fn write_held(&mut self) -> Result<(), String> {
+    /// Writes to the file that has been open since before the first kill.
+    fn write_open_file(&mut self) -> Result<(), String> {
         let more = self.content();
-        let (file, name, content) = &mut self.held;
+        let (file, name, content) = &mut self.open_file;
         let start = self.random.usize(..content.len() + 1);
         let end = start + more.len();
         if content.len() < end {
             content.resize(end, 0);
         }
         content.get_mut(start..end).expect("resized").copy_from_slice(&more);
-        say("write", name, file.write_all_at(&more, u64::try_from(start).expect("short")))?;
-        say("fsync", name, file.sync_data())?;
-        self.facts.note(&Fact::file(name, content))?;
+        context("write", name, file.write_all_at(&more, u64::try_from(start).expect("short")))?;
+        context("fsync", name, file.sync_data())?;
+        self.log.append(&Outcome::file(name, content))?;
         if content.len() > FILE_BYTES_MAX {
             content.clear();
-            say("truncate", name, file.set_len(0))?;
-            self.facts.note(&Fact::file(name, content))?;
+            context("truncate", name, file.set_len(0))?;
+            self.log.append(&Outcome::file(name, content))?;
         }
         Ok(())
     }
 }
 
-/// The whole file, with reads that the client may not answer itself.
+/// Reads the whole file from the server.
 fn read_direct(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     OpenOptions::new().read(true).custom_flags(O_DIRECT).open(path)?.read_to_end(&mut content)?;
     Ok(content)
 }
 
-/// Adds to a failure what was done to whom.
-fn say<T>(what: &str, name: &str, outcome: io::Result<T>) -> Result<T, String> {
+/// Prefixes an error with the operation and the name.
+fn context<T>(what: &str, name: &str, outcome: io::Result<T>) -> Result<T, String> {
     outcome.map_err(|error| format!("{what} {name}: {error}"))
 }
 
-/// Compares the folders with the last word about each name.
+/// Compares the folders with the last outcome of each name.
 fn verify(directory: &Path, out: &Path) -> Result<String, String> {
     let (mut names, mut faults) = (0, Vec::new());
     for worker in 0..WORKERS {
-        let expected = facts::replay(&facts_path(directory, out, worker))?;
+        let expected = outcomes::replay(&outcomes_path(directory, out, worker))?;
         let folder = directory.join(worker.to_string());
         let listing = fs::read_dir(&folder).map_err(process::at(&folder))?;
         for entry in listing {
             let name = entry.map_err(process::at(&folder))?.file_name();
             let name = name.to_string_lossy().into_owned();
             if !expected.contains_key(&name) {
-                faults.push(format!("{worker}/{name} is there, but was removed or never made"));
+                faults.push(format!("{worker}/{name} exists, but was removed or never created"));
             }
         }
-        for (name, fact) in &expected {
+        for (name, outcome) in &expected {
             names += 1;
-            if let Err(why) = fact.check(&folder.join(name)) {
+            if let Err(why) = outcome.check(&folder.join(name)) {
                 faults.push(format!("{worker}/{name}: {why}"));
             }
         }
     }
     if faults.is_empty() {
-        Ok(format!("{names} names hold what was acknowledged"))
+        Ok(format!("{names} names match their acknowledged outcomes"))
     } else {
         Err(faults.join("\n"))
     }

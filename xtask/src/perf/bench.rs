@@ -1,4 +1,4 @@
-//! One measurement by `holdfast bench`, as numbers.
+//! Runs `holdfast bench --json` and extracts the figures.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,25 @@ use serde_json::Value;
 use super::counter::Counter;
 use super::cpu;
 
-/// Nobody waits longer for one measurement, in seconds.
-const BUDGET_SECONDS: u32 = 900;
+/// Time limit of a measurement.
+const LIMIT_SECONDS: u32 = 900;
 
-/// A server that is measured.
+/// A server under measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
     pub(super) mount_port: u16,
-    /// Its process.
     pub(super) pid: u32,
 }
 
-/// How long operations run before they count, and then are counted.
+/// Durations of the warm-up and of the measurement, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Time {
     pub(super) warmup: f64,
     pub(super) seconds: f64,
 }
 
-/// What one measurement brought. Latencies are in microseconds.
+/// The figures of a measurement. Rates and latencies exclude the warm-up.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) operations_per_s: f64,
@@ -37,32 +36,32 @@ pub(super) struct Sample {
     pub(super) p99_us: f64,
     pub(super) p999_us: f64,
     pub(super) max_us: f64,
-    /// The server's processor time, in microseconds.
+    /// The server's CPU time per operation.
     pub(super) server_us: f64,
-    /// The client's, warm-up and preparation included in both time and operations as well as they are known.
+    /// The client's CPU time per operation, warm-up and preparation included.
     pub(super) client_us: f64,
     pub(super) gib_per_operation: f64,
-    /// Instructions of the server in user mode for an operation, where the processor counts them.
+    /// The server's user-mode instructions per operation, where they can be counted.
     pub(super) instructions: Option<f64>,
-    /// Rates and medians of the parts, by procedure.
+    /// Procedure, rate and median latency in microseconds of each phase.
     pub(super) phases: Vec<(String, f64, f64)>,
     /// Operations that failed.
     pub(super) failed: u64,
 }
 
 impl Sample {
-    /// The rate of a part.
+    /// The rate of a phase.
     pub(super) fn phase_rate(&self, procedure: &str) -> Option<f64> {
         self.phases.iter().find(|phase| phase.0 == procedure).map(|phase| phase.1)
     }
 
-    /// The median latency of a part.
+    /// The median latency of a phase.
     pub(super) fn phase_p50_us(&self, procedure: &str) -> Option<f64> {
         self.phases.iter().find(|phase| phase.0 == procedure).map(|phase| phase.2)
     }
 }
 
-/// The client: the program that measures.
+/// The client program.
 #[derive(Debug)]
 pub(super) struct Bench {
     binary: PathBuf,
@@ -74,15 +73,15 @@ impl Bench {
     }
 
     fn command(&self, verb: &str, target: &Target) -> Command {
-        // With a deadline of its own: a measurement that hangs is an error, and says so.
+        // A measurement that hangs is an error.
         let mut command = Command::new("timeout");
-        command.args(["-k", "5", &BUDGET_SECONDS.to_string()]).arg(&self.binary);
+        command.args(["-k", "5", &LIMIT_SECONDS.to_string()]).arg(&self.binary);
         command.args(["bench", verb, &format!("{}:/main", target.address), "--json"]);
         command.args(["--mount-port", &target.mount_port.to_string()]);
         command
     }
 
-    /// `holdfast bench run` of a workload, with so many threads and operations of each in flight.
+    /// Runs a workload with this number of threads and operations in flight per thread.
     pub(super) fn run(
         &self,
         target: &Target,
@@ -100,12 +99,12 @@ impl Bench {
         let client_seconds = cpu::of_children()? - client_before;
         let instructions = counter.and_then(Counter::finish);
         let report = report?;
-        let result = report.pointer("/results/0").ok_or("bench measured nothing")?;
+        let result = report.pointer("/results/0").ok_or("bench reports no results")?;
         sample(result, client_seconds, instructions)
     }
 
-    /// The limits of this machine: bytes per second through TCP, and the median of a synced write of 4 KiB in this
-    /// directory, in microseconds.
+    /// Measures the limits of this machine: bytes per second through TCP, and the median latency in microseconds of a synced
+    /// 4 KiB write in this directory.
     pub(super) fn limits(
         &self,
         target: &Target,
@@ -115,11 +114,11 @@ impl Bench {
         let mut command = self.command("limits", target);
         command.args(["--seconds", &seconds.to_string(), "--directory"]).arg(directory);
         let report = json(&mut command)?;
-        let limits = report.get("limits").ok_or("bench measured no limits")?;
+        let limits = report.get("limits").ok_or("bench reports no limits")?;
         Ok((number(limits, "/tcp_bytes_per_s")?, number(limits, "/directory/sync_p50_ns")? / 1e3))
     }
 
-    /// The same work in the background, to be stopped by whoever started it.
+    /// Returns a command that runs a workload in the background until the caller stops it.
     pub(super) fn background(&self, target: &Target, workload: &[&str]) -> Command {
         let mut command = self.command("run", target);
         command.args(workload).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
@@ -127,24 +126,24 @@ impl Bench {
     }
 }
 
-/// What a program prints as JSON. A measurement with failed operations prints it too, and ends with another code.
+/// Parses a program's output as JSON. Bench prints it even if operations failed and the exit status is not 0.
 fn json(command: &mut Command) -> Result<Value, String> {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     serde_json::from_slice(&output.stdout).map_err(|_| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        format!("{command:?}: {}: {}", output.status, said.trim())
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        format!("{command:?}: {}: {}", output.status, stderr.trim())
     })
 }
 
 fn number(value: &Value, pointer: &str) -> Result<f64, String> {
     let found = value.pointer(pointer).and_then(Value::as_f64);
-    found.ok_or_else(|| format!("bench tells no {pointer}"))
+    found.ok_or_else(|| format!("bench reports no {pointer}"))
 }
 
 fn sample(result: &Value, client_seconds: f64, instructions: Option<f64>) -> Result<Sample, String> {
     let operations = number(result, "/operations")?;
     let (seconds, warmup) = (number(result, "/seconds")?, number(result, "/warmup_seconds")?);
-    // What went on in the warm-up is not told; it is taken to have been at the same rate.
+    // Operations of the warm-up are not reported; the same rate is assumed.
     let all_operations = (operations * (1.0 + warmup / seconds.max(1e-9))).max(1.0);
     let errors = result.get("errors").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for error in errors {

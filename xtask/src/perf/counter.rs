@@ -1,4 +1,4 @@
-//! Instructions of a process in user mode, counted by `perf stat` where the processor and the system let it.
+//! Counts user-mode instructions of a process with `perf stat`, where the processor and the system support it.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use crate::process;
 
-/// `perf stat` that looks at a process.
+/// A running `perf stat` attached to a process.
 #[derive(Debug)]
 pub(super) struct Counter(Child);
 
-/// What is counted, and how it is printed: fields with commas in between, the number first.
+/// Counts instructions and prints comma-separated fields, the count first.
 const COUNT: &[&str] = &["stat", "-x", ",", "-e", "instructions:u"];
 
-/// Ends soon after a signal.
+/// Time limit from SIGINT to exit.
 const END: Duration = Duration::from_secs(5);
 
-/// Whether instructions can be counted here. Virtual machines mostly cannot.
+/// Whether instructions can be counted here. Most virtual machines cannot.
 pub(super) fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
@@ -31,14 +31,14 @@ fn first_count(text: &[u8]) -> Option<f64> {
 }
 
 impl Counter {
-    /// Begins to count.
+    /// Starts counting. Returns `None` where counting is not available.
     pub(super) fn start(pid: u32) -> Option<Counter> {
         let mut command = Command::new("perf");
         command.args(COUNT).args(["-p", &pid.to_string()]).stderr(Stdio::piped());
         is_available().then(|| process::start(&mut command).ok()).flatten().map(Counter)
     }
 
-    /// Ends, and tells how many there were.
+    /// Stops, and returns the count.
     pub(super) fn finish(mut self) -> Option<f64> {
         use std::io::Read as _;
         process::signal(&self.0, "INT");

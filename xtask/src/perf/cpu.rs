@@ -1,69 +1,69 @@
-//! What processes have used so far, from `/proc`.
+//! CPU time and memory of processes, from `/proc`.
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What `/proc` counts processor time in, which Linux fixes for programs.
+/// The unit of CPU time in `/proc`, fixed by Linux's ABI (USER_HZ).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Fields of a line of `/proc/PID/stat` behind the name: user and system time, then those of children that ended.
+/// Indices of fields in `/proc/PID/stat`, counted after the name: user and system time, then those of reaped children.
 const OWN: usize = 11;
 const CHILDREN: usize = 13;
 
-/// A process is at rest if it uses no more than this in a look.
-const LOOK: Duration = Duration::from_millis(200);
-const REST_SECONDS: f64 = 0.015;
+/// A process is idle if it uses at most [`IDLE_SECONDS`] of CPU time per interval.
+const INTERVAL: Duration = Duration::from_millis(200);
+const IDLE_SECONDS: f64 = 0.015;
 
 fn seconds(path: &str, first: usize) -> Result<f64, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
     let two = text.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace().skip(first).take(2));
     let ticks = two.map(|two| two.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>());
-    ticks.map(|ticks| ticks / TICKS_PER_SECOND).ok_or_else(|| format!("{path} makes no sense"))
+    ticks.map(|ticks| ticks / TICKS_PER_SECOND).ok_or_else(|| format!("{path} is malformed"))
 }
 
-/// Processor time of a process, in seconds.
+/// Returns a process's CPU time in seconds.
 pub(super) fn of(pid: u32) -> Result<f64, String> {
     seconds(&format!("/proc/{pid}/stat"), OWN)
 }
 
-/// Processor time of those of its threads whose names begin so, in seconds.
+/// Returns the CPU time in seconds of those threads whose names have this prefix.
 pub(super) fn of_threads(pid: u32, name: &str) -> Result<f64, String> {
     let folder = format!("/proc/{pid}/task");
     let tasks = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
     let mut sum = 0.0;
     for task in tasks.filter_map(Result::ok) {
         let task = task.path().display().to_string();
-        // A thread may have ended since.
-        let is_meant = fs::read_to_string(format!("{task}/comm")).is_ok_and(|comm| comm.starts_with(name));
-        sum += if is_meant { seconds(&format!("{task}/stat"), OWN).unwrap_or(0.0) } else { 0.0 };
+        // A thread may have ended meanwhile.
+        let is_match = fs::read_to_string(format!("{task}/comm")).is_ok_and(|comm| comm.starts_with(name));
+        sum += if is_match { seconds(&format!("{task}/stat"), OWN).unwrap_or(0.0) } else { 0.0 };
     }
     Ok(sum)
 }
 
-/// Processor time of all children that have ended, in seconds.
+/// Returns the CPU time of all reaped children in seconds.
 pub(super) fn of_children() -> Result<f64, String> {
     seconds("/proc/self/stat", CHILDREN)
 }
 
-/// Resident memory of a process, in bytes.
+/// Returns a process's resident memory in bytes.
 pub(super) fn resident_bytes(pid: u32) -> Result<f64, String> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<f64>().ok());
-    kib.map(|kib| kib * 1024.0).ok_or_else(|| format!("{path} makes no sense"))
+    kib.map(|kib| kib * 1024.0).ok_or_else(|| format!("{path} is malformed"))
 }
 
-/// Waits until a process does nothing any more, so that one measurement does not pay for the one before; gives up
-/// after `most`.
-pub(super) fn wait_for_rest(pid: u32, most: Duration) -> Result<(), String> {
-    let end = Instant::now() + most;
+/// Waits until a process is idle, so that a measurement does not include work of the previous one. Gives up after
+/// `limit`.
+pub(super) fn wait_until_idle(pid: u32, limit: Duration) -> Result<(), String> {
+    let end = Instant::now() + limit;
     let mut before = of(pid)?;
     while Instant::now() < end {
-        thread::sleep(LOOK);
+        thread::sleep(INTERVAL);
         let now = of(pid)?;
-        if now - before < REST_SECONDS {
+        if now - before < IDLE_SECONDS {
             break;
         }
         before = now;

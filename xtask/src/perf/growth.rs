@@ -1,5 +1,5 @@
-//! What the same operations cost on a volume of many files, against an empty one: LOOKUP of any file, CREATE and REMOVE
-//! in any directory, and durable writes of 4 KiB anywhere in a file of 1 TiB against one of 64 MiB.
+//! The cost of operations on a volume of many files, relative to an empty one: LOOKUP of random files, CREATE and REMOVE in
+//! random directories, and durable 4 KiB writes at random offsets of a 1 TiB file and a 64 MiB file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::facts::{Fact, Goal};
+use super::results::{Figure, Goal};
 use super::server::{NO_DELAY, Server};
 use super::{Run, cpu};
 use crate::e2e::nfs::{Arguments, Connection, OK, Procedure, Results};
@@ -16,11 +16,11 @@ use crate::process::random_bytes;
 
 const CONNECTIONS: usize = 8;
 const WINDOW: usize = 16;
-/// Calls between two looks at the clock.
+/// Calls between checks of the clock.
 const CHUNK: usize = 512;
 
 const FILES_PER_DIRECTORY: u64 = 1000;
-/// Of the volume that is called empty.
+/// Directories of the volume that counts as empty.
 const FEW_DIRECTORIES: u64 = 8;
 
 const HUGE_FILE_BYTES: u64 = 1 << 40;
@@ -28,30 +28,30 @@ const SMALL_FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: u32 = 4096;
 const FILE_SYNC: u32 = 2;
 
-/// How many reads of the index's file a record that is not in memory may take. The levels above the leaves are read too, once.
-const COLD_READS_MOST: f64 = 1.05;
+/// Reads of the index file per record that is not in memory. Each inner block is read once as well.
+const COLD_READS_MAX: f64 = 1.05;
 
-/// How much dearer operations may become.
-const RATIO_MOST: f64 = 1.5;
+/// Cost on the large volume, relative to the small one.
+const RATIO_MAX: f64 = 1.5;
 
 const REST: Duration = Duration::from_secs(20);
 
-/// A volume with its files.
+/// A server and the files of its volume.
 struct Populated {
     server: Server,
     directories: Arc<Vec<Vec<u8>>>,
-    /// One that is written at random places.
+    /// The file that is written at random offsets.
     file: Vec<u8>,
     file_bytes: u64,
 }
 
-/// What one of several connections does again and again; how many operations that was.
+/// The work of a connection, which is repeated. Returns the number of operations.
 type Work = fn(&mut Connection, &Populated, usize, &mut Rng) -> Result<u64, String>;
 
 const WORKS: &[(&str, Work)] =
     &[("LOOKUP of any file", lookups), ("CREATE + REMOVE", creates), ("WRITE 4 KiB FILE_SYNC", writes)];
 
-/// Measures both volumes in turn.
+/// Measures both volumes in turns.
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let directories = (run.options.files / FILES_PER_DIRECTORY).max(FEW_DIRECTORIES);
     let few = populate(run.server(NO_DELAY)?, FEW_DIRECTORIES, SMALL_FILE_BYTES)?;
@@ -59,7 +59,7 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let mut many = populate(run.server(NO_DELAY)?, directories, HUGE_FILE_BYTES)?;
     let seconds = began.elapsed().as_secs_f64();
     let files = directories * FILES_PER_DIRECTORY;
-    eprintln!("perf: {files} files made in {seconds:.0} s");
+    eprintln!("perf: {files} files created in {seconds:.0} s");
     let mut costs = vec![[const { Vec::new() }; 3]; WORKS.len()];
     for _ in 0..run.options.rounds {
         for ((_, work), costs) in WORKS.iter().zip(&mut costs) {
@@ -71,23 +71,29 @@ pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
         }
     }
     for ((name, _), [ratios, large, checkpoints]) in WORKS.iter().zip(costs) {
-        let mut fact = |name: String, values, unit, goal| run.facts.push(Fact { name, values, unit, goal });
-        fact(format!("{name}: CPU with {files} files of that without"), ratios, "×", Goal::Most(RATIO_MOST));
-        fact(format!("{name}: CPU with {files} files"), large, " µs", Goal::None);
-        fact(format!("{name}: and of checkpoints"), checkpoints, " µs", Goal::None);
+        let mut figure =
+            |name: String, values, unit, goal| run.figures.push(Figure { name, values, unit, goal });
+        figure(
+            format!("{name}: CPU with {files} files, of that without"),
+            ratios,
+            "×",
+            Goal::AtMost(RATIO_MAX),
+        );
+        figure(format!("{name}: CPU with {files} files"), large, " µs", Goal::None);
+        figure(format!("{name}: CPU of checkpoints"), checkpoints, " µs", Goal::None);
     }
     let reads = cold_reads(&mut many, run.time().seconds)?;
-    run.facts.push(Fact {
-        name: format!("cold index, {files} files: reads of its file for each record"),
+    run.figures.push(Figure {
+        name: format!("cold index, {files} files: file reads per record"),
         values: vec![reads],
         unit: "",
-        goal: Goal::Most(COLD_READS_MOST),
+        goal: Goal::AtMost(COLD_READS_MAX),
     });
     Ok(())
 }
 
-/// How many reads of the index's file a record takes that is not in memory, after a restart: of all that took any, while
-/// files are looked up for so long.
+/// Restarts the server and looks up files for `seconds`. Returns the reads of the index file per record that was not in
+/// memory.
 fn cold_reads(populated: &mut Populated, seconds: f64) -> Result<f64, String> {
     populated.server.kill_and_restart()?;
     let gauges = |populated: &Populated| -> Result<[f64; 2], String> {
@@ -100,7 +106,7 @@ fn cold_reads(populated: &mut Populated, seconds: f64) -> Result<f64, String> {
     Ok((reads - before[1]) / (records - before[0]).max(1.0))
 }
 
-/// Makes directories full of empty files, and a file of holes.
+/// Creates directories full of empty files, and a sparse file.
 fn populate(server: Server, count: u64, file_bytes: u64) -> Result<Populated, String> {
     let root = server.root()?;
     let mut connection = server.connect()?;
@@ -110,7 +116,7 @@ fn populate(server: Server, count: u64, file_bytes: u64) -> Result<Populated, St
     }
     let file = connection.make(Procedure::Create, &root, "file")?;
     connection.ask(Procedure::Setattr, &[OK], |arguments| {
-        // Neither mode, owner nor group; the size; no times; no guard.
+        // No mode, owner or group; the size; no times; no guard.
         arguments.opaque(&file).word(0).word(0).word(0).word(1).long(file_bytes).word(0).word(0).word(0);
     })?;
     let populated = Populated { server, directories: Arc::new(directories), file, file_bytes };
@@ -127,11 +133,11 @@ fn populate(server: Server, count: u64, file_bytes: u64) -> Result<Populated, St
             connection.many(Procedure::Create, files, WINDOW, create(directory, name), ok)?;
         }
     })?;
-    cpu::wait_for_rest(populated.server.target.pid, REST)?;
+    cpu::wait_until_idle(populated.server.target.pid, REST)?;
     Ok(populated)
 }
 
-/// Runs the same on each connection, each with a thread of its own; the sum of what they answer.
+/// Runs `work` on each connection in a thread of its own, and sums the results.
 fn on_all_connections(
     populated: &Populated,
     work: impl Fn(&mut Connection, usize) -> Result<u64, String> + Sync,
@@ -140,14 +146,14 @@ fn on_all_connections(
     let one = &one;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || one(number))).collect();
-        threads.into_iter().map(|thread| thread.join().map_err(|_| "a client has panicked")?).sum()
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a client panicked")?).sum()
     })
 }
 
-/// Microseconds of processor time for an operation: of all but checkpoints, and of these.
+/// Returns the server's CPU time per operation in microseconds, without checkpoints and of checkpoints.
 fn measure(populated: &Populated, work: Work, seconds: f64) -> Result<(f64, f64), String> {
     let pid = populated.server.target.pid;
-    cpu::wait_for_rest(pid, REST)?;
+    cpu::wait_until_idle(pid, REST)?;
     let used = || -> Result<(f64, f64), String> { Ok((cpu::of(pid)?, cpu::of_threads(pid, "checkpt")?)) };
     let (all_before, checkpoints_before) = used()?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);

@@ -1,6 +1,6 @@
-//! Instructions of each operation, counted by callgrind on a fixed stream of calls (`crates/sim/src/bin/instructions/`), beside
-//! those that `docs/instructions.json` records. Unlike times they are the same on a busy machine, so a change that makes an
-//! operation dearer is found by continuous integration.
+//! Instructions per operation, counted by callgrind on a fixed stream of calls (`crates/sim/src/bin/instructions/`) and
+//! compared with `docs/instructions.json`. Unlike times they do not depend on the machine's load, so continuous integration
+//! finds a change that makes an operation more expensive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use super::Scratch;
 use crate::process::{self, root, target_directory};
 use crate::report::usage;
 
-/// The record, from the root of the repository.
+/// Path of the record.
 const RECORD: &str = "docs/instructions.json";
 
-/// Growth that is an error.
-const GROWTH_MOST: f64 = 0.05;
-/// What the hash tables' random seeds make of it, and a margin: less is no change.
+/// Allowed growth over the record.
+const GROWTH_MAX: f64 = 0.05;
+/// Variation due to the hash tables' random seeds, with a margin. Smaller differences do not change the record.
 const NOISE: f64 = 0.01;
 
-/// The functions of the program that callgrind is told of.
+/// Callgrind counts inside the first function and writes a file after the second.
 const COUNTED: &str = "--toggle-collect=*instructions::counted*";
 const TOLD: &str = "--dump-after=*instructions::told*";
 
@@ -32,7 +32,7 @@ const BUILD: Duration = Duration::from_secs(1800);
 struct Entry {
     operation: String,
     instructions: u64,
-    /// Why it is what it is.
+    /// Why it was last recorded.
     reason: String,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn command(arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Counts and compares; with a reason, records what has changed.
+/// Counts and compares. With a reason, records the changes instead.
 pub(super) fn run(reason: Option<&str>) -> Result<String, String> {
     let counts = count()?;
     let path = root().join(RECORD);
@@ -70,19 +70,18 @@ pub(super) fn run(reason: Option<&str>) -> Result<String, String> {
         fs::write(&path, written(&entries)).map_err(|error| format!("{RECORD}: {error}"))?;
         return Ok(shown);
     }
-    match complaints(&counts, &recorded) {
-        complaints if complaints.is_empty() => Ok(shown),
-        complaints => Err(format!(
-            "{shown}\n{}\nIf that is right: cargo xtask perf instructions --record REASON. The record is of {}; this \
-             is {}.",
-            complaints.join("\n"),
+    match regressions(&counts, &recorded) {
+        regressions if regressions.is_empty() => Ok(shown),
+        regressions => Err(format!(
+            "{shown}\n{}\nTo accept: cargo xtask perf instructions --record REASON. Recorded with {}; counted with {}.",
+            regressions.join("\n"),
             made_with(&path),
             tools()
         )),
     }
 }
 
-/// Operations and their instructions, in the order of the stream.
+/// Counts the instructions of each operation, in the order of the stream.
 fn count() -> Result<Vec<(String, u64)>, String> {
     let build = ["build", "--release", "--locked", "--package", "sim", "--bin", "instructions"];
     process::run(process::cargo(&build), BUILD)?;
@@ -92,27 +91,27 @@ fn count() -> Result<Vec<(String, u64)>, String> {
     valgrind.args(["-q", "--tool=callgrind", "--collect-atstart=no", COUNTED, TOLD]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.arg(target_directory().join("release/instructions"));
-    let said = process::output(&mut valgrind)
-        .map_err(|why| format!("{why} (Debian's package valgrind must be installed)"))?;
-    let operations = said.lines().enumerate().map(|(number, line)| {
-        let (name, count) = line.split_once('\t').ok_or_else(|| format!("{line:?} is no operation"))?;
+    let output =
+        process::output(&mut valgrind).map_err(|why| format!("{why} (is Debian's valgrind installed?)"))?;
+    let operations = output.lines().enumerate().map(|(number, line)| {
+        let (name, count) = line.split_once('\t').ok_or_else(|| format!("{line:?} is not an operation"))?;
         let count: f64 = count.parse().map_err(|_| format!("{line:?} has no count"))?;
         let total = total(&out.with_extension((number + 1).to_string()))?;
-        Ok((name.to_owned(), whole(total / count)))
+        Ok((name.to_owned(), rounded(total / count)))
     });
     operations.collect()
 }
 
-/// A count without its fraction.
-fn whole(count: f64) -> u64 {
+/// Rounds a count.
+fn rounded(count: f64) -> u64 {
     format!("{count:.0}").parse().unwrap_or(u64::MAX)
 }
 
-/// Instructions that a file of callgrind tells of.
+/// Reads the total of a callgrind file.
 fn total(path: &Path) -> Result<f64, String> {
     let text = fs::read_to_string(path).map_err(process::at(path))?;
     let total = text.lines().find_map(|line| line.strip_prefix("totals:")?.trim().parse().ok());
-    total.filter(|total| *total > 0.0).ok_or_else(|| format!("{} counts nothing", path.display()))
+    total.filter(|total| *total > 0.0).ok_or_else(|| format!("{} has no total", path.display()))
 }
 
 fn read(text: &str) -> Result<Vec<Entry>, String> {
@@ -125,7 +124,7 @@ fn read(text: &str) -> Result<Vec<Entry>, String> {
             reason: entry["reason"].as_str().filter(|reason| !reason.is_empty())?.to_owned(),
         })
     };
-    let read = entries.iter().map(|it| entry(it).ok_or_else(|| format!("{it} is not as it should be")));
+    let read = entries.iter().map(|it| entry(it).ok_or_else(|| format!("{it} is malformed")));
     read.collect()
 }
 
@@ -137,7 +136,7 @@ fn written(entries: &[Entry]) -> String {
     format!("{:#}\n", json!({ "made_with": tools(), "operations": operations }))
 }
 
-/// What the numbers depend on besides the code.
+/// Versions of the tools, which affect the counts.
 fn tools() -> String {
     let version = |program: &str| process::output(Command::new(program).arg("--version")).unwrap_or_default();
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
@@ -150,13 +149,13 @@ fn made_with(path: &PathBuf) -> String {
     value.and_then(|value| Some(value["made_with"].as_str()?.to_owned())).unwrap_or_default()
 }
 
-/// By how much an operation has grown, as a fraction; none if it is not in the record.
+/// The growth of an operation as a fraction; `None` if it is not in the record.
 fn growth(count: &(String, u64), recorded: &[Entry]) -> Option<f64> {
     let entry = recorded.iter().find(|entry| entry.operation == count.0)?;
     Some(count.1 as f64 / entry.instructions.max(1) as f64 - 1.0)
 }
 
-/// The new record: what is no change stays as it was.
+/// Returns the new record. Entries within [`NOISE`] stay as they were.
 fn changed(counts: &[(String, u64)], recorded: &[Entry], reason: &str) -> Vec<Entry> {
     let entry = |count: &(String, u64)| {
         let old = recorded.iter().find(|entry| entry.operation == count.0);
@@ -170,13 +169,13 @@ fn changed(counts: &[(String, u64)], recorded: &[Entry], reason: &str) -> Vec<En
     counts.iter().map(entry).collect()
 }
 
-/// What is wrong, in sentences.
-fn complaints(counts: &[(String, u64)], recorded: &[Entry]) -> Vec<String> {
+/// Lists operations that grew too much, and differences between the record and the stream.
+fn regressions(counts: &[(String, u64)], recorded: &[Entry]) -> Vec<String> {
     let mut words = Vec::new();
     for count in counts {
         match growth(count, recorded) {
             None => words.push(format!("{} is not in {RECORD}", count.0)),
-            Some(growth) if growth > GROWTH_MOST => {
+            Some(growth) if growth > GROWTH_MAX => {
                 words.push(format!(
                     "{} takes {:.1} % more instructions than recorded",
                     count.0,
@@ -216,21 +215,21 @@ mod tests {
     }
 
     #[test]
-    fn growth_above_five_percent_is_an_error_and_less_is_not() {
+    fn only_growth_above_five_percent_is_an_error() {
         let recorded = [entry("NULL", 1000), entry("READ", 2000)];
-        assert!(complaints(&[counted("NULL", 1049), counted("READ", 100)], &recorded).is_empty());
-        let wrong = complaints(&[counted("NULL", 1051), counted("READ", 2000)], &recorded);
+        assert!(regressions(&[counted("NULL", 1049), counted("READ", 100)], &recorded).is_empty());
+        let wrong = regressions(&[counted("NULL", 1051), counted("READ", 2000)], &recorded);
         assert_eq!(wrong, ["NULL takes 5.1 % more instructions than recorded"]);
     }
 
     #[test]
-    fn operations_of_only_one_of_the_two_are_errors() {
-        let wrong = complaints(&[counted("NEW", 1)], &[entry("OLD", 1)]);
+    fn new_and_missing_operations_are_errors() {
+        let wrong = regressions(&[counted("NEW", 1)], &[entry("OLD", 1)]);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written_and_changes_only_where_something_changed() {
+    fn the_record_round_trips_and_changes_only_beyond_noise() {
         let recorded = [entry("NULL", 1000), entry("READ", 2000)];
         let now = changed(&[counted("NULL", 1009), counted("READ", 1500)], &recorded, "a faster READ");
         assert_eq!(now[0], recorded[0]);
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_a_reason_is_refused() {
+    fn entries_without_a_reason_are_refused() {
         assert!(read(&written(&[Entry { reason: String::new(), ..entry("NULL", 1) }])).is_err());
     }
 }

@@ -1,24 +1,24 @@
-//! The rows of the main table: what is asked of the server, how, and what it may cost.
+//! The rows of the main table: workloads and the bounds of their cost.
 
-/// What a bound counts.
+/// The bound of a row's cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Bound {
-    /// Microseconds of the server's processor time for an operation.
+    /// Microseconds of the server's CPU time per operation.
     MicrosecondsPerOperation(f64),
-    /// Seconds of the server's processor time for a GiB.
+    /// Seconds of the server's CPU time per GiB.
     SecondsPerGib(f64),
 }
 
-/// One row.
+/// A row.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// What `--row` calls it.
+    /// Its name on the command line.
     pub(super) name: &'static str,
-    /// What the table calls it.
+    /// Its title in the table.
     pub(super) title: &'static str,
-    /// What `holdfast bench run` is told, after the target.
+    /// Arguments of `holdfast bench run`, after the target.
     pub(super) arguments: &'static [&'static str],
-    /// Virtual threads, each with a connection of its own and [`DEPTH`] operations in flight.
+    /// Virtual threads, each with its own connection and [`DEPTH`] operations in flight.
     pub(super) threads: u32,
     pub(super) bound: Bound,
 }
@@ -26,7 +26,7 @@ pub(super) struct Row {
 /// Operations in flight on each connection.
 pub(super) const DEPTH: u32 = 16;
 const CONNECTIONS: u32 = 8;
-/// Of creates and syncs, so that commits have company.
+/// Connections of creates and syncs, so that commits are grouped.
 const CONNECTIONS_SYNCED: u32 = 32;
 
 const fn small(
@@ -48,13 +48,13 @@ const fn large(
     Row { name, title, arguments, threads: CONNECTIONS, bound: Bound::SecondsPerGib(seconds) }
 }
 
-/// The names of rows that others are fractions of.
+/// Rows that others are compared with.
 pub(super) const NULL: &str = "null";
 pub(super) const GETATTR: &str = "getattr";
 pub(super) const READ: &str = "read";
 pub(super) const SEQUENTIAL_READ: &str = "sequential-read";
 
-/// All of them.
+/// All rows.
 pub(super) const ROWS: &[Row] = &[
     small(NULL, "NULL", &["null"], CONNECTIONS, 1.5),
     small(GETATTR, "GETATTR", &["getattr"], CONNECTIONS, 2.2),
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// The row of a name.
+/// Finds a row by name.
 pub(super) fn find(name: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name == name)
 }

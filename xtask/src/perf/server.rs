@@ -1,5 +1,4 @@
-//! The servers that are measured: each with a folder of its own on the device that was chosen, at a free port of the
-//! loopback address.
+//! The servers under measurement, each with a folder of its own on the chosen device, at a free loopback port.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -14,19 +13,19 @@ use super::bench::Target;
 use crate::e2e::nfs::{Arguments, Connection, MOUNT, NFS, Procedure};
 use crate::process;
 
-/// A server answers within this time of its start, also after a crash.
+/// Time limit from a server's start to its first reply, after a crash too.
 const START: Duration = Duration::from_secs(120);
 
-/// How long one call may take.
+/// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a server that starts is asked.
+/// Interval between attempts to reach a starting server.
 const POLL: Duration = Duration::from_millis(2);
 
-/// A server of holdfast syncs as fast as its device.
+/// No minimum duration of syncs.
 pub(super) const NO_DELAY: u64 = 0;
 
-/// A server that runs. It ends, and its data goes, with this value.
+/// A running server. Dropping it stops the server and removes its data.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -46,7 +45,7 @@ fn write(path: &Path, content: &str) -> Result<(), String> {
 }
 
 impl Server {
-    /// Serves a new volume with holdfast; each sync takes so many microseconds at least.
+    /// Serves a new volume with Holdfast; each sync takes at least `sync_delay_us`.
     pub(super) fn holdfast(binary: &Path, folder: PathBuf, sync_delay_us: u64) -> Result<Server, String> {
         let address = process::free_address()?;
         let mut command = vec![text(binary), "serve".to_owned(), text(&folder.join("data"))];
@@ -55,15 +54,15 @@ impl Server {
         Server::start(command, folder, address, address.port())
     }
 
-    /// Serves an empty folder with nfs-ganesha, as Debian packages it.
+    /// Serves an empty folder with Debian's nfs-ganesha.
     pub(super) fn ganesha(folder: PathBuf) -> Result<Server, String> {
         let (address, mount) = (process::free_address()?, process::free_address()?);
         let export = folder.join("export");
         fs::create_dir_all(&export).map_err(process::at(&export))?;
         let configuration = folder.join("ganesha.conf");
         let (port, mount_port, path) = (address.port(), mount.port(), export.display());
-        // It binds to every address, of which there is one: where only the loopback address exists, it does not find
-        // 127.0.0.1 if told to bind to it.
+        // Bind_addr is not set: with the loopback device alone, ganesha fails to bind to 127.0.0.1. The namespace has no
+        // other address.
         let content = format!(
             "NFS_CORE_PARAM {{\n NFS_Protocols = 3;\n NFS_Port = {port};\n MNT_Port = {mount_port};\n \
              Enable_NLM = false;\n Enable_RQUOTA = false;\n mount_path_pseudo = true;\n}}\n\
@@ -91,7 +90,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until it answers.
+    /// Waits until the server answers.
     fn wait(&mut self) -> Result<(), String> {
         let end = Instant::now() + START;
         while Instant::now() < end {
@@ -107,7 +106,7 @@ impl Server {
         Err(format!("{:?} does not answer after {} s", self.command, START.as_secs()))
     }
 
-    /// kill -9, then the same again; how long it takes until the first reply.
+    /// Kills the server with SIGKILL and restarts it. Returns the time to the first reply.
     pub(super) fn kill_and_restart(&mut self) -> Result<Duration, String> {
         process::stop(&mut self.child);
         let began = Instant::now();
@@ -117,7 +116,7 @@ impl Server {
         Ok(began.elapsed())
     }
 
-    /// A connection on which a call was answered.
+    /// Opens a connection and makes a NULL call on it.
     pub(super) fn connect(&self) -> Result<Connection, String> {
         let words = |error: std::io::Error| format!("{}: {error}", self.target.address);
         let mut connection = Connection::open_at(self.target.address, NFS, PATIENCE).map_err(words)?;
@@ -125,25 +124,25 @@ impl Server {
         Ok(connection)
     }
 
-    /// The handle of the export's root.
+    /// Returns the root handle of the export.
     pub(super) fn root(&self) -> Result<Vec<u8>, String> {
         let address = SocketAddr::new(self.target.address.ip(), self.target.mount_port);
         let mut mount =
             Connection::open_at(address, MOUNT, PATIENCE).map_err(|error| format!("{address}: {error}"))?;
-        // Procedure 1 is GETATTR of NFS, and MNT of MOUNT.
+        // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
         let results = mount.ask(Procedure::Getattr, &[0], |path| {
             path.opaque(b"/main");
         })?;
         results.handle(4)
     }
 
-    /// A gauge of holdfast's volume.
+    /// Reads a gauge of the volume from `holdfast status`.
     pub(super) fn gauge(&self, name: &str) -> Result<f64, String> {
         let mut command = Command::new(&self.command[0]);
-        let said = process::output(command.args(["status", "--json"]).arg(self.folder.join("data")))?;
-        let status: Value = serde_json::from_str(&said).map_err(|error| format!("status: {error}"))?;
+        let json = process::output(command.args(["status", "--json"]).arg(self.folder.join("data")))?;
+        let status: Value = serde_json::from_str(&json).map_err(|error| format!("status: {error}"))?;
         let gauge = status.pointer(&format!("/volumes/main/{name}")).and_then(Value::as_f64);
-        gauge.ok_or_else(|| format!("the status has no {name}"))
+        gauge.ok_or_else(|| format!("holdfast status has no {name}"))
     }
 }
 
@@ -159,7 +158,7 @@ fn spawn(command: &[String], folder: &Path) -> Result<Child, String> {
     let open = || File::options().create(true).append(true).open(&path);
     let logs = open().and_then(|log| Ok((log.try_clone()?, log)));
     let (output, errors) = logs.map_err(process::at(&path))?;
-    // It ends with this process, also when that is interrupted: it is in a process group of its own.
-    let mut bound = Command::new("setpriv");
-    process::start(bound.args(["--pdeathsig", "KILL"]).args(command).stdout(output).stderr(errors))
+    // The server has its own process group, so an interrupt does not reach it; it is killed when this process ends.
+    let mut setpriv = Command::new("setpriv");
+    process::start(setpriv.args(["--pdeathsig", "KILL"]).args(command).stdout(output).stderr(errors))
 }

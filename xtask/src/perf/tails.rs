@@ -1,26 +1,26 @@
-//! What one client feels of others and of background work: GETATTR beside streaming writers, and the longest times while
-//! checkpoints are made and the cleaner runs.
+//! Interference between clients and with background work: GETATTR beside streaming writers, and maximal latencies during
+//! checkpoints and cleaning.
 
 use super::bench::{Sample, Time};
-use super::facts::{Fact, Goal, median};
+use super::results::{Figure, Goal, median};
 use super::server::{NO_DELAY, Server};
 use super::{Run, cpu};
 use crate::process;
 
-/// Writers that stream, and how much they write over and over.
+/// Streaming writers, which overwrite their working set.
 const WRITERS: &[&str] =
     &["sequential-write", "--block", "1MiB", "--threads", "8", "--depth", "2", "--working-set", "512MiB"];
 
-/// How much slower the slowest hundredth of another client's GETATTRs may become.
-const FAIRNESS_MOST: f64 = 10.0;
+/// 99th percentile of GETATTR beside the writers, relative to GETATTR alone.
+const FAIRNESS_RATIO_MAX: f64 = 10.0;
 
-/// The longest that any operation may take, in milliseconds.
-const STALL_MOST_MS: f64 = 250.0;
+/// Maximal latency of any operation.
+const STALL_MS_MAX: f64 = 250.0;
 
-/// The writers have written so long before anything is measured: the journal has been full, segments have died.
+/// Time that background load runs before a measurement, enough to fill the journal and to leave dead segments.
 const RAMP_SECONDS: f64 = 4.0;
 
-/// What others do while the tails are measured: small changes for checkpoints, and garbage for the cleaner.
+/// Background load for the tails: small changes for checkpoints, and garbage for the cleaner.
 const CHURN: &[&str] = &[
     "random",
     "--mix",
@@ -35,63 +35,68 @@ const CHURN: &[&str] = &[
     "512MiB",
 ];
 
-/// What is measured meanwhile: its title, the workload, and threads and depth.
-const FELT: &[(&str, &[&str], (u32, u32))] = &[
+/// Measured workloads: title, arguments, threads and depth.
+const FOREGROUND: &[(&str, &[&str], (u32, u32))] = &[
     ("GETATTR", &["getattr"], (1, 1)),
     ("cached READ 4 KiB", &["random", "--working-set", "8MiB"], (1, 1)),
     ("CREATE + REMOVE", &["create-remove"], (4, 4)),
     ("WRITE 4 KiB FILE_SYNC", &["write-file-sync"], (4, 4)),
 ];
 
-/// GETATTR alone, and beside eight streaming writers, in turn.
+/// Measures GETATTR alone and beside eight streaming writers, in turns.
 pub(super) fn fairness(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(NO_DELAY)?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..run.options.rounds {
         let time = run.time();
         alone.push(run.sample(&server, &["getattr"], (1, 1), time)?);
-        let samples = beside_others(run, &server, WRITERS, &[(&["getattr"], (1, 1))], time)?;
+        let samples = beside_load(run, &server, WRITERS, &[(&["getattr"], (1, 1))], time)?;
         beside.extend(samples);
-        // Removing what they wrote is not part of the next round.
-        cpu::wait_for_rest(server.target.pid, super::REST)?;
+        // The writers' removal of their files must not overlap the next round.
+        cpu::wait_until_idle(server.target.pid, super::REST)?;
     }
     let ratio = alone.iter().zip(&beside).map(|(alone, beside)| beside.p99_us / alone.p99_us).collect();
     let p99 = |samples: &[Sample]| samples.iter().map(|sample| sample.p99_us).collect::<Vec<_>>();
-    let mut fact = |name: &str, values, unit, goal| {
-        run.facts.push(Fact { name: name.to_owned(), values, unit, goal });
+    let mut figure = |name: &str, values, unit, goal| {
+        run.figures.push(Figure { name: name.to_owned(), values, unit, goal });
     };
-    fact("GETATTR of one client, p99", p99(&alone), " µs", Goal::None);
-    fact("GETATTR of one client beside eight streaming writers, p99", p99(&beside), " µs", Goal::None);
-    fact("GETATTR beside eight streaming writers: p99 of that alone", ratio, "×", Goal::Most(FAIRNESS_MOST));
+    figure("GETATTR of one client, p99", p99(&alone), " µs", Goal::None);
+    figure("GETATTR of one client beside eight streaming writers, p99", p99(&beside), " µs", Goal::None);
+    figure(
+        "GETATTR beside eight streaming writers: p99, of that alone",
+        ratio,
+        "×",
+        Goal::AtMost(FAIRNESS_RATIO_MAX),
+    );
     Ok(())
 }
 
-/// Percentiles and the longest time of several operations while checkpoints are made and the cleaner runs.
+/// Measures percentiles and the maximum of several operations during checkpoints and cleaning.
 pub(super) fn tails(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(NO_DELAY)?;
     let work = |server: &Server| -> Result<[f64; 2], String> {
         Ok([server.gauge("checkpoints")?, server.gauge("segments_cleaned")?])
     };
     let before = work(&server)?;
-    let felt: Vec<_> = FELT.iter().map(|(_, workload, size)| (*workload, *size)).collect();
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); FELT.len()];
+    let foreground: Vec<_> = FOREGROUND.iter().map(|(_, workload, size)| (*workload, *size)).collect();
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); FOREGROUND.len()];
     for _ in 0..run.options.rounds {
-        let round = beside_others(run, &server, CHURN, &felt, run.time())?;
+        let round = beside_load(run, &server, CHURN, &foreground, run.time())?;
         for (list, sample) in samples.iter_mut().zip(round) {
             list.push(sample);
         }
     }
     let after = work(&server)?;
-    let mut fact = |name: String, values, unit, goal| run.facts.push(Fact { name, values, unit, goal });
-    for ((title, ..), samples) in FELT.iter().zip(&samples) {
-        let figures: [(&str, fn(&Sample) -> f64); 3] = [
+    let mut figure = |name: String, values, unit, goal| run.figures.push(Figure { name, values, unit, goal });
+    for ((title, ..), samples) in FOREGROUND.iter().zip(&samples) {
+        let percentiles: [(&str, fn(&Sample) -> f64); 3] = [
             ("p50", |sample| sample.p50_us),
             ("p99", |sample| sample.p99_us),
             ("p99.9", |sample| sample.p999_us),
         ];
-        for (name, figure) in figures {
-            let values: Vec<f64> = samples.iter().map(figure).collect();
-            fact(
+        for (name, percentile) in percentiles {
+            let values: Vec<f64> = samples.iter().map(percentile).collect();
+            figure(
                 format!("{title} beside checkpoints and the cleaner, {name}"),
                 vec![median(&values)],
                 " µs",
@@ -99,26 +104,26 @@ pub(super) fn tails(run: &mut Run<'_>) -> Result<(), String> {
             );
         }
         let longest = samples.iter().map(|sample| sample.max_us / 1e3).fold(0.0, f64::max);
-        let name = format!("{title} beside checkpoints and the cleaner, the longest of all rounds");
-        fact(name, vec![longest], " ms", Goal::Most(STALL_MOST_MS));
+        let name = format!("{title} beside checkpoints and the cleaner, maximum of all rounds");
+        figure(name, vec![longest], " ms", Goal::AtMost(STALL_MS_MAX));
     }
     for (name, (after, before)) in
         ["checkpoints", "segments cleaned"].into_iter().zip(after.iter().zip(before))
     {
-        fact(format!("{name} meanwhile"), vec![after - before], "", Goal::None);
+        figure(format!("{name} meanwhile"), vec![after - before], "", Goal::None);
     }
     Ok(())
 }
 
-/// Measures one workload after the other while others work.
-fn beside_others(
+/// Measures workloads one after the other beside a background load.
+fn beside_load(
     run: &mut Run<'_>,
     server: &Server,
-    others: &[&str],
+    background: &[&str],
     measured: &[(&[&str], (u32, u32))],
     time: Time,
 ) -> Result<Vec<Sample>, String> {
-    let mut command = run.bench.background(&server.target, &[others, &["--seconds", "600"]].concat());
+    let mut command = run.bench.background(&server.target, &[background, &["--seconds", "600"]].concat());
     let mut load = process::start(&mut command)?;
     let ramp = if run.options.quick { RAMP_SECONDS / 4.0 } else { RAMP_SECONDS };
     std::thread::sleep(std::time::Duration::from_secs_f64(ramp));
@@ -129,11 +134,11 @@ fn beside_others(
     });
     let samples: Result<Vec<Sample>, String> = samples.collect();
     let is_over = matches!(load.try_wait(), Ok(Some(_)));
-    // It removes its files when it is interrupted.
+    // On SIGINT it removes its files.
     process::signal(&load, "INT");
     process::wait(&mut load, super::REST * 4);
     match samples {
-        Ok(_) if is_over => Err("the load beside it ended early".to_owned()),
+        Ok(_) if is_over => Err("the background load ended early".to_owned()),
         samples => samples,
     }
 }

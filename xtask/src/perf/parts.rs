@@ -1,27 +1,27 @@
-//! What is measured besides the main table: latency with one client, fractions of limits, group commit, connections,
-//! restart after a crash, listings. What grows with the volume is in `growth`, what clients feel of each other in `tails`.
+//! Measurements outside the main table: latency of one client, fractions of limits, group commit, connections, restart
+//! after a crash, listings. `growth` measures large volumes, `tails` the interference between clients.
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::bench::{Sample, Time};
-use super::facts::{Fact, Goal, median_of};
+use super::results::{Figure, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
 use super::server::NO_DELAY;
 use super::{Run, cpu, growth, tails};
 use crate::process;
 
-/// A part: its name, what it is, and how it is measured.
+/// A part: its name on the command line, and its measurement.
 pub(super) struct Part {
     pub(super) name: &'static str,
     pub(super) run: fn(&mut Run<'_>) -> Result<(), String>,
 }
 
-/// The part that is made of rows of the main table.
+/// The part that compares rows of the main table.
 pub(super) const LIMITS: &str = "limits";
 
-/// All of them, in the order in which they run.
+/// All parts, in the order in which they run.
 pub(super) const PARTS: &[Part] = &[
     Part { name: LIMITS, run: limits },
     Part { name: "latency", run: latency },
@@ -34,16 +34,16 @@ pub(super) const PARTS: &[Part] = &[
     Part { name: "growth", run: growth::run },
 ];
 
-/// The rows that [`LIMITS`] divides by each other.
+/// The rows that [`LIMITS`] compares.
 pub(super) const LIMIT_ROWS: &[&str] = &[NULL, GETATTR, READ, SEQUENTIAL_READ];
 
-/// How much slower than its ideal one client's call may be.
-const LATENCY_FACTOR: f64 = 1.3;
+/// Latency of one client's call, relative to its ideal.
+const LATENCY_RATIO_MAX: f64 = 1.3;
 
-/// The device of the group commit measurement.
+/// Minimum duration of a sync in the group commit measurement.
 const SYNC_US: u64 = 1000;
 
-/// Creates in flight as connections and depth; files of each connection; bound of creates per second.
+/// Connections and depth; files per connection; bound of creates per second.
 const GROUPS: &[((u32, u32), u32, f64)] = &[
     ((1, 1), 1500, 800.0),
     ((1, 16), 16_000, 9_000.0),
@@ -51,26 +51,26 @@ const GROUPS: &[((u32, u32), u32, f64)] = &[
     ((32, 16), 4_000, 60_000.0),
 ];
 
-/// Connections that are counted, those before that warm the server up, and the most that are opened.
+/// Idle connections whose memory is measured, those that warm the server up before, and the most that are open at once.
 const IDLE: usize = 1024;
 const WARM: usize = 64;
-const CONNECTIONS_MOST: u32 = 10_000;
-const IDLE_BYTES_MOST: f64 = 64.0 * 1024.0;
+const CONNECTIONS_MAX: u32 = 10_000;
+const IDLE_BYTES_MAX: f64 = 64.0 * 1024.0;
 
-/// How long connections are left alone before memory is looked at.
+/// Idle time before memory is measured.
 const IDLE_TIME: Duration = Duration::from_secs(5);
 
-/// How long a server works before its journal's highest fill is taken as known, and then until that is reached again.
+/// Time to find the journal's highest fill, and time limit to reach it again.
 const FILL: Duration = Duration::from_secs(8);
 const FULL: Duration = Duration::from_secs(20);
-/// This much of the highest fill that was seen counts as full.
+/// Fraction of the highest fill that counts as full.
 const FULL_FRACTION: f64 = 0.9;
-const RESTART_MOST_SECONDS: f64 = 3.0;
+const RESTART_SECONDS_MAX: f64 = 3.0;
 
 const NAMES: u64 = 1_000_000;
 const NAMES_PER_SECOND: f64 = 500_000.0;
 
-/// Rates of one round as fractions of what limits them in the same round.
+/// Compares rates with their limits in the same round.
 fn limits(run: &mut Run<'_>) -> Result<(), String> {
     let rates = |name: &str, figure: fn(&Sample) -> f64| -> Vec<f64> {
         let row = run.measured.iter().find(|measured| measured.row.name == name);
@@ -79,22 +79,22 @@ fn limits(run: &mut Run<'_>) -> Result<(), String> {
     let calls = |sample: &Sample| sample.operations_per_s;
     let null = rates(NULL, calls);
     let of = |part: &[f64], whole: &[f64]| part.iter().zip(whole).map(|(a, b)| a / b).collect::<Vec<_>>();
-    let facts = [
-        ("GETATTR rate of the NULL rate", of(&rates(GETATTR, calls), &null), 0.65),
-        ("cached random 4 KiB READ rate of the NULL rate", of(&rates(READ, calls), &null), 0.40),
+    let figures = [
+        ("GETATTR rate, of the NULL rate", of(&rates(GETATTR, calls), &null), 0.65),
+        ("cached random 4 KiB READ rate, of the NULL rate", of(&rates(READ, calls), &null), 0.40),
         (
-            "sequential READ of TCP between threads of the client's code",
+            "sequential READ, of TCP between two threads of the client",
             of(&rates(SEQUENTIAL_READ, |sample| sample.bytes_per_s), &run.tcp_bytes_per_s),
             0.80,
         ),
     ];
-    for (name, values, least) in facts {
-        run.facts.push(Fact { name: name.to_owned(), values, unit: "%", goal: Goal::Least(least) });
+    for (name, values, least) in figures {
+        run.figures.push(Figure { name: name.to_owned(), values, unit: "%", goal: Goal::AtLeast(least) });
     }
     Ok(())
 }
 
-/// One call at a time, as multiples of a NULL call, or of a NULL call and a sync of the device.
+/// Measures one call at a time, relative to a NULL call, or to a NULL call and a sync of the device.
 fn latency(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(NO_DELAY)?;
     let alone = (1, 1);
@@ -118,24 +118,24 @@ fn latency(run: &mut Run<'_>) -> Result<(), String> {
             list.push(value);
         }
     }
-    let mut fact = |name: &str, values, unit, goal| {
-        run.facts.push(Fact { name: name.to_owned(), values, unit, goal });
+    let mut figure = |name: &str, values, unit, goal| {
+        run.figures.push(Figure { name: name.to_owned(), values, unit, goal });
     };
-    fact("one client: NULL, p50", nulls, " µs", Goal::None);
-    fact("one client: write and sync of 4 KiB without the server, p50", syncs, " µs", Goal::None);
+    figure("one client: NULL, p50", nulls, " µs", Goal::None);
+    figure("one client: 4 KiB write and sync without the server, p50", syncs, " µs", Goal::None);
     let names = [
-        "one client: GETATTR of a NULL call",
-        "one client: cached READ of a NULL call",
-        "one client: durable CREATE of a NULL call and a sync",
-        "one client: WRITE 4 KiB FILE_SYNC of a NULL call and a sync",
+        "one client: GETATTR, of a NULL call",
+        "one client: cached READ, of a NULL call",
+        "one client: durable CREATE, of a NULL call and a sync",
+        "one client: WRITE 4 KiB FILE_SYNC, of a NULL call and a sync",
     ];
     for (name, values) in names.into_iter().zip(ratios) {
-        fact(name, values, "×", Goal::Most(LATENCY_FACTOR));
+        figure(name, values, "×", Goal::AtMost(LATENCY_RATIO_MAX));
     }
     Ok(())
 }
 
-/// Durable creates on a device whose sync takes a millisecond.
+/// Measures durable creates on a device whose sync takes a millisecond.
 fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(SYNC_US)?;
     let mut rates = vec![Vec::new(); GROUPS.len()];
@@ -143,22 +143,22 @@ fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
         for (((threads, depth), files, _), rates) in GROUPS.iter().zip(&mut rates) {
             let files = if run.options.quick { files / 50 } else { *files }.to_string();
             let work = ["metadata", "--files", &files];
-            // The phases are done once, however short the time is.
+            // Each phase runs once, however short the time.
             let once = Time { warmup: 0.0, seconds: 0.01 };
             let sample = run.sample(&server, &work, (*threads, *depth), once)?;
-            rates.push(sample.phase_rate("CREATE").ok_or("bench tells no rate of CREATE")?);
+            rates.push(sample.phase_rate("CREATE").ok_or("bench reports no rate of CREATE")?);
         }
     }
     for (((threads, depth), _, least), values) in GROUPS.iter().zip(rates) {
-        let name = format!("durable CREATEs, a sync takes 1 ms, {} in flight", threads * depth);
-        run.facts.push(Fact { name, values, unit: "/s", goal: Goal::Least(*least) });
+        let name = format!("durable CREATEs with 1 ms syncs, {} in flight", threads * depth);
+        run.figures.push(Figure { name, values, unit: "/s", goal: Goal::AtLeast(*least) });
     }
     Ok(())
 }
 
-/// What connections cost that do nothing, and how many can be open.
+/// Measures the memory of idle connections, and calls on many connections.
 fn connections(run: &mut Run<'_>) -> Result<(), String> {
-    let most = if run.options.quick { 200 } else { CONNECTIONS_MOST };
+    let count = if run.options.quick { 200 } else { CONNECTIONS_MAX };
     raise_descriptor_limit(IDLE + WARM + 100);
     let server = run.server(NO_DELAY)?;
     let open = |count: usize| (0..count).map(|_| server.connect()).collect::<Result<Vec<_>, _>>();
@@ -169,16 +169,16 @@ fn connections(run: &mut Run<'_>) -> Result<(), String> {
     let after = cpu::resident_bytes(server.target.pid)?;
     drop((warm, idle));
     let each = (after - before).max(0.0) / IDLE as f64 / 1024.0;
-    run.facts.push(Fact {
-        name: format!("memory of each of {IDLE} idle connections"),
+    run.figures.push(Figure {
+        name: format!("memory per connection, {IDLE} idle connections"),
         values: vec![each],
         unit: " KiB",
-        goal: Goal::Most(IDLE_BYTES_MOST / 1024.0),
+        goal: Goal::AtMost(IDLE_BYTES_MAX / 1024.0),
     });
     let time = run.time();
-    let sample = run.sample(&server, &["null"], (most, 1), time)?;
-    run.facts.push(Fact {
-        name: format!("NULL calls on {most} connections at once"),
+    let sample = run.sample(&server, &["null"], (count, 1), time)?;
+    run.figures.push(Figure {
+        name: format!("NULL calls on {count} connections at once"),
         values: vec![sample.operations_per_s],
         unit: "/s",
         goal: Goal::None,
@@ -186,11 +186,11 @@ fn connections(run: &mut Run<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets this process open so many files, if it may.
+/// Raises this process's limit of open files, if permitted.
 fn raise_descriptor_limit(count: usize) {
     let this = std::process::id().to_string();
     let limit = format!("--nofile={count}:");
-    // Where it is high enough already, or may not be raised, opening says what is wrong.
+    // A failure shows when a connection cannot be opened.
     if fs::read_dir("/proc/self/fd").is_ok() && soft_descriptor_limit().is_none_or(|soft| soft < count) {
         let _ = process::output(std::process::Command::new("prlimit").args(["--pid", &this, &limit]));
     }
@@ -202,13 +202,13 @@ fn soft_descriptor_limit() -> Option<usize> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// kill -9 while the journal is as full as it gets, and the time until the next reply.
+/// Kills the server while its journal is nearly full, and measures the time to the next reply.
 fn restart(run: &mut Run<'_>) -> Result<(), String> {
     let (fill, full) = if run.options.quick { (FILL / 8, FULL / 8) } else { (FILL, FULL) };
     let (mut seconds, mut filled) = (Vec::new(), Vec::new());
     for _ in 0..run.options.rounds {
         let mut server = run.server(NO_DELAY)?;
-        // As a tar of small files: names, data and attributes.
+        // Like unpacking an archive of small files: names, data and attributes.
         let work =
             ["small-files", "--threads", "8", "--depth", "16", "--files", "1000", "--directories", "50"];
         let mut command = run.bench.background(&server.target, &[&work[..], &["--seconds", "600"]].concat());
@@ -231,37 +231,37 @@ fn restart(run: &mut Run<'_>) -> Result<(), String> {
         filled.push(used / f64::from(1u32 << 20));
         seconds.push(time.as_secs_f64());
     }
-    run.facts.push(Fact {
+    run.figures.push(Figure {
         name: "journal in use when the server is killed".to_owned(),
         values: filled,
         unit: " MiB",
         goal: Goal::None,
     });
-    run.facts.push(Fact {
+    run.figures.push(Figure {
         name: "from kill -9 to the first reply after the restart".to_owned(),
         values: seconds,
         unit: " s",
-        goal: Goal::Most(RESTART_MOST_SECONDS),
+        goal: Goal::AtMost(RESTART_SECONDS_MAX),
     });
     Ok(())
 }
 
-/// READDIRPLUS of a large directory.
+/// Measures READDIRPLUS of a large directory.
 fn listing(run: &mut Run<'_>) -> Result<(), String> {
     let server = run.server(NO_DELAY)?;
     let names = if run.options.quick { 10_000 } else { NAMES };
-    // The directory is made once, so rounds are one long measurement; it goes with the server.
+    // The directory is created once, so there is one long measurement instead of rounds.
     let time = Time { warmup: 0.0, seconds: run.time().seconds * f64::from(run.options.rounds.max(2)) };
     let work = ["readdirplus", "--names", &names.to_string(), "--keep"];
     let sample = run.sample(&server, &work, (1, 1), time)?;
-    run.facts.push(Fact {
+    run.figures.push(Figure {
         name: format!("READDIRPLUS of {names} names, one client"),
         values: vec![sample.operations_per_s],
         unit: " names/s",
-        goal: Goal::Least(NAMES_PER_SECOND),
+        goal: Goal::AtLeast(NAMES_PER_SECOND),
     });
-    run.facts.push(Fact {
-        name: "server CPU of that for each name".to_owned(),
+    run.figures.push(Figure {
+        name: "server CPU per name of READDIRPLUS".to_owned(),
         values: vec![median_of(&[sample], |sample| sample.server_us)],
         unit: " µs",
         goal: Goal::None,

@@ -1,4 +1,4 @@
-//! What was measured, as tables in Markdown and as JSON.
+//! Results as Markdown tables and as JSON.
 
 use std::fmt::Write as _;
 
@@ -7,55 +7,53 @@ use serde_json::{Value, json};
 use super::bench::Sample;
 use super::rows::{Bound, Row};
 
-/// On which side of a bound one wants to be.
+/// The desired side of a bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
-    /// No more than that.
-    Most(f64),
-    /// No less than that.
-    Least(f64),
-    /// Told for its own sake.
+    AtMost(f64),
+    AtLeast(f64),
+    /// No bound.
     None,
 }
 
 impl Goal {
-    /// `yes`, or how far off.
+    /// `yes`, or `no` with the ratio to the bound.
     fn verdict(self, value: f64) -> String {
-        let (reached, off) = match self {
-            Goal::Most(bound) => (value <= bound, value / bound),
-            Goal::Least(bound) => (value >= bound, value / bound),
+        let (is_met, ratio) = match self {
+            Goal::AtMost(bound) => (value <= bound, value / bound),
+            Goal::AtLeast(bound) => (value >= bound, value / bound),
             Goal::None => return String::new(),
         };
-        if reached { "yes".to_owned() } else { format!("no: {off:.2} ×") }
+        if is_met { "yes".to_owned() } else { format!("no: {ratio:.2} ×") }
     }
 
     fn shown(self, unit: &str) -> String {
         match self {
-            Goal::Most(bound) => format!("≤ {}", quantity(bound, unit)),
-            Goal::Least(bound) => format!("≥ {}", quantity(bound, unit)),
+            Goal::AtMost(bound) => format!("≤ {}", quantity(bound, unit)),
+            Goal::AtLeast(bound) => format!("≥ {}", quantity(bound, unit)),
             Goal::None => String::new(),
         }
     }
 }
 
-/// One figure that is no row of the main table: the median of several, and their range.
+/// A figure outside the main table, with one value per round.
 #[derive(Clone, Debug)]
-pub(super) struct Fact {
+pub(super) struct Figure {
     pub(super) name: String,
     pub(super) values: Vec<f64>,
     pub(super) unit: &'static str,
     pub(super) goal: Goal,
 }
 
-/// A row of the main table: samples by round of holdfast, and of the peer if there is one.
+/// The samples of a row of the main table: Holdfast's and the peer's, one per round.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct RowResult {
     pub(super) row: &'static Row,
     pub(super) ours: Vec<Sample>,
     pub(super) peer: Vec<Sample>,
 }
 
-/// The middle of some numbers.
+/// The median.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -66,7 +64,7 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The middle of one figure of all samples.
+/// The median of one figure of all samples.
 pub(super) fn median_of(samples: &[Sample], figure: impl Fn(&Sample) -> f64) -> f64 {
     median(&samples.iter().map(figure).collect::<Vec<_>>())
 }
@@ -76,7 +74,7 @@ fn range(values: &[f64]) -> (f64, f64) {
     (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
-/// Three digits.
+/// Formats a number with three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 || size == 0.0 => format!("{value:.0}"),
@@ -86,7 +84,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// A number with its unit, large ones in thousands and millions.
+/// Formats a number with its unit; large ones in thousands and millions.
 fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "%" => format!("{:.0} %", value * 100.0),
@@ -98,7 +96,7 @@ fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// A latency, given in microseconds.
+/// Formats a latency.
 fn time(microseconds: f64) -> String {
     if microseconds >= 1e3 {
         format!("{} ms", digits(microseconds / 1e3))
@@ -107,7 +105,7 @@ fn time(microseconds: f64) -> String {
     }
 }
 
-/// The cost in the unit of the row's bound, of a sample.
+/// A sample's cost in the unit of the row's bound.
 fn cost(row: &Row, sample: &Sample, microseconds: f64) -> f64 {
     match row.bound {
         Bound::MicrosecondsPerOperation(_) => microseconds,
@@ -126,12 +124,12 @@ fn rate(row: &Row, samples: &[Sample]) -> String {
     }
 }
 
-impl Measured {
+impl RowResult {
     fn cells(&self, has_peer: bool) -> Vec<String> {
         let row = self.row;
         let (unit, goal) = match row.bound {
-            Bound::MicrosecondsPerOperation(bound) => (" µs", Goal::Most(bound)),
-            Bound::SecondsPerGib(bound) => (" s/GiB", Goal::Most(bound)),
+            Bound::MicrosecondsPerOperation(bound) => (" µs", Goal::AtMost(bound)),
+            Bound::SecondsPerGib(bound) => (" s/GiB", Goal::AtMost(bound)),
         };
         let costs: Vec<f64> = self.ours.iter().map(|sample| cost(row, sample, sample.server_us)).collect();
         let client = median_of(&self.ours, |sample| cost(row, sample, sample.client_us));
@@ -198,8 +196,8 @@ fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Both tables, as far as there is anything in them.
-pub(super) fn shown(measured: &[Measured], facts: &[Fact], peer: Option<&str>) -> String {
+/// Formats both tables; an empty one is omitted.
+pub(super) fn shown(measured: &[RowResult], figures: &[Figure], peer: Option<&str>) -> String {
     let mut out = String::new();
     if !measured.is_empty() {
         let mut head = vec![
@@ -221,40 +219,42 @@ pub(super) fn shown(measured: &[Measured], facts: &[Fact], peer: Option<&str>) -
         out += &table(&head, &rows);
         out.push('\n');
     }
-    if !facts.is_empty() {
-        let row = |fact: &Fact| {
-            let (value, (low, high)) = (median(&fact.values), range(&fact.values));
+    if !figures.is_empty() {
+        let row = |figure: &Figure| {
+            let (value, (low, high)) = (median(&figure.values), range(&figure.values));
             vec![
-                fact.name.clone(),
-                format!("**{}**", quantity(value, fact.unit)),
-                if fact.values.len() > 1 {
-                    format!("{} – {}", quantity(low, fact.unit), quantity(high, fact.unit))
+                figure.name.clone(),
+                format!("**{}**", quantity(value, figure.unit)),
+                if figure.values.len() > 1 {
+                    format!("{} – {}", quantity(low, figure.unit), quantity(high, figure.unit))
                 } else {
                     String::new()
                 },
-                fact.goal.shown(fact.unit),
-                fact.goal.verdict(value),
+                figure.goal.shown(figure.unit),
+                figure.goal.verdict(value),
             ]
         };
-        out +=
-            &table(&["", "median", "range", "bound", "reached"], &facts.iter().map(row).collect::<Vec<_>>());
+        out += &table(
+            &["", "median", "range", "bound", "reached"],
+            &figures.iter().map(row).collect::<Vec<_>>(),
+        );
     }
     out
 }
 
-/// All of it.
-pub(super) fn to_json(machine: &Value, measured: &[Measured], facts: &[Fact]) -> Value {
-    let fact = |fact: &Fact| {
-        let (at_most, at_least) = match fact.goal {
-            Goal::Most(bound) => (Some(bound), None),
-            Goal::Least(bound) => (None, Some(bound)),
+/// All results as JSON.
+pub(super) fn to_json(machine: &Value, measured: &[RowResult], figures: &[Figure]) -> Value {
+    let figure = |figure: &Figure| {
+        let (at_most, at_least) = match figure.goal {
+            Goal::AtMost(bound) => (Some(bound), None),
+            Goal::AtLeast(bound) => (None, Some(bound)),
             Goal::None => (None, None),
         };
-        let unit = fact.unit.trim();
-        json!({ "name": fact.name, "values": fact.values, "unit": unit, "at_most": at_most, "at_least": at_least })
+        let unit = figure.unit.trim();
+        json!({ "name": figure.name, "values": figure.values, "unit": unit, "at_most": at_most, "at_least": at_least })
     };
-    let rows: Vec<Value> = measured.iter().map(Measured::json).collect();
-    json!({ "schema": 1, "machine": machine, "rows": rows, "facts": facts.iter().map(fact).collect::<Vec<_>>() })
+    let rows: Vec<Value> = measured.iter().map(RowResult::json).collect();
+    json!({ "schema": 2, "machine": machine, "rows": rows, "figures": figures.iter().map(figure).collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
@@ -262,23 +262,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_the_middle() {
+    fn medians_of_odd_and_even_counts() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
         assert!(median(&[]).is_nan());
     }
 
     #[test]
-    fn a_bound_is_reached_or_missed_by_so_much() {
-        assert_eq!(Goal::Most(2.0).verdict(2.0), "yes");
-        assert_eq!(Goal::Most(2.0).verdict(3.0), "no: 1.50 ×");
-        assert_eq!(Goal::Least(0.65).verdict(0.7), "yes");
-        assert_eq!(Goal::Least(100.0).verdict(50.0), "no: 0.50 ×");
+    fn verdicts_give_the_ratio_to_a_missed_bound() {
+        assert_eq!(Goal::AtMost(2.0).verdict(2.0), "yes");
+        assert_eq!(Goal::AtMost(2.0).verdict(3.0), "no: 1.50 ×");
+        assert_eq!(Goal::AtLeast(0.65).verdict(0.7), "yes");
+        assert_eq!(Goal::AtLeast(100.0).verdict(50.0), "no: 0.50 ×");
         assert_eq!(Goal::None.verdict(1.0), "");
     }
 
     #[test]
-    fn numbers_have_three_digits() {
+    fn quantities_have_three_digits() {
         assert_eq!(quantity(1.5, " µs"), "1.50 µs");
         assert_eq!(quantity(53_500.0, " µs"), "53.5 ms");
         assert_eq!(quantity(0.1234, " s/GiB"), "0.123 s/GiB");
