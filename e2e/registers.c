@@ -1,8 +1,8 @@
-// Lets User-Mode-Linux 6.1 run where the processor has more registers than it knows of (AMX).
+// Lets User-Mode-Linux 6.1 run on processors with larger register state than it knows (AMX).
 //
-// It keeps the extended registers of a guest's process in 2,696 bytes, all up to AVX-512 and protection keys. The host gives
-// it so many of them, but takes them back only whole, so setting them fails, and with it the guest's first process. Loaded
-// before linux.uml (LD_PRELOAD), this completes what is set with what the host has behind it.
+// It stores a process's extended registers in 2,696 bytes: everything up to AVX-512 and protection keys. PTRACE_GETREGSET
+// truncates the state to this size, but PTRACE_SETREGSET requires the full size, so it fails, and with it the guest's first
+// process. Preloaded into linux.uml (LD_PRELOAD), this ptrace appends the rest of the host's current state.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,8 +14,8 @@
 
 typedef long (*Ptrace)(enum __ptrace_request, pid_t, void *, void *);
 
-// Not on the stack: those of User-Mode-Linux are small. It calls from one thread.
-static char whole[64 << 10];
+// Static, since User-Mode-Linux has small stacks. Only one thread calls ptrace.
+static char state[64 << 10];
 
 long ptrace(enum __ptrace_request request, ...)
 {
@@ -29,10 +29,10 @@ long ptrace(enum __ptrace_request request, ...)
 	void *data = va_arg(list, void *);
 	va_end(list);
 	if (request == PTRACE_SETREGSET && address == (void *)NT_X86_XSTATE) {
-		struct iovec *given = data, all = { whole, sizeof whole };
-		if (real(PTRACE_GETREGSET, process, address, &all) == 0 && given->iov_len < all.iov_len) {
-			memcpy(whole, given->iov_base, given->iov_len);
-			return real(request, process, address, &all);
+		struct iovec *partial = data, full = { state, sizeof state };
+		if (real(PTRACE_GETREGSET, process, address, &full) == 0 && partial->iov_len < full.iov_len) {
+			memcpy(state, partial->iov_base, partial->iov_len);
+			return real(request, process, address, &full);
 		}
 	}
 	return real(request, process, address, data);

@@ -1,7 +1,7 @@
-# call.pl: system calls that no tool of the guest makes (x86_64). What is refused ends with the name of the error.
-#   map FILE                                       prints where data is, as SEEK_DATA and SEEK_HOLE tell: START-END ...
+# call.pl: makes system calls that no tool of the guest makes (x86_64). On failure, prints the name of the error.
+#   map FILE                                       prints the data ranges by SEEK_DATA and SEEK_HOLE: START-END ...
 #   copy FROM OFFSET TO OFFSET LENGTH              copy_file_range
-#   scatter FILE COUNT                             that many pieces of 4 KiB, each different, with as much between them
+#   scatter FILE COUNT                             writes COUNT different extents of 4 KiB with holes of 4 KiB between
 #   clone FROM OFFSET TO OFFSET LENGTH             FICLONERANGE
 #   set FILE NAME VALUE [create|replace]           setxattr
 #   get FILE NAME | list FILE | remove FILE NAME   getxattr, listxattr, removexattr
@@ -11,22 +11,22 @@ use Fcntl;
 
 my ($call, @words) = @ARGV;
 
-sub refuse {
+sub fail {
     my ($error) = sort grep { $!{$_} } keys %!;
     print "$error\n";
     exit 1;
 }
 
-# The result of a system call, -1 of which is an error.
+# Makes a system call and returns its result; -1 is an error.
 sub ask {
     my $result = syscall(shift, @_);
-    refuse() if $result == -1;
+    fail() if $result == -1;
     return $result;
 }
 
 sub opened {
     my ($path, $mode) = @_;
-    sysopen(my $file, $path, $mode) or refuse();
+    sysopen(my $file, $path, $mode) or fail();
     return $file;
 }
 
@@ -34,10 +34,10 @@ if ($call eq 'map') {
     my $file = opened($words[0], O_RDONLY);
     my ($at, @map) = (0);
     while (defined(my $start = sysseek($file, $at, 3))) {
-        $at = sysseek($file, $start, 4) or refuse();
+        $at = sysseek($file, $start, 4) or fail();
         push @map, ($start + 0) . "-$at";
     }
-    refuse() unless $!{ENXIO};
+    fail() unless $!{ENXIO};
     print "@map\n";
 } elsif ($call eq 'copy') {
     my ($from, $to) = (opened($words[0], O_RDONLY), opened($words[2], O_WRONLY | O_CREAT));
@@ -50,15 +50,15 @@ if ($call eq 'map') {
     exit($left == 0 ? 0 : 1);
 } elsif ($call eq 'scatter') {
     my $to = opened($words[0], O_WRONLY | O_CREAT);
-    for my $piece (0 .. $words[1] - 1) {
-        sysseek($to, $piece * 8192, 0);
-        syswrite($to, pack('N', $piece) x 1024) == 4096 or refuse();
+    for my $extent (0 .. $words[1] - 1) {
+        sysseek($to, $extent * 8192, 0);
+        syswrite($to, pack('N', $extent) x 1024) == 4096 or fail();
     }
-    close($to) or refuse();
+    close($to) or fail();
 } elsif ($call eq 'clone') {
     my ($from, $to) = (opened($words[0], O_RDONLY), opened($words[2], O_WRONLY | O_CREAT));
     my $range = pack('q Q Q Q', fileno($from), $words[1], $words[4], $words[3]);
-    ioctl($to, 0x4020940d, $range) or refuse();
+    ioctl($to, 0x4020940d, $range) or fail();
 } elsif ($call eq 'set') {
     my %flags = ('' => 0, create => 1, replace => 2);
     ask(188, $words[0], $words[1], $words[2], length $words[2], $flags{ $words[3] // '' });

@@ -1,41 +1,41 @@
 #!/bin/sh
-# extents.sh: what NFSv4.2 adds: clones, copies by the server, holes, room
-# asked for, extended attributes. The disk of 2 GiB is the server's alone.
+# extents.sh: features of NFSv4.2: clones, server-side copies, holes,
+# allocation, extended attributes. The server has a disk of 2 GiB to itself.
 . "$(dirname "$0")/lib.sh"
 attach /mnt/a
 cd /mnt/a
 
-# call, see call.pl; refused ERROR CALL...: it must fail with this error and no other.
+# call CALL...: see call.pl. refused ERROR CALL...: the call must fail with this error.
 call() { perl "$here/call.pl" "$@"; }
 refused() {
 	expected=$1
 	shift
-	! got=$(call "$@") || fail "not refused: $*"
+	! got=$(call "$@") || fail "succeeded: $*"
 	[ "$got" = "$expected" ] || fail "$got instead of $expected: $*"
 }
-# sent OPERATION: the client has left it to the server, and not made it of others.
+# sent OPERATION: the client has sent it, rather than emulated it with others.
 sent() {
 	awk -v name="$1:" '$1 == name && $2 > 0 { sent = 1 } END { exit !sent }' /proc/self/mountstats ||
-		fail "the client has sent no $1"
+		fail "the client sent no $1"
 }
 free() { df --output=avail -k /mnt/a | tail -1 | tr -d ' '; }
 used() { du -k "$1" | cut -f1; }
-# same A B: two files are equal; what is read comes from the server.
+# same A B: both files are equal, read from the server.
 same() {
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
 	cmp "$1" "$2" || fail "$1 and $2 differ"
 }
-# pieces FILE MAP: where its data is.
-pieces() {
+# extents FILE MAP: FILE has data in these ranges.
+extents() {
 	got=$(call map "$1")
 	[ "$got" = "$2" ] || fail "$1 has data at '$got', not at '$2'"
 }
-# overwrite FILE PLACE: bytes at an odd place of it.
+# overwrite FILE NUMBER: writes 100,000 bytes at offset NUMBER * 1001.
 overwrite() { dd if=/run/tmp/piece of="$1" bs=1001 seek="$2" conv=notrunc,fsync 2>/dev/null; }
 head -c 100000 /dev/urandom >/run/tmp/piece
 
-# Clones cost nothing but what is written later, and are files of their own.
+# Clones share space until they are written, and are independent files.
 head -c 268435456 /dev/urandom >original
 sha256sum <original >/run/tmp/before
 sync
@@ -59,7 +59,7 @@ rm clone1 original
 [ "$(sha256sum <clone2)" = "$(cat /run/tmp/before)" ] || fail "removing the original changed a clone"
 mark "clones"
 
-# A part of a file into the middle of another, by blocks and at odd places.
+# Copies part of a file into another, aligned to blocks and unaligned.
 head -c 20000000 clone2 >/run/tmp/source
 head -c 20000000 /dev/urandom >/run/tmp/target
 cp /run/tmp/target target
@@ -74,30 +74,30 @@ refused EINVAL clone clone2 1 target 0 4096
 empty=$(free)
 call copy clone2 0 copied 0 268435456 || fail "copy_file_range of 256 MiB"
 same clone2 copied
-[ $((empty - $(free))) -lt 65536 ] || fail "a copy by the server takes $((empty - $(free))) KiB"
+[ $((empty - $(free))) -lt 65536 ] || fail "a server-side copy takes $((empty - $(free))) KiB"
 rm copied clone2
 mark "copies"
 
-# Holes: those that were never written, and those that are made.
+# Holes: never written, and punched.
 truncate -s 64M sparse
 for block in 0 1000 16383; do
 	dd if=/run/tmp/source of=sparse bs=4096 count=1 skip=$((block % 4000)) seek=$block conv=notrunc 2>/dev/null
 done
-pieces sparse '0-4096 4096000-4100096 67104768-67108864'
+extents sparse '0-4096 4096000-4100096 67104768-67108864'
 sent SEEK
 [ "$(used sparse)" -le 12 ] || fail "three blocks use $(used sparse) KiB"
 cp --reflink=never --sparse=auto sparse sparse2 || fail "cp of a sparse file"
 same sparse sparse2
-pieces sparse2 '0-4096 4096000-4100096 67104768-67108864'
+extents sparse2 '0-4096 4096000-4100096 67104768-67108864'
 truncate -s 5000000 sparse
 truncate -s 64M sparse
-pieces sparse '0-4096 4096000-4100096'
+extents sparse '0-4096 4096000-4100096'
 fallocate -p -o 1000001 -l 3000001 target || fail "fallocate -p"
 sent DEALLOCATE
 dd if=/dev/zero of=/run/tmp/target bs=64k iflag=count_bytes oflag=seek_bytes seek=1000001 count=3000001 \
 	conv=notrunc 2>/dev/null
 same /run/tmp/target target
-pieces target '0-1000001 4000002-20000000'
+extents target '0-1000001 4000002-20000000'
 [ "$(used target)" -lt $((17000000 / 1024 + 8)) ] || fail "with a hole of 3 MB 20 MB use $(used target) KiB"
 dd if=/run/tmp/piece of=target bs=100000 oflag=seek_bytes seek=2000000 conv=notrunc 2>/dev/null
 dd if=/run/tmp/piece of=/run/tmp/target bs=100000 oflag=seek_bytes seek=2000000 conv=notrunc 2>/dev/null
@@ -133,7 +133,7 @@ attributes() {
 	[ "$(call list moved)" = 'user.empty user.long user.one' ] || fail "$1: the attributes are $(call list moved)"
 	[ "$(call get moved user.one)" = second ] || fail "$1: user.one is $(call get moved user.one)"
 	[ "$(call get moved user.long)" = "$long" ] || fail "$1: the long attribute differs"
-	[ -z "$(call get moved user.empty)" ] || fail "$1: the empty attribute is not"
+	[ -z "$(call get moved user.empty)" ] || fail "$1: the empty attribute has a value"
 	[ "$(call list folder | wc -w)" = 201 ] || fail "$1: $(call list folder | wc -w) of 201 attributes"
 	[ "$(call get folder user.299)" = value299 ] || fail "$1: an attribute of the directory differs"
 }
@@ -146,5 +146,5 @@ reattach /mnt/a
 cd /mnt/a
 attributes "after the remount"
 same /run/tmp/target moved
-pieces sparse '0-4096 4096000-4100096'
-mark "after a remount"
+extents sparse '0-4096 4096000-4100096'
+mark "compared after the remount"

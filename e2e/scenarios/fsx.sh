@@ -1,6 +1,6 @@
 #!/bin/sh
-# fsx.sh PROGRAM SECONDS SEED: the file system exerciser, first through the
-# page cache with mmap, then with the cache dropped and files reopened often.
+# fsx.sh PROGRAM SECONDS SEED: runs the file system exerciser through the page
+# cache with mmap, and with the cache invalidated and files reopened often.
 . "$(dirname "$0")/lib.sh"
 attach /mnt/a nconnect=8
 cat >/run/tmp/cached.toml <<END

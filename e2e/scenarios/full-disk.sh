@@ -1,5 +1,5 @@
 #!/bin/sh
-# full-disk.sh: fill the server's disk, be told so, remove, and go on.
+# full-disk.sh: fills the server's disk until ENOSPC, removes, and continues.
 . "$(dirname "$0")/lib.sh"
 attach /mnt/a nconnect=4
 cd /mnt/a
@@ -17,24 +17,24 @@ while [ -z "$full" ]; do
 	if dd if=/dev/urandom of=big.$number bs=1M count=16 conv=fsync 2>/run/tmp/error; then
 		sha256sum big.$number >>/run/tmp/sums
 	else
-		grep -q 'No space left on device' /run/tmp/error || fail "not ENOSPC but: $(cat /run/tmp/error)"
+		grep -q 'No space left on device' /run/tmp/error || fail "expected ENOSPC: $(cat /run/tmp/error)"
 		full=1
 	fi
 done
 mark "full after $number files of 16 MiB"
-# Metadata may or may not fit now, but must not hang; removing must work.
+# Creating may fail now but must not hang; removing must work.
 timeout 120 sh -c 'for i in $(seq 50); do : >name.$i; done' 2>/dev/null || true
 rm big.$number || fail "cannot remove on a full disk"
 rm -f name.*
 echo 3 >/proc/sys/vm/drop_caches
-sha256sum --quiet -c /run/tmp/sums || fail "files that were synced differ on the full disk"
-mark "every synced file is sound"
+sha256sum --quiet -c /run/tmp/sums || fail "synced files differ on the full disk"
+mark "all synced files are intact"
 full=$(free)
 for i in $(seq 1 $((number - 1))); do rm big.$i || fail "cannot remove big.$i"; done
 tries=0
 until [ "$(free)" -gt $((before - 65536)) ]; do
 	tries=$((tries + 1))
-	[ $tries -lt 120 ] || fail "space does not come back: $before KiB before, $full full, $(free) now"
+	[ $tries -lt 120 ] || fail "space was not freed: $before KiB before, $full when full, $(free) now"
 	sleep 1
 done
 mark "$(free) KiB free again after $tries s"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# git.sh REPOSITORY: clone, check, commit, repack; then the same after a remount.
+# git.sh REPOSITORY: clones, checks, commits, repacks; checks again after a remount.
 . "$(dirname "$0")/lib.sh"
 export GIT_CONFIG_COUNT=4 \
 	GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \

@@ -1,5 +1,5 @@
-# kept.pl FILE OPENED GONE: opens FILE, makes OPENED, and waits for GONE, by when FILE has lost its name. It must be
-# readable and writable as before.
+# kept.pl FILE OPENED GONE: opens FILE, creates OPENED, and waits for GONE, which appears after FILE has lost its name.
+# The open file must be readable and writable as before.
 use strict;
 use Digest::SHA;
 use Fcntl qw(:DEFAULT SEEK_SET);
@@ -8,7 +8,7 @@ use IO::Handle;
 my ($path, $opened, $gone) = @ARGV;
 sysopen(my $file, $path, O_RDWR) or die "open $path: $!\n";
 
-# The digest of what the server has.
+# Digest of the server's data, bypassing the client's cache.
 sub digest {
     open(my $drop, '>', '/proc/sys/vm/drop_caches') or die "drop_caches: $!\n";
     syswrite($drop, "3\n") or die "drop_caches: $!\n";
@@ -30,5 +30,5 @@ $file->sync or die "fsync $path: $!\n";
 digest() ne $before or die "$path was not written\n";
 sysseek($file, 1_000_001, SEEK_SET);
 sysread($file, my $again, length $piece) == length $piece or die "read $path: $!\n";
-$again eq $piece or die "$path is not what was written without its name\n";
+$again eq $piece or die "$path: data written without its name differs\n";
 close($file) or die "close $path: $!\n";

@@ -1,4 +1,4 @@
-# Sourced by the scenarios, inside a guest: mounting, and how to fail.
+# Functions of the scenarios, sourced inside a guest: mounting, waiting, failing.
 set -eu
 here=$(dirname "$0")
 
@@ -7,28 +7,28 @@ fail() {
 	exit 1
 }
 
-# Seconds since boot, for the marks that say where the time goes.
+# mark MESSAGE: prints a message with the seconds since boot.
 mark() {
 	echo "[$(cut -d' ' -f1 /proc/uptime)] $*"
 }
 
-# await FILE: of $OUT, which the peer or the host makes.
+# await FILE: waits until the peer or the host creates $OUT/FILE.
 await() {
 	tries=0
 	until [ -e "$OUT/$1" ]; do
 		tries=$((tries + 1))
-		[ $tries -lt 900 ] || fail "$1 never came"
+		[ $tries -lt 900 ] || fail "$1 did not appear"
 		sleep 0.1
 	done
 }
 
-# meet NAME: go on when both guests have come here.
+# meet NAME: continues when both guests have reached this point.
 meet() {
 	: >"$OUT/met-$1-$GUEST"
 	await "met-$1-$((3 - GUEST))"
 }
 
-# counted NAME: what the server has counted by now; the host asks it.
+# counted NAME: prints a counter of the server, which the host reads.
 counted() {
 	question=$(mktemp "$OUT/question-XXXXXX")
 	await "answer-${question##*-}"
@@ -38,14 +38,14 @@ counted() {
 # locked FILE TYPE START LENGTH HOW [COMMAND]: see locked.pl.
 locked() { perl "$here/locked.pl" "$@"; }
 
-# denied FILE TYPE START LENGTH: somebody else has a lock there.
+# denied FILE TYPE START LENGTH: succeeds if another lock conflicts.
 denied() {
 	status=0
 	locked "$@" try || status=$?
 	[ $status = 1 ]
 }
 
-# attach DIRECTORY [OPTIONS]: hard, as users mount it who mean it.
+# attach DIRECTORY [OPTIONS]: mounts the export, with option hard.
 attach() {
 	options="vers=$VERSION,tcp,hard,port=$PORT"
 	[ "$VERSION" != 3 ] || options="$options,nolock,mountport=$MOUNTPORT,mountproto=tcp"
@@ -56,14 +56,14 @@ detach() {
 	umount "$1" || fail "cannot unmount $1"
 }
 
-# reattach DIRECTORY [OPTIONS]: what is read from then on comes from the server.
+# reattach DIRECTORY [OPTIONS]: remounts, which empties the client's cache.
 reattach() {
 	detach "$1"
 	attach "$@"
 }
 
-# attach_with_locks DIRECTORY: the same with locks between clients. NFSv3 needs
-# a portmapper and a status monitor here, whose memory outlives the guest in $OUT.
+# attach_with_locks DIRECTORY: mounts with locks between clients. For NFSv3 it
+# starts a portmapper and a status monitor, whose state is kept in $OUT.
 attach_with_locks() {
 	if [ "$VERSION" = 3 ]; then
 		: >/run/empty
@@ -75,8 +75,8 @@ attach_with_locks() {
 		mkdir -p /run/nfs/sm /run/nfs/sm.bak
 		chown -R statd /run/nfs
 		mount --bind /run/nfs /var/lib/nfs
-		rpcbind -w || fail "no rpcbind"
-		rpc.statd || fail "no rpc.statd"
+		rpcbind -w || fail "cannot start rpcbind"
+		rpc.statd || fail "cannot start rpc.statd"
 		cp -a /run/nfs/. "$OUT/nfs-$GUEST"
 		options="vers=3,tcp,hard,port=$PORT,mountport=$MOUNTPORT,mountproto=tcp"
 		mount -t nfs -o "$options" "$SERVER:/main" "$1" || fail "cannot mount $SERVER:/main on $1"

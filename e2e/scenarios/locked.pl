@@ -1,5 +1,5 @@
-# locked.pl FILE TYPE START LENGTH HOW [COMMAND]: locks a range to read (r) or write (w), waiting for it (wait) or not
-# (try), and runs COMMAND while it is held. Ends with 1 if somebody else has a lock, with 2 if COMMAND fails.
+# locked.pl FILE TYPE START LENGTH HOW [COMMAND]: locks a range for reading (r) or writing (w), with waiting (wait) or
+# without (try), and runs COMMAND while holding the lock. Exits with 1 if a lock conflicts, with 2 if COMMAND fails.
 use strict;
 use Errno;
 use Fcntl qw(:DEFAULT SEEK_SET);

@@ -1,8 +1,8 @@
 #!/bin/sh
-# pjdfstest.sh PROGRAM: the whole suite as root; its report goes to $OUT.
-# Which failures are expected is judged outside, from e2e/pjdfstest.expected.
+# pjdfstest.sh PROGRAM: runs the whole suite as root and writes its report to
+# $OUT. The host compares it with e2e/pjdfstest.expected.
 . "$(dirname "$0")/lib.sh"
-# The suite acts as two users besides root; /etc is not ours to write.
+# The suite uses two users besides root; /etc is read-only, so copies are mounted.
 cp /etc/passwd /etc/group /run/tmp
 grep -q '^tests:' /etc/passwd || {
 	echo 'tests:x:4321:4321::/:/usr/sbin/nologin' >>/run/tmp/passwd

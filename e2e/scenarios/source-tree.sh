@@ -1,16 +1,16 @@
 #!/bin/sh
-# source-tree.sh TARBALL: unpack a Linux kernel's source, build its tools with
-# make and gcc, run one, and find every byte again after an unmount.
+# source-tree.sh TARBALL: unpacks a Linux source tree, builds its tools with
+# make and gcc, runs one, and compares every byte after a remount.
 . "$(dirname "$0")/lib.sh"
 attach /mnt/a nconnect=4
-grep -q nconnect=4 /proc/mounts || fail "the mount has not four connections"
+grep -q nconnect=4 /proc/mounts || fail "the mount does not have four connections"
 cd /mnt/a
 mark "unpacking"
 tar xf "$1"
 cd linux-source-*
 count=$(find . -type f | wc -l)
 mark "$count files unpacked"
-[ "$count" -ge 5000 ] || fail "only $count files: the promise is about 5,000 and more"
+[ "$count" -ge 5000 ] || fail "only $count files, fewer than 5,000"
 find . -type f -print0 | sort -z | xargs -0 sha256sum >/run/tmp/unpacked
 mark "building"
 for part in lib/api lib/subcmd lib/traceevent bootconfig vm gpio accounting leds usb; do
@@ -18,19 +18,19 @@ for part in lib/api lib/subcmd lib/traceevent bootconfig vm gpio accounting leds
 done
 printf 'holdfast.key = "value"\n' >key.conf
 head -c 4096 /dev/zero >initrd
-tools/bootconfig/bootconfig -a key.conf initrd || fail "a tool that was built does not run"
-tools/bootconfig/bootconfig initrd | grep -q holdfast || fail "a tool that was built does not find what it wrote"
+tools/bootconfig/bootconfig -a key.conf initrd || fail "a built tool does not run"
+tools/bootconfig/bootconfig initrd | grep -q holdfast || fail "a built tool does not find its own output"
 find . -type f -print0 | sort -z | xargs -0 sha256sum >/run/tmp/built
 mark "$(find . -name '*.o' | wc -l) objects built"
-[ "$(find . -name '*.o' | wc -l)" -ge 50 ] || fail "too little was built"
+[ "$(find . -name '*.o' | wc -l)" -ge 50 ] || fail "fewer than 50 objects were built"
 cd /
 reattach /mnt/a nconnect=4
 cd /mnt/a/linux-source-*
 sha256sum --quiet -c /run/tmp/unpacked || fail "sources differ after the remount"
 sha256sum --quiet -c /run/tmp/built || fail "built files differ after the remount"
-mark "all the same after the remount"
+mark "compared after the remount"
 tar df "$1" -C .. >/run/tmp/difference 2>&1 || { head /run/tmp/difference; fail "differs from the tarball"; }
 cd /mnt/a
 rm -r linux-source-*
-[ -z "$(ls -A /mnt/a)" ] || fail "something was left behind"
+[ -z "$(ls -A /mnt/a)" ] || fail "files remain after rm -r"
 mark "removed"

@@ -1,11 +1,11 @@
 #!/bin/sh
 # sqlite.sh SECONDS: two writers and a reader on one database, in both journal
-# modes, then PRAGMA integrity_check, before and after a remount.
+# modes, with PRAGMA integrity_check before and after a remount.
 . "$(dirname "$0")/lib.sh"
 attach /mnt/a nconnect=4
 cd /mnt/a
 
-# Each writer notes the last row whose transaction SQLite reported as committed.
+# Each writer records the last row whose transaction SQLite committed.
 writer() {
 	stop=$(($(date +%s) + $3)) row=0
 	while [ "$(date +%s)" -lt "$stop" ]; do
@@ -23,7 +23,7 @@ verify() {
 	for name in one two; do
 		last=$(cat "/run/tmp/$1.$name")
 		[ "$(sqlite3 "$1" "SELECT n FROM totals WHERE writer='$name'")" = $((last * 10)) ] ||
-			fail "$1: writer $name committed $last transactions, the database knows another number"
+			fail "$1: the database has another number than writer $name's $last transactions"
 		[ "$(sqlite3 "$1" "SELECT max(number) FROM rows WHERE writer='$name'")" = "$last" ] ||
 			fail "$1: the last row of writer $name is missing"
 	done
@@ -53,4 +53,4 @@ reattach /mnt/a nconnect=4
 cd /mnt/a
 verify delete.db
 verify wal.db
-mark "sound after the remount"
+mark "intact after the remount"

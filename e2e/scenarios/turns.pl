@@ -1,5 +1,5 @@
-# turns.pl FILE ROUNDS: adds one, under a lock, to the number that FILE is full of. The file stays open all the time, so
-# that what others have written shows only if taking the lock makes it show, and keeping it makes it theirs to see.
+# turns.pl FILE ROUNDS: increments all copies of a number in FILE under a lock. The file stays open, so another client's
+# writes are visible only if locking invalidates the cache, and its own only if unlocking writes them back.
 use strict;
 use Fcntl qw(:DEFAULT SEEK_SET);
 
@@ -19,7 +19,7 @@ for my $round (1 .. $rounds) {
     my @numbers = $length ? unpack('L*', $data) : (0) x NUMBERS;
     my ($number) = @numbers;
     die "round $round: " . scalar(@numbers) . " numbers\n" if @numbers != NUMBERS;
-    die "round $round: numbers of different turns\n" if grep { $_ != $number } @numbers;
+    die "round $round: numbers of different rounds\n" if grep { $_ != $number } @numbers;
     sysseek($file, 0, SEEK_SET);
     syswrite($file, pack('L*', ($number + 1) x NUMBERS)) == 4 * NUMBERS or die "write: $!\n";
     lock_it(F_UNLCK);

@@ -1,24 +1,24 @@
 #!/bin/sh
-# two-guests.sh: this guest and its peer work in one directory. They meet in
-# the directory itself: a name that one has made, the other must come to see.
+# two-guests.sh: two guests work in one directory. They synchronize through
+# the directory itself: names that one creates must become visible to the other.
 . "$(dirname "$0")/lib.sh"
 attach /mnt/a noac
 cd /mnt/a
 me=$GUEST peer=$((3 - GUEST))
 
-# meet NAME: go on when both have come here.
+# meet NAME: continues when both guests have reached this point.
 meet() {
 	: >"met-$1-$me"
 	tries=0
 	until [ -e "met-$1-$peer" ]; do
 		tries=$((tries + 1))
-		[ $tries -lt 600 ] || fail "guest $peer never came to $1"
+		[ $tries -lt 600 ] || fail "guest $peer did not reach $1"
 		sleep 0.1
 	done
 }
 
 meet start
-# Each name is made by exactly one of the two, and both see one winner.
+# Exactly one guest creates each name, and both see the same winner.
 mkdir -p race
 won=0
 for number in $(seq 100); do
@@ -33,7 +33,7 @@ meet race
 [ "$(find race -name "winner-$me" | wc -l)" = $won ] || fail "won $won races, the directory says otherwise"
 meet counted
 
-# What one writes and closes, the other reads on opening.
+# Data that one guest writes and closes is what the other reads on opening.
 for number in $(seq 40); do
 	head -c $((number * 1000)) /dev/urandom >"data-$me-$number"
 	sha256sum "data-$me-$number" >"sum-$me-$number"
@@ -44,7 +44,7 @@ for number in $(seq 40); do
 done
 meet checked
 
-# Both rename and remove in one directory; each name ends up where its owner put it.
+# Both rename and remove in one directory; each name ends up where its owner moved it.
 mkdir -p shared
 for number in $(seq 60); do
 	echo "$me $number" >"shared/a-$me-$number"
@@ -55,15 +55,14 @@ meet renamed
 [ "$(ls shared | wc -l)" = 80 ] || fail "$(ls shared | wc -l) names instead of 80"
 for number in $(seq 60); do
 	if [ $((number % 3)) = 0 ]; then
-		[ ! -e "shared/b-$peer-$number" ] || fail "b-$peer-$number was removed and is there"
+		[ ! -e "shared/b-$peer-$number" ] || fail "b-$peer-$number was removed but exists"
 	else
-		[ "$(cat "shared/b-$peer-$number")" = "$peer $number" ] || fail "b-$peer-$number has other content"
+		[ "$(cat "shared/b-$peer-$number")" = "$peer $number" ] || fail "b-$peer-$number has wrong content"
 	fi
 done
 meet end
 
-# An open file that the other removes stays readable to the end of its handle's life or says so; a listing
-# while the other creates shows every name that was there throughout, once.
+# A listing during the other guest's creates shows each name that existed throughout exactly once.
 mkdir -p "listing-$me"
 for number in $(seq 300); do : >"listing-$me/stays-$number"; done
 meet listing

@@ -9,7 +9,7 @@
 //! | [`bench`] | runs `holdfast bench` |
 //! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
 //! | [`results`] | results as tables and JSON |
-//! | [`instructions`] | instructions of each operation, beside those that are recorded |
+//! | [`instructions`] | instructions per operation, compared with the record |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,6 @@ use crate::report::usage;
 mod bench;
 mod counter;
 mod cpu;
-
 mod growth;
 mod instructions;
 mod parts;
