@@ -14,6 +14,7 @@ use crate::error::LoadError;
 
 mod blocking;
 mod connection;
+pub(crate) mod outbox;
 mod reply_reader;
 mod sweep;
 

@@ -35,6 +35,7 @@ pub mod run;
 pub mod server_cost;
 pub mod steady;
 pub mod suite;
+mod tcp_rate;
 mod verify;
 pub mod workload;
 

@@ -9,11 +9,11 @@ use crate::error::LoadError;
 use crate::hosts::{Coordinator, Direction, Peer};
 use crate::result::{FractionOfLimit, LimitKind, Limits, Measurement};
 use crate::run::Observer;
+use crate::tcp_rate;
 use crate::workload::{RateProcedure, Stability, Workload};
 
 mod directory;
 mod null;
-pub(crate) mod tcp;
 
 /// What is measured, besides NULL calls.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub fn measure(
     let (mut received, sent) = (line(Direction::Receive)?, line(Direction::Send)?);
     // Through a network, only a program at its other end can tell.
     if received.is_none() && hosts.is_none() && server.address.ip().is_loopback() {
-        received = Some(tcp::measure(server.address.ip(), length)?);
+        received = Some(tcp_rate::measure(server.address.ip(), length)?);
     }
     Ok(Limits {
         null_calls_per_s: Some(null_calls_per_s),

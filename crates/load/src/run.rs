@@ -15,7 +15,6 @@ use crate::steady::SteadyRule;
 use crate::workload::{Plan, Setup, Workload};
 
 mod event_loop;
-pub(crate) mod outbox;
 mod stages;
 mod tally;
 #[cfg(test)]

@@ -87,6 +87,16 @@ impl SteadyRule {
     }
 }
 
+/// Windows of three rounds.
+#[cfg(test)]
+pub(crate) const TEST_RULE: SteadyRule = SteadyRule {
+    round: Duration::from_secs(2),
+    rounds: 3,
+    spread: 0.2,
+    slope: 0.1,
+    duration_max: Duration::from_secs(20),
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

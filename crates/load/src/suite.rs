@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::client::Server;
 use crate::error::LoadError;
-use crate::hosts::{Coordinator, Peer};
+use crate::hosts::{Combined, Coordinator, Peer, measure_on};
 use crate::limits::{self, Scope};
 use crate::published;
-use crate::result::{Measurement, Report};
-use crate::run::{Length, Observer, Options, measure};
+use crate::result::Report;
+use crate::run::{Length, Observer, Options};
 use crate::workload::{Workload, size};
 
 mod machine;
@@ -86,8 +86,8 @@ impl Scale {
     }
 }
 
-/// Measures limits and all tests, on these hosts or on this one; what is found is put into the report as it comes. A test
-/// that fails is noted, and the next one is run.
+/// Measures limits and all tests, on these hosts or else on this one, and adds the results to the report one by one. A
+/// test that fails is noted, and the next one runs. Returns how many tests failed and hosts were lost.
 ///
 /// # Errors
 /// If the server cannot be reached, or several tests in a row fail.
@@ -97,7 +97,7 @@ pub fn published(
     mut hosts: Option<&mut Coordinator>,
     report: &mut Report,
     observer: &mut dyn Observer,
-) -> Result<(), LoadError> {
+) -> Result<usize, LoadError> {
     let machine = Machine::of(server)?;
     let mut steps = plan(suite.scale, &machine);
     if !suite.only.is_empty() {
@@ -108,7 +108,7 @@ pub fn published(
     let length = suite.scale.length().min(LIMITS_MAX);
     let wanted = Scope { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
     report.limits = limits::measure(server, &wanted, hosts.as_deref_mut(), observer)?;
-    let mut failures = 0;
+    let (mut failures, mut failures_in_a_row) = (0, 0);
     for (number, step) in steps.iter().enumerate() {
         if observer.is_interrupted() {
             report.notes.push(format!("Interrupted after {number} of {} tests.", steps.len()));
@@ -116,54 +116,55 @@ pub fn published(
         }
         observer.begin(&title(number + 1, steps.len(), step));
         match measure_well(server, suite, step, hosts.as_deref_mut(), observer) {
-            Ok((mut measurement, notes)) => {
+            Ok(combined) => {
+                let notes = combined.sentences();
                 notes.iter().for_each(|note| observer.note(note));
                 report.notes.extend(notes);
+                failures += combined.failures.len();
+                let mut measurement = combined.measurement;
                 measurement.limit = report.limits.fraction(&measurement);
                 measurement.published = step.published.iter().map(|id| (*id).to_owned()).collect();
                 observer.measured(&measurement);
                 report.results.push(measurement);
-                failures = 0;
+                failures_in_a_row = 0;
             }
             Err(error) => {
                 let words = format!("Failed: {}, threads: {}: {error}", step.workload.name(), step.threads);
                 observer.note(&words);
                 report.notes.push(words);
                 failures += 1;
-                if failures == FAILURES_MAX {
+                failures_in_a_row += 1;
+                if failures_in_a_row == FAILURES_MAX {
                     return Err(LoadError::new(format!("{FAILURES_MAX} tests in a row failed: {error}")));
                 }
             }
         }
     }
-    Ok(())
+    Ok(failures)
 }
 
-/// Measures for longer where too little was answered to tell a rate: each operation in flight has to be answered once.
+/// Measures, and measures for longer if fewer operations ended than are in flight: that is too few to state a rate.
 fn measure_well(
     server: &Server,
     suite: &Suite,
     step: &SuiteTest,
     mut hosts: Option<&mut Coordinator>,
     observer: &mut dyn Observer,
-) -> Result<(Measurement, Vec<String>), LoadError> {
-    let least = u64::from(step.threads) * u64::from(step.depth);
+) -> Result<Combined, LoadError> {
+    let operations_min = u64::from(step.threads) * u64::from(step.depth);
     let mut once = |length| {
         let options = Options { length: Length::Time(length), ..options(suite, step) };
-        match &mut hosts {
-            None => measure(server, &step.workload, &options, observer).map(|it| (it, Vec::new())),
-            Some(hosts) => hosts.measure(server, &step.workload, &options, observer),
-        }
-        .map(|measured| (measured, observer.is_interrupted()))
+        measure_on(hosts.as_deref_mut(), server, &step.workload, &options, observer)
+            .map(|combined| (combined, observer.is_interrupted()))
     };
     let length = suite.scale.length();
     for length in [length, length * 5] {
-        let (measured, is_interrupted) = once(length)?;
-        if measured.0.operations >= least || is_interrupted {
-            return Ok(measured);
+        let (combined, is_interrupted) = once(length)?;
+        if combined.measurement.operations >= operations_min || is_interrupted {
+            return Ok(combined);
         }
     }
-    once(length * 20).map(|(measured, _)| measured)
+    once(length * 20).map(|(combined, _)| combined)
 }
 
 /// Each limit takes no longer.

@@ -1,14 +1,15 @@
-//! The agent: waits for a coordinator with the right token, and measures what its operator has allowed.
+//! The agent: waits for a coordinator that knows the token, and measures what its operator has allowed.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::deadline::{Deadline, Timeouts};
 use super::line::{self, Direction, Streams};
 use super::protocol::{
-    GREETING_BYTES_MAX, REQUEST_BYTES_MAX, Request, Response, Task, VERSION, receive, send,
+    GREETING_BYTES_MAX, REQUEST_BYTES_MAX, Request, Response, Task, VERSION, printable, receive, send,
 };
 use super::token::Token;
 use crate::client::{Identity, Server};
@@ -16,18 +17,14 @@ use crate::error::LoadError;
 use crate::result::{Host, Measurement};
 use crate::run::{Observer, Progress, RoundCount, measure};
 
-/// Connections at a time: one coordinator; all others wait for their greeting, are reported_at that the agent is busy, or are
-/// streams that measure TCP, a few of each client host and direction.
+/// Connections at a time: one coordinator, connections that greet or are told that the agent is busy, and streams that
+/// measure TCP, a few per client host and direction.
 const CONNECTIONS_MAX: usize = 128;
-/// How long a greeting, or sending anything, may take.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
-/// A coordinator pings every second; one that is silent for so long is gone.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How often an agent looks for connections and whether it should end.
+/// How often an agent looks for new connections and for the signal to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How often it tells how a measurement goes, at most.
+/// The least time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-/// Orders that wait.
+/// Requests that wait to be executed.
 const REQUESTS_QUEUED_MAX: usize = 16;
 
 /// What an agent may connect to, as its operator gave it.
@@ -38,14 +35,14 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// These servers, with their MOUNT ports and whether reserved ports are used; in whose name calls are made is for
-    /// the coordinator to respond. And another agent, to which it may measure what TCP carries.
+    /// Allows these servers, with their MOUNT ports and their use of reserved ports (the coordinator chooses the user and
+    /// group), and TCP measurements with one other agent.
     #[must_use]
     pub fn new(servers: Vec<Server>, line_rate_peer: Option<SocketAddr>) -> Self {
         Self { servers, line_rate_peer }
     }
 
-    /// The server of this address and export, if it is one of them.
+    /// Returns the server with this address and export, if it is allowed.
     fn find(&self, task: &Task) -> Result<Server, LoadError> {
         let found = self
             .servers
@@ -72,30 +69,33 @@ pub struct Agent {
     token: Token,
     allowed: Allowed,
     connections: AtomicUsize,
+    /// Held by the connection of the coordinator that is being served.
     busy: Mutex<()>,
+    pub(super) timeouts: Timeouts,
 }
 
 impl Agent {
     /// Listens at an address.
     ///
     /// # Errors
-    /// If it cannot.
+    /// If the address cannot be bound.
     pub fn bind(address: SocketAddr, token: Token, allowed: Allowed) -> Result<Self, LoadError> {
-        let words = |error: std::io::Error| LoadError::new(format!("cannot listen at {address}: {error}"));
-        let listener = TcpListener::bind(address).map_err(words)?;
-        listener.set_nonblocking(true).map_err(words)?;
-        Ok(Self { listener, token, allowed, connections: AtomicUsize::new(0), busy: Mutex::new(()) })
+        let failed = |error: std::io::Error| LoadError::new(format!("cannot listen at {address}: {error}"));
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let (connections, busy) = (AtomicUsize::new(0), Mutex::new(()));
+        Ok(Self { listener, token, allowed, connections, busy, timeouts: Timeouts::DEFAULT })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens at.
     ///
     /// # Errors
-    /// If the system does not log.
+    /// If the system does not tell.
     pub fn address(&self) -> Result<SocketAddr, LoadError> {
         self.listener.local_addr().map_err(|error| LoadError::new(error.to_string()))
     }
 
-    /// Serves coordinators, one after the other, until it should stop. What is worth a line in a log is reported_at.
+    /// Serves coordinators, one at a time, until `should_stop`. Each line for the operator goes to `log`.
     pub fn serve(&self, should_stop: &(dyn Fn() -> bool + Sync), log: &(dyn Fn(&str) + Sync)) {
         std::thread::scope(|scope| {
             while !should_stop() {
@@ -108,13 +108,13 @@ impl Agent {
                     continue;
                 }
                 scope.spawn(move || {
-                    log(
-                        &match self.session(&stream, should_stop, &|words| log(&format!("{peer}: {words}"))) {
-                            Ok(()) => format!("{peer}: ended"),
-                            Err(error) => format!("{peer}: {error}"),
-                        },
-                    );
-                    // The other side may be gone already.
+                    // Lines quote what peers sent.
+                    let log = |line: &str| log(&printable(&format!("{peer}: {line}")));
+                    match self.session(&stream, should_stop, &log) {
+                        Ok(()) => log("ended"),
+                        Err(error) => log(&error.to_string()),
+                    }
+                    // The peer may have closed it already.
                     let _ = stream.shutdown(Shutdown::Both);
                     self.connections.fetch_sub(1, Ordering::AcqRel);
                 });
@@ -122,50 +122,63 @@ impl Agent {
         });
     }
 
-    /// One coordinator, from its greeting to its end.
+    /// Serves one connection from its greeting to its end.
     fn session(
         &self,
         stream: &TcpStream,
         should_stop: &(dyn Fn() -> bool + Sync),
         log: &dyn Fn(&str),
     ) -> Result<(), LoadError> {
-        let (mut writer, entrance) = self.authenticate(stream)?;
+        let purpose = self.authenticate(stream)?;
+        let writer = Writer { stream: Mutex::new(stream), timeouts: self.timeouts };
         let welcome = Response::Welcome { version: VERSION, host: Host::this() };
-        if let Entrance::Stream(direction, length) = entrance {
-            send(&mut writer, &welcome)?;
-            set_silence_timeout(stream, SILENCE_TIMEOUT)?;
-            log(&format!("a stream: {direction:?}, {} s", length.as_secs_f64()));
-            return line::serve(stream, direction, length, should_stop);
+        match purpose {
+            Purpose::Stream(direction, duration) => {
+                writer.respond(&welcome)?;
+                log(&format!("a stream: {direction:?}, {} s", duration.as_secs_f64()));
+                line::serve(stream, direction, duration, &self.timeouts, should_stop)
+            }
+            Purpose::Coordinator => {
+                let Ok(_busy) = self.busy.try_lock() else {
+                    let why = "the agent is busy with another coordinator".to_owned();
+                    writer.respond(&Response::Refused { why: why.clone() })?;
+                    return Err(LoadError::new(why));
+                };
+                writer.respond(&welcome)?;
+                log("coordinates");
+                self.coordinate(&writer, stream, should_stop, log)
+            }
         }
-        let writer = Mutex::new(writer);
-        let Ok(_busy) = self.busy.try_lock() else {
-            let why = "the agent is busy with another coordinator".to_owned();
-            respond(&writer, &Response::Refused { why: why.clone() })?;
-            return Err(LoadError::new(why));
-        };
-        respond(&writer, &welcome)?;
-        log("coordinates");
-        set_silence_timeout(stream, SILENCE_TIMEOUT)?;
+    }
+
+    /// Executes a coordinator's requests until it leaves.
+    fn coordinate(
+        &self,
+        writer: &Writer<'_>,
+        stream: &TcpStream,
+        should_stop: &(dyn Fn() -> bool + Sync),
+        log: &dyn Fn(&str),
+    ) -> Result<(), LoadError> {
         let (sender, requests) = sync_channel(REQUESTS_QUEUED_MAX);
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| read(stream, &writer, sender));
+            let reader = scope.spawn(|| read_requests(stream, writer, sender));
             while let Ok(request) = requests.recv() {
-                let mut remote = RemoteObserver::new(&writer, &requests, should_stop);
-                let done = match request {
+                let mut observer = RemoteObserver::new(writer, &requests, should_stop);
+                let result = match request {
                     Request::Run(task) => {
                         log(&format!("{}, threads: {}", task.workload.name(), task.threads));
-                        self.run(&task, &mut remote).map(|measurement| Response::Done { measurement })
+                        self.run(&task, &mut observer).map(|measurement| Response::Done { measurement })
                     }
                     Request::LineRate { peer, direction, length_ms } => {
                         log(&format!("TCP with {peer}: {direction:?}"));
-                        let rate = self.line(peer, direction, length_ms, &mut remote);
+                        let rate = self.line_rate(peer, direction, length_ms, &mut observer);
                         rate.map(|bytes_per_s| Response::LineRate { bytes_per_s })
                     }
-                    // What is reported_at to one that does nothing has come too late.
+                    // Sent before the coordinator heard that the measurement had ended.
                     _ => continue,
                 };
-                let word = done.unwrap_or_else(|error| Response::Refused { why: error.to_string() });
-                if respond(&writer, &word).is_err() || should_stop() {
+                let response = result.unwrap_or_else(|error| Response::Refused { why: error.to_string() });
+                if writer.respond(&response).is_err() || should_stop() {
                     break;
                 }
             }
@@ -175,99 +188,101 @@ impl Agent {
         })
     }
 
-    /// Lets in who knows the token; answers where to write to, and what for.
-    fn authenticate(&self, mut stream: &TcpStream) -> Result<(TcpStream, Entrance), LoadError> {
-        let prepared = stream
-            .set_nonblocking(false)
-            .and_then(|()| stream.set_read_timeout(Some(GREETING_TIMEOUT)))
-            .and_then(|()| stream.set_write_timeout(Some(GREETING_TIMEOUT)))
-            .and_then(|()| stream.set_nodelay(true))
-            .and_then(|()| stream.try_clone());
-        let mut writer = prepared.map_err(|error| LoadError::new(error.to_string()))?;
+    /// Checks the greeting of a connection and returns what the connection is for.
+    fn authenticate(&self, stream: &TcpStream) -> Result<Purpose, LoadError> {
+        let prepared = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
+        prepared.map_err(|error| LoadError::new(error.to_string()))?;
+        let mut greeting = Deadline::new(stream, self.timeouts.greeting);
+        let request = receive(&mut greeting, GREETING_BYTES_MAX)?;
         let mut refuse = |why: String| {
-            // Whoever does not read it does not want to know.
-            let _ = send(&mut writer, &Response::Refused { why: why.clone() });
+            // Best effort: the peer may have gone.
+            let _ = send(&mut greeting, &Response::Refused { why: why.clone() });
             LoadError::new(why)
         };
-        let (version, token, entrance) = match receive(&mut stream, GREETING_BYTES_MAX)? {
-            Request::Hello { version, token } => (version, token, Entrance::Coordinator),
+        let (version, token, purpose) = match request {
+            Request::Hello { version, token } => (version, token, Purpose::Coordinator),
             Request::Stream { version, token, direction, length_ms } => {
-                (version, token, Entrance::Stream(direction, Duration::from_millis(length_ms)))
+                (version, token, Purpose::Stream(direction, Duration::from_millis(length_ms)))
             }
-            _ => return Err(refuse("a greeting comes first".to_owned())),
+            _ => return Err(refuse("the first message must be a greeting".to_owned())),
         };
-        match entrance {
+        match purpose {
             _ if !self.token.is(&token) => Err(refuse("the token is wrong".to_owned())),
             _ if version != VERSION => {
                 Err(refuse(format!("the agent speaks version {VERSION} of the protocol, not {version}")))
             }
-            Entrance::Stream(_, length) if length > line::DURATION_MAX => {
+            Purpose::Stream(_, duration) if duration > line::DURATION_MAX => {
                 Err(refuse(format!("a stream takes at most {} s", line::DURATION_MAX.as_secs())))
             }
-            entrance => Ok((writer, entrance)),
+            purpose => Ok(purpose),
         }
     }
 
-    fn run(&self, task: &Task, remote: &mut RemoteObserver<'_>) -> Result<Box<Measurement>, LoadError> {
+    fn run(&self, task: &Task, observer: &mut RemoteObserver<'_, '_>) -> Result<Box<Measurement>, LoadError> {
         let server = self.allowed.find(task)?;
         let options = task.options()?;
-        measure(&server, &task.workload, &options, remote).map(Box::new)
+        measure(&server, &task.workload, &options, observer).map(Box::new)
     }
 
-    /// What TCP carries to or from another agent, together with other hosts.
-    fn line(
+    /// Measures what TCP carries to or from another agent, at the same time as other hosts do.
+    fn line_rate(
         &self,
         peer: SocketAddr,
         direction: Direction,
         length_ms: u64,
-        remote: &mut RemoteObserver<'_>,
+        observer: &mut RemoteObserver<'_, '_>,
     ) -> Result<f64, LoadError> {
         self.allowed.check_peer(peer)?;
-        let length = Duration::from_millis(length_ms);
-        let streams = Streams::connect(peer, &self.token, direction, length)?;
-        remote.before_stage("TCP line rate")?;
+        let duration = Duration::from_millis(length_ms);
+        let streams = Streams::connect(peer, &self.token, direction, duration)?;
+        observer.before_stage("TCP line rate")?;
         streams.run()
     }
 }
 
 /// What a connection that was let in is for.
 #[derive(Clone, Copy, Debug)]
-enum Entrance {
+enum Purpose {
     Coordinator,
-    /// Bytes, for so long.
+    /// TCP is measured, for this long.
     Stream(Direction, Duration),
 }
 
-fn set_silence_timeout(stream: &TcpStream, reply_timeout: Duration) -> Result<(), LoadError> {
-    stream.set_read_timeout(Some(reply_timeout)).map_err(|error| LoadError::new(error.to_string()))
+/// Sends responses from several threads.
+struct Writer<'s> {
+    stream: Mutex<&'s TcpStream>,
+    timeouts: Timeouts,
 }
 
-fn respond(writer: &Mutex<TcpStream>, word: &Response) -> Result<(), LoadError> {
-    send(&mut *writer.lock().unwrap_or_else(PoisonError::into_inner), word)
+impl Writer<'_> {
+    fn respond(&self, response: &Response) -> Result<(), LoadError> {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = Deadline::new(*stream, self.timeouts.silence);
+        send(&mut deadline.with_stall_timeout(self.timeouts.stall), response)
+    }
 }
 
-/// Reads requests until there are no more. Pings are answered whatever the agent does.
-fn read(
-    mut stream: &TcpStream,
-    writer: &Mutex<TcpStream>,
+/// Queues requests until the connection ends. Answers pings at once, also during a measurement.
+fn read_requests(
+    stream: &TcpStream,
+    writer: &Writer<'_>,
     sender: SyncSender<Request>,
 ) -> Result<(), LoadError> {
     loop {
-        match receive(&mut stream, REQUEST_BYTES_MAX) {
-            Ok(Request::Ping { number }) => respond(writer, &Response::Pong { number })?,
-            Ok(request) => {
+        match receive(&mut Deadline::new(stream, writer.timeouts.silence), REQUEST_BYTES_MAX)? {
+            Request::Ping { number } => writer.respond(&Response::Pong { number })?,
+            request => {
                 if sender.send(request).is_err() {
                     return Ok(());
                 }
             }
-            Err(error) => return Err(error),
         }
     }
 }
 
-/// Watches a measurement for the coordinator.
-struct RemoteObserver<'s> {
-    writer: &'s Mutex<TcpStream>,
+/// Reports a measurement to the coordinator, and obeys it.
+struct RemoteObserver<'s, 'c> {
+    writer: &'s Writer<'c>,
     requests: &'s Receiver<Request>,
     should_stop: &'s (dyn Fn() -> bool + Sync),
     is_stopped: bool,
@@ -275,17 +290,17 @@ struct RemoteObserver<'s> {
     reported_at: Option<Instant>,
 }
 
-impl<'s> RemoteObserver<'s> {
+impl<'s, 'c> RemoteObserver<'s, 'c> {
     fn new(
-        writer: &'s Mutex<TcpStream>,
+        writer: &'s Writer<'c>,
         requests: &'s Receiver<Request>,
         should_stop: &'s (dyn Fn() -> bool + Sync),
     ) -> Self {
         Self { writer, requests, should_stop, is_stopped: false, last_round: None, reported_at: None }
     }
 
-    /// Takes the requests that have come.
-    fn listen(&mut self) {
+    /// Handles the requests that have arrived.
+    fn poll_requests(&mut self) {
         loop {
             match self.requests.try_recv() {
                 Ok(Request::EndWindow { round }) => self.last_round = Some(round),
@@ -299,60 +314,62 @@ impl<'s> RemoteObserver<'s> {
             }
         }
     }
+
+    /// Sends a response. A coordinator that cannot be reached stops the measurement.
+    fn report(&mut self, response: &Response) {
+        self.is_stopped |= self.writer.respond(response).is_err();
+    }
 }
 
-impl Observer for RemoteObserver<'_> {
+impl Observer for RemoteObserver<'_, '_> {
     fn before_stage(&mut self, stage: &'static str) -> Result<(), LoadError> {
-        respond(self.writer, &Response::Ready { stage: stage.to_owned() })?;
+        self.writer.respond(&Response::Ready { stage: stage.to_owned() })?;
         loop {
             match self.requests.recv_timeout(POLL_INTERVAL) {
-                Ok(Request::Go) => return respond(self.writer, &Response::Begun),
+                Ok(Request::Go) => return self.writer.respond(&Response::Begun),
                 Ok(Request::Stop) => return Err(LoadError::new("stopped before it began")),
-                Ok(_) | Err(std::sync::mpsc::RecvTimeoutError::Timeout) if !(self.should_stop)() => {}
+                Ok(_) | Err(RecvTimeoutError::Timeout) if !(self.should_stop)() => {}
                 _ => return Err(LoadError::new("the coordinator is gone, or the agent was stopped")),
             }
         }
     }
 
     fn after_stage(&mut self) {
-        self.is_stopped |= respond(self.writer, &Response::Ended).is_err();
+        self.report(&Response::Ended);
     }
 
     fn progress(&mut self, progress: &Progress) {
-        if !progress.is_measured
-            || self.reported_at.is_some_and(|reported_at| reported_at.elapsed() < PROGRESS_INTERVAL)
-        {
+        if !progress.is_measured || self.reported_at.is_some_and(|at| at.elapsed() < PROGRESS_INTERVAL) {
             return;
         }
         self.reported_at = Some(Instant::now());
-        let word = Response::Progress {
+        self.report(&Response::Progress {
             operations_per_s: progress.operations_per_s,
             bytes_per_s: progress.bytes_per_s,
             p50_ns: progress.p50_ns,
             p99_ns: progress.p99_ns,
             elapsed_s: progress.elapsed_s,
             errors: progress.errors,
-        };
-        self.is_stopped |= respond(self.writer, &word).is_err();
+        });
     }
 
     fn round(&mut self, round: RoundCount) {
         let RoundCount { number, operations, bytes } = round;
-        self.is_stopped |= respond(self.writer, &Response::Round { number, operations, bytes }).is_err();
+        self.report(&Response::Round { number, operations, bytes });
     }
 
     fn last_round(&mut self) -> Option<u64> {
-        self.listen();
+        self.poll_requests();
         self.last_round
     }
 
     fn is_interrupted(&mut self) -> bool {
-        self.listen();
+        self.poll_requests();
         self.is_stopped || (self.should_stop)()
     }
 
     fn note(&mut self, words: &str) {
-        // It is for people, and the measurement does not depend on it.
-        let _ = respond(self.writer, &Response::Note { words: words.to_owned() });
+        // For people only: the measurement goes on if this does not arrive.
+        let _ = self.writer.respond(&Response::Note { words: words.to_owned() });
     }
 }

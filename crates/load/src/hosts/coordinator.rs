@@ -1,113 +1,138 @@
-//! The coordinator: gives each agent its share of a measurement, lets all begin together, and adds up their results.
+//! The coordinator: gives each agent its share of a measurement, starts all of them together, and adds up their results.
 
-use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use super::line::{Direction, resolve};
+use super::line::Direction;
 use super::merge::merge;
-use super::printable;
-use super::protocol::{RESPONSE_BYTES_MAX, Request, Response, VERSION, receive, send};
+use super::protocol::{Request, Response};
 use super::token::Token;
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::random::fresh_seed;
-use crate::result::{Host, Measurement, ServerCost, Steady};
-use crate::run::{Connections, Length, Observer, Options, Progress, RoundCount};
+use crate::result::{Host, Measurement, Steady};
+use crate::run::{Length, Observer, Options, Progress, RoundCount, measure};
 use crate::workload::Workload;
 
-mod joint;
-mod meter;
+mod cpu_meter;
+mod joint_rounds;
+mod joint_run;
+mod link;
 mod share;
 
-use joint::JointRounds;
-use meter::CpuMeter;
+use cpu_meter::CpuMeter;
+use joint_rounds::{JointRounds, SILENCE_TIMEOUT};
+use joint_run::{JointRun, StartSkew};
+use link::{AgentState, Link, Message};
 use share::share_of;
 
-/// How long connecting, greeting, or sending anything may take.
-const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often agents are asked whether they are there.
+/// How often agents are pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
-/// The silence that an agent is allowed.
-const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
-/// What a measurement may take beyond its own time, besides cleaning up.
+/// The time that a measurement may take beyond its length and its clean-up.
 const GRACE: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Agents, connected and greeted.
+/// Agents that were connected and greeted.
 #[derive(Debug)]
 pub struct Coordinator {
     links: Vec<Link>,
-    messages: Receiver<(usize, Result<Response, LoadError>)>,
-    /// One that has said nothing for so long is lost.
-    pub(super) silence: Duration,
+    /// Bounded: each reader waits when too many responses of its agent are queued.
+    messages: Receiver<Message>,
+    /// An agent that is silent for this long is lost.
+    pub(super) silence_timeout: Duration,
 }
 
+/// What several hosts measured together.
 #[derive(Debug)]
-struct Link {
-    name: String,
-    stream: TcpStream,
-    host: Host,
-    heard_at: Instant,
-    state: AgentState,
-    /// When it was told to go, and when it said that it began.
-    went: Option<Instant>,
-    began: Option<Instant>,
-    last: Option<Progress>,
+pub struct Combined {
+    /// The sum of all hosts that have a part in it.
+    pub measurement: Measurement,
+    /// What the result lacks.
+    pub failures: Vec<Failure>,
+    /// What a reader of the result should know.
+    pub notes: Vec<String>,
 }
 
-#[derive(Debug)]
-enum AgentState {
-    /// It has nothing to do.
-    Idle,
-    Preparing,
-    Ready,
-    TestAgent,
-    /// The stage is over; what comes next is another one, or the result.
-    Ended,
-    Done(Box<Measurement>),
-    /// What TCP carries, in bytes per second.
-    Rated(f64),
-    /// This measurement failed there.
-    Failed,
-    /// It is gone for good.
-    Lost,
-}
-
-impl Link {
-    const fn is_working(&self) -> bool {
-        matches!(
-            self.state,
-            AgentState::Preparing | AgentState::Ready | AgentState::TestAgent | AgentState::Ended
-        )
+impl From<Measurement> for Combined {
+    fn from(measurement: Measurement) -> Self {
+        Self { measurement, failures: Vec::new(), notes: Vec::new() }
     }
+}
 
-    /// Forgets what it did before: something new is asked of it.
-    fn prepare(&mut self) {
-        (self.went, self.began, self.last, self.heard_at) = (None, None, None, Instant::now());
-        self.state = AgentState::Preparing;
+impl Combined {
+    /// Returns all failures and notes as sentences, failures first.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<String> {
+        self.failures.iter().map(Failure::to_string).chain(self.notes.iter().cloned()).collect()
+    }
+}
+
+/// Why a result is not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The connection to an agent broke, or the agent fell silent or broke the protocol.
+    Lost {
+        /// As the user named it.
+        agent: String,
+        /// In words.
+        reason: String,
+        /// Whether its part of the result is missing.
+        was_working: bool,
+    },
+    /// An agent refused the measurement, or could not finish it.
+    Refused {
+        /// As the user named it.
+        agent: String,
+        /// In words.
+        reason: String,
+    },
+    /// The operator of an agent stopped it.
+    Stopped {
+        /// As the user named it.
+        agent: String,
+    },
+    /// The server's processor time could not be read.
+    ServerCost {
+        /// In words.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost { agent, reason, was_working } => {
+                let without = if *was_working { "; the result is without it" } else { "" };
+                write!(f, "Failed: agent {agent} was lost: {reason}{without}")
+            }
+            Self::Refused { agent, reason } => write!(f, "Failed: agent {agent}: {reason}"),
+            Self::Stopped { agent } => {
+                write!(f, "Failed: agent {agent} was stopped there before its time; the result is without it")
+            }
+            Self::ServerCost { reason } => {
+                write!(f, "Failed: the server's processor time is not known: {reason}")
+            }
+        }
     }
 }
 
 impl Coordinator {
-    /// Connects to agents, each `HOST:PORT`, and to nothing else.
+    /// Connects to agents, each given as `HOST:PORT`.
     ///
     /// # Errors
-    /// If one of them cannot be reached, refuses the token, or speaks another version.
+    /// If an agent cannot be reached, refuses the token, or speaks another version of the protocol.
     pub fn connect(agents: &[String], token: &Token) -> Result<Self, LoadError> {
         let (sender, messages) = channel();
-        // What was connected is let go when it is dropped, also if the next agent refuses.
-        let mut this = Self { links: Vec::new(), messages, silence: SILENCE_TIMEOUT };
+        // Dropped, it closes its connections; also if a later agent refuses.
+        let mut this = Self { links: Vec::new(), messages, silence_timeout: SILENCE_TIMEOUT };
         for name in agents {
             if this.links.iter().any(|link| link.name == *name) {
                 return Err(LoadError::new(format!("agent {name} is named twice")));
             }
-            let words = |why: &dyn std::fmt::Display| LoadError::new(format!("agent {name}: {why}"));
-            let link = connect_agent(name, token).map_err(|error| words(&error))?;
-            let (index, sender) = (this.links.len(), Sender::clone(&sender));
-            let from = link.stream.try_clone().map_err(|error| words(&error))?;
-            // Ends when the connection does.
-            std::thread::spawn(move || read_responses(from, index, &sender));
+            let link = Link::connect(name, token, this.links.len(), &sender)
+                .map_err(|error| LoadError::new(format!("agent {name}: {error}")))?;
             this.links.push(link);
         }
         if this.links.is_empty() {
@@ -116,14 +141,14 @@ impl Coordinator {
         Ok(this)
     }
 
-    /// The agents' hosts.
+    /// Returns the agents' hosts.
     #[must_use]
     pub fn hosts(&self) -> Vec<Host> {
         self.links.iter().map(|link| link.host.clone()).collect()
     }
 
-    /// Measures on all hosts together: threads, connections, operations and working set are divided among them. Answers
-    /// the sum, and what a reader must know about it.
+    /// Measures on all hosts together: divides threads, connections, operations and working set among them, and merges
+    /// their results.
     ///
     /// # Errors
     /// If no host has a result.
@@ -133,46 +158,49 @@ impl Coordinator {
         workload: &Workload,
         options: &Options,
         observer: &mut dyn Observer,
-    ) -> Result<(Measurement, Vec<String>), LoadError> {
+    ) -> Result<Combined, LoadError> {
         options.length.check(workload)?;
-        let meter = CpuMeter::new(workload, options)?;
-        let seed = options.seed.unwrap_or_else(fresh_seed);
-        let mut notes = Vec::new();
-        self.assign(server, workload, &Options { seed: Some(seed), ..options.clone() }, &mut notes);
-        let joint = match options.length {
+        let rounds = match options.length {
             Length::Steady(rule) | Length::Joint(rule) => Some(JointRounds::new(rule, self.links.len())),
             Length::Time(_) | Length::Operations(_) => None,
         };
-        let mut run = JointRun { meter, ..JointRun::new(joint) };
-        let asked = self.working().len();
-        self.wait_for_agents(&mut run, options, observer, &mut notes)?;
-        let (agents, parts): (Vec<usize>, Vec<Measurement>) = self.results().into_iter().unzip();
+        let mut run = JointRun::new(rounds, CpuMeter::new(workload, options)?);
+        let seed = options.seed.unwrap_or_else(fresh_seed);
+        let options = Options { seed: Some(seed), ..options.clone() };
+        self.assign_shares(server, workload, &options, &mut run);
+        let agents_asked = self.indices(Link::is_working).len();
+        self.wait_for_agents(&mut run, &options, observer)?;
+        let (agents, parts): (Vec<usize>, Vec<Measurement>) = self.take_results().into_iter().unzip();
         if parts.is_empty() {
-            return Err(LoadError::new(notes.pop().unwrap_or_else(|| "no agent has a result".to_owned())));
+            let reason = run.failures.last().map(Failure::to_string);
+            return Err(LoadError::new(reason.unwrap_or_else(|| "no agent has a result".to_owned())));
         }
-        let mut whole = Measurement { seed, ..merge(&parts)? };
-        whole.steady = run.joint.as_ref().map(|joint| Steady {
+        // What was asked is known better here than there.
+        let (name, workload, depth) = (workload.name(), *workload, options.depth);
+        let mut whole = Measurement { name, workload, depth, seed, ..merge(&parts)? };
+        whole.steady = run.rounds.as_ref().map(|rounds| Steady {
             window_s: whole.seconds,
-            ..joint.judge(&agents, joint.last.unwrap_or_default())
+            ..rounds.judge(&agents, rounds.last.unwrap_or_default())
         });
-        whole.server = run.cost(&whole, &agents, asked, &mut notes);
-        if let Some((estimate, most)) = run.skew.filter(|_| parts.len() > 1) {
+        let mut notes = Vec::new();
+        whole.server = run.server_cost(&whole, &agents, agents_asked, &mut notes);
+        if let Some(StartSkew { estimate, max }) = run.start_skew.filter(|_| parts.len() > 1) {
             notes.push(format!(
                 "{}: {} hosts began within {:.0} µs of each other as round trips tell, and {:.0} µs at most.",
                 whole.name,
                 parts.len(),
                 estimate.as_secs_f64() * 1e6,
-                most.as_secs_f64() * 1e6
+                max.as_secs_f64() * 1e6
             ));
         }
-        Ok((whole, notes))
+        Ok(Combined { measurement: whole, failures: run.failures, notes })
     }
 
-    /// Bytes per second that TCP carries between all hosts together and an agent on another one, which theirs have to
-    /// allow.
+    /// Returns the bytes per second that TCP carries between all hosts together and one more agent, which the operators
+    /// of the hosts have to allow.
     ///
     /// # Errors
-    /// If one of them has no result: the sum of the others would be too low a limit.
+    /// If a host has no result: the sum of the others would be too low a limit.
     pub(crate) fn line_rate(
         &mut self,
         peer: SocketAddr,
@@ -180,345 +208,217 @@ impl Coordinator {
         length: Duration,
         observer: &mut dyn Observer,
     ) -> Result<f64, LoadError> {
-        let mut notes = Vec::new();
+        let mut run = JointRun::new(None, None);
         let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        for link in self.links.iter_mut().filter(|link| !matches!(link.state, AgentState::Lost)) {
-            link.prepare();
-            send_request(link, &Request::LineRate { peer, direction, length_ms }, &mut notes);
+        for link in self.links.iter_mut().filter(|link| !link.is_lost()) {
+            link.begin(&Request::LineRate { peer, direction, length_ms }, &mut run.failures);
         }
         let length = Length::Time(length);
         let options = Options { length, cleanup: Duration::ZERO, ..Options::default() };
-        self.wait_for_agents(&mut JointRun::new(None), &options, observer, &mut notes)?;
+        self.wait_for_agents(&mut run, &options, observer)?;
         let mut sum = 0.0;
         for link in &mut self.links {
-            match std::mem::replace(&mut link.state, AgentState::Idle) {
-                AgentState::Rated(rate) => sum += rate,
-                AgentState::Lost => link.state = AgentState::Lost,
-                _ => {}
+            if let AgentState::Rated(rate) = link.take_result() {
+                sum += rate;
             }
         }
-        match notes.into_iter().find(|note| note.starts_with("Failed")) {
-            Some(why) => Err(LoadError::new(why)),
+        match run.failures.first() {
+            Some(failure) => Err(LoadError::new(failure.to_string())),
             None => Ok(sum),
         }
     }
 
-    /// Waits until all agents have done what they were told to.
+    /// Sends every agent its share of a measurement.
+    fn assign_shares(&mut self, server: &Server, workload: &Workload, options: &Options, run: &mut JointRun) {
+        let present = self.links.iter().filter(|link| !link.is_lost()).count();
+        for (part, link) in self.links.iter_mut().filter(|link| !link.is_lost()).enumerate() {
+            if let Some(task) = share_of(server, workload, options, part, present) {
+                link.begin(&Request::Run(Box::new(task)), &mut run.failures);
+            }
+        }
+    }
+
+    /// Waits until no agent is working.
     fn wait_for_agents(
         &mut self,
         run: &mut JointRun,
         options: &Options,
         observer: &mut dyn Observer,
-        notes: &mut Vec<String>,
     ) -> Result<(), LoadError> {
         while self.links.iter().any(Link::is_working) {
             match self.messages.recv_timeout(POLL_INTERVAL) {
-                Ok((index, message)) => self.on_message(index, message, run, observer, notes),
+                Ok((index, message)) => self.on_message(index, message, run, observer),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(LoadError::new("all agents are lost")),
             }
-            self.supervise(run, options, observer, notes);
+            self.start_if_ready(run);
+            self.keep_going(run, observer);
+            self.give_up_silent_and_late(run, options);
         }
         Ok(())
     }
 
-    /// What the agents have measured; all that are left have nothing to do then.
-    fn results(&mut self) -> Vec<(usize, Measurement)> {
-        let take =
-            |(index, link): (usize, &mut Link)| match std::mem::replace(&mut link.state, AgentState::Idle) {
-                AgentState::Done(measurement) => Some((index, *measurement)),
-                AgentState::Lost => {
-                    link.state = AgentState::Lost;
-                    None
-                }
-                _ => None,
-            };
+    /// Takes the measurements of the agents that have one, with the agents' indices.
+    fn take_results(&mut self) -> Vec<(usize, Measurement)> {
+        let take = |(index, link): (usize, &mut Link)| match link.take_result() {
+            AgentState::Done(measurement) => Some((index, *measurement)),
+            _ => None,
+        };
         self.links.iter_mut().enumerate().filter_map(take).collect()
     }
 
-    /// Gives every agent that is there its share.
-    fn assign(&mut self, server: &Server, workload: &Workload, options: &Options, notes: &mut Vec<String>) {
-        let there: Vec<usize> = (0..self.links.len())
-            .filter(|index| {
-                self.links.get(*index).is_some_and(|link| !matches!(link.state, AgentState::Lost))
-            })
-            .collect();
-        for (part, index) in there.iter().enumerate() {
-            let Some(link) = self.links.get_mut(*index) else { continue };
-            let Some(share_of) = share_of(server, workload, options, part, there.len()) else { continue };
-            link.prepare();
-            send_request(link, &Request::Run(Box::new(share_of)), notes);
-        }
-    }
-
-    /// What an agent said.
+    /// Handles what an agent sent.
     fn on_message(
         &mut self,
         index: usize,
-        word: Result<Response, LoadError>,
+        message: Result<Response, LoadError>,
         run: &mut JointRun,
         observer: &mut dyn Observer,
-        notes: &mut Vec<String>,
     ) {
         let Some(link) = self.links.get_mut(index) else { return };
-        link.heard_at = Instant::now();
-        match word {
+        link.on_message();
+        match message {
             Ok(Response::Ready { .. }) if link.is_working() => link.state = AgentState::Ready,
-            Ok(Response::Begun) => link.began = Some(Instant::now()),
-            Ok(Response::Ended) if matches!(link.state, AgentState::TestAgent) => {
+            Ok(Response::Begun) => link.began_at = Some(Instant::now()),
+            Ok(Response::Ended) if link.is_running() => {
                 link.state = AgentState::Ended;
-                // What it did last is not what it does now.
-                link.last = link.last.take().map(|last| Progress { errors: last.errors, ..IDLE });
+                // Its rates are over; its errors are not.
+                link.progress = link.progress.take().map(|last| Progress { errors: last.errors, ..IDLE });
             }
             Ok(Response::Done { measurement }) if link.is_working() && run.is_early(&measurement) => {
-                notes.push(format!(
-                    "Failed: agent {} was stopped there before its time; the result is without it",
-                    link.name
-                ));
+                run.failures.push(Failure::Stopped { agent: link.name.clone() });
                 link.state = AgentState::Failed;
             }
             Ok(Response::Done { measurement }) if link.is_working() => {
-                link.state = AgentState::Done(measurement)
+                link.state = AgentState::Done(measurement);
             }
             Ok(Response::LineRate { bytes_per_s }) if link.is_working() => {
-                link.state = AgentState::Rated(bytes_per_s)
+                link.state = AgentState::Rated(bytes_per_s);
             }
             Ok(Response::Round { number, operations, bytes }) => {
-                let heard = run
-                    .joint
-                    .as_mut()
-                    .map(|joint| joint.heard(index, RoundCount { number, operations, bytes }));
-                if let Some(Err(error)) = heard {
-                    mark_lost(link, &error.to_string(), notes);
-                }
+                let count = RoundCount { number, operations, bytes };
+                let added = run.rounds.as_mut().map_or(Ok(()), |rounds| rounds.add(index, count));
+                added.unwrap_or_else(|error| link.lose(&error.to_string(), &mut run.failures));
             }
             Ok(Response::Refused { why }) if link.is_working() => {
-                notes.push(format!("Failed: agent {}: {}", link.name, printable(&why)));
+                run.failures.push(Failure::Refused { agent: link.name.clone(), reason: why });
                 link.state = AgentState::Failed;
             }
             Ok(Response::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors }) => {
-                let (stage, is_measured) = ("all hosts", true);
-                let progress = Progress {
-                    stage,
-                    is_measured,
-                    elapsed_s,
-                    operations_per_s,
-                    bytes_per_s,
-                    p50_ns,
-                    p99_ns,
-                    errors,
-                };
-                link.last = Some(progress);
-                observer.progress(&sum(self
-                    .links
-                    .iter()
-                    .filter(|link| link.is_working())
-                    .filter_map(|link| link.last.as_ref())));
+                let rates =
+                    Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors, ..IDLE };
+                link.progress = Some(rates);
+                let working = self.links.iter().filter(|link| link.is_working());
+                observer.progress(&sum(working.filter_map(|link| link.progress.as_ref())));
             }
-            Ok(Response::Note { words }) => {
-                observer.note(&format!("agent {}: {}", link.name, printable(&words)))
+            Ok(Response::Note { words }) if link.takes_note() => {
+                observer.note(&format!("agent {}: {words}", link.name));
             }
+            Ok(Response::Note { .. }) => link.lose("it sends notes without end", &mut run.failures),
             Ok(_) => {}
-            Err(error) => mark_lost(link, &error.to_string(), notes),
+            Err(error) => link.lose(&error.to_string(), &mut run.failures),
         }
     }
 
-    /// Sees what is to be done: letting all begin, asking whether they are there, stopping.
-    fn supervise(
-        &mut self,
-        run: &mut JointRun,
-        options: &Options,
-        observer: &mut dyn Observer,
-        notes: &mut Vec<String>,
-    ) {
+    /// Starts a stage when all agents that work are ready for it.
+    fn start_if_ready(&mut self, run: &mut JointRun) {
         let mut working = self.links.iter().filter(|link| link.is_working()).peekable();
         let is_ready =
             working.peek().is_some() && working.all(|link| matches!(link.state, AgentState::Ready));
-        if is_ready && run.stopped.is_none() {
+        if is_ready && run.stopped_at.is_none() {
             for link in self.links.iter_mut().filter(|link| link.is_working()) {
-                link.state = AgentState::TestAgent;
-                (link.went, link.began) = (Some(Instant::now()), None);
-                send_request(link, &Request::Go, notes);
+                link.state = AgentState::Running;
+                (link.told_at, link.began_at) = (Some(Instant::now()), None);
+                link.send(&Request::Go, &mut run.failures);
             }
-            run.began = Some(Instant::now());
-            run.metered(CpuMeter::begin, notes);
+            run.began_at = Some(Instant::now());
+            run.with_meter(CpuMeter::begin);
         }
-        run.metered(CpuMeter::look, notes);
-        let mut working = self.links.iter().filter(|link| link.is_working());
-        if run.joint.is_none() && !working.any(|link| matches!(link.state, AgentState::TestAgent)) {
-            run.stage_is_over(notes);
+    }
+
+    /// Reads the meter, pings agents, and ends the steady-state window or the measurement when it is time.
+    fn keep_going(&mut self, run: &mut JointRun, observer: &mut dyn Observer) {
+        run.with_meter(CpuMeter::poll);
+        if run.rounds.is_none() && !self.links.iter().any(Link::is_running) {
+            run.end_stage();
         }
-        run.skew = run.skew.or_else(|| skew(&self.links));
-        if run.asked.elapsed() >= PING_INTERVAL {
-            run.asked = Instant::now();
-            for link in self.links.iter_mut().filter(|link| !matches!(link.state, AgentState::Lost)) {
-                send_request(link, &Request::Ping { number: 0 }, notes);
+        run.start_skew = run.start_skew.or_else(|| StartSkew::of(&self.links));
+        if run.pinged_at.elapsed() >= PING_INTERVAL {
+            run.pinged_at = Instant::now();
+            for link in self.links.iter_mut().filter(|link| !link.is_lost()) {
+                link.send(&Request::Ping { number: 0 }, &mut run.failures);
             }
         }
-        let is_interrupted = run.stopped.is_none() && observer.is_interrupted();
-        if let Some(last) = run.last_round(&self.running(), is_interrupted, notes) {
-            self.send_to_working(&Request::EndWindow { round: last }, notes);
+        let is_interrupted = run.stopped_at.is_none() && observer.is_interrupted();
+        if let Some(round) = run.decide_last_round(&self.indices(Link::is_running), is_interrupted) {
+            self.send_to_working(&Request::EndWindow { round }, run);
         }
         if is_interrupted {
-            run.stopped = Some(Instant::now());
-            if run.joint.is_none() {
-                run.stage_is_over(notes);
+            run.stopped_at = Some(Instant::now());
+            if run.rounds.is_none() {
+                run.end_stage();
             }
-            self.send_to_working(&Request::Stop, notes);
+            self.send_to_working(&Request::Stop, run);
         }
+    }
+
+    /// Gives up agents that are silent or do not end in time.
+    fn give_up_silent_and_late(&mut self, run: &mut JointRun, options: &Options) {
+        // Phases and counts of operations take as long as they take; an agent ends them if the server stops answering.
         let time = match options.length {
             Length::Time(time) => Some(options.warmup + time),
             Length::Steady(rule) | Length::Joint(rule) => Some(options.warmup + rule.duration_max),
             Length::Operations(_) => None,
         };
-        // Phases and counts of operations take what they take; a server that answers nothing ends them at the agent.
-        let is_late = run.stopped.is_some_and(|at| at.elapsed() > options.cleanup + GRACE)
-            || run.began.zip(time).is_some_and(|(at, time)| at.elapsed() > time + options.cleanup + GRACE);
+        let extra = options.cleanup + GRACE;
+        let is_late = run.stopped_at.is_some_and(|at| at.elapsed() > extra)
+            || run.began_at.zip(time).is_some_and(|(at, time)| at.elapsed() > time + extra);
         for link in self.links.iter_mut().filter(|link| link.is_working()) {
-            if link.heard_at.elapsed() > self.silence {
-                let why = format!("it has said nothing for {} s", self.silence.as_secs_f64());
-                mark_lost(link, &why, notes);
+            if link.heard_at.elapsed() > self.silence_timeout {
+                let reason = format!("it has said nothing for {} s", self.silence_timeout.as_secs_f64());
+                link.lose(&reason, &mut run.failures);
             } else if is_late {
-                mark_lost(link, "it did not end in time", notes);
+                link.lose("it did not end in time", &mut run.failures);
             }
         }
     }
-}
 
-impl Coordinator {
-    fn working(&self) -> Vec<usize> {
-        (0..self.links.len()).filter(|index| self.links.get(*index).is_some_and(Link::is_working)).collect()
+    fn indices(&self, is_wanted: impl Fn(&Link) -> bool) -> Vec<usize> {
+        let links = self.links.iter().enumerate();
+        links.filter(|(_, link)| is_wanted(link)).map(|(index, _)| index).collect()
     }
 
-    fn running(&self) -> Vec<usize> {
-        let is_running = |link: &Link| matches!(link.state, AgentState::TestAgent);
-        (0..self.links.len()).filter(|index| self.links.get(*index).is_some_and(is_running)).collect()
-    }
-
-    fn send_to_working(&mut self, order: &Request, notes: &mut Vec<String>) {
-        self.links
-            .iter_mut()
-            .filter(|link| link.is_working())
-            .for_each(|link| send_request(link, order, notes));
+    fn send_to_working(&mut self, request: &Request, run: &mut JointRun) {
+        for link in self.links.iter_mut().filter(|link| link.is_working()) {
+            link.send(request, &mut run.failures);
+        }
     }
 }
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        for link in &self.links {
-            let _ = link.stream.shutdown(Shutdown::Both);
-        }
+        self.links.iter().for_each(Link::close);
     }
 }
 
-/// A measurement, as its coordinator sees it.
-struct JointRun {
-    began: Option<Instant>,
-    asked: Instant,
-    stopped: Option<Instant>,
-    skew: Option<(Duration, Duration)>,
-    /// For a steady state.
-    joint: Option<JointRounds>,
-    /// For the processor time of the server, as long as it can be taken.
-    meter: Option<CpuMeter>,
-}
-
-impl JointRun {
-    fn new(joint: Option<JointRounds>) -> Self {
-        Self { began: None, asked: Instant::now(), stopped: None, skew: None, joint, meter: None }
-    }
-
-    /// Whether this ended before anyone here said so. What is cut off at another moment than the rest is no part of a rate.
-    fn is_early(&self, measurement: &Measurement) -> bool {
-        let is_cut = self.joint.as_ref().map_or(measurement.interrupted, |joint| joint.last.is_none());
-        self.stopped.is_none() && is_cut
-    }
-
-    /// Which round ends the window, when that turns out: it is steady, or this is all that there is.
-    fn last_round(&mut self, agents: &[usize], is_interrupted: bool, notes: &mut Vec<String>) -> Option<u64> {
-        let is_open = self.stopped.is_none();
-        let joint = self.joint.as_mut().filter(|joint| is_open && joint.last.is_none())?;
-        let before = joint.judged;
-        let verdict = joint.verdict(agents);
-        joint.last = if is_interrupted { joint.complete(agents) } else { verdict };
-        let (last, is_new) = (joint.last, joint.judged > before);
-        if is_new {
-            self.metered(CpuMeter::mark, notes);
-        }
-        last.map(|last| last as u64)
-    }
-
-    /// Asks the meter, which is given up if it fails.
-    fn metered(&mut self, ask: fn(&mut CpuMeter) -> Result<(), LoadError>, notes: &mut Vec<String>) {
-        if let Some(Err(error)) = self.meter.as_mut().map(ask) {
-            notes.push(format!("Failed: the server's processor time is not known: {error}"));
-            self.meter = None;
-        }
-    }
-
-    /// What all agents do from now on does not count.
-    fn stage_is_over(&mut self, notes: &mut Vec<String>) {
-        self.metered(CpuMeter::mark, notes);
-        if let Some(meter) = &mut self.meter {
-            meter.end();
-        }
-    }
-
-    /// What the measurement cost the server, if all that it did is part of the result of these agents.
-    fn cost(
-        &mut self,
-        whole: &Measurement,
-        agents: &[usize],
-        asked: usize,
-        notes: &mut Vec<String>,
-    ) -> Option<ServerCost> {
-        let meter = self.meter.as_mut()?;
-        if agents.len() < asked {
-            let why = "it worked for hosts that have no part in the result";
-            notes.push(format!("{}: the server's processor time is not known: {why}.", whole.name));
-            return None;
-        }
-        let (operations, bytes) = match &self.joint {
-            // It is taken when a round is complete.
-            Some(joint) if joint.judged == 0 => return None,
-            Some(joint) => joint.all(agents),
-            None => (whole.operations, whole.bytes),
-        };
-        meter.cost(operations, bytes)
+/// Measures on these hosts together, or else on this one.
+///
+/// # Errors
+/// If there is no result.
+pub fn measure_on(
+    hosts: Option<&mut Coordinator>,
+    server: &Server,
+    workload: &Workload,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Combined, LoadError> {
+    match hosts {
+        None => measure(server, workload, options, observer).map(Combined::from),
+        Some(hosts) => hosts.measure(server, workload, options, observer),
     }
 }
 
-/// How far apart agents began: each did so between being told and being heard_at. The middles, and the worst case.
-fn skew(links: &[Link]) -> Option<(Duration, Duration)> {
-    let spans: Vec<(Instant, Instant)> = links
-        .iter()
-        .filter(|link| link.went.is_some() && !matches!(link.state, AgentState::Lost | AgentState::Failed))
-        .map(|link| link.went.zip(link.began))
-        .collect::<Option<_>>()?;
-    let middles = || spans.iter().map(|(went, began)| *went + began.duration_since(*went) / 2);
-    let estimate = middles().max()?.duration_since(middles().min()?);
-    let first = spans.iter().map(|(went, _)| *went).min()?;
-    let last = spans.iter().map(|(_, began)| *began).max()?;
-    Some((estimate, last.duration_since(first)))
-}
-
-/// Sends an order; whoever cannot be told is lost.
-fn send_request(link: &mut Link, order: &Request, notes: &mut Vec<String>) {
-    if let Err(error) = send(&mut link.stream, order) {
-        mark_lost(link, &error.to_string(), notes);
-    }
-}
-
-fn mark_lost(link: &mut Link, why: &str, notes: &mut Vec<String>) {
-    if !matches!(link.state, AgentState::Lost) {
-        let without = if link.is_working() { "; the result is without it" } else { "" };
-        notes.push(format!("Failed: agent {} was lost: {}{without}", link.name, printable(why)));
-        link.state = AgentState::Lost;
-        let _ = link.stream.shutdown(Shutdown::Both);
-    }
-}
-
-/// Hosts that do nothing.
+/// The rates of hosts that do nothing.
 const IDLE: Progress = Progress {
     stage: "all hosts",
     is_measured: true,
@@ -530,7 +430,7 @@ const IDLE: Progress = Progress {
     errors: 0,
 };
 
-/// What all hosts do just now; latencies are those of the slowest.
+/// Adds up the current rates of hosts. Latencies are those of the slowest host.
 fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
     parts.fold(IDLE, |sum, part| Progress {
         elapsed_s: sum.elapsed_s.max(part.elapsed_s),
@@ -541,38 +441,4 @@ fn sum<'p>(parts: impl Iterator<Item = &'p Progress>) -> Progress {
         errors: sum.errors.saturating_add(part.errors),
         ..sum
     })
-}
-
-/// Connects and greets.
-fn connect_agent(name: &str, token: &Token) -> Result<Link, LoadError> {
-    let words = |error: std::io::Error| LoadError::new(error.to_string());
-    let mut stream = TcpStream::connect_timeout(&resolve(name)?, GREETING_TIMEOUT).map_err(words)?;
-    stream.set_nodelay(true).map_err(words)?;
-    stream.set_write_timeout(Some(GREETING_TIMEOUT)).map_err(words)?;
-    stream.set_read_timeout(Some(GREETING_TIMEOUT)).map_err(words)?;
-    send(&mut stream, &Request::Hello { version: VERSION, token: token.as_str().to_owned() })?;
-    let host = match receive(&mut stream, super::protocol::GREETING_BYTES_MAX)? {
-        Response::Welcome { version: VERSION, host } => host,
-        Response::Welcome { version, .. } => {
-            return Err(LoadError::new(format!(
-                "it speaks version {version} of the protocol, not {VERSION}"
-            )));
-        }
-        Response::Refused { why } => return Err(LoadError::new(printable(&why))),
-        _ => return Err(LoadError::new("it does not greet")),
-    };
-    stream.set_read_timeout(None).map_err(words)?;
-    let (heard_at, state) = (Instant::now(), AgentState::Idle);
-    Ok(Link { name: name.to_owned(), stream, host, heard_at, state, went: None, began: None, last: None })
-}
-
-/// Reads what an agent says until there is no more.
-fn read_responses(mut from: TcpStream, index: usize, sender: &Sender<(usize, Result<Response, LoadError>)>) {
-    loop {
-        let message = receive(&mut from, RESPONSE_BYTES_MAX);
-        let is_over = message.is_err();
-        if sender.send((index, message)).is_err() || is_over {
-            return;
-        }
-    }
 }

@@ -1,31 +1,28 @@
-//! What TCP carries between a client host and the server's host: an agent that runs there sends or receives for whoever
-//! knows the token, with the same code that measures TCP within a machine.
+//! The TCP line rate between a client host and the server's host: an agent that runs there sends or receives for
+//! whoever knows the token, with the code that also measures TCP within a machine.
 //!
-//! A stream is a connection of its own: it begins with [`Request::Stream`], is let in, and waits for [`Request::Go`]; what
-//! follows are bytes of no meaning. The end that receives is the end that measures, and the other one sends until it has
-//! enough. If an agent measures, it answers with [`Response::LineRate`].
+//! A stream is a connection of its own. It begins with [`Request::Stream`], is let in, and waits for [`Request::Go`];
+//! filler bytes follow. The receiving end measures, and the other one sends until the receiver has enough. An agent that
+//! measures answers with [`Response::LineRate`].
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::protocol::{GREETING_BYTES_MAX, Request, Response, VERSION, receive, send};
+use super::deadline::{Deadline, Timeouts};
+use super::protocol::{GREETING_BYTES_MAX, Request, Response, VERSION, receive, receive_response, send};
 use super::token::Token;
 use crate::client::configure;
 use crate::error::LoadError;
-use crate::limits::tcp;
+use crate::tcp_rate;
 
 /// Streams of each client host at once: one alone may not fill a fast line.
 const STREAMS: usize = 4;
 
-/// A stream is measured no longer, whoever asks.
+/// A stream is measured for no longer than this, whoever asks.
 pub(super) const DURATION_MAX: Duration = Duration::from_secs(60);
-
-/// How long connecting may take, a greeting, or a stream in which nothing moves; and how much longer than its time a stream
-/// may go on until the end that measures has enough.
-const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where bytes go, as the client host sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,44 +34,44 @@ pub(crate) enum Direction {
     Send,
 }
 
-/// An agent on the server's host.
+/// An agent on the server's host, the other end of TCP.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Where it listens.
     pub address: SocketAddr,
-    /// What it wants to be told.
+    /// The token it expects.
     pub token: Token,
 }
 
 impl Peer {
-    /// Understands `HOST:PORT`.
+    /// Parses `HOST:PORT`.
     ///
     /// # Errors
-    /// If it has no address.
+    /// If the host has no address.
     pub fn parse(text: &str, token: Token) -> Result<Self, LoadError> {
         Ok(Self { address: resolve(text)?, token })
     }
 
-    /// The bytes per second between this host and that one.
+    /// Measures the bytes per second between this host and that one.
     ///
     /// # Errors
-    /// If it cannot be reached, refuses, or ends early.
+    /// If the agent cannot be reached, refuses, or ends early.
     pub(crate) fn rate(&self, direction: Direction, length: Duration) -> Result<f64, LoadError> {
         Streams::connect(self.address, &self.token, direction, length)?.run()
     }
 }
 
-/// The address of `HOST:PORT`.
+/// Resolves `HOST:PORT`.
 ///
 /// # Errors
-/// If there is none.
+/// If the host has no address.
 pub fn resolve(text: &str) -> Result<SocketAddr, LoadError> {
-    let words = |why: &dyn std::fmt::Display| LoadError::new(format!("{text}: {why}"));
-    let mut found = text.to_socket_addrs().map_err(|error| words(&error))?;
-    found.next().ok_or_else(|| words(&"it has no address"))
+    let failed = |why: &dyn std::fmt::Display| LoadError::new(format!("{text}: {why}"));
+    let mut found = text.to_socket_addrs().map_err(|error| failed(&error))?;
+    found.next().ok_or_else(|| failed(&"the host has no address"))
 }
 
-/// Streams that were let in, and wait.
+/// Streams that were let in and wait to begin.
 pub(super) struct Streams {
     address: SocketAddr,
     streams: Vec<TcpStream>,
@@ -83,10 +80,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Connects to an agent, and to nothing else.
+    /// Connects to an agent.
     ///
     /// # Errors
-    /// If it cannot be reached or refuses.
+    /// If the agent cannot be reached or refuses.
     pub(super) fn connect(
         address: SocketAddr,
         token: &Token,
@@ -98,7 +95,7 @@ impl Streams {
         Ok(Self { address, streams, direction, length })
     }
 
-    /// Measures them all at once: bytes per second of their sum.
+    /// Runs all streams at once and returns the sum of their bytes per second.
     ///
     /// # Errors
     /// If one of them breaks.
@@ -130,79 +127,80 @@ fn connect(
     direction: Direction,
     length: Duration,
 ) -> Result<TcpStream, LoadError> {
-    let mut stream = TcpStream::connect_timeout(&address, STALL_TIMEOUT).map_err(broke)?;
-    limit(&stream).map_err(broke)?;
+    let timeout = Timeouts::DEFAULT.greeting;
+    let stream = TcpStream::connect_timeout(&address, timeout).map_err(broke)?;
+    configure(&stream).map_err(broke)?;
     let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let token = token.as_str().to_owned();
-    send(&mut stream, &Request::Stream { version: VERSION, token, direction, length_ms })?;
-    match receive(&mut stream, GREETING_BYTES_MAX)? {
+    let mut greeting = Deadline::new(&stream, timeout);
+    send(&mut greeting, &Request::Stream { version: VERSION, token, direction, length_ms })?;
+    match receive_response(&mut greeting, GREETING_BYTES_MAX)? {
         Response::Welcome { .. } => Ok(stream),
-        Response::Refused { why } => Err(LoadError::new(super::printable(&why))),
-        _ => Err(LoadError::new("it does not greet")),
+        Response::Refused { why } => Err(LoadError::new(why)),
+        _ => Err(LoadError::new("the agent sent no welcome")),
     }
 }
 
-/// How long a stream of this length may go on.
-fn longest(length: Duration) -> Duration {
-    tcp::warmup(length) + length + STALL_TIMEOUT
+/// The longest that a stream may last if it is measured for this long.
+fn longest(length: Duration, timeouts: &Timeouts) -> Duration {
+    tcp_rate::warmup(length) + length + timeouts.stall
 }
 
-fn limit(stream: &TcpStream) -> std::io::Result<()> {
-    configure(stream)?;
-    stream.set_read_timeout(Some(STALL_TIMEOUT))?;
-    stream.set_write_timeout(Some(STALL_TIMEOUT))
+fn bounded<'s>(stream: &'s TcpStream, length: Duration, timeouts: &Timeouts) -> Deadline<'s> {
+    Deadline::new(stream, longest(length, timeouts)).with_stall_timeout(timeouts.stall)
 }
 
-/// The client's end of a stream; its bytes per second.
-fn client(mut stream: &TcpStream, direction: Direction, length: Duration) -> Result<f64, LoadError> {
-    send(&mut stream, &Request::Go)?;
+/// Runs the client's end of a stream and returns its bytes per second.
+fn client(stream: &TcpStream, direction: Direction, length: Duration) -> Result<f64, LoadError> {
+    let timeouts = Timeouts::DEFAULT;
+    send(&mut Deadline::new(stream, timeouts.stall), &Request::Go)?;
     match direction {
-        Direction::Receive => tcp::receive(stream, length).map_err(broke),
+        Direction::Receive => tcp_rate::receive(bounded(stream, length, &timeouts), length).map_err(broke),
         Direction::Send => {
-            let (began, most) = (Instant::now(), longest(length));
-            stream.set_read_timeout(Some(most)).map_err(broke)?;
             let is_answered = AtomicBool::new(false);
             let answer = std::thread::scope(|scope| {
-                let is_wanted = || !is_answered.load(Ordering::Relaxed) && began.elapsed() < most;
-                scope.spawn(move || tcp::send(stream, &is_wanted));
-                let answer = receive(&mut stream, GREETING_BYTES_MAX);
+                let is_wanted = || !is_answered.load(Ordering::Relaxed);
+                scope.spawn(move || tcp_rate::send(bounded(stream, length, &timeouts), &is_wanted));
+                let mut reader = Deadline::new(stream, longest(length, &timeouts));
+                let answer = receive_response(&mut reader, GREETING_BYTES_MAX);
                 is_answered.store(true, Ordering::Relaxed);
                 answer
             });
             match answer? {
                 Response::LineRate { bytes_per_s } => Ok(bytes_per_s),
-                Response::Refused { why } => Err(LoadError::new(super::printable(&why))),
-                _ => Err(LoadError::new("it does not say what it received")),
+                Response::Refused { why } => Err(LoadError::new(why)),
+                _ => Err(LoadError::new("the agent did not report a rate")),
             }
         }
     }
 }
 
-/// The agent's end of a stream that was let in, to its end.
+/// Runs the agent's end of a stream that was let in, to its end.
 ///
 /// # Errors
-/// If the other side does not begin, breaks the connection, or wants too much.
+/// If the peer does not begin, breaks the connection, or is too slow.
 pub(super) fn serve(
-    mut stream: &TcpStream,
+    stream: &TcpStream,
     direction: Direction,
     length: Duration,
+    timeouts: &Timeouts,
     should_stop: &dyn Fn() -> bool,
 ) -> Result<(), LoadError> {
-    let Request::Go = receive(&mut stream, GREETING_BYTES_MAX)? else {
-        return Err(LoadError::new("a stream was let in, and something else came"));
+    let Request::Go = receive(&mut Deadline::new(stream, timeouts.silence), GREETING_BYTES_MAX)? else {
+        return Err(LoadError::new("a stream that was let in must begin with a go"));
     };
-    limit(stream).map_err(broke)?;
+    configure(stream).map_err(broke)?;
+    let mut bytes = bounded(stream, length, timeouts);
     match direction {
         Direction::Receive => {
-            let (began, most) = (Instant::now(), longest(length));
-            tcp::send(stream, &|| began.elapsed() < most && !should_stop());
+            tcp_rate::send(bytes, &|| !should_stop());
             Ok(())
         }
         Direction::Send => {
-            let bytes_per_s = tcp::receive(stream, length).map_err(broke)?;
-            send(&mut stream, &Response::LineRate { bytes_per_s })?;
-            // Closing with bytes unread could take the answer away.
-            tcp::drain(stream, STALL_TIMEOUT).map_err(broke)
+            let bytes_per_s = tcp_rate::receive(&mut bytes, length).map_err(broke)?;
+            send(&mut bytes, &Response::LineRate { bytes_per_s })?;
+            // Closing a socket with unread bytes could discard the answer.
+            tcp_rate::drain(bytes).map_err(broke)
         }
     }
 }

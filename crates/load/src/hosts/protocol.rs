@@ -1,7 +1,8 @@
-//! The control protocol: frames of JSON, each with its length in four bytes (big-endian) in front, over TCP.
+//! The control protocol: frames of JSON over TCP, each after its length in four bytes (big-endian).
 //!
-//! The coordinator sends [`Request`]s, the agent answers [`Response`]s. Each direction begins with the protocol's version; a
-//! frame is refused by its length before it is read, and nothing longer than a token is read before the token was right.
+//! The coordinator sends [`Request`]s, the agent answers with [`Response`]s. Each direction begins with the protocol's
+//! version. A frame's length is checked before the frame is read, and no frame longer than a greeting is read before the
+//! token was checked.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -17,46 +18,50 @@ use crate::run::{Connections, Length, Options};
 use crate::steady::SteadyRule;
 use crate::workload::Workload;
 
-/// The version that this program speaks.
+/// The protocol version of this program.
 pub(super) const VERSION: u32 = 2;
 
-/// Bytes of a frame that greets.
+/// Bytes of a greeting.
 pub(super) const GREETING_BYTES_MAX: usize = 8 << 10;
-/// Bytes of an order.
+/// Bytes of a request.
 pub(super) const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Bytes of an agent's word: a measurement with all its histograms takes less.
+/// Bytes of a response. A measurement with all its histograms is shorter.
 pub(super) const RESPONSE_BYTES_MAX: usize = 32 << 20;
 
-/// A measurement takes no longer, whatever is asked.
+/// The longest measurement that an agent accepts.
 const DURATION_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Rounds of a window that becomes steady, and how long each is, at least and at most: an agent keeps what was counted in
-/// each of them.
+/// Rounds of a steady-state window, and the bounds of their length. An agent keeps the counts of each round.
 const ROUNDS_MAX: u32 = 100;
 const ROUND_MIN: Duration = Duration::from_millis(100);
 const ROUND_MAX: Duration = Duration::from_secs(600);
+
+/// Characters of a text, of a name, and entries of a list that are kept of a response.
+const TEXT_CHARS_MAX: usize = 1000;
+const NAME_CHARS_MAX: usize = 256;
+const LIST_MAX: usize = 1000;
 
 /// What a coordinator sends.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Request {
-    /// The first one.
+    /// The first message of a coordinator.
     Hello { version: u32, token: String },
-    /// The first one of a stream of bytes, which [`Request::Go`] begins.
+    /// The first message of a stream, which [`Request::Go`] begins.
     Stream { version: u32, token: String, direction: Direction, length_ms: u64 },
-    /// Measure what TCP carries to or from another agent, beginning when told.
+    /// Measure TCP to or from another agent, beginning at [`Request::Go`].
     #[serde(rename = "line")]
     LineRate { peer: SocketAddr, direction: Direction, length_ms: u64 },
-    /// Prepare a measurement and begin its first stage when told.
+    /// Prepare a measurement and begin its first stage at [`Request::Go`].
     Run(Box<Task>),
-    /// Begin the stage that was announced.
+    /// Begin the stage that is ready.
     Go,
-    /// End the window of a rate that was to become steady with this round.
+    /// The steady-state window ends with this round.
     #[serde(rename = "end")]
     EndWindow { round: u64 },
-    /// End, with the result so far.
+    /// End the measurement with the result so far.
     Stop,
-    /// Are you there?
+    /// Prove that the agent is alive.
     Ping { number: u64 },
 }
 
@@ -64,21 +69,21 @@ pub(super) enum Request {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "word", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Response {
-    /// To the first order.
+    /// Accepts the first message.
     Welcome { version: u32, host: Host },
-    /// What was asked is not done, and why.
+    /// The request failed.
     Refused { why: String },
-    /// To [`Request::Ping`].
+    /// Answers [`Request::Ping`].
     Pong { number: u64 },
     /// A stage is prepared.
     Ready { stage: String },
     /// A stage has begun.
     Begun,
-    /// A round is over, of a measurement that lasts until its rate is steady.
+    /// A round of a steady-state measurement is over.
     Round { number: u64, operations: u64, bytes: u64 },
     /// A stage is over.
     Ended,
-    /// How it is going.
+    /// The current rates.
     Progress {
         operations_per_s: f64,
         bytes_per_s: f64,
@@ -87,16 +92,70 @@ pub(super) enum Response {
         elapsed_s: f64,
         errors: u64,
     },
-    /// Something that people should know.
+    /// A sentence for the user.
     Note { words: String },
-    /// Bytes per second, of a stream or of all streams of this host.
+    /// The rate of a stream, or of all streams of this host.
     #[serde(rename = "line")]
     LineRate { bytes_per_s: f64 },
-    /// The measurement is over.
+    /// The measurement is over; this is its result.
     Done { measurement: Box<Measurement> },
 }
 
-/// A measurement for one agent.
+impl Response {
+    /// Makes every text printable: another host wrote it, and terminals obey control characters.
+    fn printable(mut self) -> Self {
+        let text = |text: &mut String| *text = printable(text);
+        let name = |name: &mut String| *name = filtered(name, NAME_CHARS_MAX);
+        match &mut self {
+            Self::Welcome { host, .. } => {
+                name(&mut host.name);
+                name(&mut host.kernel);
+            }
+            Self::Refused { why } => text(why),
+            Self::Ready { stage } => name(stage),
+            Self::Note { words } => text(words),
+            Self::Done { measurement } => {
+                measurement.errors.truncate(LIST_MAX);
+                measurement.phases.truncate(LIST_MAX);
+                measurement.published.clear();
+                name(&mut measurement.name);
+                measurement.errors.iter_mut().for_each(|error| name(&mut error.cause));
+                measurement.phases.iter_mut().for_each(|phase| name(&mut phase.procedure));
+            }
+            Self::Pong { .. }
+            | Self::Begun
+            | Self::Round { .. }
+            | Self::Ended
+            | Self::Progress { .. }
+            | Self::LineRate { .. } => {}
+        }
+        self
+    }
+}
+
+/// Replaces what a terminal would obey, and cuts what is too long to be shown.
+pub(super) fn printable(text: &str) -> String {
+    filtered(text, TEXT_CHARS_MAX)
+}
+
+fn filtered(text: &str, chars_max: usize) -> String {
+    // Besides control characters: line separators, and marks that reorder text.
+    let is_harmful = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().take(chars_max).map(|c| if is_harmful(c) { '?' } else { c }).collect()
+}
+
+/// Receives an agent's response, fit to be printed.
+///
+/// # Errors
+/// As [`receive`].
+pub(super) fn receive_response(from: &mut impl Read, bytes_max: usize) -> Result<Response, LoadError> {
+    receive(from, bytes_max).map(Response::printable)
+}
+
+/// One agent's share of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
@@ -108,16 +167,16 @@ pub(super) struct Task {
     pub(super) threads: u32,
     pub(super) depth: u32,
     pub(super) connections: u32,
-    /// `connections` is for each thread, not in all.
+    /// Whether `connections` counts those of each thread instead of all.
     pub(super) per_thread: bool,
     pub(super) event_loops: u32,
     pub(super) working_set_bytes: u64,
     pub(super) seed: u64,
     pub(super) warmup_ms: u64,
-    /// How long is measured, without `operations` and `steady`.
+    /// The length of the measurement if neither `operations` nor `steady` is given.
     pub(super) length_ms: u64,
     pub(super) operations: Option<u64>,
-    /// Until the rates of all hosts together are steady, as the coordinator sees it.
+    /// Measure until the coordinator finds the sum of all rates steady.
     pub(super) steady: Option<SteadyRule>,
     pub(super) verify: bool,
     pub(super) keep: bool,
@@ -125,14 +184,14 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// How to measure.
+    /// Returns the options of the measurement.
     ///
     /// # Errors
-    /// If it would take too long, or too much memory.
+    /// If the measurement would take too long or too much memory.
     pub(super) fn options(&self) -> Result<Options, LoadError> {
         let times = [self.warmup_ms, self.length_ms, self.cleanup_ms].map(Duration::from_millis);
         if times.iter().any(|time| *time > DURATION_MAX) {
-            return Err(LoadError::new("a measurement takes at most a week"));
+            return Err(LoadError::new("a measurement may take at most a week"));
         }
         let [warmup, length, cleanup] = times;
         let length = match (self.operations, self.steady) {
@@ -161,14 +220,14 @@ impl Task {
     }
 }
 
-/// A rule that takes no longer and no more memory than an agent grants.
+/// Checks that a rule bounds the time and memory of a measurement.
 fn checked(rule: SteadyRule) -> Result<SteadyRule, LoadError> {
     if rule.duration_max > DURATION_MAX
         || rule.rounds > ROUNDS_MAX
         || !(ROUND_MIN..=ROUND_MAX).contains(&rule.round)
     {
         return Err(LoadError::new(format!(
-            "with several hosts, a steady rate is looked for in at most {ROUNDS_MAX} rounds of {} s to {} s",
+            "with several hosts, a steady-state window may have at most {ROUNDS_MAX} rounds of {} s to {} s",
             ROUND_MIN.as_secs_f64(),
             ROUND_MAX.as_secs()
         )));
@@ -179,44 +238,45 @@ fn checked(rule: SteadyRule) -> Result<SteadyRule, LoadError> {
 /// Sends a frame.
 ///
 /// # Errors
-/// Of the connection.
+/// If the connection breaks or times out.
 pub(super) fn send(to: &mut impl Write, message: &impl Serialize) -> Result<(), LoadError> {
     let mut frame = vec![0; 4];
-    let words = |error: &dyn std::fmt::Display| LoadError::new(format!("cannot send: {error}"));
-    serde_json::to_writer(&mut frame, message).map_err(|error| words(&error))?;
-    let length = u32::try_from(frame.len() - 4).map_err(|error| words(&error))?;
+    let failed = |error: &dyn std::fmt::Display| LoadError::new(format!("cannot send: {error}"));
+    serde_json::to_writer(&mut frame, message).map_err(|error| failed(&error))?;
+    let length = u32::try_from(frame.len() - 4).map_err(|error| failed(&error))?;
     for (to, from) in frame.iter_mut().zip(length.to_be_bytes()) {
         *to = from;
     }
-    to.write_all(&frame).and_then(|()| to.flush()).map_err(|error| words(&error))
+    to.write_all(&frame).and_then(|()| to.flush()).map_err(|error| failed(&error))
 }
 
-/// Receives a frame of at most so many bytes.
+/// Receives a frame of at most `bytes_max`.
 ///
 /// # Errors
-/// Of the connection, or if the frame is too long or no such message.
-pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read, most: usize) -> Result<T, LoadError> {
+/// If the connection breaks or times out, or the frame is too long or does not hold such a message.
+pub(super) fn receive<T: DeserializeOwned>(from: &mut impl Read, bytes_max: usize) -> Result<T, LoadError> {
     let mut length = [0; 4];
     from.read_exact(&mut length).map_err(|error| lost(&error))?;
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    if length > most {
-        return Err(LoadError::new(format!("a message of {length} bytes, of which {most} are allowed")));
+    if length > bytes_max {
+        return Err(LoadError::new(format!("a message of {length} bytes: at most {bytes_max} are allowed")));
     }
-    // What was announced may never come, so memory grows with what does.
+    // Memory grows with what arrives, not with what was announced.
     let mut frame = Vec::new();
     from.take(length as u64).read_to_end(&mut frame).map_err(|error| lost(&error))?;
     if frame.len() < length {
         return Err(LoadError::new("the connection ended within a message"));
     }
-    serde_json::from_slice(&frame)
-        .map_err(|error| LoadError::new(format!("a message makes no sense: {error}")))
+    serde_json::from_slice(&frame).map_err(|error| {
+        LoadError::new(format!("a message cannot be decoded: {}", printable(&error.to_string())))
+    })
 }
 
 fn lost(error: &std::io::Error) -> LoadError {
     match error.kind() {
         std::io::ErrorKind::UnexpectedEof => LoadError::new("the connection was closed"),
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            LoadError::new("it did not answer in time")
+            LoadError::new("the peer did not answer in time")
         }
         _ => LoadError::new(format!("the connection broke: {error}")),
     }

@@ -4,15 +4,17 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::deadline::Timeouts;
 use super::protocol::{GREETING_BYTES_MAX, Request, Response, VERSION, receive, send};
 use super::*;
 use crate::client::Server;
 use crate::limits::Scope;
 use crate::random::{Random, fresh_seed};
-use crate::result::{Host, Latency, new_histogram};
+use crate::result::{ErrorCount, Host, Latency, Phase, new_histogram};
 use crate::run::tests::fake::{Fake, Fault};
 use crate::run::{Length, Observer, Options, Progress, Unobserved};
 use crate::steady::SteadyRule;
@@ -39,11 +41,23 @@ impl TestAgent {
 
     fn start_with_peer(allowed: &[&Server], peer: Option<SocketAddr>) -> Self {
         let allowed = Allowed::new(allowed.iter().map(|server| (*server).clone()).collect(), peer);
-        let agent = Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap();
+        Self::run(Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap(), |_| ())
+    }
+
+    /// Waits for peers for only a moment, and hands over its log.
+    fn start_hasty() -> (Self, Receiver<String>) {
+        let allowed = Allowed::new(Vec::new(), None);
+        let mut agent = Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap();
+        agent.timeouts = Timeouts { greeting: SHORT, silence: SHORT, stall: SHORT };
+        let (sender, lines) = channel();
+        (Self::run(agent, move |line| sender.send(line.to_owned()).unwrap()), lines)
+    }
+
+    fn run(agent: Agent, log: impl Fn(&str) + Sync + Send + 'static) -> Self {
         let address = agent.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || agent.serve(&|| stopped.load(Ordering::Relaxed), &|_| ()));
+        let thread = std::thread::spawn(move || agent.serve(&|| stopped.load(Ordering::Relaxed), &log));
         Self { address, stop, thread: Some(thread) }
     }
 }
@@ -84,15 +98,18 @@ fn two_agents_share_the_work_and_their_results_are_added_up() {
     // One after the other, by the same agents.
     for threads in [5, 1] {
         let options = options(threads, 400);
-        let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+        let Combined { measurement: whole, notes, failures } =
+            coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
         assert_eq!((whole.operations, whole.latency.count, whole.threads), (400, 400, threads));
         assert_eq!((whole.seed, whole.connections, whole.errors.len()), (3, threads, 0));
         // With one thread there is one host, and nothing to begin together.
         let told = notes.iter().filter(|note| note.contains("2 hosts began within")).count();
         assert_eq!((told, notes.len()), if threads > 1 { (1, 1) } else { (0, 0) }, "{notes:?}");
+        assert_eq!(failures, []);
     }
     let tree = Workload::Metadata { files_per_directory: 5, directories_per_thread: 2, file_bytes: 0 };
-    let (whole, _) = coordinator.measure(&fake.server, &tree, &options(4, 1), &mut Unobserved).unwrap();
+    let Combined { measurement: whole, .. } =
+        coordinator.measure(&fake.server, &tree, &options(4, 1), &mut Unobserved).unwrap();
     let phases: Vec<(&str, u64)> =
         whole.phases.iter().map(|phase| (phase.procedure.as_str(), phase.operations)).collect();
     assert_eq!(phases, [("CREATE", 40), ("STAT", 40), ("READ", 40), ("REMOVE", 40)]);
@@ -139,12 +156,15 @@ fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
     });
     let names = [agent.address.to_string(), dead];
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
-    let (whole, notes) =
+    let Combined { measurement: whole, failures, .. } =
         coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
     assert_eq!((whole.operations, whole.threads), (50, 1));
-    assert!(notes[0].starts_with("Failed: agent") && notes[0].contains("was lost"), "{notes:?}");
+    let sentence = failures[0].to_string();
+    assert!(matches!(&failures[0], Failure::Lost { was_working: true, .. }), "{failures:?}");
+    assert!(sentence.starts_with("Failed: agent") && sentence.contains("was lost"), "{sentence}");
     // The one that is left does it all.
-    let (whole, _) = coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
+    let Combined { measurement: whole, .. } =
+        coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
     assert_eq!(whole.operations, 100);
 }
 
@@ -168,14 +188,15 @@ fn hosts_become_steady_together_or_say_that_they_did_not() {
     // What a busy machine does to rates is no matter of this test: one rule that everything meets, one that nothing does.
     for (bound, reached) in [(1e9, true), (0.0, false)] {
         let options = until_steady(bound, Duration::from_millis(800));
-        let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+        let Combined { measurement: whole, notes, failures } =
+            coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
         let steady = whole.steady.unwrap();
         assert_eq!((steady.reached, whole.threads, whole.interrupted), (reached, 4, false));
         assert!((steady.window_s - 0.3).abs() < 1e-9 && (whole.seconds - 0.3).abs() < 1e-9);
         assert_eq!(whole.operations, whole.latency.count);
         let end_s = whole.timeline.last().unwrap().at_s;
         assert!(reached || (end_s - 0.8).abs() < 1e-6, "{end_s}");
-        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert_eq!((notes.len(), failures.len()), (1, 0), "{notes:?}");
     }
     let tree = Workload::Metadata { files_per_directory: 5, directories_per_thread: 2, file_bytes: 0 };
     let options = until_steady(1.0, Duration::from_secs(1));
@@ -215,10 +236,12 @@ fn an_interrupted_search_for_a_steady_state_has_the_last_rounds_of_all_hosts() {
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     let mut impatient = After { seconds: 1.5, act: Some(|| ()), interrupts: true, is_over: false };
     let options = until_steady(0.0, Duration::from_secs(3600));
-    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut impatient).unwrap();
+    let Combined { measurement: whole, notes, failures } =
+        coordinator.measure(&fake.server, &GETATTR, &options, &mut impatient).unwrap();
     assert!(whole.interrupted && !whole.steady.unwrap().reached && whole.operations > 0);
     assert!((whole.seconds - 0.3).abs() < 1e-9, "{}", whole.seconds);
     assert_eq!((whole.threads, whole.operations, notes.len()), (4, whole.latency.count, 1), "{notes:?}");
+    assert_eq!(failures, []);
 }
 
 /// Keeps the rates that it is told.
@@ -266,9 +289,11 @@ fn hosts_that_are_left_become_steady_without_the_one_that_is_gone() {
     let names = [agent.address.to_string(), dead];
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     let options = until_steady(1e9, Duration::from_secs(20));
-    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+    let Combined { measurement: whole, failures, .. } =
+        coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
     assert!(whole.steady.unwrap().reached && whole.threads == 2 && (whole.seconds - 0.3).abs() < 1e-9);
-    assert!(notes[0].contains("was lost") && notes[0].contains("without it"), "{notes:?}");
+    let sentence = failures[0].to_string();
+    assert!(sentence.contains("was lost") && sentence.contains("without it"), "{sentence}");
 }
 
 #[test]
@@ -282,8 +307,9 @@ fn a_host_that_its_operator_stops_has_no_part_in_the_result() {
         let stop = Arc::clone(&agents[1].stop);
         let act = Some(move || stop.store(true, Ordering::Relaxed));
         let mut operator = After { seconds: 0.15, act, interrupts: false, is_over: false };
-        let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut operator).unwrap();
-        assert!(notes[0].contains("was stopped there before its time"), "{notes:?}");
+        let Combined { measurement: whole, failures, .. } =
+            coordinator.measure(&fake.server, &GETATTR, &options, &mut operator).unwrap();
+        assert!(failures[0].to_string().contains("was stopped there before its time"), "{failures:?}");
         assert_eq!((whole.threads, whole.interrupted), (2, false));
         assert!((whole.seconds - seconds).abs() < 1e-9, "{}", whole.seconds);
     }
@@ -295,7 +321,7 @@ fn an_agent_that_never_answers_is_given_up() {
     let (keep, kept) = std::sync::mpsc::channel();
     let mute = impostor(move |stream| keep.send(stream).unwrap());
     let mut coordinator = Coordinator::connect(&[mute], &token()).unwrap();
-    coordinator.silence = Duration::from_millis(50);
+    coordinator.silence_timeout = Duration::from_millis(50);
     let error = coordinator.measure(&fake.server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap_err();
     assert!(error.to_string().contains("has said nothing"), "{error}");
     drop(kept);
@@ -317,7 +343,8 @@ fn the_processor_time_of_a_server_beside_the_coordinator_is_that_of_all_hosts_wo
         (tree, options(4, 1)),
     ] {
         let options = Options { server_pids: server_pids.clone(), ..options };
-        let (whole, _) = coordinator.measure(&fake.server, &workload, &options, &mut Unobserved).unwrap();
+        let Combined { measurement: whole, .. } =
+            coordinator.measure(&fake.server, &workload, &options, &mut Unobserved).unwrap();
         let cost = whole.server.unwrap();
         assert_eq!(cost.pid, std::process::id());
         // Clients, servers and other tests are in this process too.
@@ -337,7 +364,8 @@ fn no_processor_time_is_given_when_a_host_is_lost() {
     });
     let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
     let options = Options { server_pids: vec![std::process::id()], ..options(2, 100) };
-    let (whole, notes) = coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
+    let Combined { measurement: whole, notes, .. } =
+        coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
     assert!(whole.server.is_none());
     assert!(notes.iter().any(|note| note.contains("processor time is not known")), "{notes:?}");
 }
@@ -403,6 +431,133 @@ fn a_limit_of_fewer_hosts_is_none() {
     let gone = Peer::parse(&gone, token()).unwrap();
     let why = gone.rate(Direction::Receive, SHORT).unwrap_err().to_string();
     assert!(why.contains("TCP line rate, agent"), "{why}");
+}
+
+/// Sends bytes one by one until the peer closes the connection, which must not take long.
+fn trickle(mut stream: &TcpStream, mut bytes: impl Iterator<Item = u8>) {
+    let began = Instant::now();
+    while bytes.next().is_some_and(|byte| stream.write_all(&[byte]).is_ok()) {
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(began.elapsed() < Duration::from_secs(30), "the agent waits on");
+    }
+}
+
+#[test]
+fn a_peer_that_trickles_bytes_is_dropped_at_its_deadline() {
+    let (agent, lines) = TestAgent::start_hasty();
+    let connect = || TcpStream::connect(agent.address).unwrap();
+    let endless = || [0, 0, 0x10, 0].into_iter().chain(std::iter::repeat(b' '));
+    // The greeting.
+    trickle(&connect(), endless());
+    assert!(lines.recv().unwrap().contains("did not answer in time"));
+    // A request of a coordinator.
+    let mut coordinator = connect();
+    send(&mut coordinator, &Request::Hello { version: VERSION, token: TOKEN.to_owned() }).unwrap();
+    trickle(&coordinator, endless());
+    // A stream, before it begins and while it is measured.
+    let (version, token, direction, length_ms) = (VERSION, TOKEN.to_owned(), Direction::Send, 100);
+    for begins in [false, true] {
+        let mut stream = connect();
+        let token = token.clone();
+        send(&mut stream, &Request::Stream { version, token, direction, length_ms }).unwrap();
+        if begins {
+            send(&mut stream, &Request::Go).unwrap();
+        }
+        trickle(&stream, endless());
+    }
+}
+
+#[test]
+fn the_log_of_an_agent_is_printable() {
+    let (agent, lines) = TestAgent::start_hasty();
+    let mut stream = TcpStream::connect(agent.address).unwrap();
+    let greeting = br#"{"order":"\u001b[2Jcleared"}"#;
+    let bytes = [&u32::try_from(greeting.len()).unwrap().to_be_bytes()[..], greeting].concat();
+    stream.write_all(&bytes).unwrap();
+    let line = lines.recv().unwrap();
+    assert!(line.contains("?[2Jcleared") && !line.contains('\u{1b}'), "{line:?}");
+}
+
+#[test]
+fn texts_of_agents_are_made_printable() {
+    let fake = Fake::start(Fault::None);
+    let (bad, good) = ("\u{1b}[31mred\u{202e}\n", "?[31mred??");
+    let measurement = crate::run::measure(&fake.server, &GETATTR, &options(1, 10), &mut Unobserved).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _: Request = receive(&mut stream, GREETING_BYTES_MAX).unwrap();
+        let host = Host { name: bad.to_owned(), cores: 1, kernel: bad.repeat(100) };
+        send(&mut stream, &Response::Welcome { version: VERSION, host }).unwrap();
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
+        send(&mut stream, &Response::Note { words: bad.repeat(1000) }).unwrap();
+        let mut measurement = Box::new(measurement);
+        measurement.name = bad.to_owned();
+        measurement.published = vec![bad.to_owned()];
+        measurement.errors = vec![ErrorCount { cause: bad.to_owned(), count: 1 }];
+        measurement.phases.push(Phase {
+            procedure: bad.to_owned(),
+            seconds: 1.0,
+            operations: 1,
+            operations_per_s: 1.0,
+            latency: Latency::default(),
+        });
+        send(&mut stream, &Response::Done { measurement }).unwrap();
+        let _: Request = receive(&mut stream, 1 << 20).unwrap();
+        send(&mut stream, &Response::Refused { why: bad.to_owned() }).unwrap();
+    });
+    let mut coordinator = Coordinator::connect(&[address], &token()).unwrap();
+    let host = coordinator.hosts().remove(0);
+    assert_eq!((host.name.as_str(), host.kernel.chars().count()), (good, 256));
+    let mut notes = Notes(Vec::new());
+    let whole = coordinator.measure(&fake.server, &GETATTR, &options(1, 10), &mut notes).unwrap().measurement;
+    assert_eq!((whole.name.as_str(), whole.published.len()), ("GETATTR", 0));
+    assert_eq!((whole.errors[0].cause.as_str(), whole.phases[0].procedure.as_str()), (good, good));
+    assert!(notes.0[0].contains(good) && notes.0[0].chars().count() < 1100, "{:?}", notes.0);
+    let why = coordinator.measure(&fake.server, &GETATTR, &options(1, 10), &mut notes).unwrap_err();
+    assert!(why.to_string().ends_with(good), "{why}");
+}
+
+/// Keeps the notes.
+struct Notes(Vec<String>);
+
+impl Observer for Notes {
+    fn note(&mut self, words: &str) {
+        self.0.push(words.to_owned());
+    }
+}
+
+#[test]
+fn an_agent_that_floods_the_coordinator_is_slowed_down() {
+    const RESPONSES: u32 = 200;
+    let (sender, sent) = channel();
+    let flooding = impostor(move |mut stream| {
+        stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        let words = "x".repeat(1 << 20);
+        let is_taken = |_: &u32| send(&mut stream, &Response::Note { words: words.clone() }).is_ok();
+        sender.send((0..RESPONSES).take_while(is_taken).count()).unwrap();
+    });
+    // The coordinator has nothing to ask, and so takes nothing from its queue.
+    let coordinator = Coordinator::connect(&[flooding], &token()).unwrap();
+    let sent = sent.recv().unwrap();
+    assert!(sent < RESPONSES as usize / 2, "{sent} MiB were taken");
+    drop(coordinator);
+}
+
+#[test]
+fn an_agent_that_sends_notes_without_end_is_lost_and_the_rest_counts() {
+    let fake = Fake::start(Fault::None);
+    let agent = TestAgent::start(&[&fake.server]);
+    let noisy = impostor(|mut stream| {
+        let note = Response::Note { words: "again".to_owned() };
+        while send(&mut stream, &note).is_ok() {}
+    });
+    let mut coordinator = Coordinator::connect(&[agent.address.to_string(), noisy], &token()).unwrap();
+    let mut notes = Notes(Vec::new());
+    let combined = coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut notes).unwrap();
+    assert_eq!((combined.measurement.operations, notes.0.len()), (50, 100));
+    assert!(combined.failures[0].to_string().contains("notes without end"), "{:?}", combined.failures);
 }
 
 #[test]

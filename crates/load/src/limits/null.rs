@@ -30,10 +30,10 @@ pub(super) fn measure(
         let options =
             Options { threads, depth, warmup: length / 10, length: length_of, ..Options::default() };
         let Some(hosts) = &mut hosts else { return run(server, &Workload::Null, &options, observer) };
-        let (measurement, notes) = hosts.measure(server, &Workload::Null, &options, observer)?;
-        match notes.into_iter().find(|note| note.starts_with("Failed")) {
-            Some(why) => Err(LoadError::new(why)),
-            None => Ok(measurement),
+        let combined = hosts.measure(server, &Workload::Null, &options, observer)?;
+        match combined.failures.first() {
+            Some(failure) => Err(LoadError::new(failure.to_string())),
+            None => Ok(combined.measurement),
         }
     };
     let many = THREADS.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));

@@ -12,8 +12,8 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use wire::rpc::{AcceptStat, ReplyBody, ReplyHeader};
 use wire::xdr::{Decode as _, Decoder};
 
-use super::outbox::{Io, Outbox, PendingCall};
 use super::tally::Tally;
+use crate::client::outbox::{Io, Outbox, PendingCall};
 use crate::client::{Connection, Received};
 use crate::error::LoadError;
 use crate::workload::actor::{Actor, Begun, Cause, Reply};

@@ -131,18 +131,9 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crate::steady::TEST_RULE as RULE;
     use crate::workload::actor::Cause;
-
-    const RULE: SteadyRule = SteadyRule {
-        round: Duration::from_secs(2),
-        rounds: 3,
-        spread: 0.2,
-        slope: 0.1,
-        duration_max: Duration::from_secs(60),
-    };
 
     /// A window after so many intervals of a second: the n-th has n operations, and one that failed.
     fn window(spare: u32, intervals: u64) -> Window {

@@ -10,8 +10,8 @@ use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::event_loop::{EventLoop, Lane, Shared, StageCommand, VirtualThread, WorkerMessage, connection};
-use super::outbox::{CallTable, Io, SHARED_BYTES};
 use super::{Connections, Options};
+use crate::client::outbox::{CallTable, Io, SHARED_BYTES};
 use crate::client::{Connection, Server, encoded_identity};
 use crate::error::LoadError;
 use crate::random::Random;

@@ -5,7 +5,7 @@ use std::fmt;
 use wire::nfs3::{NfsStat3, Procedure};
 use wire::xdr::{Decode, DecodeError, Decoder};
 
-use crate::run::outbox::Outbox;
+use crate::client::outbox::Outbox;
 
 /// A virtual thread. It has lanes, one for each operation that it has in flight; a stage begins on all of them.
 pub(crate) trait Actor: Send {

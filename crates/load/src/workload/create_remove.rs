@@ -8,9 +8,9 @@ use wire::nfs3::{
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup};
+use crate::client::outbox::{Outbox, Part};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
-use crate::run::outbox::{Outbox, Part};
 
 const PHASES: &[&str] = &["CREATE", "REMOVE"];
 const CREATE: u8 = 0;

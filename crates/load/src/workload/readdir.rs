@@ -8,8 +8,8 @@ use wire::nfs3::{
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup};
 use crate::client::Handle;
+use crate::client::outbox::{Outbox, Part};
 use crate::error::LoadError;
-use crate::run::outbox::{Outbox, Part};
 
 /// Bytes of a reply.
 const REPLY_BYTES: u32 = 128 << 10;

@@ -8,10 +8,10 @@ use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stability, Stage, StageKind, Workload};
+use crate::client::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
 use crate::client::{Handle, TransferSizes};
 use crate::error::LoadError;
 use crate::random::Random;
-use crate::run::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
 
 mod verified_region;
 

@@ -12,9 +12,9 @@ use wire::nfs3::{
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stage, StageKind, Workload};
+use crate::client::outbox::{Outbox, Part, Payload, WriteCall};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
-use crate::run::outbox::{Outbox, Part, Payload, WriteCall};
 use crate::verify;
 
 const METADATA: &[&str] = &["CREATE", "STAT", "READ", "REMOVE"];

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use load::hosts::Coordinator;
+use load::hosts::{Coordinator, measure_on};
 use load::limits::Scope;
 use load::report::limit_name;
 use load::result::{Measurement, Report};
-use load::run::{Options, measure};
+use load::run::Options;
 use server::error::Error;
 
 use super::watch::{Watch, bytes, count, time};
@@ -83,6 +83,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
             print(&(limits::shown(&report.limits) + "\n"));
         }
     }
+    let mut is_whole = true;
     for workload in &workloads {
         for threads in &run.how.threads.0 {
             if watch.was_interrupted() {
@@ -90,12 +91,12 @@ pub(crate) fn run(run: &Run) -> Outcome {
             }
             watch.title = format!("{}, {threads} threads", workload.name());
             let options = Options { server_pids: run.server_pid.clone(), ..run.how.options(*threads) };
-            let measured = match &mut hosts {
-                None => measure(&server, workload, &options, &mut watch).map(|it| (it, Vec::new())),
-                Some(hosts) => hosts.measure(&server, workload, &options, &mut watch),
-            };
+            let measured = measure_on(hosts.as_mut(), &server, workload, &options, &mut watch);
             watch.clear();
-            let (mut measurement, notes) = measured.map_err(failed)?;
+            let combined = measured.map_err(failed)?;
+            is_whole &= combined.failures.is_empty();
+            let notes = combined.sentences();
+            let mut measurement = combined.measurement;
             notes.iter().for_each(|note| eprintln!("holdfast: {note}"));
             report.notes.extend(notes);
             measurement.limit = report.limits.fraction(&measurement);
@@ -105,17 +106,17 @@ pub(crate) fn run(run: &Run) -> Outcome {
             report.results.push(measurement);
         }
     }
-    conclude(run, &report)
+    conclude(run, &report, is_whole)
 }
 
-fn conclude(run: &Run, report: &Report) -> Outcome {
+fn conclude(run: &Run, report: &Report, is_whole: bool) -> Outcome {
     if let Some(path) = &run.report {
         super::report::write_page(path, report)?;
     }
     if run.json {
         print(&json(report)?);
     }
-    if report.notes.iter().any(|note| note.starts_with("Failed")) {
+    if !is_whole {
         return Err(Error::failed("the result is not whole; the notes say why"));
     }
     let failures: u64 =

@@ -1,9 +1,11 @@
 //! An agent's share of a measurement.
 
-use super::super::protocol::Task;
-use super::{Connections, Length, Options, Server, Workload};
+use crate::client::Server;
+use crate::hosts::protocol::Task;
+use crate::run::{Connections, Length, Options};
+use crate::workload::Workload;
 
-/// The share of one of several agents; none if there are more agents than threads, and it is not its turn.
+/// Returns the share of agent `part` of `parts`. With more agents than threads, the last agents have none.
 pub(super) fn share_of(
     server: &Server,
     workload: &Workload,
@@ -25,7 +27,7 @@ pub(super) fn share_of(
     };
     let milliseconds = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let (length_ms, operations) = match options.length {
-        // Hosts would not agree on how often to repeat phases.
+        // Phases run once: hosts would not repeat them equally often.
         Length::Time(_) if !workload.is_timed() => (0, Some(1)),
         Length::Time(time) => (milliseconds(time), None),
         Length::Operations(all) => {

@@ -8,26 +8,26 @@ use crate::run::{Length, Options};
 use crate::server_cost::Processes;
 use crate::workload::Workload;
 
-/// Takes it from the moment at which operations count, at every stage, to the moment at which they no longer do.
+/// Measures from the moment at which operations begin to count, in every stage, until they no longer do.
 pub(super) struct CpuMeter {
     processes: Processes,
-    /// How long a stage runs before its operations count, and how long they do, if that is known before.
+    /// How long a stage runs before its operations count, and how long they count if that is known in advance.
     warmup: Duration,
     length: Option<Duration>,
-    /// When a stage began.
+    /// When the current stage began.
     began: Option<Instant>,
     /// The processor time when its operations began to count.
     from: Option<f64>,
-    /// Of this stage, and of those before.
+    /// Of the current stage, and of earlier stages.
     stage_seconds: f64,
     seconds: f64,
 }
 
 impl CpuMeter {
-    /// For these processes; none if there are none.
+    /// Returns a meter for the processes of the options, if there are any.
     ///
     /// # Errors
-    /// If one of them does not exist.
+    /// If a process does not exist.
     pub(super) fn new(workload: &Workload, options: &Options) -> Result<Option<Self>, LoadError> {
         if options.server_pids.is_empty() {
             return Ok(None);
@@ -43,18 +43,18 @@ impl CpuMeter {
         Ok(Some(Self { processes, warmup, length, began, from, stage_seconds, seconds }))
     }
 
-    /// All agents were told to begin a stage.
+    /// Begins a stage: all agents were told to begin.
     ///
     /// # Errors
-    /// If a process is gone; so it is with the others.
+    /// If a process has ended, here and below.
     pub(super) fn begin(&mut self) -> Result<(), LoadError> {
         self.end();
         self.began = Some(Instant::now());
-        self.look()
+        self.poll()
     }
 
-    /// Sees whether operations begin to count, or no longer do.
-    pub(super) fn look(&mut self) -> Result<(), LoadError> {
+    /// Checks whether operations begin to count, or no longer do.
+    pub(super) fn poll(&mut self) -> Result<(), LoadError> {
         let Some(elapsed) = self.began.map(|began| began.elapsed()) else { return Ok(()) };
         if self.from.is_none() && elapsed >= self.warmup {
             self.from = Some(self.processes.cpu_seconds()?);
@@ -66,7 +66,7 @@ impl CpuMeter {
         Ok(())
     }
 
-    /// What counts of the stage ended now, or a moment ago, as far as is known.
+    /// Counts the processor time of the stage until now. A later call replaces this one.
     pub(super) fn mark(&mut self) -> Result<(), LoadError> {
         if let Some(from) = self.from {
             self.stage_seconds = self.processes.cpu_seconds()? - from;
@@ -74,13 +74,13 @@ impl CpuMeter {
         Ok(())
     }
 
-    /// Nothing more counts in this stage.
+    /// Ends the stage.
     pub(super) fn end(&mut self) {
         self.seconds += std::mem::take(&mut self.stage_seconds);
         (self.began, self.from) = (None, None);
     }
 
-    /// What so much work cost.
+    /// Returns the cost of this work.
     pub(super) fn cost(&mut self, operations: u64, bytes: u64) -> Option<ServerCost> {
         self.end();
         self.processes.cost(self.seconds, operations, bytes)
@@ -91,11 +91,11 @@ impl CpuMeter {
 mod tests {
     use super::*;
 
-    /// Uses processor time, so much that it is counted.
+    /// Uses enough processor time to be counted.
     fn work(meter: &mut CpuMeter) {
         let from = meter.processes.cpu_seconds().unwrap();
         while meter.processes.cpu_seconds().unwrap() < from + 0.03 {
-            meter.look().unwrap();
+            meter.poll().unwrap();
         }
     }
 
@@ -106,20 +106,20 @@ mod tests {
     }
 
     #[test]
-    fn only_the_time_that_counts_is_taken() {
-        // Of a known length, what comes after it does not count, and what comes before the beginning never does.
+    fn only_counted_time_costs() {
+        // A stage of known length ends by itself.
         let mut timed = meter(Workload::Null, Length::Time(Duration::from_millis(1)), Duration::ZERO);
         timed.begin().unwrap();
         work(&mut timed);
         assert!(timed.began.is_none());
-        // During a warm-up, nothing does.
+        // Nothing counts during a warm-up.
         let mut early =
             meter(Workload::Null, Length::Time(Duration::from_secs(9)), Duration::from_secs(3600));
         early.begin().unwrap();
         work(&mut early);
         early.mark().unwrap();
         assert_eq!(early.cost(1, 0).unwrap().cpu_seconds, 0.0);
-        // Stages add up; what comes after the last mark does not count.
+        // Stages add up; nothing counts after the last mark.
         let tree = Workload::Metadata { files_per_directory: 1, directories_per_thread: 1, file_bytes: 0 };
         let mut phases = meter(tree, Length::Time(Duration::ZERO), Duration::from_secs(3600));
         for _ in 0..2 {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_said_to_be() {
+    fn a_missing_process_is_an_error() {
         let gone = Options { server_pids: vec![u32::MAX], ..Options::default() };
         assert!(CpuMeter::new(&Workload::Null, &gone).is_err());
         assert!(CpuMeter::new(&Workload::Null, &Options::default()).unwrap().is_none());

@@ -6,7 +6,7 @@ use wire::nfs3::{self, Procedure, StableHow};
 use wire::record::OpenRecord;
 use wire::xdr::{Encode, Encoder, padding};
 
-use crate::client::{Connection, Handle, encode_header};
+use super::{Connection, Handle, encode_header};
 
 /// File data up to this is copied behind its call; more is sent from where it lies. A copy of this size costs less
 /// than two more pieces of a system call.
