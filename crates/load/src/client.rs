@@ -1,4 +1,4 @@
-//! A client of NFSv3 and MOUNT: [`Server`] names what it may talk to, [`BlockingClient`] prepares and cleans up,
+//! A client of NFSv3 and MOUNT. [`Server`] names the server, [`BlockingClient`] prepares and cleans up, and
 //! `Connection` carries the load.
 
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -23,39 +23,38 @@ pub use blocking::{BlockingClient, TransferSizes};
 pub(crate) use connection::{Connection, Received};
 pub(crate) use sweep::SweepOutcome;
 
-/// How long a connection may take to be made.
+/// The time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server that is measured. Nothing else is ever connected to, but for rpcbind and mountd of the same address.
+/// The server to measure. The client connects to this address only: to its NFS service, its rpcbind and its mountd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Its NFS service.
+    /// The address of the NFS service.
     pub address: SocketAddr,
-    /// The port of its MOUNT service; without one, the port of NFS is tried, then rpcbind is asked.
+    /// The port of the MOUNT service. If absent, the NFS port is tried first, then rpcbind is asked.
     pub mount_port: Option<u16>,
     /// The path of the export, such as `/main`.
     pub export: String,
-    /// Use local ports below 1024, as some servers want; for that one has to be root.
+    /// Whether to use local ports below 1024, which some servers require and only root may use.
     pub reserved_ports: bool,
-    /// In whose name to call.
+    /// The user and group of calls.
     pub identity: Identity,
 }
 
-/// Who calls (AUTH_SYS).
+/// The caller's identity (AUTH_SYS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// User.
+    /// The user ID.
     pub uid: u32,
-    /// Group.
+    /// The group ID.
     pub gid: u32,
 }
 
 impl Server {
-    /// Understands `HOST[:PORT]:/EXPORT`; the port is 2049 if there is none. An IPv6 address with a port stands in
-    /// brackets.
+    /// Parses `HOST[:PORT]:/EXPORT`. The port defaults to 2049. An IPv6 address with a port must be in brackets.
     ///
     /// # Errors
-    /// Of what cannot be understood, or a name that is not known.
+    /// If the text has another form, or the host name cannot be resolved.
     pub fn parse(text: &str) -> Result<Self, LoadError> {
         let wrong = || LoadError::new(format!("\"{text}\" is not of the form HOST[:PORT]:/EXPORT"));
         let (host, export) = text.split_once(":/").ok_or_else(wrong)?;
@@ -79,7 +78,7 @@ impl Server {
         })
     }
 
-    /// A connection to a port of the server.
+    /// Connects to a port of the server.
     pub(crate) fn connect(&self, port: u16) -> Result<TcpStream, LoadError> {
         let address = SocketAddr::new(self.address.ip(), port);
         let stream = if self.reserved_ports {
@@ -94,18 +93,18 @@ impl Server {
     }
 }
 
-/// Sets what every connection wants: calls leave at once, and within this machine, where nothing can be congested, they
-/// are not paced, whatever the system is set to: the timers would cost more than what is measured.
+/// Configures a connection: calls leave at once, and within this machine they are not paced, whatever the system's
+/// default. Pacing timers would cost more than the calls that are measured, and loopback cannot be congested.
 pub(crate) fn configure(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     if stream.local_addr()?.ip() == stream.peer_addr()?.ip() {
-        // Where it cannot be had, the system's choice works as well, only slower.
+        // Best effort: the system's default also works, but costs more.
         let _ = sockopt::set_tcp_congestion(stream, "reno");
     }
     Ok(())
 }
 
-/// Connects from a port below 1024. The ports of rpcbind's neighbours (below 600) are left alone.
+/// Connects from a port below 1024. Skips ports below 600, which rpcbind and its neighbours use.
 fn connect_reserved(address: SocketAddr) -> std::io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let mut last = std::io::Error::other("all ports below 1024 are in use");
@@ -127,7 +126,7 @@ fn connect_reserved(address: SocketAddr) -> std::io::Result<TcpStream> {
     Err(last)
 }
 
-/// A file handle of our own.
+/// An owned file handle.
 #[derive(Clone, Copy)]
 pub struct Handle {
     length: u8,
@@ -135,7 +134,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Keeps a handle of a reply.
+    /// Copies a handle from a reply.
     pub(crate) fn of(handle: FileHandle3<'_>) -> Self {
         let from = handle.as_bytes();
         let mut bytes = [0; wire::limits::HANDLE_BYTES_MAX];
@@ -145,7 +144,7 @@ impl Handle {
         Self { length: u8::try_from(from.len()).expect("a handle has at most 64 bytes"), bytes }
     }
 
-    /// As it is sent.
+    /// Returns the handle as it is encoded.
     #[inline]
     pub(crate) fn wire(&self) -> FileHandle3<'_> {
         FileHandle3::new(&self.bytes[..usize::from(self.length)]).expect("it was a handle")
@@ -158,7 +157,7 @@ impl std::fmt::Debug for Handle {
     }
 }
 
-/// Credential and verifier of a call, encoded once.
+/// Encodes the credential and verifier of a call.
 pub(crate) fn encoded_identity(identity: Identity) -> Vec<u8> {
     let credential = Credential::Sys(AuthSys {
         stamp: 0,

@@ -1,21 +1,21 @@
-//! Why nothing could be measured.
+//! The error that ends a measurement.
 
 use std::fmt;
 
 use wire::nfs3::NfsStat3;
 
-/// Something that ends a measurement, in words for whoever started it.
+/// An error that ends a measurement, as a sentence for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError(String);
 
 impl LoadError {
-    /// With these words.
+    /// Returns an error with this text.
     #[must_use]
     pub fn new(words: impl Into<String>) -> Self {
         Self(words.into())
     }
 
-    /// A status that ends the preparation of a measurement, with what one can do about it.
+    /// Returns the error for an NFS status during preparation, with advice.
     #[must_use]
     pub(crate) fn status(doing: &str, status: NfsStat3) -> Self {
         let advice = match status {

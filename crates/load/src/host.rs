@@ -4,14 +4,14 @@ use std::net::{IpAddr, UdpSocket};
 
 use crate::result::Host;
 
-/// Whether an address is one of this machine's: only those can be bound. Nothing is sent.
+/// Checks whether an address belongs to this machine, by binding it. Nothing is sent.
 #[must_use]
 pub fn has_address(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_ok()
 }
 
 impl Host {
-    /// This machine.
+    /// Describes this machine.
     #[must_use]
     pub fn this() -> Self {
         let names = rustix::system::uname();
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn loopback_is_here_and_documentation_is_nowhere() {
         assert!(has_address(IpAddr::from([127, 0, 0, 1])));
-        // An address that is for examples only.
+        // An address reserved for examples.
         assert!(!has_address(IpAddr::from([192, 0, 2, 1])));
     }
 }

@@ -1,8 +1,7 @@
-//! A measurement from its beginning to its end: preparation, common start, stages, clean-up, result.
+//! A measurement from beginning to end: preparation, common start, stages, clean-up, result.
 //!
-//! A measurement is a *closed loop*: each virtual thread begins its next operation when one is answered, as the
-//! threads of a benchmark program do. No operation is planned for a moment, so none can be late for it; what is
-//! known as coordinated omission does not arise.
+//! A measurement is a *closed loop*: each virtual thread begins its next operation when one is answered, like the
+//! threads of a benchmark program. Operations have no scheduled start, so there is no coordinated omission.
 
 use std::time::{Duration, Instant};
 
@@ -25,74 +24,75 @@ mod worker_pool;
 use stages::Stages;
 pub(crate) use tally::rate;
 
-/// VirtualThread threads, at most.
+/// Virtual threads.
 pub const THREADS_MAX: u32 = 16_384;
-/// Operations that a virtual thread has in flight, at most.
+/// Operations in flight per virtual thread.
 pub const DEPTH_MAX: u32 = 1024;
-/// TCP connections, at most.
+/// TCP connections.
 pub const CONNECTIONS_MAX: u32 = 16_384;
 
-/// How TCP connections are given to virtual threads.
+/// How virtual threads share TCP connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
-    /// So many to each thread, which uses them in turn.
+    /// Each thread has this many connections and uses them in turn.
     PerThread(u32),
-    /// So many in all, shared by the threads.
+    /// All threads share this many connections.
     Total(u32),
 }
 
-/// How long to measure.
+/// When a measurement ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// So long. Workloads in phases are repeated until then, and at least done once.
+    /// After this time. Workloads in phases repeat until then, and run at least once.
     Time(Duration),
-    /// So many operations, of all threads together; workloads in phases are done once.
+    /// After this many operations of all threads together. Workloads in phases run once.
     Operations(u64),
-    /// Until the rate is steady.
+    /// When the rate is steady.
     Steady(SteadyRule),
-    /// As one of several hosts: until the observer, who is messages each round, says which round is the last of the window.
+    /// When the observer, which receives the count of each round, names the last round of the window. For one of
+    /// several hosts.
     Joint(SteadyRule),
 }
 
-/// A round of a measurement that lasts until its rate is steady.
+/// The count of one round of a steady-state measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundCount {
-    /// Which one, from 1.
+    /// The round's number, from 1.
     pub number: u64,
     /// Operations that succeeded.
     pub operations: u64,
-    /// Bytes of file data that they moved.
+    /// Bytes of file data that these operations moved.
     pub bytes: u64,
 }
 
 /// How to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// VirtualThread threads.
+    /// Virtual threads.
     pub threads: u32,
-    /// Operations that each of them has in flight.
+    /// Operations in flight per virtual thread.
     pub depth: u32,
     /// TCP connections.
     pub connections: Connections,
-    /// Threads of the operating system; one for each processor if it is 0.
+    /// Event loops, each in a thread of the operating system. 0 means one per processor.
     pub event_loops: u32,
-    /// Bytes that are read and written, of all threads together.
+    /// Bytes of files that all threads together read and write.
     pub working_set_bytes: u64,
-    /// Where random numbers begin; fresh if there is none.
+    /// The seed of random numbers. Chosen afresh if absent.
     pub seed: Option<u64>,
-    /// How long operations are run before they are counted.
+    /// How long operations run before they count.
     pub warmup: Duration,
-    /// How long is measured.
+    /// When the measurement ends.
     pub length: Length,
-    /// Check what is read.
+    /// Whether to check the data that is read.
     pub verify: bool,
-    /// Local processes of the server, for the cost.
+    /// Local processes of the server, for its processor time.
     pub server_pids: Vec<u32>,
-    /// Leave the files that were made.
+    /// Whether to keep the files.
     pub keep: bool,
-    /// How long cleaning up may take.
+    /// The time limit for clean-up.
     pub cleanup: Duration,
-    /// How long the server may answer nothing at all.
+    /// The time after which a server that answers nothing fails the measurement.
     pub reply_timeout: Duration,
 }
 
@@ -117,7 +117,7 @@ impl Default for Options {
 }
 
 impl Length {
-    /// Whether a workload can be measured so.
+    /// Checks that a workload can end this way.
     pub(crate) fn check(&self, workload: &Workload) -> Result<(), LoadError> {
         match self {
             Self::Steady(_) | Self::Joint(_) if !workload.is_timed() => {
@@ -143,7 +143,7 @@ impl Options {
         workload.check(self.verify)
     }
 
-    /// TCP connections in all.
+    /// Returns the number of TCP connections.
     fn connections(&self) -> u32 {
         match self.connections {
             Connections::PerThread(each) => each.saturating_mul(self.threads),
@@ -152,78 +152,78 @@ impl Options {
     }
 }
 
-/// How a measurement is going.
+/// The current rates of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// The workload's stage.
+    /// The name of the workload's stage.
     pub stage: &'static str,
-    /// Whether it is measured.
+    /// Whether the stage is measured.
     pub is_measured: bool,
-    /// Seconds since the stage began to be counted.
+    /// Seconds since operations began to count.
     pub elapsed_s: f64,
-    /// Operations per second, just now.
+    /// Operations per second in the last interval.
     pub operations_per_s: f64,
-    /// Bytes per second, just now.
+    /// Bytes per second in the last interval.
     pub bytes_per_s: f64,
-    /// Median latency, just now.
+    /// The median latency in the last interval.
     pub p50_ns: u64,
-    /// 99 of 100 operations were as fast as this, just now.
+    /// The 99th percentile of latency in the last interval.
     pub p99_ns: u64,
-    /// Operations that failed, since the measurement began.
+    /// Failed operations since the measurement began.
     pub errors: u64,
 }
 
-/// Who watches a measurement, and may end it.
+/// Watches a measurement, and may end it.
 pub trait Observer {
-    /// A measurement is about to begin, of several.
+    /// Called before each of several measurements.
     fn begin(&mut self, _title: &str) {}
 
-    /// One of several measurements is over.
+    /// Called after each of several measurements.
     fn measured(&mut self, _measurement: &Measurement) {}
 
-    /// A measured stage is about to begin: everything is prepared. Returns when it may; several hosts begin together
-    /// that way.
+    /// Called when a measured stage is prepared. The stage begins when this returns, so several hosts can begin
+    /// together.
     ///
     /// # Errors
-    /// If it must not begin: the measurement ends with this error.
+    /// An error ends the measurement.
     fn before_stage(&mut self, _stage: &'static str) -> Result<(), LoadError> {
         Ok(())
     }
 
-    /// A measured stage is over: no operation of it is in flight any more.
+    /// Called when a measured stage is over and none of its operations is in flight.
     fn after_stage(&mut self) {}
 
-    /// An interval of a stage is over.
+    /// Called after each interval of a stage.
     fn progress(&mut self, _progress: &Progress) {}
 
-    /// A round of [`Length::Joint`] is over.
+    /// Called after each round of [`Length::Joint`].
     fn round(&mut self, _round: RoundCount) {}
 
-    /// Which round of [`Length::Joint`] is the last that counts, once that is known. Asked many times a second.
+    /// Returns the last round of [`Length::Joint`] that counts, once it is decided. Called many times per second.
     fn last_round(&mut self) -> Option<u64> {
         None
     }
 
-    /// Whether to stop, with the result so far. Asked many times a second.
+    /// Whether to stop with the result so far. Called many times per second.
     fn is_interrupted(&mut self) -> bool {
         false
     }
 
-    /// Something that people should know, such as files that were left behind.
+    /// Called with a sentence for the user, such as one about files that were left behind.
     fn note(&mut self, _words: &str) {}
 }
 
-/// Watches nothing.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
 impl Observer for Unobserved {}
 
-/// Measures.
+/// Runs a measurement.
 ///
 /// # Errors
-/// If nothing could be measured: the server cannot be reached, refuses what is prepared, breaks a connection, answers
-/// nonsense or not at all, or if failures are all there is to measure.
+/// If the server cannot be reached, refuses the preparation, breaks a connection, sends malformed replies or none, or
+/// fails every operation.
 pub fn measure(
     server: &Server,
     workload: &Workload,
@@ -260,13 +260,13 @@ pub fn measure(
     result
 }
 
-/// Removes what was made. A failure is messages, but the result counts.
+/// Removes the files of a measurement. A failure becomes a note; the result counts.
 fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, observer: &mut dyn Observer) {
     let left = |why: String| format!("{name} is left in {}: {why}", server.export);
     if options.keep {
         return observer.note(&left("--keep".to_owned()));
     }
-    // The old connection may have broken, or have replies in it that nobody waits for.
+    // The old connection may be broken, or replies may be in flight on it.
     let swept = BlockingClient::connect(server)
         .and_then(|mut client| client.sweep(root, name, Instant::now() + options.cleanup));
     match swept {
@@ -278,7 +278,7 @@ fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, obser
     }
 }
 
-/// Runs what was planned.
+/// Runs a planned measurement.
 fn run(
     server: &Server,
     workload: &Workload,

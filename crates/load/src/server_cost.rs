@@ -1,11 +1,11 @@
-//! The processor time that local servers use: what a rate costs. It holds on a noisy machine, where rates do not.
+//! The processor time of local servers. It holds on a noisy machine, where rates do not.
 
 use std::fs;
 
 use crate::error::LoadError;
 use crate::result::ServerCost;
 
-/// What `/proc` counts in: USER_HZ, which Linux fixes at 100 for programs on every architecture that we run on.
+/// USER_HZ, the unit of `/proc`. Linux fixes it at 100 for user space on all supported architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processes whose processor time is added up.
@@ -13,20 +13,20 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub struct Processes(Vec<u32>);
 
 impl Processes {
-    /// Of these processes.
+    /// Measures these processes.
     ///
     /// # Errors
-    /// If one of them does not exist.
+    /// If a process does not exist.
     pub fn new(pids: &[u32]) -> Result<Self, LoadError> {
         let this = Self(pids.to_vec());
         this.cpu_seconds()?;
         Ok(this)
     }
 
-    /// Processor time so far, user and system, of all their threads.
+    /// Returns the processor time so far, user and system, of all threads of all processes.
     ///
     /// # Errors
-    /// If one of them is gone.
+    /// If a process has ended.
     pub fn cpu_seconds(&self) -> Result<f64, LoadError> {
         let mut ticks = 0;
         for pid in &self.0 {
@@ -38,7 +38,7 @@ impl Processes {
         Ok(ticks as f64 / TICKS_PER_SECOND)
     }
 
-    /// The cost of so much work; none without processes.
+    /// Returns the cost of this work. Returns none without processes.
     pub(crate) fn cost(&self, cpu_seconds: f64, operations: u64, bytes: u64) -> Option<ServerCost> {
         let pid = *self.0.first()?;
         let gib = bytes as f64 / f64::from(1u32 << 30);
@@ -51,7 +51,7 @@ impl Processes {
     }
 }
 
-/// utime and stime of a line of `/proc/PID/stat`. The name in parentheses may hold anything.
+/// Adds utime and stime of a line of `/proc/PID/stat`. The name in parentheses may contain anything.
 fn parse(text: &str) -> Option<u64> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);

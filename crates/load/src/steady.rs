@@ -1,6 +1,6 @@
-//! When a rate counts as steady: within a window of rounds, the highest and the lowest rate are close to the mean, and
-//! a straight line through the rates (least squares) is nearly level. These are the conditions of SNIA's Solid State
-//! Storage Performance Test Specification, whose bounds are the default.
+//! When a rate counts as steady: within a window of rounds, the highest and lowest rates are close to the mean, and a
+//! straight line fitted to the rates (least squares) is nearly level. These are the conditions of SNIA's Solid State
+//! Storage Performance Test Specification, whose bounds are the defaults.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::Steady;
 
-/// The bounds.
+/// The bounds of a steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SteadyRule {
-    /// How long a round is.
+    /// The length of a round.
     pub round: Duration,
-    /// Rounds of a window.
+    /// Rounds in a window.
     pub rounds: u32,
-    /// Highest minus lowest rate, as a fraction of the mean.
+    /// The highest minus the lowest rate, as a fraction of the mean.
     pub spread: f64,
-    /// Rise or fall of the line over the window, as a fraction of the mean.
+    /// The rise or fall of the line over the window, as a fraction of the mean.
     pub slope: f64,
-    /// When to give up.
+    /// How long to wait for a steady state.
     #[serde(rename = "most")]
     pub duration_max: Duration,
 }
@@ -37,29 +37,29 @@ impl Default for SteadyRule {
     }
 }
 
-/// How late a verdict may come to one of several hosts.
+/// The delay of a coordinator's verdict to one of several hosts.
 const VERDICT_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Rounds that are kept for that, at most.
+/// Rounds kept for that delay.
 const LATE_ROUNDS_MAX: u32 = 50;
 
 impl SteadyRule {
-    /// Parts of a round that are counted by themselves: about one a second.
+    /// Returns the number of intervals in a round: about one per second.
     pub(crate) fn intervals(&self) -> u32 {
         u32::try_from(self.round.as_secs()).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Whether so many rounds are all that are tried.
+    /// Whether time is up after this many rounds.
     pub(crate) fn gives_up_after(&self, rounds: u64) -> bool {
         self.round.as_nanos() * u128::from(rounds) >= self.duration_max.as_nanos()
     }
 
-    /// Rounds that one of several hosts keeps beyond a window: it learns later which one is the last.
+    /// Returns the rounds that one of several hosts keeps beyond a window, as it learns late which round is the last.
     pub(crate) fn late_rounds(&self) -> u32 {
         let rounds = VERDICT_DELAY_MAX.as_nanos().div_ceil(self.round.as_nanos().max(1));
         u32::try_from(rounds).unwrap_or(u32::MAX).clamp(2, LATE_ROUNDS_MAX)
     }
 
-    /// Looks at the rates of a window's rounds, oldest first.
+    /// Judges the rates of a window's rounds, oldest first.
     #[must_use]
     pub fn judge(&self, rates: &[f64]) -> Steady {
         let count = rates.len() as f64;

@@ -1,4 +1,4 @@
-//! The client that prepares and cleans up: a call and its reply, or many calls at a time, on one connection.
+//! The client that prepares and cleans up: single or pipelined calls on one connection.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,13 +18,13 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use super::{Handle, Server, encode_header, encoded_identity};
 use crate::error::LoadError;
 
-/// How long a reply may take.
+/// The time limit for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Calls of [`BlockingClient::many`] that are in flight at a time.
+/// Calls of [`BlockingClient::many`] in flight at a time.
 const PIPELINE_MAX: usize = 256;
 
-/// What a server takes and gives in one call (FSINFO), within what this client can.
+/// The server's transfer sizes (FSINFO), limited to what this client supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferSizes {
     /// Bytes of a READ.
@@ -42,14 +42,14 @@ pub struct BlockingClient {
     received: Vec<u8>,
 }
 
-/// Where the results of a call stand in its reply.
+/// The encoded results of a call.
 type Results = Vec<u8>;
 
 impl BlockingClient {
     /// Connects to the server's NFS service.
     ///
     /// # Errors
-    /// If it cannot be reached.
+    /// If the server cannot be reached.
     pub fn connect(server: &Server) -> Result<Self, LoadError> {
         Self::connect_port(server, server.address.port())
     }
@@ -67,7 +67,7 @@ impl BlockingClient {
     /// Asks MOUNT for the handle of the export.
     ///
     /// # Errors
-    /// If there is no such export, the server refuses, or its MOUNT service is not found.
+    /// If the export does not exist, the server refuses, or its MOUNT service is not found.
     pub fn mount(server: &Server) -> Result<Handle, LoadError> {
         if let Some(port) = server.mount_port {
             return Self::mount_at(server, port)?.ok_or_else(|| {
@@ -89,7 +89,7 @@ impl BlockingClient {
             .ok_or_else(|| LoadError::new("rpcbind names a port where nobody speaks MOUNT version 3"))
     }
 
-    /// None if that port has no MOUNT.
+    /// Mounts through one port. Returns none if that port does not serve MOUNT.
     fn mount_at(server: &Server, port: u16) -> Result<Option<Handle>, LoadError> {
         let mut client = Self::connect_port(server, port)?;
         let path = DirPath(server.export.as_bytes());
@@ -108,7 +108,7 @@ impl BlockingClient {
         }
     }
 
-    /// Asks rpcbind where MOUNT is.
+    /// Asks rpcbind for the port of MOUNT.
     fn mount_port(server: &Server) -> Result<u16, LoadError> {
         let mut client = Self::connect_port(server, portmap::PORT)?;
         let asked =
@@ -130,7 +130,7 @@ impl BlockingClient {
         u16::try_from(port).ok().filter(|port| *port != 0).ok_or_else(|| LoadError::new("it knows no mountd"))
     }
 
-    /// What fits a call.
+    /// Asks for the transfer sizes.
     ///
     /// # Errors
     /// If FSINFO fails.
@@ -148,16 +148,16 @@ impl BlockingClient {
     /// Makes a directory.
     ///
     /// # Errors
-    /// If the server does not.
+    /// If MKDIR fails.
     pub fn make_directory(&mut self, parent: &Handle, name: &str) -> Result<Handle, LoadError> {
         let made = self.make_many(Procedure::Mkdir, &[(*parent, name.to_owned())])?;
         made.first().copied().ok_or_else(|| LoadError::new("MKDIR gave no handle"))
     }
 
-    /// Makes many directories (MKDIR) or empty files (CREATE), several at a time; their handles in the same order.
+    /// Makes many directories (MKDIR) or empty files (CREATE) with pipelined calls. Returns their handles in order.
     ///
     /// # Errors
-    /// If the server does not make all of them.
+    /// If any call fails.
     pub(crate) fn make_many(
         &mut self,
         procedure: Procedure,
@@ -186,10 +186,10 @@ impl BlockingClient {
         Ok(handles)
     }
 
-    /// The handle of a name.
+    /// Looks up a name.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If LOOKUP fails.
     pub fn lookup(&mut self, parent: &Handle, name: &str) -> Result<Handle, LoadError> {
         let what = DirOpArgs3 { dir: parent.wire(), name: Filename3(name.as_bytes()) };
         let results = self.nfs(Procedure::Lookup, &LookupArgs { what })?;
@@ -198,13 +198,13 @@ impl BlockingClient {
         Ok(Handle::of(found.object))
     }
 
-    /// A call of NFS; its results.
+    /// Calls an NFS procedure and returns its results.
     pub(crate) fn nfs(&mut self, procedure: Procedure, args: &impl Encode) -> Result<Results, LoadError> {
         self.call(nfs3::PROGRAM, procedure.code(), args)?
             .map_err(|stat| LoadError::new(format!("{} is not served here: {stat:?}", procedure.name())))
     }
 
-    /// Many calls of one procedure, some hundred in flight; their results in order.
+    /// Makes many calls of one procedure with up to [`PIPELINE_MAX`] in flight. Returns their results in order.
     pub(crate) fn many(
         &mut self,
         procedure: Procedure,
@@ -218,7 +218,7 @@ impl BlockingClient {
         let (mut sent, mut answered) = (0, 0);
         let mut calls = Vec::new();
         while answered < count {
-            // Half of the pipeline is refilled at a time, so that many calls share a system call.
+            // Refills half of the pipeline at a time, so that many calls share a system call.
             if sent < count && sent - answered <= PIPELINE_MAX / 2 {
                 calls.clear();
                 while sent < count && sent - answered < PIPELINE_MAX {
@@ -243,7 +243,7 @@ impl BlockingClient {
         Ok(results.into_iter().flatten().collect())
     }
 
-    /// A call and its results, or why there are none.
+    /// Makes a call. Returns its results, or why the server did not execute it.
     fn call(
         &mut self,
         program: u32,
@@ -274,7 +274,7 @@ impl BlockingClient {
         if got == xid { Ok(results) } else { Err(LoadError::new("the server answered what was not asked")) }
     }
 
-    /// The next reply: its transaction number and its results.
+    /// Receives the next reply: its transaction ID and results.
     fn receive_any(&mut self) -> Result<(u32, Result<Results, AcceptStat>), LoadError> {
         let record = self.record()?;
         let mut input = Decoder::new(&record);
@@ -294,7 +294,7 @@ impl BlockingClient {
         }
     }
 
-    /// The next record.
+    /// Receives the next record.
     fn record(&mut self) -> Result<Vec<u8>, LoadError> {
         let words = |error: wire::record::RecordError| LoadError::new(format!("the server's reply: {error}"));
         loop {
@@ -326,7 +326,7 @@ impl BlockingClient {
         let mut buffer = [0; 64 << 10];
         let bytes = loop {
             match self.stream.read(&mut buffer) {
-                // A signal, such as the user's Ctrl-C: whoever looks for it stops between calls.
+                // A signal such as Ctrl-C: the observer is asked between calls.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| lost(&error))?,
             }
@@ -348,18 +348,18 @@ fn lost(error: &std::io::Error) -> LoadError {
     }
 }
 
-/// Attributes that set nothing but the mode.
+/// Returns attributes that set only the mode.
 pub(crate) fn mode(mode: u32) -> Sattr3 {
     Sattr3 { mode: Some(mode), ..Sattr3::default() }
 }
 
-/// Results of a preparing call.
+/// Decodes the results of a call.
 pub(crate) fn decode<'a, T: Decode<'a>>(procedure: &str, results: &'a [u8]) -> Result<T, LoadError> {
     wire::xdr::decode_all(results)
         .map_err(|error| LoadError::new(format!("the reply to {procedure} makes no sense: {error}")))
 }
 
-/// Whether nothing is left after a removal.
+/// Whether the name is gone after a removal.
 pub(crate) fn is_gone(status: NfsStat3) -> bool {
     matches!(status, NfsStat3::Ok | NfsStat3::NoEnt)
 }

@@ -1,4 +1,4 @@
-//! A connection that carries load: calls that wait to be sent, replies that arrive.
+//! A connection that carries load: queued calls and arriving replies.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
@@ -7,50 +7,50 @@ use mio::net::TcpStream;
 
 use super::reply_reader::ReplyReader;
 
-/// Pieces that one system call sends.
+/// Buffers per vectored write.
 const PIECES_MAX: usize = 64;
 
-/// Memory for calls that is kept when all of them are sent.
+/// Memory for calls that is kept once all of them are sent.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// File data that stands in a buffer shared by all, and the place of the stream where it belongs.
+/// Data from the shared buffer, and its position in the stream.
 #[derive(Debug)]
 struct Insert {
-    /// In front of this byte of `out`.
+    /// The data precedes this byte of `out`.
     at: usize,
     start: usize,
     end: usize,
 }
 
-/// A connection.
+/// A non-blocking connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// Calls, without the data that `inserts` adds.
+    /// Queued calls, without the data of `inserts`.
     out: Vec<u8>,
-    /// How much of `out` is sent.
+    /// The length of the sent prefix of `out`.
     sent: usize,
     inserts: VecDeque<Insert>,
-    /// The socket takes no more for now.
+    /// The socket's send buffer is full.
     blocked: bool,
-    /// It is in the list of connections that have something to send.
+    /// Whether the connection is in [`Io::dirty`](outbox::Io).
     pub(crate) dirty: bool,
     pub(crate) incoming: ReplyReader,
 }
 
-/// What a read brought.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// So many bytes.
+    /// This many bytes arrived.
     Bytes(usize),
-    /// None for now.
+    /// Nothing has arrived.
     Nothing,
     /// The server closed the connection.
     End,
 }
 
 impl Connection {
-    /// Of a stream that does not block.
+    /// Wraps a non-blocking stream.
     pub(crate) fn new(stream: TcpStream) -> Self {
         Self {
             stream,
@@ -67,22 +67,22 @@ impl Connection {
         &mut self.stream
     }
 
-    /// Where calls are appended.
+    /// Returns the buffer that calls are appended to.
     pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Appends bytes of the shared buffer, without a copy.
+    /// Appends bytes of the shared buffer without copying them.
     pub(crate) fn insert(&mut self, start: usize, end: usize) {
         self.inserts.push_back(Insert { at: self.out.len(), start, end });
     }
 
-    /// The socket takes bytes again.
+    /// Notes that the socket accepts bytes again.
     pub(crate) fn unblock(&mut self) {
         self.blocked = false;
     }
 
-    /// Sends what the socket takes.
+    /// Sends as much as the socket accepts.
     pub(crate) fn flush(&mut self, shared: &[u8]) -> io::Result<()> {
         while !self.blocked && (self.sent < self.out.len() || !self.inserts.is_empty()) {
             let result = if self.inserts.is_empty() {
@@ -116,13 +116,13 @@ impl Connection {
             count += 2;
             from = insert.at;
         }
-        // What follows the last insert that fits belongs in front of the next one, so it may go along.
+        // The bytes between the last insert that fits and the next one may go along.
         let to = self.inserts.get(PIECES_MAX / 2 - 1).map_or(self.out.len(), |insert| insert.at);
         pieces[count] = IoSlice::new(&self.out[from..to]);
         self.stream.write_vectored(&pieces[..=count])
     }
 
-    /// Forgets so many bytes from the front of what is to be sent.
+    /// Drops sent bytes from the queue.
     fn advance(&mut self, mut bytes: usize) {
         while bytes > 0 {
             let before = self.inserts.front().map_or(self.out.len(), |insert| insert.at) - self.sent;

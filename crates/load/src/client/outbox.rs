@@ -1,4 +1,4 @@
-//! What an actor sends its calls through, and what becomes of them until they are answered.
+//! The calls of actors: how they are encoded and sent, and how replies find them.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use wire::xdr::{Encode, Encoder, padding};
 
 use super::{Connection, Handle, encode_header};
 
-/// File data up to this is copied behind its call; more is sent from where it lies. A copy of this size costs less
-/// than two more pieces of a system call.
+/// File data up to this size is copied behind its call; larger data is sent from where it lies. A copy of this size
+/// costs less than two more buffers of a vectored write.
 const COPIED_BYTES_MAX: usize = 16 << 10;
 
-/// Data of WRITE calls when nobody verifies: all writers share it.
+/// The data that all WRITE calls share unless they are verified.
 pub(crate) const SHARED_BYTES: usize = 4 << 20;
 
-/// A call that is in flight.
+/// A call in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingCall {
-    /// Its transaction number; meaningful while `busy`.
+    /// The transaction ID, valid while `busy`.
     xid: u32,
     busy: bool,
-    /// The virtual thread, by its place in the event loop.
+    /// The index of the virtual thread in its event loop.
     pub(crate) thread: u32,
     pub(crate) lane: u32,
     pub(crate) part: u32,
-    /// The phase that counts this call by itself.
+    /// The phase that counts this call separately.
     pub(crate) phase: Option<u8>,
-    /// All of its reply is wanted.
+    /// Whether the whole reply is kept.
     whole: bool,
-    /// When it was sent, in nanoseconds.
+    /// When the call was sent, in nanoseconds.
     pub(crate) sent_ns: u64,
 }
 
-/// The calls in flight of an event loop. A transaction number is a counter above the slot's index, so that a reply
-/// finds its call without a search and one to an older call is noticed.
+/// The calls in flight of an event loop. A transaction ID is a counter above the slot's index, so a reply finds its
+/// call without a search, and a reply to an older call is noticed.
 #[derive(Debug)]
 pub(crate) struct CallTable {
     slots: Vec<PendingCall>,
@@ -44,7 +44,7 @@ pub(crate) struct CallTable {
 }
 
 impl CallTable {
-    /// For at most so many calls in flight.
+    /// Makes a table for at most `calls_max` calls in flight.
     pub(crate) fn new(most: u32, first: u32) -> Self {
         let index_bits = (u32::BITS - most.max(1).leading_zeros()).min(24);
         Self { slots: Vec::new(), free: Vec::new(), index_bits, counter: first }
@@ -67,12 +67,12 @@ impl CallTable {
         self.slots.get(index).filter(|slot| slot.busy && slot.xid == xid).map(|_| index)
     }
 
-    /// Whether all of the reply is wanted.
+    /// Whether the whole reply is kept.
     pub(crate) fn wants_whole(&self, xid: u32) -> bool {
         self.find(xid).is_some_and(|index| self.slots[index].whole)
     }
 
-    /// The call that a reply answers; it is no longer in flight.
+    /// Returns the call that a reply answers, and frees its slot.
     pub(crate) fn answered(&mut self, xid: u32) -> Option<PendingCall> {
         let index = self.find(xid)?;
         self.slots[index].busy = false;
@@ -81,22 +81,22 @@ impl CallTable {
     }
 }
 
-/// Connections and calls of an event loop.
+/// The connections and calls of an event loop.
 #[derive(Debug)]
 pub(crate) struct Io {
     pub(crate) connections: Vec<Connection>,
     pub(crate) calls: CallTable,
-    /// Connections with something to send.
+    /// Connections with queued calls.
     pub(crate) dirty: Vec<u32>,
-    /// Calls whose time of sending is not written down yet.
+    /// Calls whose send time is not recorded yet.
     pub(crate) unstamped: Vec<u32>,
     pub(crate) identity: Vec<u8>,
-    /// What calls of NULL carry instead of an identity: 16 zeros, AUTH_NONE twice.
+    /// Filler data for WRITE.
     pub(crate) shared: Arc<[u8]>,
 }
 
 impl Io {
-    /// Writes down when the calls of the last moment are sent.
+    /// Records the send time of the calls that leave now.
     pub(crate) fn stamp(&mut self, now_ns: u64) {
         for index in self.unstamped.drain(..) {
             self.calls.slots[index as usize].sent_ns = now_ns;
@@ -106,16 +106,16 @@ impl Io {
 
 /// The data of a WRITE.
 pub(crate) enum Payload<'p> {
-    /// Whatever, from the shared data.
+    /// Any part of the shared data.
     Any {
-        /// Where it begins in it, below [`SHARED_BYTES`]; cut to what fits.
+        /// The offset into the shared data, reduced to what fits.
         start: u64,
     },
-    /// What this function writes.
+    /// Data that this function writes.
     Made(&'p mut dyn FnMut(&mut [u8])),
 }
 
-/// The file, place and promise of a WRITE.
+/// The arguments of a WRITE, without its data.
 pub(crate) struct WriteCall<'a> {
     pub(crate) file: &'a Handle,
     pub(crate) offset: u64,
@@ -123,14 +123,14 @@ pub(crate) struct WriteCall<'a> {
     pub(crate) stable: StableHow,
 }
 
-/// A call's place in its operation.
+/// A call's role in its operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Part {
-    /// A number that comes back with the reply.
+    /// Returned with the reply.
     pub(crate) part: u32,
-    /// Counts this call by itself, as a phase.
+    /// The phase that counts this call separately.
     pub(crate) phase: Option<u8>,
-    /// All of the reply is wanted: its data or its entries are looked at.
+    /// Whether to keep the whole reply, because its data or entries are checked.
     pub(crate) whole: bool,
 }
 
@@ -141,28 +141,28 @@ pub(crate) struct Outbox<'l> {
     pub(crate) lane: u32,
     /// The connections of the thread.
     pub(crate) connections: &'l [u32],
-    /// Which of them is next.
+    /// The index of the connection to use next.
     pub(crate) next: &'l mut usize,
     /// Calls of the operation in flight.
     pub(crate) outstanding: &'l mut u32,
-    /// Something of the operation failed already.
+    /// Whether a call of the operation failed.
     pub(crate) failed: bool,
-    /// Blocks of 4 KiB that were verified just now.
+    /// Blocks of 4 KiB that this reply verified.
     pub(crate) verified: &'l mut u64,
 }
 
 impl Outbox<'_> {
-    /// Whether the reply that is being handled is the operation's last, and nothing failed.
+    /// Whether the current reply is the operation's last and no call failed.
     pub(crate) fn all_is_well(&self) -> bool {
         *self.outstanding == 0 && !self.failed
     }
 
-    /// Counts blocks that were found right.
+    /// Counts verified blocks.
     pub(crate) fn verified(&mut self, blocks: u64) {
         *self.verified += blocks;
     }
 
-    /// A NULL call.
+    /// Queues a NULL call, with AUTH_NONE.
     pub(crate) fn null(&mut self) {
         let (connection, xid) = self.take_slot(Part::default());
         let out = self.io.connections[connection].out();
@@ -171,7 +171,7 @@ impl Outbox<'_> {
         record.seal(out);
     }
 
-    /// Any call.
+    /// Queues a call.
     #[inline]
     pub(crate) fn call(&mut self, part: Part, procedure: Procedure, args: &impl Encode) {
         let (connection, xid) = self.take_slot(part);
@@ -183,7 +183,7 @@ impl Outbox<'_> {
         record.seal(out);
     }
 
-    /// A WRITE.
+    /// Queues a WRITE.
     pub(crate) fn write(&mut self, part: Part, call: &WriteCall<'_>, payload: Payload<'_>) {
         let (index, xid) = self.take_slot(part);
         let Io { connections, identity, shared, .. } = &mut *self.io;

@@ -1,33 +1,33 @@
-//! Replies out of a stream of bytes. What is complete in the receive buffer is used in place; of what is not, only
-//! as much is copied as somebody wants to see: of the reply to a READ whose data nobody checks, the first bytes.
+//! Splits a byte stream into replies. A reply that is complete in the receive buffer is used in place. Of one that is
+//! not, only what is needed is copied: the first bytes of a READ reply whose data nobody checks.
 
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, RecordError, RecordReader};
 
-/// What is always kept of a reply: its header, and the results of every procedure but the data of READ and the
-/// entries of READDIR.
+/// The prefix of a reply that is always kept: its header, and the results of every procedure except the data of READ
+/// and the entries of READDIR.
 pub(crate) const HEAD_BYTES: usize = 512;
 
 const PREFIX_BYTES: usize = MARK_BYTES + 4;
 
-/// Replies that arrived in part.
+/// A partly received reply.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyReader {
-    /// Of a reply that began: the bytes that are kept. Else what is there of a record mark and a transaction number.
+    /// The kept bytes of the current reply. Before its length and transaction ID are complete: the bytes of these.
     kept: Vec<u8>,
-    /// How many bytes will be kept of it.
+    /// How many bytes of the reply to keep.
     keep: usize,
-    /// How long it is.
+    /// The length of the reply.
     length: usize,
-    /// How many of its bytes have not arrived. 0: none began.
+    /// How many bytes have not arrived. Zero between replies.
     missing: usize,
-    /// Set as soon as the peer sends a record in several fragments, which few do.
+    /// Set once the peer sends a record in several fragments, which is rare.
     fragments: Option<Box<RecordReader>>,
 }
 
 impl ReplyReader {
-    /// Takes what was received and gives each reply, and how many of its bytes were dropped, to `reply`. `wanted`
-    /// says of a transaction number whether all of the reply is to be kept.
+    /// Consumes received bytes and passes each reply, with the number of dropped bytes, to `reply`. `wanted` returns
+    /// whether the reply with this transaction ID is kept whole.
     pub(crate) fn take(
         &mut self,
         mut input: &[u8],
@@ -55,7 +55,7 @@ impl ReplyReader {
         Ok(())
     }
 
-    /// More of a reply that began.
+    /// Consumes more of the current reply.
     fn go_on(&mut self, input: &mut &[u8], reply: &mut dyn FnMut(&[u8], usize) -> bool) -> bool {
         let (here, rest) = input.split_at(self.missing.min(input.len()));
         *input = rest;
@@ -70,7 +70,7 @@ impl ReplyReader {
         going_on
     }
 
-    /// The front of a reply, or all of it.
+    /// Consumes the front of a reply, or a whole one.
     fn begin(
         &mut self,
         input: &mut &[u8],
@@ -92,7 +92,7 @@ impl ReplyReader {
         let Some((mark, xid)) = self.kept.split_first_chunk::<MARK_BYTES>() else { return Ok(true) };
         let (length, last) = parse(*mark)?;
         if !last || length < 4 {
-            // Either is so rare that the general reader may have it, and all that follows.
+            // Both cases are rare; the general reader handles this reply and all that follow.
             let mut reader = Box::new(RecordReader::new(RECORD_BYTES_MAX));
             let mut replayed = &*std::mem::take(&mut self.kept);
             let at_once = reader.next(&mut replayed)?;
@@ -115,7 +115,7 @@ impl ReplyReader {
     }
 }
 
-/// Length and last-fragment bit of a record mark.
+/// Returns the length and the last-fragment bit of a record mark.
 fn parse(mark: [u8; MARK_BYTES]) -> Result<(usize, bool), RecordError> {
     let word = u32::from_be_bytes(mark);
     let announced = word & 0x7fff_ffff;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Whatever the pieces and fragments, the same replies come out.
+    /// The replies do not depend on how reads and fragments split the stream.
     #[test]
     fn pieces_do_not_matter() {
         let mut random = Random::new(7, 0);

@@ -1,4 +1,4 @@
-//! Removing what a measurement made, whatever state it was left in.
+//! Removes the files of a measurement, whatever state it left them in.
 
 use std::time::Instant;
 
@@ -11,23 +11,23 @@ use super::blocking::{decode, is_gone};
 use super::{BlockingClient, Handle};
 use crate::error::LoadError;
 
-/// Bytes of names that are asked for at a time.
+/// The size of a READDIR reply.
 const LISTING_BYTES: u32 = 32 << 10;
 
-/// Directories within directories, at most. Ours are two deep.
+/// The depth of directories below the measurement's own. Workloads use two levels.
 const DEPTH_MAX: u32 = 8;
 
-/// How a clean-up went.
+/// The outcome of a clean-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SweepOutcome {
-    /// Nothing is left.
+    /// Everything was removed.
     All,
-    /// Time was up first.
+    /// The deadline passed first.
     OutOfTime,
 }
 
 impl BlockingClient {
-    /// Removes a directory and all that is in it, until the deadline.
+    /// Removes a directory with everything in it, until the deadline.
     pub(crate) fn sweep(
         &mut self,
         parent: &Handle,
@@ -55,7 +55,7 @@ impl BlockingClient {
             if Instant::now() >= until {
                 return Ok(SweepOutcome::OutOfTime);
             }
-            // What was listed is removed before more is listed, so every listing begins at the front.
+            // Listed names are removed before the next listing, so every listing begins at the front.
             let names = self.some_names(directory)?;
             if names.is_empty() {
                 return Ok(SweepOutcome::All);
@@ -64,7 +64,7 @@ impl BlockingClient {
             for (name, status) in names.iter().zip(statuses) {
                 match status {
                     NfsStat3::Ok | NfsStat3::NoEnt => {}
-                    // What servers answer to REMOVE of a directory differs.
+                    // Servers differ in the status of REMOVE of a directory.
                     _ if depth > 0 => {
                         let below = self.lookup(directory, &String::from_utf8_lossy(name))?;
                         if self.sweep_below(&below, until, depth - 1)? == SweepOutcome::OutOfTime {
@@ -81,7 +81,7 @@ impl BlockingClient {
         }
     }
 
-    /// Removes names, and tells what failed in what way; in the order of the names if all of them are asked for.
+    /// Removes names. Returns the status of each, in order.
     fn remove(
         &mut self,
         procedure: Procedure,
@@ -102,7 +102,7 @@ impl BlockingClient {
         replies.iter().map(status).collect()
     }
 
-    /// The first names of a directory.
+    /// Lists the first names of a directory.
     fn some_names(&mut self, directory: &Handle) -> Result<Vec<Vec<u8>>, LoadError> {
         let (mut cookie, mut cookieverf) = (0, [0; 8]);
         loop {

@@ -1,7 +1,7 @@
-//! A thread of the operating system: an event loop that runs many virtual threads over many connections.
+//! An event loop: one thread of the operating system that runs many virtual threads over many connections.
 //!
-//! The clock is read once for all replies that a read brings, and once for all calls that leave together: when a
-//! reply is read, and when a call is handed to the system, not when either is worked on.
+//! The clock is read once for all replies of one read and once for all calls of one write, so latency spans from
+//! handing a call to the system until reading its reply, without the client's own work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,32 +18,32 @@ use crate::client::{Connection, Received};
 use crate::error::LoadError;
 use crate::workload::actor::{Actor, Begun, Cause, Reply};
 
-/// Bytes that one read takes. It stays in the processor's cache.
+/// The size of a read, small enough for the processor's cache.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Reads of one connection before the next one has its turn.
+/// Reads of one connection before the next connection is served.
 const READS_MAX: u32 = 4;
 
-/// How long an event loop sleeps without an event before it looks at what it shares with the others.
+/// How long an event loop waits for events before it checks what it shares with the coordinator.
 const POLL_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Failures in a row, without one success, after which a measurement would measure failures only.
+/// After this many failures without any success, the measurement ends.
 const FAILURES_MAX: u64 = 1000;
 
 const WAKER: Token = Token(usize::MAX);
 
-/// What the event loops and their coordinator share.
+/// The state that event loops share with their coordinator.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Times are in nanoseconds since then.
+    /// Times are nanoseconds since this instant.
     pub(crate) epoch: Instant,
-    /// Operations that end from here on are not counted.
+    /// Operations that end at this time or later do not count.
     pub(crate) until_ns: AtomicU64,
-    /// No more operations are begun.
+    /// Begin no more operations.
     pub(crate) stop: AtomicBool,
-    /// Everything is given up, at once.
+    /// Abandon operations in flight.
     pub(crate) abandon: AtomicBool,
-    /// Replies so far, of all event loops; tells whether the server still answers.
+    /// Replies to all event loops so far; shows whether the server answers.
     pub(crate) answered: AtomicU64,
 }
 
@@ -58,42 +58,42 @@ impl Shared {
         }
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
-/// A stage to run.
+/// The command to run a stage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StageCommand {
-    /// Which, for the actors.
+    /// The index of the stage, for the actors.
     pub(crate) stage: usize,
-    /// Operations that end before are not counted.
+    /// Operations that end before this time do not count.
     pub(crate) from_ns: u64,
-    /// Counts are handed over this often.
+    /// The length of the intervals that are counted separately.
     pub(crate) interval_ns: u64,
-    /// Operations that each thread begins at most.
+    /// The number of operations that each thread may begin.
     pub(crate) quota: u64,
-    /// The stage is no part of the measurement: any failure ends it.
+    /// Whether any failure ends the measurement, as during preparation.
     pub(crate) strict: bool,
 }
 
-/// What an event loop tells.
+/// A message of an event loop to its coordinator.
 #[derive(Debug)]
 pub(crate) enum WorkerMessage {
-    /// Counts of an interval; the last one of a stage may be short.
+    /// The counts of an interval.
     Part {
-        /// Which interval of the stage.
+        /// The interval's number within the stage.
         interval: u64,
-        /// The last one of the stage: it ended before the interval did.
+        /// Whether this is the last interval of the stage, which may be incomplete.
         is_last: bool,
         tally: Box<Tally>,
     },
-    /// All of its operations have ended, the last one at this time.
+    /// All operations have ended, the last one at this time.
     Done { last_ns: u64 },
-    /// It cannot go on.
+    /// The event loop failed.
     Fatal(LoadError),
 }
 
@@ -105,11 +105,11 @@ pub(crate) struct VirtualThread {
     pub(crate) next: usize,
     /// Lanes that wait for another operation to end.
     pub(crate) waiting: Vec<u32>,
-    /// Operations that it may still begin.
+    /// The number of operations that the thread may still begin.
     pub(crate) quota: u64,
 }
 
-/// A place for an operation in flight.
+/// The place of one operation in flight.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     started_ns: u64,
@@ -126,7 +126,7 @@ pub(crate) struct EventLoop {
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: Receiver<StageCommand>,
     pub(crate) messages: Sender<WorkerMessage>,
-    /// Operations that begin with the next calls to leave: thread and lane.
+    /// Operations, by thread and lane, whose start time is recorded when their first calls leave.
     begun: Vec<(u32, u32)>,
     command: StageCommand,
     tally: Tally,
@@ -141,7 +141,7 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    /// With what it is to run. The waker wakes it.
+    /// Makes an event loop and the waker that interrupts its waiting.
     pub(crate) fn new(
         io: Io,
         threads: Vec<VirtualThread>,
@@ -177,7 +177,7 @@ impl EventLoop {
         Ok((this, waker))
     }
 
-    /// Runs one stage after the other until nobody commands more.
+    /// Runs stages until the coordinator drops its sender.
     pub(crate) fn run(mut self) {
         while let Ok(command) = self.commands.recv() {
             let messages = match self.stage(command) {
@@ -259,17 +259,18 @@ impl EventLoop {
                 return Ok(());
             }
         }
-        // More may be there, and the system tells only of what is new: read on when the others had their turn.
+        // More bytes may be there. Events are edge-triggered, so registering again makes the next poll report them,
+        // after the other connections were served.
         let stream = self.io.connections[index].stream();
         let interest = Interest::READABLE | Interest::WRITABLE;
         let again = self.poll.registry().reregister(stream, Token(index), interest);
         again.map_err(|error| LoadError::new(format!("cannot wait for events: {error}")))
     }
 
-    /// Handles what a connection has received.
+    /// Handles received bytes.
     fn handle(&mut self, index: usize, bytes: &[u8], answered: &mut u64) -> Result<(), LoadError> {
         let mut incoming = std::mem::take(&mut self.io.connections[index].incoming);
-        // Both closures need this loop, one after the other.
+        // Both closures use this event loop, but never at the same time.
         let this = std::cell::RefCell::new(&mut *self);
         let taken =
             incoming.take(bytes, &mut |xid| this.borrow().io.calls.wants_whole(xid), &mut |record, cut| {
@@ -281,7 +282,7 @@ impl EventLoop {
         self.fatal.take().map_or(Ok(()), Err)
     }
 
-    /// A reply. Returns whether to go on.
+    /// Handles a reply. Returns whether to go on.
     fn answer(&mut self, record: &[u8], cut: usize) -> bool {
         let mut input = Decoder::new(record);
         let header = match ReplyHeader::decode(&mut input) {
@@ -345,13 +346,13 @@ impl EventLoop {
         result
     }
 
-    /// Whether what ends now is counted.
+    /// Whether an operation that ends now counts.
     #[inline]
     fn is_counted(&self) -> bool {
         self.now_ns >= self.command.from_ns && self.now_ns < self.shared.until_ns.load(Ordering::Relaxed)
     }
 
-    /// An operation is over: counts it and begins the next one.
+    /// Ends an operation: counts it and begins the next one.
     fn end(&mut self, thread: usize, lane: usize) {
         self.active -= 1;
         self.last_ns = self.now_ns;
@@ -375,7 +376,7 @@ impl EventLoop {
                 }
             }
             Some(cause) => {
-                // Failures are never dropped: not those before and after the counted time either.
+                // Failures always count, also those outside of the measured time.
                 self.tally.error(&cause);
                 self.failures += 1;
                 if self.command.strict {
@@ -392,7 +393,7 @@ impl EventLoop {
         }
     }
 
-    /// Begins an operation on a lane that has none, if there is one to begin.
+    /// Begins an operation on a free lane, if the actor has one.
     fn begin(&mut self, thread: usize, lane: usize) {
         let stopped = self.shared.stop.load(Ordering::Relaxed)
             || self.now_ns >= self.shared.until_ns.load(Ordering::Relaxed)
@@ -423,7 +424,7 @@ impl EventLoop {
         }
     }
 
-    /// Sends what was queued, and writes down when.
+    /// Sends queued calls and records their send time.
     fn flush(&mut self) -> Result<(), LoadError> {
         if self.io.dirty.is_empty() {
             return Ok(());
@@ -451,7 +452,7 @@ impl EventLoop {
         false
     }
 
-    /// Hands over the counts of an interval that is over.
+    /// Sends the counts of intervals that are over.
     fn publish_if_due(&mut self) {
         let since = self.now_ns.saturating_sub(self.command.from_ns);
         while self.interval < since / self.command.interval_ns {
@@ -461,19 +462,19 @@ impl EventLoop {
 
     fn publish(&mut self, is_last: bool) {
         let tally = Box::new(std::mem::replace(&mut self.tally, Tally::new()));
-        // Nobody may be listening any more; then nobody misses it.
+        // The coordinator may have given up this measurement.
         let _ = self.messages.send(WorkerMessage::Part { interval: self.interval, is_last, tally });
         self.interval += 1;
     }
 }
 
-/// Indices as calls carry them.
+/// Converts indices to the type that calls carry.
 fn ids(thread: usize, lane: usize) -> (u32, u32) {
     let id = |index| u32::try_from(index).expect("threads and lanes are bounded");
     (id(thread), id(lane))
 }
 
-/// A cause with advice, if there is some.
+/// Describes a cause, with advice if there is any.
 fn explained(cause: &Cause) -> String {
     match cause {
         Cause::Status(procedure, status) => LoadError::status(procedure.name(), *status).to_string(),
@@ -481,7 +482,7 @@ fn explained(cause: &Cause) -> String {
     }
 }
 
-/// A connection of a stream that was connected.
+/// Wraps a connected stream.
 pub(crate) fn connection(stream: std::net::TcpStream) -> std::io::Result<Connection> {
     stream.set_nonblocking(true)?;
     Ok(Connection::new(mio::net::TcpStream::from_std(stream)))

@@ -1,4 +1,4 @@
-//! The coordinator: lets all event loops begin a stage together, adds up what they count, and ends it.
+//! The coordinator of event loops: starts each stage on all of them, adds up their counts, and ends the stage.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -15,17 +15,17 @@ use crate::result::{Sample, ServerCost, Steady};
 use crate::server_cost::Processes;
 use crate::workload::{Stage, StageKind};
 
-/// How often the coordinator looks around.
+/// How long the coordinator waits for a message before it checks the time.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Intervals are not shorter, nor longer.
+/// The bounds of an interval's length.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-/// Of a stage that ends when its work is done.
+/// The interval of stages that end when their work is done.
 const INTERVAL_COUNTED: Duration = Duration::from_millis(250);
 
-/// What a measurement has brought.
+/// The result of all stages.
 pub(super) struct StagesResult {
     pub(super) tally: Tally,
     pub(super) seconds: f64,
@@ -34,11 +34,11 @@ pub(super) struct StagesResult {
     pub(super) steady: Option<Steady>,
     pub(super) interrupted: bool,
     pub(super) server: Option<ServerCost>,
-    /// Measured time by stage.
+    /// The measured time of each stage.
     pub(super) stage_seconds: Vec<(&'static str, f64)>,
 }
 
-/// The stages of a measurement.
+/// Runs the stages of a measurement.
 pub(super) struct Stages<'r> {
     pool: WorkerPool,
     options: &'r Options,
@@ -46,18 +46,18 @@ pub(super) struct Stages<'r> {
     observer: &'r mut dyn Observer,
     result: StagesResult,
     cpu_seconds: f64,
-    /// Of all measured time, also what is outside of the window of a steady state.
+    /// All measured work, including rounds outside of a steady-state window.
     all_operations: u64,
     all_bytes: u64,
     failed: u64,
 }
 
-/// A stage that is running.
+/// A stage in progress.
 struct Running {
     stage: Stage,
     from_ns: u64,
     interval_ns: u64,
-    /// Intervals of which not all event loops have messages, and how many have.
+    /// Intervals that some event loops have not completed: how many have, and the sum so far.
     pending: BTreeMap<u64, (usize, Tally)>,
     done: usize,
     last_ns: u64,
@@ -91,7 +91,7 @@ impl<'r> Stages<'r> {
         Self { pool, options, processes, observer, result, cpu_seconds, all_operations, all_bytes, failed }
     }
 
-    /// Runs all of them.
+    /// Runs all stages.
     pub(super) fn all(&mut self, stages: &[Stage]) -> Result<(), LoadError> {
         let of_kind =
             |kind: StageKind| stages.iter().enumerate().filter(move |(_, stage)| stage.kind == kind);
@@ -118,7 +118,7 @@ impl<'r> Stages<'r> {
         Ok(())
     }
 
-    /// What was measured.
+    /// Returns the result.
     pub(super) fn finish(mut self) -> Result<StagesResult, LoadError> {
         let Self { processes, cpu_seconds, all_operations, all_bytes, .. } = self;
         self.result.server = processes.cost(cpu_seconds, all_operations, all_bytes);
@@ -181,7 +181,7 @@ impl<'r> Stages<'r> {
         self.end(running)
     }
 
-    /// The rounds to be judged, if there are any.
+    /// Returns the steady-state window, if the measurement has one.
     fn window(&self) -> Option<Window> {
         match self.options.length {
             Length::Steady(rule) => Some(Window::new(rule, 0)),
@@ -190,7 +190,7 @@ impl<'r> Stages<'r> {
         }
     }
 
-    /// How often counts are handed over.
+    /// Returns the length of intervals.
     fn interval(&self, is_timed: bool) -> Duration {
         match self.options.length {
             _ if !is_timed => INTERVAL_COUNTED,
@@ -200,7 +200,7 @@ impl<'r> Stages<'r> {
         }
     }
 
-    /// Waits a moment for what event loops tell, and sees whether it is time to do something.
+    /// Waits briefly for a message, then checks whether the stage should end.
     fn look(&mut self, running: &mut Running) -> Result<(), LoadError> {
         match self.pool.messages.recv_timeout(POLL_INTERVAL) {
             Ok(WorkerMessage::Part { interval, is_last, tally }) => {
@@ -243,7 +243,7 @@ impl<'r> Stages<'r> {
         Ok(())
     }
 
-    /// Lets no more operations begin. Those in flight are waited for, but no longer counted.
+    /// Ends a stage: begins no more operations. Those in flight are waited for, but do not count.
     fn stop(&mut self, running: &mut Running, now_ns: u64) -> Result<(), LoadError> {
         if !running.stopping {
             running.stopping = true;
@@ -260,10 +260,10 @@ impl<'r> Stages<'r> {
     fn add(&mut self, running: &mut Running, interval: u64, is_last: bool, tally: Tally) {
         self.failed += tally.failed();
         let (count, sum) = running.pending.entry(interval).or_insert_with(|| (0, Tally::new()));
-        // An interval that some event loop did not finish is counted when the stage is over.
+        // An interval that an event loop did not complete is counted at the end of the stage.
         *count += usize::from(!is_last);
         sum.add(tally);
-        // Event loops tell of each interval in command, so intervals are complete in command.
+        // Each event loop sends its intervals in order, so they become complete in order.
         while let Some(first) = running.pending.first_entry()
             && first.get().0 == self.pool.size()
         {
@@ -273,7 +273,7 @@ impl<'r> Stages<'r> {
         }
     }
 
-    /// Counts an interval that ends so long after the stage's beginning and is so long.
+    /// Counts an interval of this length, which ends `end_ns` after the stage began.
     fn interval_is_over(&mut self, running: &mut Running, end_ns: u64, length_ns: u64, tally: Tally) {
         if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
             self.report(running, end_ns, length_ns, &tally);
@@ -304,7 +304,7 @@ impl<'r> Stages<'r> {
         }
     }
 
-    /// Sees whether the rate has become steady, or tells the one who sees it.
+    /// Judges whether the rate is steady, or passes the round to the observer that does.
     fn judge(&mut self, running: &mut Running, counted: Option<RoundCount>) {
         let (Some(counted), Some(window)) = (counted, &mut running.window) else { return };
         let Length::Steady(rule) = self.options.length else {
@@ -312,7 +312,7 @@ impl<'r> Stages<'r> {
         };
         let steady = rule.judge(&window.rates());
         if steady.reached || rule.gives_up_after(counted.number) {
-            // What event loops count until they notice is outside of the window.
+            // What event loops count until they notice lies outside of the window.
             window.close();
             self.pool.shared.until_ns.fetch_min(self.pool.shared.now_ns(), Ordering::Relaxed);
         }
@@ -333,9 +333,9 @@ impl<'r> Stages<'r> {
         });
     }
 
-    /// Counts what is left of a stage.
+    /// Counts the incomplete intervals of a stage that is over.
     fn end(&mut self, mut running: Running) -> Result<(), LoadError> {
-        // Everything that was messages before the last event loop was done has arrived in command.
+        // Messages arrive in order, so all counts of the stage have arrived.
         let until_ns = self.pool.shared.until_ns.load(Ordering::Relaxed);
         let end_ns = if until_ns == u64::MAX { running.last_ns } else { until_ns };
         let total_ns = end_ns.saturating_sub(running.from_ns);

@@ -1,20 +1,20 @@
-//! What event loops count, and how it is added up.
+//! The counts of event loops.
 
 use std::collections::BTreeMap;
 
 use crate::result::{ErrorCount, Histogram, Latency, Phase, new_histogram};
 use crate::workload::actor::Cause;
 
-/// Different causes of failure that are counted by themselves.
+/// Causes of failure that are counted separately.
 const CAUSES_MAX: usize = 100;
 
-/// Counts of an interval, a stage or a measurement.
+/// The counts of an interval, a stage or a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
     pub(crate) latency: Histogram,
-    /// By phase; allocated when the first operation of a phase is counted.
+    /// By phase; allocated with the first operation of a phase.
     phases: Vec<Option<PhaseTally>>,
     errors: BTreeMap<String, u64>,
     pub(crate) verified_blocks: u64,
@@ -33,7 +33,7 @@ impl PhaseTally {
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Returns an empty tally.
     pub(crate) fn new() -> Self {
         Self {
             operations: 0,
@@ -45,7 +45,7 @@ impl Tally {
         }
     }
 
-    /// An operation, or a call that is counted by itself, as part of a phase.
+    /// Counts an operation of a phase, or a call that a phase counts separately.
     #[inline]
     pub(crate) fn phase(&mut self, phase: u8, operations: u64, latency_ns: u64) {
         let phase = usize::from(phase);
@@ -57,7 +57,7 @@ impl Tally {
         tally.latency.saturating_record(latency_ns);
     }
 
-    /// An operation that failed.
+    /// Counts a failed operation.
     pub(crate) fn error(&mut self, cause: &Cause) {
         self.errors_of(cause.to_string(), 1);
     }
@@ -67,12 +67,12 @@ impl Tally {
         *self.errors.entry(if known { cause } else { "other causes".to_owned() }).or_default() += count;
     }
 
-    /// How many operations failed.
+    /// Returns the number of failed operations.
     pub(crate) fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
 
-    /// What failed most often.
+    /// Returns the causes of failure, the most frequent one first.
     pub(crate) fn errors(&self) -> Vec<ErrorCount> {
         let mut errors: Vec<ErrorCount> = self
             .errors
@@ -83,12 +83,12 @@ impl Tally {
         errors
     }
 
-    /// Only what failed.
+    /// Keeps only failures and verified blocks.
     pub(crate) fn failures_of(other: Self) -> Self {
         Self { errors: other.errors, verified_blocks: other.verified_blocks, ..Self::new() }
     }
 
-    /// Adds what another has counted.
+    /// Adds another tally.
     pub(crate) fn add(&mut self, other: Self) {
         self.operations += other.operations;
         self.bytes += other.bytes;
@@ -108,7 +108,7 @@ impl Tally {
         }
     }
 
-    /// The phases that occurred, by their names and how long each took.
+    /// Returns the phases that occurred. `names` and `seconds` give each phase's name and length.
     pub(crate) fn phases(&self, names: &[&str], seconds: impl Fn(usize) -> f64) -> Vec<Phase> {
         let counted =
             self.phases.iter().enumerate().filter_map(|(index, tally)| Some((index, tally.as_ref()?)));
@@ -130,7 +130,7 @@ fn merge(into: &mut Histogram, from: &Histogram) {
     }
 }
 
-/// A count per second; 0 of no time.
+/// Returns a count per second, or 0 if no time passed.
 pub(crate) fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }

@@ -30,7 +30,7 @@ fn run(fake: &Fake, workload: Workload, options: &Options) -> Result<Measurement
 const RANDOM: Workload =
     Workload::Random { block_bytes: 4096, read_percent: 50, stability: Stability::FileSync };
 
-/// Every workload does exactly what it was messages, and leaves nothing.
+/// Every workload runs exactly the requested operations and leaves no files.
 #[test]
 fn every_workload_counts_right_and_cleans_up() {
     let (block_bytes, shared_file) = (4096, true);
@@ -64,7 +64,7 @@ fn calls_reach_the_server_as_often_as_counted() {
     let fake = Fake::start(Fault::None);
     let result =
         run(&fake, Workload::Rate { procedure: RateProcedure::WriteCommit }, &options(2, 2, 100)).unwrap();
-    // The files are filled with as much data per call as the server takes, and committed once.
+    // The files are filled with WRITEs of the server's maximum size and committed once.
     let fills = (1 << 20) / (64 << 10);
     assert_eq!(fake.calls(Procedure::Write), 100 + fills);
     assert_eq!(fake.calls(Procedure::Commit), 100 + 2);
@@ -91,7 +91,7 @@ fn a_pass_of_unstable_writes_ends_with_a_commit() {
         Workload::SequentialWrite { block_bytes: 65536, shared_file: false, stability: Stability::Unstable };
     let result = run(&fake, workload, &options(1, 4, 16 + 1 + 16)).unwrap();
     assert_eq!(fake.calls(Procedure::Write), 32);
-    // One in between, and one in the end.
+    // One between the passes, one at the end.
     assert_eq!(fake.calls(Procedure::Commit), 2);
     assert_eq!(result.operations, 32);
 }
@@ -130,7 +130,7 @@ fn listings_count_names() {
         let fake = Fake::start(Fault::None);
         let workload = Workload::Readdir { names: 100, plus };
         let result = run(&fake, workload, &options(2, 1, 12)).unwrap();
-        // Three calls for a listing: 40, 40 and 20 names.
+        // A listing takes three calls: 40, 40 and 20 names.
         assert_eq!(result.operations, 400);
         assert_eq!(result.errors, []);
     }
@@ -157,7 +157,7 @@ fn right_data_is_verified() {
     let result = run(&fake, RANDOM, &Options { verify: true, ..options(3, 4, 3000) }).unwrap();
     assert_eq!(result.errors, []);
     let reads = result.phases.iter().find(|phase| phase.procedure == "READ").unwrap().operations;
-    // In the end, all of the working set is read once more.
+    // At the end, the whole working set is read once more.
     let blocks = 3 * ((1 << 20) / 3 / 4096);
     assert_eq!(result.verified_blocks, Some(reads + blocks));
 }
@@ -167,7 +167,7 @@ fn what_was_only_written_is_read_back() {
     let fake = Fake::start(Fault::None);
     let workload =
         Workload::SequentialWrite { block_bytes: 65536, shared_file: true, stability: Stability::FileSync };
-    // Less than a pass, and more than one.
+    // Less than a pass, and more than a pass.
     for (operations, blocks) in [(10, 10 * 16), (40, 16 * 16)] {
         let result = run(&fake, workload, &Options { verify: true, ..options(2, 2, operations) }).unwrap();
         assert_eq!((result.operations, result.verified_blocks), (operations, Some(blocks)));
@@ -248,7 +248,7 @@ fn nobody_there_is_said_at_once() {
     assert!(why.contains("cannot connect to 127.0.0.1:1"), "{why}");
 }
 
-/// Ends a measurement when it has seen some of it.
+/// Interrupts a measurement after two intervals.
 struct Impatient {
     seen: u32,
     measured: Vec<&'static str>,
@@ -286,7 +286,7 @@ fn an_interrupted_measurement_has_the_result_so_far() {
 
 #[test]
 fn a_steady_rate_is_found_or_not() {
-    // What a busy machine does to rates is no matter of this test: one rule that everything meets, one that nothing does.
+    // The rates of a busy machine do not matter: one rule accepts every rate, the other none.
     for (bound, reached) in [(1e9, true), (0.0, false)] {
         let fake = Fake::start(Fault::None);
         let rule = SteadyRule {

@@ -1,5 +1,5 @@
-//! The rounds of a measurement that lasts until its rate is steady. The last of them, a window, are its result; what went
-//! before or came after is not counted, but for what failed.
+//! The rounds of a steady-state measurement. The last rounds are the window, whose counts are the result. Of all
+//! other rounds only failures count.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use super::tally::{Tally, rate};
 use crate::error::LoadError;
 use crate::steady::SteadyRule;
 
-/// The rounds that are kept.
+/// The rounds that may still become part of the window.
 pub(super) struct Window {
     rule: SteadyRule,
     kept: usize,
     rounds: VecDeque<Round>,
-    /// Rounds that are over, since the measurement began.
+    /// The number of completed rounds.
     over: u64,
-    /// What failed in rounds that are not kept.
+    /// Failures of dropped rounds.
     outside: Tally,
     is_closed: bool,
 }
@@ -26,14 +26,14 @@ struct Round {
 }
 
 impl Window {
-    /// Without a round yet. So many are kept beyond the window, for one who says late where it ends.
+    /// Makes a window that keeps `spare` rounds more than the rule needs, for a verdict that comes late.
     pub(super) fn new(rule: SteadyRule, spare: u32) -> Self {
         let kept = rule.rounds as usize + spare as usize;
         let (rounds, outside) = (VecDeque::new(), Tally::new());
         Self { rule, kept, rounds, over: 0, outside, is_closed: false }
     }
 
-    /// Adds an interval; answers the round that is over with it.
+    /// Adds an interval. Returns the count of the round that it completes.
     pub(super) fn add(&mut self, tally: Tally) -> Option<RoundCount> {
         if self.is_closed {
             self.outside.add(Tally::failures_of(tally));
@@ -58,21 +58,21 @@ impl Window {
         Some(counted)
     }
 
-    /// The rates of the rounds that are kept and over, oldest first.
+    /// Returns the rates of the completed rounds that are kept, oldest first.
     pub(super) fn rates(&self) -> Vec<f64> {
         let over = self.rounds.iter().filter(|round| round.intervals == self.rule.intervals());
         over.map(|round| rate(round.tally.operations, self.rule.round.as_secs_f64())).collect()
     }
 
-    /// Adds nothing from now on.
+    /// Makes later intervals count failures only.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Ends the window with this round, of all that are over, and begins it where the rule has it.
+    /// Ends the window with round `number` and drops the rounds before and after it.
     ///
     /// # Errors
-    /// If that window is not kept any more, or not over.
+    /// If a round of that window is no longer kept or not complete.
     pub(super) fn close_at(&mut self, number: u64) -> Result<(), LoadError> {
         if self.is_closed {
             return Ok(());
@@ -112,14 +112,14 @@ impl Window {
         (self.rule.round / self.rule.intervals()).as_secs_f64()
     }
 
-    /// When it ended, if it did: seconds since the measurement began.
+    /// Returns when a closed window ended, in seconds since the measurement began.
     pub(super) fn end_s(&self) -> Option<f64> {
         let last = self.rounds.back().filter(|round| round.intervals < self.rule.intervals());
         let unfinished_s = last.map_or(0.0, |round| f64::from(round.intervals) * self.interval_s());
         self.is_closed.then_some(self.over as f64 * self.rule.round.as_secs_f64() + unfinished_s)
     }
 
-    /// How long it is in seconds, and what was counted in it.
+    /// Returns the length of the window in seconds, and its counts.
     pub(super) fn finish(self) -> (f64, Tally) {
         let intervals = self.rounds.iter().map(|round| round.intervals).sum::<u32>();
         let length_s = f64::from(intervals) * self.interval_s();
@@ -135,7 +135,7 @@ mod tests {
     use crate::steady::TEST_RULE as RULE;
     use crate::workload::actor::Cause;
 
-    /// A window after so many intervals of a second: the n-th has n operations, and one that failed.
+    /// Returns a window after some intervals of one second. Interval n has n operations and one failure.
     fn window(spare: u32, intervals: u64) -> Window {
         let mut window = Window::new(RULE, spare);
         for number in 1..=intervals {

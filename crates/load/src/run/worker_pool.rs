@@ -1,4 +1,4 @@
-//! The event loops of a measurement, as their coordinator sees them.
+//! The event loops of a measurement and their threads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ struct Worker {
     commands: Option<Sender<StageCommand>>,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
-    /// VirtualThread threads.
+    /// Virtual threads of this event loop.
     threads: u64,
 }
 
 impl WorkerPool {
-    /// Connects, shares virtual threads and connections among event loops, and starts them.
+    /// Connects, divides virtual threads and connections among event loops, and starts their threads.
     pub(super) fn spawn(
         server: &Server,
         options: &Options,
@@ -49,7 +49,7 @@ impl WorkerPool {
         let mut actors: VecDeque<_> = actors.into();
         let mut workers = Vec::new();
         for index in 0..count {
-            // The first of them get what is left over.
+            // The first event loops get the remainder.
             let share = |total: u32| total / count + u32::from(index < total % count);
             let threads = share(options.threads);
             let connections = match options.connections {
@@ -91,15 +91,15 @@ impl WorkerPool {
         Ok(Self { workers, shared, messages, threads: options.threads })
     }
 
-    /// How many event loops there are.
+    /// Returns the number of event loops.
     pub(super) fn size(&self) -> usize {
         self.workers.len()
     }
 
-    /// Lets all of them begin a stage. Of `operations`, each gets as many as its threads are due.
+    /// Begins a stage on all event loops. Each virtual thread gets an equal share of `operations`.
     pub(super) fn begin(&self, command: StageCommand, operations: Option<u64>) -> Result<(), LoadError> {
         for worker in &self.workers {
-            // Shares are rounded up, so that a stage does at least what was asked.
+            // Rounded up, so a stage runs at least the requested number.
             let quota = operations.map_or(u64::MAX, |all| all.div_ceil(u64::from(self.threads)));
             let sent =
                 worker.commands.as_ref().map(|commands| commands.send(StageCommand { quota, ..command }));
@@ -110,10 +110,10 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// Makes them look at what is shared.
+    /// Wakes all event loops, to make them check the shared state.
     pub(super) fn wake(&self) {
         for worker in &self.workers {
-            // One who cannot be woken wakes by itself within a nap.
+            // An event loop that cannot be woken wakes within [`POLL_TIMEOUT`](super::event_loop).
             let _ = worker.waker.wake();
         }
     }
@@ -126,14 +126,14 @@ impl Drop for WorkerPool {
         for worker in &mut self.workers {
             worker.commands = None;
             if let Some(thread) = worker.thread.take() {
-                // A loop that panicked has messages so on standard error.
+                // The thread's panic was printed already.
                 let _ = thread.join();
             }
         }
     }
 }
 
-/// Event loops: one for each processor, and none without a thread and a connection.
+/// Returns the number of event loops: one per processor, but each with a thread and a connection.
 fn loops(options: &Options) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = u32::try_from(cores).unwrap_or(u32::MAX);
@@ -145,12 +145,12 @@ fn loops(options: &Options) -> u32 {
     wanted.min(most).max(1)
 }
 
-/// Which connections of its event loop a thread uses.
+/// Returns the connections of the event loop that a virtual thread uses.
 fn assign(connections: Connections, thread: u32, threads: u32, count: u32) -> Vec<u32> {
     match connections {
         Connections::PerThread(each) => (thread * each..(thread + 1) * each).collect(),
         Connections::Total(_) if threads >= count => vec![thread % count],
-        // With fewer threads than connections, a thread has several.
+        // With fewer threads than connections, each thread uses several.
         Connections::Total(_) => (thread..count).step_by(threads as usize).collect(),
     }
 }
@@ -160,13 +160,13 @@ fn connect(server: &Server) -> Result<Connection, LoadError> {
     connection(stream).map_err(|error| LoadError::new(format!("a connection: {error}")))
 }
 
-/// Raises the limit of open files as far as it goes, if so many connections need it.
+/// Raises the limit of open files, as far as allowed, if the connections need it.
 pub(super) fn allow_files(connections: u32) {
     let wanted = u64::from(connections) + 128;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < wanted) {
         let raised = maximum.map_or(wanted, |maximum| wanted.min(maximum));
-        // If that is not enough, opening the connections says so.
+        // If the limit stays too low, opening connections fails with an error that says so.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum });
     }
 }

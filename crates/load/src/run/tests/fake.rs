@@ -1,4 +1,4 @@
-//! A server in memory, for tests: enough of NFSv3 to be measured, and ways to get it wrong.
+//! A server in memory for tests: the part of NFSv3 that workloads use, with faults on request.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -19,23 +19,23 @@ use crate::client::Server;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// READ gives what stands a block further on.
+    /// READ returns the next block.
     OtherBlocks,
-    /// READ and WRITE move a third of what was asked.
+    /// READ and WRITE move a third of the requested bytes.
     Short,
-    /// WRITE has no space.
+    /// WRITE fails with NFS3ERR_NOSPC.
     NoSpace,
-    /// REMOVE of some files fails.
+    /// Some REMOVEs fail.
     SomeRemovesFail,
-    /// Every reply has another write verifier.
+    /// Every reply has a different write verifier.
     Forgetful,
-    /// READ ends files early.
+    /// READ reports the end of the file early.
     EarlyEnd,
-    /// Transaction numbers are wrong.
+    /// Transaction IDs are wrong.
     OtherCalls,
     /// CREATE is not permitted.
     NoPermission,
-    /// Nothing is answered but by the first connections, which prepare.
+    /// The first connections, which prepare, get answers; the others get none.
     Mute,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Volume {
     replies: u64,
 }
 
-/// A running server. It ends with the test's process.
+/// A running server. It ends with the test process.
 pub(crate) struct Fake {
     pub(crate) server: Server,
     pub(crate) volume: Arc<Mutex<Volume>>,
@@ -79,7 +79,7 @@ impl Fake {
         Self { server: Server::parse(&format!("{address}:/export")).unwrap(), volume }
     }
 
-    /// Objects other than the root.
+    /// Counts objects other than the root.
     pub(crate) fn objects(&self) -> usize {
         self.volume.lock().unwrap().nodes.len() - 1
     }
@@ -121,7 +121,7 @@ fn number(handle: FileHandle3<'_>) -> u64 {
     u64::from_be_bytes(handle.as_bytes().try_into().unwrap())
 }
 
-/// A third, or all of what is less than a block or so.
+/// Returns a third of `count`, but at least one whole block if `count` has one.
 fn third(count: usize) -> usize {
     count.div_ceil(3).max(5000).min(count)
 }
@@ -339,7 +339,7 @@ impl Volume {
         result.encode(out);
     }
 
-    /// Some names after a cookie, and whether they are the last.
+    /// Returns some names after a cookie, and whether they are the last ones.
     fn some_names(&mut self, directory: FileHandle3<'_>, cookie: u64) -> (Vec<(u64, Vec<u8>, u64)>, bool) {
         let names = self.names(directory);
         let skip = usize::try_from(cookie).unwrap();
