@@ -4,7 +4,7 @@
 //! A block is 4096 bytes: magic number (8), file (8), offset (8), generation (4), CRC32C of all that follows the
 //! magic number but itself (4), and numbers that follow from file, offset and generation.
 
-use crate::random::Random;
+use crate::random::generator;
 
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 4096;
@@ -61,11 +61,8 @@ pub(crate) fn fill(data: &mut [u8], file: u64, offset: u64, generation: u32) {
 }
 
 fn fill_block(block: &mut [u8], stamp: Stamp) {
-    let mut random = Random::new(stamp.file ^ u64::from(stamp.generation), stamp.offset);
     let (head, body) = block.split_at_mut(HEAD_BYTES.min(block.len()));
-    for word in body.chunks_mut(8) {
-        word.copy_from_slice(&random.next().to_le_bytes()[..word.len()]);
-    }
+    generator(stamp.file ^ u64::from(stamp.generation), stamp.offset).fill(body);
     let mut written = [0; HEAD_BYTES];
     written[..8].copy_from_slice(&MAGIC);
     written[8..16].copy_from_slice(&stamp.file.to_be_bytes());

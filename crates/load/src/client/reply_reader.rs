@@ -127,19 +127,19 @@ fn parse(mark: [u8; MARK_BYTES]) -> Result<(usize, bool), RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::{filler, generator};
 
     /// The replies do not depend on how reads and fragments split the stream.
     #[test]
     fn pieces_do_not_matter() {
-        let mut random = Random::new(7, 0);
+        let mut random = generator(7, 0);
         for round in 0..300u32 {
             let mut stream = Vec::new();
             let mut expected = Vec::new();
             for xid in 0..8u32 {
-                let length = usize::try_from(random.below(3_000)).unwrap();
+                let length = random.usize(..3_000);
                 let mut record = xid.to_be_bytes().to_vec();
-                record.extend(random.bytes(length));
+                record.extend(filler(length));
                 let parts = if round % 3 == 0 && xid == 5 { 3 } else { 1 };
                 let size = record.len().div_ceil(parts);
                 let count = record.chunks(size).count();
@@ -155,7 +155,7 @@ mod tests {
             let mut got = Vec::new();
             let mut rest = &stream[..];
             while !rest.is_empty() {
-                let piece = usize::try_from(1 + random.below(2_000)).unwrap().min(rest.len());
+                let piece = random.usize(1..=2_000).min(rest.len());
                 let mut reply = |record: &[u8], cut: usize| {
                     got.push((record.to_vec(), cut));
                     true

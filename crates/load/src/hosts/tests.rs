@@ -13,7 +13,7 @@ use super::protocol::{GREETING_BYTES_MAX, Request, Response, VERSION, receive, s
 use super::*;
 use crate::client::Server;
 use crate::limits::Scope;
-use crate::random::{Random, fresh_seed};
+use crate::random::{fresh_seed, generator};
 use crate::result::{ErrorCount, Host, Latency, Phase, new_histogram};
 use crate::run::tests::fake::{Fake, Fault};
 use crate::run::{Length, Observer, Options, Progress, Unobserved};
@@ -566,7 +566,7 @@ fn nonsense_ends_a_connection_and_nothing_else() {
     let agent = TestAgent::start(&[&fake.server]);
     let seed = fresh_seed();
     println!("seed {seed}");
-    let mut random = Random::new(seed, 0);
+    let mut random = generator(seed, 0);
     let mut frame = Vec::new();
     send(&mut frame, &Request::Hello { version: VERSION, token: TOKEN.to_owned() }).unwrap();
     let mut stream = Vec::new();
@@ -587,9 +587,8 @@ fn nonsense_ends_a_connection_and_nothing_else() {
     ];
     for _ in 0..40 {
         let mut bytes = frame.clone();
-        let noise = random.bytes(2);
-        let place = usize::from(noise[0]) % bytes.len();
-        bytes[place] ^= noise[1].max(1);
+        let place = random.usize(..bytes.len());
+        bytes[place] ^= random.u8(1..);
         tries.push(bytes);
     }
     for bytes in tries {

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::LoadError;
-use crate::random::{Random, fresh_seed};
+use crate::random::{filler, fresh_seed};
 use crate::result::{DirectoryLimits, new_histogram};
 
 /// Bytes of a sequential write or read.
@@ -36,7 +36,7 @@ pub fn measure(path: &Path, length: Duration) -> Result<DirectoryLimits, LoadErr
 }
 
 fn measure_file(path: &Path, file: &Path, length: Duration) -> Result<DirectoryLimits, Errno> {
-    let mut memory = Random::new(1, 0).bytes(BLOCK_BYTES + ALIGNMENT);
+    let mut memory = filler(BLOCK_BYTES + ALIGNMENT);
     let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     let block = &mut memory[start..start + BLOCK_BYTES];
     let mode = Mode::RUSR | Mode::WUSR;

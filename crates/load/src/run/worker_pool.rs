@@ -14,8 +14,7 @@ use super::{Connections, Options};
 use crate::client::outbox::{CallTable, Io, SHARED_BYTES};
 use crate::client::{Connection, Server, encoded_identity};
 use crate::error::LoadError;
-use crate::random::Random;
-use crate::random::fresh_seed;
+use crate::random::{filler, fresh_seed};
 use crate::workload::actor::Actor;
 
 /// The event loops.
@@ -43,7 +42,7 @@ impl WorkerPool {
         parts_max: u32,
     ) -> Result<Self, LoadError> {
         let count = loops(options);
-        let data: Arc<[u8]> = Random::new(0, 0).bytes(SHARED_BYTES).into();
+        let data: Arc<[u8]> = filler(SHARED_BYTES).into();
         let shared = Arc::new(Shared::new());
         let (tell, messages) = channel();
         let mut actors: VecDeque<_> = actors.into();

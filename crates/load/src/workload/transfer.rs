@@ -4,6 +4,7 @@
 //! An operation is a block. One that is larger than what the server takes in a call is split into several calls, all
 //! in flight together. A server may read or write less than it was asked; then the rest is asked for, as clients do.
 
+use fastrand::Rng;
 use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes, WriteVerf3};
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
@@ -11,7 +12,7 @@ use super::{Plan, Setup, Stability, Stage, StageKind, Workload};
 use crate::client::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
 use crate::client::{Handle, TransferSizes};
 use crate::error::LoadError;
-use crate::random::Random;
+use crate::random::generator;
 
 mod verified_region;
 
@@ -112,7 +113,7 @@ struct Transfer {
     /// There is unstable data that no COMMIT has followed.
     uncommitted: bool,
     verifier: Option<WriteVerf3>,
-    random: Random,
+    random: Rng,
     verified: Option<VerifiedRegion>,
 }
 
@@ -183,10 +184,10 @@ impl Transfer {
         let kind = match self.pattern.read_percent {
             100 => Kind::Read,
             0 => Kind::Write,
-            percent if self.random.below(100) < percent => Kind::Read,
+            percent if self.random.u64(..100) < percent => Kind::Read,
             _ => Kind::Write,
         };
-        let first = self.random.below(blocks);
+        let first = self.random.u64(..blocks);
         let Some(verified) = &self.verified else { return Ok((kind, self.base + first * block, block)) };
         // Content can be told only of blocks that nobody is writing; take the next one that is free.
         let candidates = (0..blocks).map(|step| self.base + (first + step) % blocks * block);
@@ -214,7 +215,7 @@ impl Transfer {
                 out.write(part, &call, Payload::Made(&mut make));
             }
             None => {
-                let start = self.random.below(SHARED_BYTES as u64);
+                let start = self.random.u64(..SHARED_BYTES as u64);
                 out.write(part, &call, Payload::Any { start });
             }
         }
@@ -419,7 +420,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
             in_flight: 0,
             uncommitted: false,
             verifier: None,
-            random: Random::new(setup.seed, thread),
+            random: generator(setup.seed, thread),
             verified,
         }));
     }

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use fastrand::Rng;
 use wire::nfs3::{
     AccessArgs, AccessRes, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, Filename3, LookupArgs, LookupRes,
     MkdirArgs, MkdirRes, NfsTime3, Procedure, ReadArgs, RemoveArgs, RemoveRes, RmdirArgs, Sattr3, SetTime,
@@ -12,9 +13,10 @@ use wire::nfs3::{
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stage, StageKind, Workload};
-use crate::client::outbox::{Outbox, Part, Payload, WriteCall};
+use crate::client::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
+use crate::random::generator;
 use crate::verify;
 
 const METADATA: &[&str] = &["CREATE", "STAT", "READ", "REMOVE"];
@@ -74,7 +76,7 @@ struct Tree {
     lanes: Vec<Lane>,
     /// What `--verify` writes into files, and expects there.
     stamp: Option<u64>,
-    random: u64,
+    random: Rng,
     name: String,
 }
 
@@ -143,8 +145,8 @@ impl Tree {
                 );
             }
             None => {
-                self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                out.write(Part::default(), &call, Payload::Any { start: self.random >> 33 });
+                let start = self.random.u64(..SHARED_BYTES as u64);
+                out.write(Part::default(), &call, Payload::Any { start });
             }
         }
         self.lanes[lane].step = Step::Write;
@@ -327,7 +329,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
             in_flight: 0,
             lanes: vec![Lane { file: 0, step: Step::Create, handle: None }; setup.depth as usize],
             stamp: setup.verify.then(|| setup.seed.wrapping_add(thread)),
-            random: setup.seed ^ thread,
+            random: generator(setup.seed, thread),
             name: String::new(),
         }));
     }
