@@ -1,7 +1,7 @@
-//! Two servers, measured in turn: A B A B …, so that what disturbs the machine for a while disturbs both.
+//! Measures two servers in turn, A B A B …, so that disturbances of the machine affect both.
 //!
-//! Rates are compared as medians over the rounds, with the lowest and the highest ratio of a round as their spread. For
-//! local servers the processor time is compared as well, which holds on a noisy machine.
+//! Rates are compared as medians over the rounds; the lowest and highest ratio of a round show the spread. The
+//! processor time of local servers, which is less sensitive to noise, is compared as well.
 
 use crate::client::Server;
 use crate::error::LoadError;
@@ -12,25 +12,25 @@ use crate::result::{Comparison, ComparisonRow, Measurement, Target};
 use crate::run::{Observer, Options, measure};
 use crate::workload::Workload;
 
-/// Rounds, at most.
+/// The number of rounds.
 pub const ROUNDS_MAX: u32 = 1000;
 
 /// One of the two servers.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Where it is.
+    /// The server.
     pub server: Server,
-    /// The same as reports name it.
+    /// The server as reports name it.
     pub target: Target,
-    /// Its local processes, for the cost.
+    /// Its local processes, for its processor time.
     pub server_pids: Vec<u32>,
 }
 
-/// Measures each of the workloads, round after round, first on `a`, then on `b`. Both see the same random numbers. After
-/// an interruption, the rounds that were complete count.
+/// Measures each workload round by round, first on `a`, then on `b`, with the same random numbers. An interruption
+/// keeps the complete rounds.
 ///
 /// # Errors
-/// If one of the two could not be measured, or not one round was complete.
+/// If a server cannot be measured, or no round is complete.
 pub fn compare(
     a: &Side,
     b: &Side,
@@ -61,7 +61,7 @@ pub fn compare(
 
 type Pair = [Measurement; 2];
 
-/// The rounds of one workload that were complete.
+/// Returns the complete rounds of one workload.
 fn pairs(
     a: &Side,
     b: &Side,
@@ -84,7 +84,7 @@ fn pairs(
             let measured = measure(&side.server, workload, &options, observer)
                 .map_err(|error| LoadError::new(format!("{letter}, {}: {error}", side.target.address)))?;
             observer.measured(&measured);
-            // What was cut short cannot be held against what was not.
+            // An interrupted measurement cannot be compared.
             Ok((!observer.is_interrupted()).then_some(measured))
         };
         let Some(first) = one('A', a)? else { break };
@@ -94,7 +94,7 @@ fn pairs(
     Ok(pairs)
 }
 
-/// A row for the workload, and one for each of its phases.
+/// Returns a row for the workload and one for each of its phases.
 fn rows_of(pairs: &[Pair]) -> Vec<ComparisonRow> {
     let Some([first, _]) = pairs.first() else { return Vec::new() };
     let name = format!("{}, threads: {}", first.name, first.threads);
@@ -106,7 +106,7 @@ fn rows_of(pairs: &[Pair]) -> Vec<ComparisonRow> {
         .map(|row| with_cost(row, pairs))
         .into_iter()
         .collect();
-    // Of a mix that runs side by side, the share of each procedure says nothing new.
+    // In a mix, the rate of each procedure follows from the rate of the mix.
     if !first.workload.is_timed() {
         for phase in &first.phases {
             let of = |it: &Measurement| {
@@ -119,7 +119,7 @@ fn rows_of(pairs: &[Pair]) -> Vec<ComparisonRow> {
     rows
 }
 
-/// The rates of all rounds as a row; none if one of the two never did that.
+/// Returns a row with the rates of all rounds, or none if a server has no rate.
 fn row(
     name: String,
     unit: &str,
@@ -149,7 +149,7 @@ fn row(
     })
 }
 
-/// The row with what it cost, and what failed.
+/// Adds processor time and failures to a row.
 fn with_cost(row: ComparisonRow, pairs: &[Pair]) -> ComparisonRow {
     let cost = |side: usize, of: &dyn Fn(&Measurement) -> Option<f64>| {
         median(pairs.iter().filter_map(|pair| of(pair.get(side)?)).collect())
@@ -173,7 +173,7 @@ fn with_cost(row: ComparisonRow, pairs: &[Pair]) -> ComparisonRow {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the median: the middle value, or the mean of the two middle values.
 fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let upper = *figures.get(figures.len() / 2)?;

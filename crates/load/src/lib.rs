@@ -1,25 +1,24 @@
-//! A load generator that anyone can point at any NFSv3 server, and the reports of what it measured.
+//! A load generator for any NFSv3 server, and the reports of its results.
 //!
-//! It speaks the protocol itself, so it needs no mount and no root and has no client cache to defeat. A few
-//! operating-system threads run up to thousands of *virtual threads*, each of which behaves as one thread of a
-//! benchmark program does: it has a number of operations in flight, and begins the next one when one is answered.
+//! It speaks the protocol itself, so it needs no mount and no root, and has no client cache to defeat. A few threads
+//! of the operating system run up to thousands of *virtual threads*, each of which behaves like one thread of a
+//! benchmark program: it has a number of operations in flight, and begins the next one when one is answered.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`workload`] | what a virtual thread does |
+//! | [`workload`] | what virtual threads do |
 //! | [`client`] | the NFSv3 and MOUNT client |
-//! | [`run`] | threads, stages, warm-up, common start and end |
+//! | [`run`] | event loops, stages, warm-up, common start and end |
 //! | [`steady`] | when a rate counts as steady |
-//! | `verify` | blocks that tell where they belong |
+//! | `verify` | self-describing blocks |
 //! | [`server_cost`] | the processor time of local servers |
-//! | [`limits`] | what the machine could do at best: NULL calls, TCP, a directory |
-//! | [`result`] | what was measured, as data and as JSON |
-//! | [`report`] | the same as a table and as a page |
-//! | [`published`] | what others published about their systems |
+//! | [`limits`] | the most that the machine can do: NULL calls, TCP, a directory |
+//! | [`result`] | results as data and as JSON |
+//! | [`report`] | results as a table and as a page |
+//! | [`published`] | figures that others published |
 //! | [`hosts`], [`compare`], [`suite`] | several client hosts; two servers in turn; the published tests |
 //!
-//! What is deliberately absent: an address that nobody gave. Nothing here connects to anything but the server (and
-//! the hosts) it was told.
+//! Nothing here connects to an address that the user did not give.
 
 pub mod client;
 pub mod compare;

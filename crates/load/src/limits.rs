@@ -1,5 +1,5 @@
-//! What the machine, the network and the protocol can do at best, measured with the same client code: the figures
-//! that results are fractions of.
+//! The most that the machine, the network and the protocol can do, measured with the same client code. Results are
+//! reported as fractions of these limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,22 +15,22 @@ use crate::workload::{RateProcedure, Stability, Workload};
 mod directory;
 mod null;
 
-/// What is measured, besides NULL calls.
+/// What to measure besides NULL calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'w> {
     /// A directory of this machine.
     pub directory: Option<&'w Path>,
-    /// An agent on the server's host, for what TCP carries between it and the hosts that measure. Without one, TCP is
-    /// measured if all of it is on this machine.
+    /// An agent on the server's host, the other end of TCP. Without one, TCP is measured only if client and server
+    /// share this machine.
     pub peer: Option<&'w Peer>,
-    /// How long each part takes, about.
+    /// The approximate length of each part.
     pub length: Duration,
 }
 
-/// Measures all that can be, on these hosts together or on this one.
+/// Measures limits on these hosts together, or else on this one.
 ///
 /// # Errors
-/// Of whichever part fails, or if a host is lost: a limit of fewer hosts is none.
+/// If a part fails, or a host is lost: the limit of fewer hosts would be too low.
 pub fn measure(
     server: &Server,
     wanted: &Scope<'_>,
@@ -48,7 +48,7 @@ pub fn measure(
         .map(Some)
     };
     let (mut received, sent) = (line(Direction::Receive)?, line(Direction::Send)?);
-    // Through a network, only a program at its other end can tell.
+    // Measuring TCP through a network needs an agent at the other end.
     if received.is_none() && hosts.is_none() && server.address.ip().is_loopback() {
         received = Some(tcp_rate::measure(server.address.ip(), length)?);
     }
@@ -62,12 +62,12 @@ pub fn measure(
     })
 }
 
-/// Operations of blocks up to this are limited by calls, larger ones by bytes.
+/// Calls limit operations on blocks up to this size, bytes limit larger ones.
 const SMALL_BLOCK_BYTES: u64 = 16 << 10;
 
 impl Limits {
-    /// A result as a fraction of the limit that it runs into first; none if that limit is not known. For what has to
-    /// be stable, that is the device, if a directory was measured.
+    /// Returns a result as a fraction of the limit it reaches first, if that limit was measured. The device limits
+    /// stable writes if a directory was measured.
     #[must_use]
     pub fn fraction(&self, measurement: &Measurement) -> Option<FractionOfLimit> {
         let of = |limit, rate: f64, most: Option<f64>| {
@@ -88,7 +88,7 @@ impl Limits {
                 of(LimitKind::DirectoryWrite, measurement.bytes_per_s, written)
                     .or_else(|| blocks(block_bytes))
             }
-            // One client in flight waits for one sync; many share theirs.
+            // A single operation in flight waits for a sync of its own; concurrent ones share syncs.
             Workload::Random {
                 stability: Stability::FileSync | Stability::DataSync | Stability::Commit,
                 ..
@@ -106,7 +106,7 @@ impl Limits {
                 let syncs = device.map(|device| device.syncs_per_s);
                 of(LimitKind::DirectorySync, measurement.operations_per_s, syncs).or(calls)
             }
-            // A listing brings many names with a call, so its rate is no fraction of calls.
+            // A call of a listing returns many names, so the call rate does not limit it.
             Workload::Readdir { .. } | Workload::Null => None,
             Workload::Rate { .. } | Workload::Metadata { .. } | Workload::SmallFiles { .. } => calls,
         }

@@ -1,9 +1,9 @@
-//! What five published systems measured, as data: for overlays in reports, and for `bench suite published`, which runs the
-//! same tests at a scale that fits the machine.
+//! The measurements of five published systems as data: for overlays in reports, and for `bench suite published`,
+//! which runs the same tests at a scale that fits the machine.
 //!
-//! Machines differ, so figures are compared as fractions of a limit that each system states for itself (its drives, its
-//! network, its service level), never as bare rates. Where a report states no limit there is no fraction, and none is
-//! made up. Every figure says where it comes from ([`Source`]); what was computed from a report's figures says so too.
+//! Machines differ, so figures are compared as fractions of a limit that each system states for itself (its drives,
+//! its network, its service level), never as bare rates. If a report states no limit there is no fraction. Every
+//! figure names its source ([`Source`]), also if it was computed from other figures.
 
 mod rows;
 
@@ -25,7 +25,7 @@ pub enum System {
 }
 
 impl System {
-    /// All of them, in the order in which reports list them.
+    /// All systems, in the order of reports.
     pub const ALL: [System; 5] = [
         System::DellHpcNfs,
         System::Pixstor,
@@ -34,7 +34,7 @@ impl System {
         System::StarWind,
     ];
 
-    /// Its short name.
+    /// Returns the short name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl System {
         }
     }
 
-    /// The report that its figures come from.
+    /// Returns the title of the report.
     #[must_use]
     pub fn report(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The tag as printed behind figures: `S`, `D` or `=`.
+    /// Returns the tag printed after figures: `S`, `D` or `=`.
     #[must_use]
     pub fn tag(self) -> &'static str {
         match self {
@@ -85,7 +85,7 @@ impl Source {
         }
     }
 
-    /// What the tag means.
+    /// Returns the meaning of the tag.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -105,36 +105,36 @@ pub enum Unit {
     Operations,
 }
 
-/// What was done, in the terms of our own workloads.
+/// The kind of a published test, in terms of our workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Streams, each over its own file or all over one.
+    /// Sequential streams.
     Sequential {
-        /// Written, or else read.
+        /// Whether they write instead of read.
         write: bool,
-        /// Bytes of a block.
+        /// Bytes per operation.
         block_bytes: u64,
-        /// One file shared by all (N-1), or else one each (N-N).
+        /// Whether all streams share one file (N-1) instead of one each (N-N).
         shared_file: bool,
     },
-    /// Blocks in no order.
+    /// Random offsets.
     Random {
-        /// Reads of a hundred operations; the others write.
+        /// The percentage of operations that read.
         read_percent: u8,
-        /// Bytes of a block.
+        /// Bytes per operation.
         block_bytes: u64,
     },
     /// A phase of mdtest.
     Metadata {
-        /// The phase, as reports of ours name it: CREATE, STAT, READ or REMOVE.
+        /// The phase as our reports name it: CREATE, STAT, READ or REMOVE.
         procedure: &'static str,
-        /// Bytes of each file.
+        /// Bytes per file.
         file_bytes: u64,
     },
 }
 
 impl Shape {
-    /// Bytes that one operation moves; none for metadata.
+    /// Returns the bytes that one operation moves. Returns none for metadata.
     #[must_use]
     pub fn block_bytes(self) -> Option<u64> {
         match self {
@@ -144,14 +144,14 @@ impl Shape {
     }
 }
 
-/// The limit of its own that a system states.
+/// A limit that a system states for itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// The limit, per second.
     pub figure: f64,
-    /// What it counts; bytes may bound operations.
+    /// What the limit counts. A limit in bytes may bound operations.
     pub unit: Unit,
-    /// What sets it.
+    /// What sets the limit.
     pub what: &'static str,
     /// Where it comes from.
     pub source: Source,
@@ -160,24 +160,24 @@ pub struct Limit {
 /// A point of a published curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Threads that drove it, over all clients.
+    /// Threads on all clients together.
     pub threads: u32,
-    /// The figure there, per second.
+    /// The figure at that number of threads, per second.
     pub figure: f64,
 }
 
 /// One published figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// What the suite and reports call it, such as `dell-mdtest-empty-create`.
+    /// The name in the suite and in reports, such as `dell-mdtest-empty-create`.
     pub id: &'static str,
-    /// Whose it is.
+    /// The measured system.
     pub system: System,
-    /// The test, with its tool.
+    /// The test and its tool.
     pub test: &'static str,
-    /// TransferSizes, clients and what was done about caches, as far as the report says.
+    /// Sizes, clients and the treatment of caches, as far as the report states them.
     pub parameters: &'static str,
-    /// The corresponding workload of ours.
+    /// The corresponding kind of workload.
     pub shape: Shape,
     /// The best figure, per second.
     pub figure: f64,
@@ -185,33 +185,33 @@ pub struct Row {
     pub unit: Unit,
     /// The figure as the report prints it.
     pub printed: &'static str,
-    /// Threads at the figure, if the report says.
+    /// The number of threads at the figure, if the report states it.
     pub threads: Option<u32>,
-    /// The points that the report gives in numbers; those in charts only are not guessed.
+    /// The points that the report gives in numbers. Points shown only in charts are not estimated.
     pub points: &'static [Point],
-    /// The limit that it is held against, if there is one.
+    /// The limit for comparison, if the system states one.
     pub limit: Option<Limit>,
     /// Where the figure comes from.
     pub source: Source,
-    /// What a reader must know, or nothing.
+    /// What a reader should know, or nothing.
     pub note: &'static str,
 }
 
 impl Row {
-    /// The figure as a fraction of the system's own limit.
+    /// Returns the figure as a fraction of the system's limit.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         self.fraction_of(self.figure)
     }
 
-    /// The points as fractions of the system's own limit; empty without one.
+    /// Returns the points as fractions of the system's limit. Empty without a limit.
     #[must_use]
     pub fn fractions(&self) -> Vec<(u32, f64)> {
         let points = self.points.iter();
         points.filter_map(|point| Some((point.threads, self.fraction_of(point.figure)?))).collect()
     }
 
-    /// Operations count for their bytes where the limit is one of bytes.
+    /// Converts operations to bytes if the limit is in bytes, and the reverse.
     fn fraction_of(&self, figure: f64) -> Option<f64> {
         let limit = self.limit?;
         let scale = match (self.unit, limit.unit) {
@@ -223,7 +223,7 @@ impl Row {
     }
 }
 
-/// The row with this id.
+/// Returns the row with this ID.
 #[must_use]
 pub fn find(id: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.id == id)

@@ -1,5 +1,5 @@
-//! The published tests, in one run: each at a scale that fits the machine and the server's free space, with limits that
-//! are measured in the same run, and caches that are declared.
+//! Runs the published tests, at a scale that fits the machine and the server's free space, beside limits measured in
+//! the same run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,60 +18,60 @@ mod recipes;
 
 pub use machine::Machine;
 
-/// After so many tests in a row that failed, the others would fail too.
+/// After this many failures in a row, the remaining tests would fail too.
 const FAILURES_MAX: usize = 3;
 
-/// How long tests take, and how much they write.
+/// The length of tests, and the amount of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// A minute or two: a second of each test, at the number of threads where its figure was published.
+    /// A minute or two: a second per test, at the published number of threads.
     Quick,
-    /// About ten minutes: over numbers of threads.
+    /// About ten minutes: over several numbers of threads.
     Standard,
-    /// Hours: a minute of each, with twice the machine's memory, as the reports have it.
+    /// Hours: a minute per test, with twice the machine's memory, as in the reports.
     Long,
 }
 
 /// How to run the suite.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    /// How large.
+    /// The scale of the tests.
     pub scale: Scale,
     /// A directory whose file system and device are measured too.
     pub directory: Option<PathBuf>,
-    /// An agent on the server's host, for what TCP carries.
+    /// An agent on the server's host, to measure TCP.
     pub peer: Option<Peer>,
-    /// Local processes of the server, for the cost.
+    /// Local processes of the server, for its processor time.
     pub server_pids: Vec<u32>,
-    /// Where random numbers begin; fresh if there is none.
+    /// The seed of random numbers. Chosen afresh if absent.
     pub seed: Option<u64>,
-    /// Only the tests of these figures; all if there are none.
+    /// Runs only the tests of these figures, or all tests if empty.
     pub only: Vec<String>,
 }
 
 /// One measurement of the suite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SuiteTest {
-    /// What is done.
+    /// The workload.
     pub workload: Workload,
     /// Virtual threads.
     pub threads: u32,
-    /// Operations that each has in flight.
+    /// Operations in flight per thread.
     pub depth: u32,
-    /// Bytes of files, of all threads together.
+    /// Bytes of files of all threads together.
     pub working_set_bytes: u64,
-    /// The published figures that it corresponds to.
+    /// The published figures that correspond to this test.
     pub published: Vec<&'static str>,
 }
 
-/// What will be measured on such a machine.
+/// Returns the tests for a machine.
 #[must_use]
 pub fn plan(scale: Scale, machine: &Machine) -> Vec<SuiteTest> {
     recipes::steps(scale, machine)
 }
 
 impl Scale {
-    /// How long each test is measured.
+    /// Returns how long each test is measured.
     #[must_use]
     pub const fn length(self) -> Duration {
         match self {
@@ -167,7 +167,7 @@ fn measure_well(
     once(length * 20).map(|(combined, _)| combined)
 }
 
-/// Each limit takes no longer.
+/// The longest measurement of a limit.
 const LIMITS_MAX: Duration = Duration::from_secs(2);
 
 fn options(suite: &Suite, step: &SuiteTest) -> Options {
@@ -182,7 +182,7 @@ fn options(suite: &Suite, step: &SuiteTest) -> Options {
     }
 }
 
-/// What is measured, and whose tests that are.
+/// Returns the title of a test, with the published tests it corresponds to.
 fn title(number: usize, steps: usize, step: &SuiteTest) -> String {
     let mut tests: Vec<String> = Vec::new();
     for row in step.published.iter().filter_map(|id| published::find(id)) {
@@ -195,7 +195,7 @@ fn title(number: usize, steps: usize, step: &SuiteTest) -> String {
     format!("{number}/{steps} {}, {} threads x {}{tests}", step.workload.name(), step.threads, step.depth)
 }
 
-/// What was declared, and what we know.
+/// Returns the declared caches, with what is known about the memory of client and server.
 fn caches(declared: &str, steps: &[SuiteTest], machine: &Machine, server: &Server) -> String {
     let sets = || steps.iter().map(|step| step.working_set_bytes).filter(|bytes| *bytes > 0);
     let [least, most] = [sets().min(), sets().max()].map(|bytes| size(bytes.unwrap_or(0)));

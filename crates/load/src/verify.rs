@@ -1,45 +1,45 @@
-//! Blocks that tell where they belong, for `--verify`: whoever reads one knows whether it is of this file, of this
-//! place, and as old as it should be.
+//! Self-describing blocks for `--verify`: a reader can tell whether a block belongs to this file and offset, and
+//! whether it is the version that was written last.
 //!
-//! A block is 4096 bytes: magic number (8), file (8), offset (8), generation (4), CRC32C of all that follows the
-//! magic number but itself (4), and numbers that follow from file, offset and generation.
+//! A block is 4096 bytes: magic number (8), file (8), offset (8), generation (4), CRC32C of everything after the
+//! magic number except itself (4), and random bytes seeded by file, offset and generation.
 
 use crate::random::generator;
 
-/// Bytes of a block.
+/// The size of a block.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"HFbench1";
 const HEAD_BYTES: usize = 32;
 
-/// Where a block belongs, and which version of it this is.
+/// A block's identity and version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// A number that only this file of this measurement has.
+    /// Identifies this file of this measurement.
     pub(crate) file: u64,
-    /// Of the block in the file, in bytes.
+    /// The block's offset in the file, in bytes.
     pub(crate) offset: u64,
-    /// Counts how often it was written; the first time is 1.
+    /// Counts the writes of the block, from 1.
     pub(crate) generation: u32,
 }
 
 /// What is wrong with a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockError {
-    /// It is none.
+    /// There is no magic number.
     NotABlock,
-    /// It is damaged.
+    /// The checksum is wrong.
     Checksum,
-    /// It is of another file.
+    /// It belongs to another file.
     File,
-    /// It is of another place.
+    /// It belongs to another offset.
     Offset,
-    /// It was overwritten, or never written.
+    /// It is not the version that was written last.
     Generation,
 }
 
 impl BlockError {
-    /// In words, as a cause of failure.
+    /// Returns the cause of the failure in words.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::NotABlock => "READ: wrong data (not what was written)",
@@ -51,7 +51,7 @@ impl BlockError {
     }
 }
 
-/// Writes blocks of one generation; `offset` is that of the first.
+/// Fills `data` with blocks of one generation, the first of them at `offset`.
 pub(crate) fn fill(data: &mut [u8], file: u64, offset: u64, generation: u32) {
     let mut offset = offset;
     for block in data.chunks_mut(BLOCK_BYTES) {
@@ -73,7 +73,7 @@ fn fill_block(block: &mut [u8], stamp: Stamp) {
     head.copy_from_slice(&written[..head.len()]);
 }
 
-/// Compares blocks of one generation with what they should be; returns how many there were.
+/// Checks blocks of one generation, the first of them at `offset`. Returns their number.
 pub(crate) fn check(data: &[u8], file: u64, offset: u64, generation: u32) -> Result<u64, BlockError> {
     let (mut offset, mut blocks) = (offset, 0);
     for block in data.chunks(BLOCK_BYTES) {

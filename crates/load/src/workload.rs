@@ -1,4 +1,4 @@
-//! What virtual threads do: the workloads, each with the meaning that the published reports give it.
+//! What virtual threads do: the workloads, each as the published reports define it.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,61 +17,61 @@ mod tree;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Workload {
-    /// NULL calls: what protocol and sockets cost, and the limit of every other rate.
+    /// NULL calls: the cost of protocol and sockets, and the limit of every other rate.
     Null,
-    /// One small operation over and over.
+    /// One small operation, repeated.
     Rate {
-        /// Which one.
+        /// The operation.
         procedure: RateProcedure,
     },
-    /// Reads from the first byte to the last, again and again.
+    /// Reads from the first byte to the last, repeated.
     SequentialRead {
-        /// Bytes of an operation.
+        /// Bytes per operation.
         block_bytes: u64,
-        /// All threads read their own part of one file (N-1) instead of a file each (N-N).
+        /// Whether threads read their own parts of one file (N-1) instead of a file each (N-N).
         shared_file: bool,
     },
-    /// Writes from the first byte to the last, again and again.
+    /// Writes from the first byte to the last, repeated.
     SequentialWrite {
-        /// Bytes of an operation.
+        /// Bytes per operation.
         block_bytes: u64,
-        /// All threads write their own part of one file (N-1) instead of a file each (N-N).
+        /// Whether threads write their own parts of one file (N-1) instead of a file each (N-N).
         shared_file: bool,
-        /// When what is written has to be stable.
+        /// When written data must be stable.
         stability: Stability,
     },
-    /// Reads and writes at random places of a file for each thread.
+    /// Reads and writes at random offsets. Each thread has its own file.
     Random {
-        /// Bytes of an operation.
+        /// Bytes per operation.
         block_bytes: u64,
-        /// How many of 100 operations are reads.
+        /// The percentage of operations that read.
         read_percent: u8,
-        /// When what is written has to be stable.
+        /// When written data must be stable.
         stability: Stability,
     },
-    /// mdtest's shape: create, stat, read and remove files, each in a phase of its own, with a barrier in between.
+    /// Like mdtest: creates, stats, reads and removes files, in phases with a barrier between them.
     Metadata {
-        /// Files in each directory.
+        /// Files per directory.
         files_per_directory: u64,
-        /// Directories of each thread.
+        /// Directories per thread.
         directories_per_thread: u64,
-        /// Bytes of each file; 0 for empty ones.
+        /// Bytes per file; 0 for empty files.
         file_bytes: u64,
     },
-    /// A tree of small files as `tar -x` makes it, then read back, then removed.
+    /// Creates a tree of small files like `tar -x`, reads it, and removes it.
     SmallFiles {
-        /// Files in each directory.
+        /// Files per directory.
         files_per_directory: u64,
-        /// Directories of each thread.
+        /// Directories per thread.
         directories_per_thread: u64,
-        /// Bytes of each file.
+        /// Bytes per file.
         file_bytes: u64,
     },
-    /// Listings of a directory, from its first name to its last.
+    /// Lists a directory from its first name to its last, repeated.
     Readdir {
         /// Names in the directory.
         names: u64,
-        /// With attributes and handles (READDIRPLUS).
+        /// Whether to request attributes and handles (READDIRPLUS).
         plus: bool,
     },
 }
@@ -88,21 +88,21 @@ pub enum RateProcedure {
     Lookup,
     /// LOOKUP of a name that does not exist.
     LookupMissing,
-    /// CREATE of an empty file, then REMOVE of it: two operations.
+    /// CREATE of an empty file, then REMOVE: two operations.
     CreateRemove,
-    /// WRITE of 4 KiB at a random place, FILE_SYNC.
+    /// WRITE of 4 KiB at a random offset, FILE_SYNC.
     WriteFileSync,
-    /// WRITE of 4 KiB at a random place, UNSTABLE, then COMMIT of it: one operation.
+    /// WRITE of 4 KiB at a random offset, UNSTABLE, then COMMIT: one operation.
     WriteCommit,
 }
 
-/// When what is written has to be stable.
+/// When written data must be stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stability {
-    /// UNSTABLE writes, and a COMMIT of all of them after each pass over the file (of random ones: at the end).
+    /// UNSTABLE writes with a COMMIT after each pass over the file, or at the end if offsets are random.
     Unstable,
-    /// UNSTABLE writes, each operation with a COMMIT behind it.
+    /// UNSTABLE writes, each followed by a COMMIT.
     Commit,
     /// DATA_SYNC writes.
     DataSync,
@@ -110,13 +110,13 @@ pub enum Stability {
     FileSync,
 }
 
-/// Bytes of the writes of [`RateProcedure`].
+/// The size of the writes of [`RateProcedure`].
 const RATE_BLOCK_BYTES: u64 = 4096;
 
-/// Bytes of an operation, at most.
+/// Bytes per operation.
 pub const BLOCK_BYTES_MAX: u64 = 64 << 20;
 
-/// What a workload is prepared with.
+/// What a workload needs to prepare.
 pub(crate) struct Setup<'s> {
     pub(crate) client: &'s mut BlockingClient,
     /// The directory of this measurement.
@@ -124,13 +124,13 @@ pub(crate) struct Setup<'s> {
     pub(crate) sizes: TransferSizes,
     pub(crate) threads: u32,
     pub(crate) depth: u32,
-    /// Of all threads together.
+    /// Bytes of the files of all threads together.
     pub(crate) working_set_bytes: u64,
     pub(crate) seed: u64,
     pub(crate) verify: bool,
 }
 
-/// A stage: all threads begin it together and wait for each other at its end.
+/// A stage. All threads begin it together and wait for each other at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) name: &'static str,
@@ -140,34 +140,34 @@ pub(crate) struct Stage {
 /// Whether a stage is measured, and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StageKind {
-    /// Not measured; ends when all is done, or at the first failure.
+    /// Not measured. Ends when its work is done, or at the first failure.
     Prepare,
-    /// Measured; ends when time is up.
+    /// Measured. Ends when time is up.
     Timed,
-    /// Measured; ends when all is done. All stages of this kind are repeated until time is up.
+    /// Measured. Ends when its work is done. All stages of this kind repeat until time is up.
     Counted,
-    /// Not measured, after all else; ends when all is done.
+    /// Not measured, and last. Ends when its work is done.
     Finish,
 }
 
-/// What is to run.
+/// A prepared workload.
 pub(crate) struct Plan {
     pub(crate) stages: Vec<Stage>,
-    /// Names of what operations count as.
+    /// The names of the phases that operations count towards.
     pub(crate) phases: &'static [&'static str],
     /// One for each thread.
     pub(crate) actors: Vec<Box<dyn Actor>>,
-    /// Calls that one operation has in flight, at most.
+    /// Calls in flight per operation.
     pub(crate) parts_max: u32,
 }
 
 impl Plan {
-    /// NULL calls, which need no export.
+    /// Returns the plan of NULL calls, which need no export.
     pub(crate) fn without_export(threads: u32) -> Self {
         simple::plan_null(threads)
     }
 
-    /// One timed stage and nothing else.
+    /// Returns a plan of one timed stage.
     fn timed(actors: Vec<Box<dyn Actor>>) -> Self {
         let stages = vec![Stage { name: "measure", kind: StageKind::Timed }];
         Self { stages, phases: &[], actors, parts_max: 1 }
@@ -175,7 +175,7 @@ impl Plan {
 }
 
 impl Workload {
-    /// In a few words, such as `random 4 KiB 70:30`.
+    /// Returns the workload in a few words, such as `random 4 KiB 70:30`.
     #[must_use]
     pub fn name(&self) -> String {
         let shape = |shared| if shared { "N-1" } else { "N-N" };
@@ -212,24 +212,24 @@ impl Workload {
         }
     }
 
-    /// Whether it runs until it is told to stop, rather than until its work is done.
+    /// Whether it runs until it is stopped, rather than until its work is done.
     #[must_use]
     pub const fn is_timed(&self) -> bool {
         !matches!(self, Self::Metadata { .. } | Self::SmallFiles { .. })
     }
 
-    /// Whether it needs a place to write at.
+    /// Whether it needs a directory to write to.
     #[must_use]
     pub const fn needs_export(&self) -> bool {
         !matches!(self, Self::Null)
     }
 
-    /// Whether its data goes to the server, and none comes from there.
+    /// Whether all its data goes to the server.
     pub(crate) const fn only_writes(&self) -> bool {
         matches!(self, Self::SequentialWrite { .. } | Self::Random { read_percent: 0, .. })
     }
 
-    /// Bytes of files that are read and written, if so many are asked for.
+    /// Returns the bytes of files it reads and writes if `asked` bytes are requested.
     #[must_use]
     pub const fn working_set_bytes(&self, asked: u64) -> u64 {
         match self {
@@ -241,10 +241,10 @@ impl Workload {
         }
     }
 
-    /// Whether its parameters make sense.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// In words, if not.
+    /// If a parameter is out of range.
     pub fn check(&self, verify: bool) -> Result<(), LoadError> {
         let wrong = |words: String| Err(LoadError::new(words));
         match *self {
@@ -277,7 +277,7 @@ impl Workload {
         }
     }
 
-    /// Prepares it: makes files and directories, and a state machine for each thread.
+    /// Prepares files and directories, and makes a state machine for each thread.
     pub(crate) fn plan(&self, setup: &mut Setup<'_>) -> Result<Plan, LoadError> {
         match *self {
             Self::Null => Ok(Plan::without_export(setup.threads)),
@@ -304,7 +304,7 @@ const fn rate_writes(stability: Stability) -> Workload {
 }
 
 impl RateProcedure {
-    /// In a few words.
+    /// Returns the operation in a few words.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -330,7 +330,7 @@ impl Stability {
     }
 }
 
-/// A number of bytes, for people.
+/// Formats a number of bytes.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {

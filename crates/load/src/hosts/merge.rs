@@ -1,17 +1,17 @@
-//! What several hosts measured, as one measurement: counts are added, histograms are added, and nothing is averaged.
+//! Merges the results of several hosts: counts and histograms are added, nothing is averaged.
 
 use crate::error::LoadError;
 use crate::result::{ErrorCount, Latency, Measurement, Phase, Sample};
 use crate::run::rate;
 
-/// Different causes that are kept.
+/// Causes of failure that are kept.
 const CAUSES_MAX: usize = 1000;
 
-/// All parts together. The time is that of the longest; of samples over time, latencies are those of the slowest host,
-/// as they have no histograms.
+/// Merges all parts. The time is that of the host that took longest. Samples have no histograms, so their latencies
+/// are those of the slowest host.
 ///
 /// # Errors
-/// If there is no part, or one holds a histogram that is none.
+/// If there is no part, or a part has a malformed histogram.
 pub fn merge(parts: &[Measurement]) -> Result<Measurement, LoadError> {
     let Some((first, others)) = parts.split_first() else {
         return Err(LoadError::new("no host has a result"));
@@ -38,7 +38,7 @@ pub fn merge(parts: &[Measurement]) -> Result<Measurement, LoadError> {
     whole.bytes_per_s = rate(whole.bytes, whole.seconds);
     whole.timeline = timeline(parts);
     whole.errors.sort_by_key(|error| std::cmp::Reverse(error.count));
-    // Of one host each, and not of all.
+    // These belong to single hosts.
     (whole.steady, whole.server, whole.limit) = (None, None, None);
     Ok(whole)
 }
@@ -71,7 +71,7 @@ fn phases(into: &mut Vec<Phase>, from: &[Phase]) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The samples of the same moments added up. Where hosts looked at different moments, there is nothing to add.
+/// Adds up the samples of the same moments, until the hosts' moments differ.
 fn timeline(parts: &[Measurement]) -> Vec<Sample> {
     let Some(first) = parts.first() else { return Vec::new() };
     let at = |part: &Measurement, index: usize| part.timeline.get(index).cloned();

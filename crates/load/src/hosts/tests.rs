@@ -27,7 +27,7 @@ fn token() -> Token {
     Token::new(TOKEN).unwrap()
 }
 
-/// An agent in a thread.
+/// An agent in a thread of its own.
 struct TestAgent {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ impl TestAgent {
         Self::run(Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap(), |_| ())
     }
 
-    /// Waits for peers for only a moment, and hands over its log.
+    /// Starts an agent with short timeouts. Returns the lines of its log too.
     fn start_hasty() -> (Self, Receiver<String>) {
         let allowed = Allowed::new(Vec::new(), None);
         let mut agent = Agent::bind("127.0.0.1:0".parse().unwrap(), token(), allowed).unwrap();
@@ -71,7 +71,7 @@ impl Drop for TestAgent {
     }
 }
 
-/// Something that greets as an agent does, and then does what it is told to.
+/// Starts a fake agent that sends a welcome and then runs `then`.
 fn impostor(then: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -95,14 +95,14 @@ fn two_agents_share_the_work_and_their_results_are_added_up() {
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     assert_eq!(coordinator.hosts().len(), 2);
-    // One after the other, by the same agents.
+    // The same agents measure twice.
     for threads in [5, 1] {
         let options = options(threads, 400);
         let Combined { measurement: whole, notes, failures } =
             coordinator.measure(&fake.server, &GETATTR, &options, &mut Unobserved).unwrap();
         assert_eq!((whole.operations, whole.latency.count, whole.threads), (400, 400, threads));
         assert_eq!((whole.seed, whole.connections, whole.errors.len()), (3, threads, 0));
-        // With one thread there is one host, and nothing to begin together.
+        // A single thread needs a single host, and no common start.
         let told = notes.iter().filter(|note| note.contains("2 hosts began within")).count();
         assert_eq!((told, notes.len()), if threads > 1 { (1, 1) } else { (0, 0) }, "{notes:?}");
         assert_eq!(failures, []);
@@ -127,7 +127,7 @@ fn an_agent_connects_to_nothing_that_was_not_allowed() {
         assert!(error.to_string().contains("not allowed here (--allow)"), "{error}");
     }
     assert!(other.volume.lock().unwrap().calls.is_empty());
-    // It is still there for what is allowed.
+    // The agent still serves what is allowed.
     coordinator.measure(&fake.server, &GETATTR, &options(1, 1), &mut Unobserved).unwrap();
 }
 
@@ -162,7 +162,7 @@ fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
     let sentence = failures[0].to_string();
     assert!(matches!(&failures[0], Failure::Lost { was_working: true, .. }), "{failures:?}");
     assert!(sentence.starts_with("Failed: agent") && sentence.contains("was lost"), "{sentence}");
-    // The one that is left does it all.
+    // The remaining agent does all the work.
     let Combined { measurement: whole, .. } =
         coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
     assert_eq!(whole.operations, 100);
@@ -185,7 +185,7 @@ fn hosts_become_steady_together_or_say_that_they_did_not() {
     let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
-    // What a busy machine does to rates is no matter of this test: one rule that everything meets, one that nothing does.
+    // The rates of a busy machine do not matter: one rule accepts every rate, the other none.
     for (bound, reached) in [(1e9, true), (0.0, false)] {
         let options = until_steady(bound, Duration::from_millis(800));
         let Combined { measurement: whole, notes, failures } =
@@ -205,7 +205,7 @@ fn hosts_become_steady_together_or_say_that_they_did_not() {
     assert_eq!(fake.objects(), 0);
 }
 
-/// Does something once, when so much was measured, and may end the measurement.
+/// Acts once after some measured time, and may interrupt the measurement.
 struct After<F> {
     seconds: f64,
     act: Option<F>,
@@ -244,7 +244,7 @@ fn an_interrupted_search_for_a_steady_state_has_the_last_rounds_of_all_hosts() {
     assert_eq!(failures, []);
 }
 
-/// Keeps the rates that it is told.
+/// Collects the reported rates.
 struct Rates(Vec<f64>);
 
 impl Observer for Rates {
@@ -347,7 +347,7 @@ fn the_processor_time_of_a_server_beside_the_coordinator_is_that_of_all_hosts_wo
             coordinator.measure(&fake.server, &workload, &options, &mut Unobserved).unwrap();
         let cost = whole.server.unwrap();
         assert_eq!(cost.pid, std::process::id());
-        // Clients, servers and other tests are in this process too.
+        // Clients, servers and other tests run in this process too.
         assert!(cost.cpu_seconds > 0.0 && cost.cpu_ns_per_operation > 0.0, "{options:?}: {cost:?}");
     }
     let gone = Options { server_pids: vec![u32::MAX], ..options(4, 10) };
@@ -387,7 +387,7 @@ fn tcp_is_measured_with_an_agent_at_its_other_end() {
         assert!(limits.tcp_bytes_per_s.unwrap() > 0.0 && limits.tcp_sent_bytes_per_s.unwrap() > 0.0);
         assert!(limits.null_calls_per_s.unwrap() > 0.0);
     }
-    // Measurements go on as before.
+    // Other measurements still work.
     coordinator.measure(&fake.server, &GETATTR, &options(2, 10), &mut Unobserved).unwrap();
 }
 
@@ -426,7 +426,7 @@ fn a_limit_of_fewer_hosts_is_none() {
     let mut coordinator = Coordinator::connect(&[agent.address.to_string(), dead], &token()).unwrap();
     let why = coordinator.line_rate(far.address, Direction::Receive, SHORT, &mut Unobserved).unwrap_err();
     assert!(why.to_string().contains("was lost"), "{why}");
-    // A peer that lets streams in and then is gone.
+    // A peer that accepts streams and then disappears.
     let gone = impostor(drop);
     let gone = Peer::parse(&gone, token()).unwrap();
     let why = gone.rate(Direction::Receive, SHORT).unwrap_err().to_string();
@@ -519,7 +519,7 @@ fn texts_of_agents_are_made_printable() {
     assert!(why.to_string().ends_with(good), "{why}");
 }
 
-/// Keeps the notes.
+/// Collects notes.
 struct Notes(Vec<String>);
 
 impl Observer for Notes {
@@ -538,7 +538,7 @@ fn an_agent_that_floods_the_coordinator_is_slowed_down() {
         let is_taken = |_: &u32| send(&mut stream, &Response::Note { words: words.clone() }).is_ok();
         sender.send((0..RESPONSES).take_while(is_taken).count()).unwrap();
     });
-    // The coordinator has nothing to ask, and so takes nothing from its queue.
+    // An idle coordinator takes nothing from its queue.
     let coordinator = Coordinator::connect(&[flooding], &token()).unwrap();
     let sent = sent.recv().unwrap();
     assert!(sent < RESPONSES as usize / 2, "{sent} MiB were taken");
@@ -593,7 +593,7 @@ fn nonsense_ends_a_connection_and_nothing_else() {
     }
     for bytes in tries {
         let mut stream = TcpStream::connect(agent.address).unwrap();
-        // The agent may have hung up in the middle of it.
+        // The agent may close the connection before it has read everything.
         let _ = stream.write_all(&bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

@@ -8,20 +8,20 @@ use std::path::Path;
 
 use crate::error::LoadError;
 
-/// A shorter token could be guessed.
+/// Shorter tokens could be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
-/// A longer one is some other file.
+/// Longer ones are probably another file.
 const TOKEN_BYTES_MAX: usize = 1024;
 
-/// A secret of 16 to 1,024 bytes of text. It is never printed.
+/// A secret of 16 to 1,024 bytes of text, which is never printed.
 #[derive(Clone)]
 pub struct Token(String);
 
 impl Token {
-    /// The content of a file, without white space around it.
+    /// Reads a token from a file, without surrounding white space.
     ///
     /// # Errors
-    /// If it cannot be read, others may read it, or it is too short or too long.
+    /// If the file cannot be read, other users may read it, or the token is too short or too long.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
         let words = |why: &str| LoadError::new(format!("{}: {why}", path.display()));
         let file = File::open(path).map_err(|error| words(&error.to_string()))?;
@@ -35,10 +35,10 @@ impl Token {
         Self::new(&text).map_err(|error| words(&error.to_string()))
     }
 
-    /// This text, without white space around it.
+    /// Makes a token from a text, without surrounding white space.
     ///
     /// # Errors
-    /// If it is too short or too long.
+    /// If the token is too short or too long.
     pub fn new(text: &str) -> Result<Self, LoadError> {
         match text.trim() {
             text if text.len() < TOKEN_BYTES_MIN => {
@@ -55,7 +55,7 @@ impl Token {
         &self.0
     }
 
-    /// Whether another is the same. How long that takes tells nothing about where they differ.
+    /// Compares in constant time, so timing does not reveal where two tokens differ.
     pub(super) fn is(&self, other: &str) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), other.as_bytes());
         let mut difference = u8::from(ours.len() != theirs.len());

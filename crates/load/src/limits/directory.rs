@@ -1,5 +1,5 @@
-//! A directory's file system and device, without a server: sequential writes and reads around the page cache where
-//! the file system lets them, and small writes with a sync after each.
+//! The limits of a directory's file system and device, without a server: sequential writes and reads with direct I/O
+//! where possible, and small writes with a sync after each.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use crate::error::LoadError;
 use crate::random::{filler, fresh_seed};
 use crate::result::{DirectoryLimits, new_histogram};
 
-/// Bytes of a sequential write or read.
+/// The size of a sequential write or read.
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// Bytes of a synced write.
+/// The size of a synced write.
 const SYNCED_BYTES: usize = 4096;
 
-/// What direct I/O wants of addresses.
+/// The alignment that direct I/O requires.
 const ALIGNMENT: usize = 4096;
 
-/// The file is not larger.
+/// The largest size of the file, in blocks.
 const FILE_BLOCKS_MAX: u64 = 4096;
 
-/// Measures a directory with one file, which is removed again.
+/// Measures a directory with one file, and removes the file.
 ///
 /// # Errors
-/// Of the file system.
+/// If the file system returns an error.
 pub fn measure(path: &Path, length: Duration) -> Result<DirectoryLimits, LoadError> {
     let file = path.join(format!("holdfast-bench-{:016x}", fresh_seed()));
     let result = measure_file(path, &file, length);
-    // If it was never made, there is nothing to remove.
+    // The file may not exist if creating it failed.
     let _ = std::fs::remove_file(&file);
     result.map_err(|error| LoadError::new(format!("{}: {error}", path.display())))
 }
@@ -42,7 +42,7 @@ fn measure_file(path: &Path, file: &Path, length: Duration) -> Result<DirectoryL
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
     let descriptor = match rustix::fs::open(file, flags | OFlags::DIRECT, mode) {
-        // A file system without direct I/O has no device to go to.
+        // The file system does not support direct I/O.
         Err(Errno::INVAL) => rustix::fs::open(file, flags, mode)?,
         other => other?,
     };
@@ -87,7 +87,7 @@ fn measure_file(path: &Path, file: &Path, length: Duration) -> Result<DirectoryL
     })
 }
 
-/// A write that is not whole is of no use here: with direct I/O the rest would not be aligned.
+/// Writes all of `data` at once. The rest of a partial write would not be aligned for direct I/O.
 fn write_all(file: &rustix::fd::OwnedFd, data: &[u8], offset: u64) -> Result<(), Errno> {
     match rustix::io::pwrite(file, data, offset)? {
         written if written == data.len() => Ok(()),

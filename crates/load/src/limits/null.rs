@@ -1,4 +1,4 @@
-//! NULL calls of the same server: what protocol and sockets cost, when nothing is done.
+//! NULL calls to the server: the cost of protocol and sockets.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::result::Measurement;
 use crate::run::{Length, Observer, Options, measure as run};
 use crate::workload::Workload;
 
-/// Threads of each host and their depth, at which rates have stopped to grow on anything that we have seen.
+/// Threads per host and their depth. More did not raise the rate on any server tested.
 const THREADS: u32 = 8;
 const DEPTH: u32 = 16;
 
-/// The rate with many calls in flight, of all hosts together, per second; and the median latency of one alone, on one of
-/// them, in nanoseconds.
+/// Returns the calls per second of all hosts together with many calls in flight, and the median latency of a single
+/// call in flight, from one host, in nanoseconds.
 ///
 /// # Errors
 /// If the server cannot be reached or does not answer, or a host is lost.

@@ -1,4 +1,4 @@
-//! Which limit a result is held against.
+//! The choice of the limit for a result.
 
 use super::*;
 use crate::run::Unobserved;

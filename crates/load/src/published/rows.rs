@@ -1,4 +1,4 @@
-//! The figures. Kept apart from their meaning, so that a review of one does not have to read the other.
+//! The published figures, apart from the types so that either can be reviewed alone.
 
 use super::{Limit, Point, Row, Shape, Source, System, Unit};
 
@@ -78,7 +78,7 @@ const fn mdtest(procedure: &'static str, file_bytes: u64) -> Shape {
     Shape::Metadata { procedure, file_bytes }
 }
 
-/// What the rows of one test share.
+/// The rows of each test extend a common row.
 const DELL_SEQUENTIAL: Row = Row {
     id: "",
     system: System::DellHpcNfs,
@@ -173,7 +173,7 @@ const STARWIND: Row = Row {
     ..OCI
 };
 
-/// Every figure, grouped by system and test.
+/// All figures, grouped by system and test.
 pub const ROWS: &[Row] = &[
     Row {
         id: "dell-seq-read",

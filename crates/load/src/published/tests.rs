@@ -1,4 +1,4 @@
-//! The figures agree with themselves and with the ratios that were worked out by hand.
+//! Checks that the figures agree with each other and with ratios computed by hand.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,5 @@
-//! Latencies: a histogram, and the figures that people ask of it. Histograms of threads and hosts are merged as
-//! histograms, so that a percentile of the whole is exact (to the histogram's three digits) and never an average of
-//! percentiles.
+//! Latency histograms and their summaries. Histograms of threads and hosts are merged as histograms, so percentiles
+//! of the whole are exact to the histogram's three digits, never averages of percentiles.
 
 use std::fmt;
 use std::io::Cursor;
@@ -10,52 +9,52 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// Counts by nanoseconds.
+/// Counts by latency in nanoseconds.
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
-/// What is longer is counted as this long: an hour.
+/// Longer latencies count as this one, an hour.
 pub const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
-/// Three digits are kept of each value.
+/// Significant digits of a value.
 const DIGITS: u8 = 3;
 
-/// An empty histogram for 1 ns to [`LATENCY_MAX_NS`], in about 270 KiB.
+/// Returns an empty histogram for 1 ns to [`LATENCY_MAX_NS`], of about 270 KiB.
 ///
 /// # Panics
-/// Never: its bounds are constants that the library accepts.
+/// Never: the library accepts these constant bounds.
 #[must_use]
 pub fn new_histogram() -> Histogram {
     Histogram::new_with_bounds(1, LATENCY_MAX_NS, DIGITS).expect("the bounds are in order")
 }
 
-/// Latencies of operations, in nanoseconds.
+/// The latency of operations, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many operations.
+    /// The number of operations.
     pub count: u64,
-    /// Their mean.
+    /// The mean.
     pub mean_ns: f64,
-    /// The shortest.
+    /// The minimum.
     pub min_ns: u64,
-    /// Half of them were as fast as this.
+    /// The median.
     pub p50_ns: u64,
-    /// 90 of 100.
+    /// The 90th percentile.
     pub p90_ns: u64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_ns: u64,
-    /// 999 of 1,000.
+    /// The 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub max_ns: u64,
-    /// All of them: an HdrHistogram in its V2 encoding, in base64. Empty if there is none.
+    /// The whole distribution: an HdrHistogram in its V2 encoding, in base64. Empty without operations.
     pub histogram: String,
 }
 
 impl Latency {
-    /// The figures of a histogram.
+    /// Summarizes a histogram.
     ///
     /// # Panics
-    /// Never: memory takes what is written.
+    /// Never: writing to memory does not fail.
     #[must_use]
     pub fn of(histogram: &Histogram) -> Self {
         if histogram.is_empty() {
@@ -76,10 +75,10 @@ impl Latency {
         }
     }
 
-    /// The histogram again.
+    /// Decodes the histogram.
     ///
     /// # Errors
-    /// [`LatencyError`] if the text is none, or one of other bounds that does not fit.
+    /// [`LatencyError`] if the text is not a histogram, or its bounds do not fit.
     pub fn to_histogram(&self) -> Result<Histogram, LatencyError> {
         let mut merged = new_histogram();
         if self.histogram.is_empty() {
@@ -93,10 +92,10 @@ impl Latency {
         Ok(merged)
     }
 
-    /// Both together, as if one histogram had counted them.
+    /// Merges two, as if one histogram had counted both.
     ///
     /// # Errors
-    /// [`LatencyError`] if one of the two holds no histogram.
+    /// [`LatencyError`] if either text is not a histogram.
     pub fn merged(&self, other: &Self) -> Result<Self, LatencyError> {
         let mut histogram = self.to_histogram()?;
         histogram.add(other.to_histogram()?).map_err(|error| LatencyError(error.to_string()))?;
@@ -104,7 +103,7 @@ impl Latency {
     }
 }
 
-/// A text that holds no histogram.
+/// A text that is not a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyError(String);
 

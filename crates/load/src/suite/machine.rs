@@ -1,11 +1,11 @@
-//! What bounds the scale of tests: processors and memory of this machine, and the free space that the server announces.
+//! What bounds the scale of tests: processors and memory of this machine, and the server's free space.
 
 use wire::nfs3::{FsstatArgs, FsstatRes, Procedure};
 
 use crate::client::{BlockingClient, Server};
 use crate::error::LoadError;
 
-/// Memory that is assumed where the system does not tell.
+/// Assumed if the system does not report its memory.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
 
 /// This machine, and the server's free space.
@@ -15,15 +15,15 @@ pub struct Machine {
     pub cores: u32,
     /// Memory of this machine.
     pub memory_bytes: u64,
-    /// Free space that the server announces (FSSTAT, RFC 1813 section 3.3.18).
+    /// The server's free space (FSSTAT, RFC 1813 section 3.3.18).
     pub free_bytes: u64,
 }
 
 impl Machine {
-    /// This machine, and what the server says.
+    /// Describes this machine, and asks the server for its free space.
     ///
     /// # Errors
-    /// If the server cannot be reached or does not tell.
+    /// If the server cannot be reached or FSSTAT fails.
     pub fn of(server: &Server) -> Result<Self, LoadError> {
         let root = BlockingClient::mount(server)?;
         let mut client = BlockingClient::connect(server)?;
@@ -41,7 +41,7 @@ impl Machine {
     }
 }
 
-/// MemTotal of `/proc/meminfo`, which counts in KiB.
+/// Returns MemTotal of `/proc/meminfo`, which is in KiB.
 fn memory(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)

@@ -1,4 +1,4 @@
-//! How each published test is run here: which threads, how many in flight, how stable, on how much data.
+//! How each published test runs here: threads, operations in flight, stability, amount of data.
 
 use super::{Machine, Scale, SuiteTest};
 use crate::published::{self, Shape};
@@ -8,43 +8,43 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Bytes that all threads together have in flight, at most.
+/// Bytes in flight of all threads together.
 const IN_FLIGHT_BYTES_MAX: u64 = 128 * MIB;
 
-/// Files in a directory, as Dell's report has them.
+/// Files per directory, as in Dell's report.
 const FILES_PER_DIRECTORY: u64 = 3000;
 
-/// Where reports name no threads: as many calls in flight as NULL calls have for their limit.
+/// For reports that do not state threads: as many calls in flight as NULL calls need to reach their limit.
 const UNSTATED: &[u32] = &[8];
 const UNSTATED_DEPTH: u32 = 16;
 
-/// How much data is read and written.
+/// The size of the working set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkingSet {
-    /// As much as any server's memory holds: tests that were published as cached.
+    /// Fits the memory of any server, for tests that were published as cached.
     Small,
-    /// As much as the scale allows.
+    /// As large as the scale allows.
     Large,
 }
 
-/// A published test, or several figures of it.
+/// How to run a published test.
 struct Recipe {
-    /// Its figures; what is done is the shape of the first.
+    /// The test's figures. The shape of the first determines the workload.
     ids: &'static [&'static str],
-    /// Numbers of threads, the one of the figure first.
+    /// Numbers of threads, that of the figure first.
     threads: &'static [u32],
     depth: u32,
     set: WorkingSet,
-    /// Of what it writes.
+    /// The stability of writes.
     stability: Stability,
 }
 
-/// With one operation in flight, UNSTABLE writes and a COMMIT in the end, as IOzone and IOR have it with `-e`.
+/// One operation in flight, UNSTABLE writes and a COMMIT at the end, like IOzone and IOR with `-e`.
 const fn streams(ids: &'static [&'static str], threads: &'static [u32]) -> Recipe {
     Recipe { ids, threads, depth: 1, set: WorkingSet::Large, stability: Stability::Unstable }
 }
 
-/// Synchronous writes: a mount with `sync`, or direct I/O.
+/// Synchronous writes, as with a `sync` mount or direct I/O.
 const fn synced(
     ids: &'static [&'static str],
     threads: &'static [u32],
@@ -54,7 +54,7 @@ const fn synced(
     Recipe { ids, threads, depth, set, stability: Stability::FileSync }
 }
 
-/// Direct writes that a client splits are committed after each.
+/// Direct writes that a client splits: a COMMIT after each.
 const fn split(ids: &'static [&'static str], threads: &'static [u32], depth: u32) -> Recipe {
     Recipe { ids, threads, depth, set: WorkingSet::Large, stability: Stability::Commit }
 }
@@ -109,7 +109,7 @@ const RECIPES: &[Recipe] = &[
     split(&["starwind-2m-write"], UNSTATED, UNSTATED_DEPTH),
 ];
 
-/// All steps. Tests that come to the same thing here are run once, and correspond to all their figures.
+/// Returns all tests. Published tests that are identical here run once, for all their figures.
 pub(super) fn steps(scale: Scale, machine: &Machine) -> Vec<SuiteTest> {
     let mut steps: Vec<SuiteTest> = Vec::new();
     for recipe in RECIPES {
@@ -120,7 +120,7 @@ pub(super) fn steps(scale: Scale, machine: &Machine) -> Vec<SuiteTest> {
         threads.sort_unstable();
         for threads in threads {
             let Some(mut step) = step(recipe, threads, scale, machine) else { continue };
-            // The figure stands beside the threads that it was published with, or the most that fit.
+            // The test with the published number of threads, or the most that fit, represents the figure.
             let is_published = recipe.threads.first() == Some(&threads);
             step.published = if is_published { recipe.ids.to_vec() } else { Vec::new() };
             match steps.iter_mut().find(|known| is_same(known, &step)) {
@@ -140,7 +140,7 @@ fn is_same(a: &SuiteTest, b: &SuiteTest) -> bool {
 fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Option<SuiteTest> {
     let row = published::find(recipe.ids.first()?)?;
     if let Shape::Metadata { file_bytes, .. } = row.shape {
-        // Never more than a quarter of the space, with what a file costs besides its data.
+        // At most a quarter of the space, including the overhead of each file.
         let files = files(scale, machine).min(machine.free_bytes / 4 / (file_bytes + 4 * KIB)).max(1);
         let threads = threads.min(u32::try_from(files).unwrap_or(u32::MAX));
         let each = (files / u64::from(threads)).max(1);
@@ -171,7 +171,7 @@ fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Optio
     Some(SuiteTest { workload, threads, depth, working_set_bytes, published: Vec::new() })
 }
 
-/// Bytes of files, never more than a quarter of what is free.
+/// Returns the bytes of files, at most a quarter of the free space.
 fn working_set(set: WorkingSet, scale: Scale, machine: &Machine) -> u64 {
     let wanted = match (set, scale) {
         (WorkingSet::Small, Scale::Quick) => 32 * MIB,
@@ -183,7 +183,7 @@ fn working_set(set: WorkingSet, scale: Scale, machine: &Machine) -> u64 {
     (wanted.min(machine.free_bytes / 4) / MIB * MIB).max(MIB)
 }
 
-/// Files of a metadata test: more where there are more processors to make them.
+/// Returns the number of files of a metadata test, which grows with the processors.
 fn files(scale: Scale, machine: &Machine) -> u64 {
     let each = u64::from(machine.cores.clamp(1, 16));
     match scale {

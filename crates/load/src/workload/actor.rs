@@ -1,4 +1,4 @@
-//! The state machine of a virtual thread: which call comes next, and what a reply means.
+//! The state machine of a virtual thread: it chooses the next call and interprets replies.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use wire::xdr::{Decode, DecodeError, Decoder};
 
 use crate::client::outbox::Outbox;
 
-/// A virtual thread. It has lanes, one for each operation that it has in flight; a stage begins on all of them.
+/// A virtual thread. It has one lane per operation in flight; a stage begins on all lanes.
 pub(crate) trait Actor: Send {
-    /// A stage begins; no operation is in flight.
+    /// Enters a stage. No operation is in flight.
     fn enter(&mut self, stage: usize);
 
-    /// Begins the next operation on a lane that has none: sends its first calls.
+    /// Begins the next operation on a free lane: sends its first calls.
     fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun;
 
-    /// Takes a reply to a call of the lane's operation, and sends more calls if it needs them. The operation ends
-    /// when none is in flight. Returns how many bytes of file data the call moved.
+    /// Handles a reply to a call of the lane's operation. May send more calls; the operation ends when none is in
+    /// flight. Returns the bytes of file data that the call moved.
     fn reply(
         &mut self,
         lane: usize,
@@ -25,46 +25,46 @@ pub(crate) trait Actor: Send {
         out: &mut Outbox<'_>,
     ) -> Result<u64, Cause>;
 
-    /// The operation is over. Says as what it counts, if it succeeded.
+    /// Ends the operation. Returns how it counts if it succeeded.
     fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount;
 }
 
-/// What became of the wish for another operation.
+/// The outcome of [`Actor::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begun {
-    /// It is on its way.
+    /// An operation began.
     Started,
     /// Another operation of this thread has to end first.
     Wait,
-    /// The stage has no more.
+    /// The stage has no more operations.
     Exhausted,
 }
 
-/// As what an operation counts.
+/// How an operation counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OperationCount {
-    /// So many operations; 0 for what belongs to the work but is none, as a COMMIT after a pass.
+    /// The number of operations; 0 for auxiliary work such as a COMMIT after a pass.
     pub(crate) operations: u64,
-    /// The phase that it is part of.
+    /// The phase that the operation belongs to.
     pub(crate) phase: Option<u8>,
 }
 
 impl OperationCount {
-    /// One operation of a workload that has no phases.
+    /// One operation of a workload without phases.
     pub(crate) const ONE: Self = Self { operations: 1, phase: None };
 }
 
 /// The results of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply<'r> {
-    /// What there is of the results.
+    /// The kept prefix of the results.
     pub(crate) results: &'r [u8],
-    /// How many bytes of them nobody wanted.
+    /// The number of dropped bytes.
     pub(crate) cut: usize,
 }
 
 impl<'r> Reply<'r> {
-    /// The results of any procedure but READ.
+    /// Decodes the results of any procedure except READ.
     #[inline]
     pub(crate) fn decode<T: Decode<'r>>(&self, procedure: Procedure) -> Result<T, Cause> {
         if self.cut > 0 {
@@ -73,7 +73,7 @@ impl<'r> Reply<'r> {
         wire::xdr::decode_all(self.results).map_err(|error| Cause::Malformed(procedure, error))
     }
 
-    /// The results of READ, whose data may be cut.
+    /// Decodes the results of READ, whose data may have been dropped.
     #[inline]
     pub(crate) fn read(&self) -> Result<ReadHead<'r>, Cause> {
         let mut input = Decoder::new(self.results);
@@ -81,12 +81,12 @@ impl<'r> Reply<'r> {
     }
 }
 
-/// The results of a READ, with as much of the data as is there.
+/// The results of READ, with the kept prefix of the data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadHead<'r> {
     pub(crate) count: u32,
     pub(crate) eof: bool,
-    /// The front of the data, and padding.
+    /// The prefix of the data, and padding.
     pub(crate) data: &'r [u8],
 }
 
@@ -111,13 +111,13 @@ impl<'r> ReadHead<'r> {
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The server says so.
+    /// The server returned this status.
     Status(Procedure, NfsStat3),
-    /// The server did not run the procedure.
+    /// The server did not execute the procedure.
     Rpc(String),
-    /// The reply is not what the procedure's results look like.
+    /// The results cannot be decoded.
     Malformed(Procedure, DecodeError),
-    /// The reply is well formed and says what cannot be.
+    /// The results are well-formed but wrong.
     Wrong(&'static str),
 }
 
@@ -132,7 +132,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The body of a successful result, or the failure as a cause.
+/// Returns the body of a successful result, or the failure as a cause.
 #[inline]
 pub(crate) fn ok<O, F>(procedure: Procedure, result: wire::nfs3::Res3<O, F>) -> Result<O, Cause> {
     result.map_err(|failed| Cause::Status(procedure, failed.status))

@@ -1,4 +1,4 @@
-//! CREATE of an empty file, then REMOVE of it, over and over, all threads in one directory.
+//! CREATE of an empty file, then REMOVE, repeated. All threads share one directory.
 
 use std::fmt::Write as _;
 
@@ -21,9 +21,9 @@ struct CreateRemove {
     thread: u32,
     /// The number of the next file.
     next: u64,
-    /// For each lane: the file, and whether it is there.
+    /// For each lane: the file, and whether it exists.
     files: Vec<(u64, bool)>,
-    /// For names.
+    /// A buffer for names.
     name: String,
 }
 
@@ -60,7 +60,7 @@ impl Actor for CreateRemove {
     fn ended(&mut self, lane: usize, succeeded: bool) -> OperationCount {
         let (_, is_there) = &mut self.files[lane];
         let phase = if *is_there { REMOVE } else { CREATE };
-        // A file that could not be removed is left to the clean-up.
+        // The clean-up removes files whose REMOVE failed.
         *is_there = succeeded && phase == CREATE;
         OperationCount { operations: 1, phase: Some(phase) }
     }

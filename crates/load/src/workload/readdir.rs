@@ -1,5 +1,5 @@
-//! Listings of one large directory, from its first name to its last, again and again. A name is an operation, so that
-//! the rate is in names; the latency is that of a call, which brings many.
+//! Listings of one large directory, from its first name to its last, repeated. Each name counts as an operation, so
+//! the rate is in names; the latency is that of a call, which returns many names.
 
 use wire::nfs3::{
     CookieVerf3, Filename3, Procedure, ReaddirArgs, ReaddirRes, ReaddirplusArgs, ReaddirplusRes,
@@ -11,20 +11,20 @@ use crate::client::Handle;
 use crate::client::outbox::{Outbox, Part};
 use crate::error::LoadError;
 
-/// Bytes of a reply.
+/// The size of a reply.
 const REPLY_BYTES: u32 = 128 << 10;
 
-/// Names that are made at a time.
+/// Files that are created at a time.
 const MADE_AT_A_TIME: u64 = 10_000;
 
-/// A listing that is under way.
+/// A listing in progress.
 #[derive(Clone, Copy, Default)]
 struct Listing {
     cookie: u64,
     verifier: CookieVerf3,
     /// Names so far, without `.` and `..`.
     names: u64,
-    /// Names of the reply that came last.
+    /// Names in the last reply.
     arrived: u64,
 }
 
@@ -36,7 +36,7 @@ struct Readdir {
 }
 
 impl Readdir {
-    /// Notes the entries of a reply; says so if the listing ends with the wrong number of names.
+    /// Records the entries of a reply. Fails if the listing ends with the wrong number of names.
     fn note<'a>(
         &mut self,
         lane: usize,

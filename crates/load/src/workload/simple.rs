@@ -1,4 +1,4 @@
-//! One call over and over: NULL, GETATTR, ACCESS, LOOKUP.
+//! One call, repeated: NULL, GETATTR, ACCESS or LOOKUP.
 
 use wire::nfs3::{
     AccessArgs, AccessRes, DirOpArgs3, Filename3, GetattrArgs, GetattrRes, LookupArgs, LookupRes, NfsStat3,
@@ -30,12 +30,12 @@ impl Actor for Null {
     }
 }
 
-/// NULL calls.
+/// Returns the plan of NULL calls.
 pub(super) fn plan_null(threads: u32) -> Plan {
     Plan::timed((0..threads).map(|_| Box::new(Null) as Box<dyn Actor>).collect())
 }
 
-/// One of the calls that look at a name or an object.
+/// A call that reads attributes or looks up a name.
 struct MetadataCall {
     procedure: RateProcedure,
     directory: Handle,
@@ -91,7 +91,7 @@ impl Actor for MetadataCall {
     }
 }
 
-/// Every thread has a file of its own in one directory, which is what LOOKUP finds.
+/// Makes one file per thread for LOOKUP, and a state machine for each thread.
 pub(super) fn plan(setup: &mut Setup<'_>, procedure: RateProcedure) -> Result<Plan, LoadError> {
     let names: Vec<(Handle, String)> =
         (0..setup.threads).map(|thread| (setup.directory, format!("f{thread}"))).collect();

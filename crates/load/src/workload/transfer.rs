@@ -1,8 +1,8 @@
-//! Reading and writing files: sequentially or at random places, each thread in a file of its own or in its part of a
-//! shared one.
+//! Reads and writes files, sequentially or at random offsets. Each thread has its own file or its own part of a
+//! shared file.
 //!
-//! An operation is a block. One that is larger than what the server takes in a call is split into several calls, all
-//! in flight together. A server may read or write less than it was asked; then the rest is asked for, as clients do.
+//! An operation transfers a block. A block larger than the server's transfer size is split into several calls, all in
+//! flight together. If the server transfers less than requested, the rest is requested again, as clients do.
 
 use fastrand::Rng;
 use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes, WriteVerf3};
@@ -33,14 +33,14 @@ const READ: u8 = 0;
 const WRITE: u8 = 1;
 const COMMIT: u8 = 2;
 
-/// The part number of a COMMIT.
+/// The part number of COMMIT.
 const COMMIT_PART: u32 = u32::MAX;
 
-/// What the measured operations are.
+/// The pattern of the measured operations.
 #[derive(Clone, Copy, Debug)]
 struct AccessPattern {
     block_bytes: u64,
-    /// How many of 100 operations are reads.
+    /// The percentage of operations that read.
     read_percent: u64,
     is_random: bool,
     shared_file: bool,
@@ -86,31 +86,31 @@ enum Kind {
     Commit,
 }
 
-/// An operation.
+/// An operation in flight.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     kind: Kind,
     offset: u64,
     length: u64,
-    /// What is still to be moved by each call: its offset and length.
+    /// The remaining offset and length of each call.
     parts: Vec<(u64, u32)>,
 }
 
-/// A thread that reads and writes.
+/// The state machine of a thread that reads and writes.
 struct Transfer {
     pattern: AccessPattern,
     sizes: TransferSizes,
     file: Handle,
     file_bytes: u64,
-    /// This thread's part of the file.
+    /// The offset of this thread's part of the file.
     base: u64,
     region_bytes: u64,
-    /// Where the next sequential operation is, from the base.
+    /// The next sequential offset, relative to `base`.
     cursor: u64,
     stage: usize,
     lanes: Vec<Lane>,
     in_flight: u32,
-    /// There is unstable data that no COMMIT has followed.
+    /// Whether unstable data was written since the last COMMIT.
     uncommitted: bool,
     verifier: Option<WriteVerf3>,
     random: Rng,
@@ -118,7 +118,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// The next operation of the stage.
+    /// Chooses the next operation of the stage.
     fn choose(&mut self) -> Result<(Kind, u64, u64), Begun> {
         match self.stage {
             FILL if self.cursor < self.region_bytes && self.needs_fill() => {
@@ -162,7 +162,7 @@ impl Transfer {
         Ok((kind, offset, self.pattern.block_bytes))
     }
 
-    /// What was written and not read since is read back once, if it is verified.
+    /// Chooses a block that was written, to read it back once for `--verify`.
     fn choose_written(&mut self) -> Result<(Kind, u64, u64), Begun> {
         let Some(verified) = self.verified.as_ref().filter(|_| self.pattern.read_percent < 100) else {
             return Err(Begun::Exhausted);
@@ -189,7 +189,7 @@ impl Transfer {
         };
         let first = self.random.u64(..blocks);
         let Some(verified) = &self.verified else { return Ok((kind, self.base + first * block, block)) };
-        // Content can be told only of blocks that nobody is writing; take the next one that is free.
+        // Only blocks that are not being written can be verified: takes the next free one.
         let candidates = (0..blocks).map(|step| self.base + (first + step) % blocks * block);
         let free = candidates.into_iter().find(|offset| !verified.is_busy(*offset, block));
         free.map(|offset| (kind, offset, block)).ok_or(Begun::Wait)
@@ -223,7 +223,7 @@ impl Transfer {
 
     fn send_commit(&mut self, lane: usize, phase: Option<u8>, out: &mut Outbox<'_>) {
         let Lane { offset, length, .. } = self.lanes[lane];
-        // A count of 0 is all that follows the offset.
+        // A count of 0 commits everything after the offset.
         let count = u32::try_from(length).unwrap_or(0);
         let args = CommitArgs { file: self.file.wire(), offset, count };
         out.call(Part { part: COMMIT_PART, phase, whole: false }, Procedure::Commit, &args);
@@ -241,7 +241,7 @@ impl Transfer {
         if head.count > length {
             return Err(Cause::Wrong("READ: more than was asked"));
         }
-        // A file that is written from its front may not have grown to its end.
+        // A file that is written from its front may not have reached its full size.
         let is_grown = self.stage != CHECK || self.needs_fill();
         if is_grown && head.eof && offset + u64::from(head.count) < self.file_bytes {
             return Err(Cause::Wrong("READ: the end of the file before its end"));
@@ -290,7 +290,7 @@ impl Transfer {
         Ok(moved)
     }
 
-    /// Asks for what a call has left over.
+    /// Requests the rest that a call did not transfer.
     fn rest(
         &mut self,
         lane: usize,
@@ -404,7 +404,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
         let index = if pattern.shared_file { 0 } else { thread };
         let file = files.get(usize::try_from(index).unwrap_or(0)).copied();
         let base = if pattern.shared_file { thread * region_bytes } else { 0 };
-        // Files of other measurements have other seeds.
+        // Other measurements have other seeds, so their files have other identities.
         let verified =
             setup.verify.then(|| VerifiedRegion::new(setup.seed.wrapping_add(index), base, region_bytes));
         actors.push(Box::new(Transfer {

@@ -1,6 +1,6 @@
-//! Many small files. In mdtest's shape: all are created, then looked at, read and removed, each in a phase of its
-//! own, in directories that were there before. As `tar` does it: directories are made and removed along the way, and
-//! each file gets its data, mode and time.
+//! Many small files. Like mdtest: creates, stats, reads and removes all files, in separate phases, in directories
+//! made in advance. Like `tar`: makes and removes directories along the way, and sets the data, mode and time of each
+//! file.
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ const METADATA_ACTIONS: &[FileAction] =
     &[FileAction::Create, FileAction::Stat, FileAction::Read, FileAction::Remove];
 const SMALL_FILES_ACTIONS: &[FileAction] = &[FileAction::Create, FileAction::Read, FileAction::Remove];
 
-/// The call of an operation that is in flight.
+/// The call that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Mkdir,
@@ -56,9 +56,9 @@ struct Lane {
     handle: Option<Handle>,
 }
 
-/// A thread and its tree.
+/// The state machine of a thread, with its tree.
 struct Tree {
-    /// As `tar` does it.
+    /// Whether it works like `tar` instead of mdtest.
     is_archive: bool,
     parent: Handle,
     directories: Vec<Handle>,
@@ -66,15 +66,15 @@ struct Tree {
     files_per_directory: u64,
     file_bytes: u32,
     stage: usize,
-    /// The next file.
+    /// The index of the next file.
     next: u64,
-    /// The next directory to make or remove.
+    /// The index of the next directory to make or remove.
     next_directory: u64,
-    /// A directory could not be made: there is nothing more to do for this thread.
+    /// Whether a MKDIR failed: this thread can do nothing more.
     is_lost: bool,
     in_flight: u32,
     lanes: Vec<Lane>,
-    /// What `--verify` writes into files, and expects there.
+    /// The identity of the blocks that `--verify` writes and expects.
     stamp: Option<u64>,
     random: Rng,
     name: String,
@@ -90,7 +90,7 @@ impl Tree {
         self.files_per_directory * self.directories_wanted
     }
 
-    /// Begins with a directory, if it is time for that.
+    /// Begins MKDIR or RMDIR if one is due.
     fn begin_directory(&mut self, lane: usize, out: &mut Outbox<'_>) -> Option<Begun> {
         let ahead = self.next / self.files_per_directory;
         let (is_making, is_removing) =
@@ -118,7 +118,7 @@ impl Tree {
         Some(Begun::Started)
     }
 
-    /// The file's data, as it is written and expected.
+    /// Returns the file's data for `--verify`.
     fn data(&self, file: u64) -> Option<Vec<u8>> {
         let stamp = self.stamp?;
         let mut data = vec![0; self.file_bytes as usize];
@@ -167,7 +167,7 @@ impl Tree {
         Ok(u64::from(self.file_bytes))
     }
 
-    /// `tar` sets mode and time of what it wrote.
+    /// Sets mode and time, like `tar`.
     fn finish_file(&mut self, lane: usize, handle: &Handle, out: &mut Outbox<'_>) {
         if !self.is_archive {
             return;
@@ -189,7 +189,7 @@ impl Tree {
             return Ok(0);
         }
         if self.file_bytes == 0 {
-            // What opening a file asks; there is nothing to read.
+            // Opening a file calls ACCESS; an empty file has nothing to read.
             let args = AccessArgs { object: found.object, access: access::READ };
             out.call(Part::default(), Procedure::Access, &args);
             self.lanes[lane].step = Step::Access;
@@ -294,7 +294,7 @@ impl Actor for Tree {
     }
 }
 
-/// Makes the directories that are there before, and a state machine for each thread.
+/// Makes the directories that must exist in advance, and a state machine for each thread.
 pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, LoadError> {
     let (is_archive, files_per_directory, directories, file_bytes) = match *workload {
         Workload::Metadata { files_per_directory, directories_per_thread, file_bytes } => {

@@ -1,24 +1,24 @@
-//! What a thread knows about the content of its part of a file, for `--verify`.
+//! The expected content of a thread's part of a file, for `--verify`.
 
 use crate::verify::{self, BLOCK_BYTES};
 use crate::workload::actor::Cause;
 
-/// The content is not known: a write of it failed.
+/// A write of the block failed, so its content is unknown.
 const UNKNOWN: u32 = 1 << 31;
 
-/// A part of a file, block for block.
+/// The blocks of a part of a file.
 #[derive(Clone, Debug)]
 pub(super) struct VerifiedRegion {
     file: u64,
     base: u64,
-    /// How often each block was written, and perhaps [`UNKNOWN`].
+    /// The number of writes of each block, perhaps with [`UNKNOWN`].
     generations: Vec<u32>,
-    /// Blocks that are being read or written. Nobody else begins with them.
+    /// Blocks that are being read or written. No other operation may use them.
     busy: Vec<bool>,
 }
 
 impl VerifiedRegion {
-    /// Nothing was written yet. All sizes are multiples of a block's.
+    /// Begins with no block written. `base` and `bytes` are multiples of the block size.
     pub(super) fn new(file: u64, base: u64, bytes: u64) -> Self {
         let blocks = usize::try_from(bytes.div_ceil(BLOCK_BYTES as u64)).unwrap_or(usize::MAX);
         Self { file, base, generations: vec![0; blocks], busy: vec![false; blocks] }
@@ -30,24 +30,24 @@ impl VerifiedRegion {
         block(offset)..block(offset + bytes)
     }
 
-    /// Whether an operation with one of these blocks is in flight.
+    /// Whether an operation on one of these blocks is in flight.
     pub(super) fn is_busy(&self, offset: u64, bytes: u64) -> bool {
         self.busy[self.range(offset, bytes)].contains(&true)
     }
 
-    /// Whether all of these blocks were written, and it is known what.
+    /// Whether all of these blocks were written and their content is known.
     pub(super) fn is_known(&self, offset: u64, bytes: u64) -> bool {
         let is_known = |generation: &u32| *generation > 0 && generation & UNKNOWN == 0;
         self.generations[self.range(offset, bytes)].iter().all(is_known)
     }
 
-    /// An operation begins.
+    /// Begins an operation on these blocks.
     pub(super) fn begin(&mut self, offset: u64, bytes: u64) {
         let range = self.range(offset, bytes);
         self.busy[range].fill(true);
     }
 
-    /// An operation is over.
+    /// Ends an operation on these blocks.
     pub(super) fn ended(&mut self, offset: u64, bytes: u64, was_write: bool, succeeded: bool) {
         let range = self.range(offset, bytes);
         self.busy[range.clone()].fill(false);
@@ -58,7 +58,7 @@ impl VerifiedRegion {
         }
     }
 
-    /// Writes the next generation of blocks.
+    /// Fills `data` with the next generation of blocks.
     pub(super) fn make(&self, data: &mut [u8], offset: u64) {
         let range = self.range(offset, data.len() as u64);
         let mut offset = offset;
@@ -68,7 +68,7 @@ impl VerifiedRegion {
         }
     }
 
-    /// Compares blocks with what was written; returns how many were known.
+    /// Checks blocks against what was written. Returns how many were known.
     pub(super) fn check(&self, data: &[u8], offset: u64) -> Result<u64, Cause> {
         let range = self.range(offset, data.len() as u64);
         let (mut offset, mut blocks) = (offset, 0);
@@ -82,7 +82,7 @@ impl VerifiedRegion {
         Ok(blocks)
     }
 
-    /// Of a call that moved `count` of `asked` bytes: as many as make whole blocks.
+    /// Rounds the `count` bytes that a call moved down to whole blocks, unless it moved all `asked` bytes.
     pub(super) fn whole_blocks(count: u32, asked: u32) -> u32 {
         let block = u32::try_from(BLOCK_BYTES).expect("4096");
         if count == asked { count } else { count / block * block }
