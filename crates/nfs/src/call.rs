@@ -1,39 +1,27 @@
 //! What an operation is told: its arguments, its caller, and the objects that its handles name.
 
 use std::cell::Cell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use volume::attributes::{Attributes, Wcc};
 use volume::bytes::Slice;
-use volume::handle::{HANDLE_BYTES, Handle};
+use volume::handle::HANDLE_BYTES;
 use volume::ids::Ino;
-use volume::request::{Access, Credentials, Durability, Error, Failure, Request, RequestKey};
+use volume::request::{Access, Credentials, Durability, Failure, Request, RequestKey};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::{Failed, Fattr3, FileHandle3, NfsStat3, WccData};
 use wire::rpc::{AuthStat, CallHeader, Credential};
 use wire::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
+use crate::connection::Connection;
+use crate::context::{Located, Refused, ServiceContext};
 use crate::exports::Export;
-use crate::service::Service;
-use crate::v4::compound::Progress;
+use crate::progress::Progress;
+use crate::state::ids::FileId;
+use crate::status::Retry;
 use crate::{attributes, credentials, status};
-
-/// Tells connections apart: never used twice while a process lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
-
-/// The connection that a call came by: which one, and its two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// The client.
-    pub peer: SocketAddr,
-    /// Ours: what a portmapper's answer names.
-    pub local: SocketAddr,
-    /// Which one.
-    pub id: ConnectionId,
-}
 
 /// Why an operation wrote no result of its own; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +42,15 @@ pub(crate) enum Stop {
     Auth(AuthStat),
     /// It failed before it looked at any object, so that it has no attributes to show.
     Status(NfsStat3),
+}
+
+impl From<Retry> for Stop {
+    fn from(retry: Retry) -> Stop {
+        match retry {
+            Retry::WouldBlock => Stop::WouldBlock,
+            Retry::Busy => Stop::Busy,
+        }
+    }
 }
 
 impl From<DecodeError> for Stop {
@@ -77,9 +74,20 @@ impl After<'_> {
 /// What became of an operation: it wrote a result, a failure included, or it did not.
 pub(crate) type Handled<'a> = Result<After<'a>, Stop>;
 
+/// A procedure of a program.
+pub(crate) struct Operation {
+    /// Executes a call and writes its whole result, behind the header of an accepted reply. What it wrote before it
+    /// stopped is taken back.
+    pub(crate) run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>,
+    /// Writes the result of a failure that shows no attributes; none for procedures that cannot fail.
+    pub(crate) failed: Option<fn(NfsStat3, &mut Encoder<'_>)>,
+    /// Whether it changes a volume, so that back-pressure applies to it.
+    pub(crate) changes: bool,
+}
+
 /// A call whose program, version and procedure are known to exist.
 pub(crate) struct Call<'a> {
-    pub(crate) service: &'a Service,
+    pub(crate) service: &'a ServiceContext,
     pub(crate) header: CallHeader<'a>,
     /// What follows the header.
     pub(crate) arguments: &'a [u8],
@@ -120,39 +128,6 @@ impl<'a> Call<'a> {
             return Err(Stop::Auth(AuthStat::TooWeak));
         }
         Ok(Object::new(volume, ino, export, &self.header.credential, self.now, self.access))
-    }
-}
-
-/// What a handle names, and by which export the client may use it.
-pub(crate) struct Located<'a> {
-    pub(crate) volume: &'a Arc<Volume>,
-    pub(crate) export: &'a Export,
-    pub(crate) ino: Ino,
-}
-
-/// Why a handle cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// No server of ours made it.
-    BadHandle,
-    /// What it names is not here any more.
-    Stale,
-    /// No export admits the client.
-    NotAdmitted,
-}
-
-impl Service {
-    /// Finds what the bytes of a handle name, for a client at `peer`.
-    pub(crate) fn locate(&self, handle: &[u8], peer: SocketAddr) -> Result<Located<'_>, Refused> {
-        let handle = Handle::parse(handle).ok_or(Refused::BadHandle)?;
-        // The checksum of a volume that is not served any more cannot be verified; such a handle is as good as gone.
-        let volume = self.volume(handle.volume).ok_or(Refused::Stale)?;
-        let export = self.exports.admitting(handle.volume, peer).ok_or(Refused::NotAdmitted)?;
-        match volume.resolve(&handle) {
-            Ok(ino) => Ok(Located { volume, export, ino }),
-            Err(Error::Stale) => Err(Refused::Stale),
-            Err(_) => Err(Refused::BadHandle),
-        }
     }
 }
 
@@ -250,6 +225,11 @@ impl<'a> Object<'a> {
         Failed { status, body }.encode(out);
         Ok(self.after(after))
     }
+}
+
+/// The file of an object.
+pub(crate) fn file_of(object: &Object<'_>) -> FileId {
+    FileId { volume: object.volume.id(), ino: object.ino }
 }
 
 /// The handle of these bytes.

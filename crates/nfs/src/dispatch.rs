@@ -1,22 +1,10 @@
 //! The table from program, version and procedure to an operation.
 
-use wire::nfs3::{self, NfsStat3};
+use wire::nfs3;
 use wire::rpc::AcceptStat;
-use wire::xdr::Encoder;
 use wire::{mount3, nfs4, nlm4, nsm, portmap};
 
-use crate::call::{Call, Handled};
-
-/// A procedure of a program.
-pub(crate) struct Operation {
-    /// Executes a call and writes its whole result, behind the header of an accepted reply. What it wrote before it
-    /// stopped is taken back.
-    pub(crate) run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>,
-    /// Writes the result of a failure that shows no attributes; none for procedures that cannot fail.
-    pub(crate) failed: Option<fn(NfsStat3, &mut Encoder<'_>)>,
-    /// Whether it changes a volume, so that back-pressure applies to it.
-    pub(crate) changes: bool,
-}
+use crate::call::Operation;
 
 /// One version of a program; its procedures stand in the order of their numbers.
 struct Version {

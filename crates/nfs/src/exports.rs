@@ -15,6 +15,8 @@ use wire::rpc::Credential;
 
 use crate::limits::UNPRIVILEGED_PORT;
 
+pub(crate) mod pseudo;
+
 /// Whose claims about themselves are not believed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {

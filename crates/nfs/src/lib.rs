@@ -5,20 +5,21 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`service`] | [`service::Service`]: exports and volumes, and what becomes of a call ([`service::Outcome`]) |
+//! | [`service`] | [`service::Service`], the entrance: executes a call and says what its reply waits for ([`service::Outcome`]) |
 //! | `dispatch` | the table from program, version and procedure to an operation |
-//! | [`admission`] | what a call may need, told before it is executed |
-//! | `call` | what an operation is told: arguments, caller, and the object of a handle under the rules of its export |
-//! | [`exports`] | which volume is reached by whom, and with what rights |
-//! | `credentials` | in whose name the engine is asked: AUTH_SYS after squashing |
-//! | `attributes` | the engine's attributes and times in the words of NFSv3, and back |
-//! | `status` | the engine's errors in the words of NFSv3 and MOUNT |
-//! | `rpc_cache` | retransmitted calls get the first answer again |
-//! | `recall` | delegations of NFSv4 clients are recalled by operations of any version |
 //! | `v3` | the 22 procedures of NFSv3, one file each, named as the RFC names them |
-//! | `mount` | the procedures of MOUNT |
-//! | `nlm`, `nsm` | locks of NFSv3, on the state of NFSv4; who restarted |
-//! | `portmap` | portmapper and rpcbind, which name this very port |
+//! | `v4` | COMPOUND and its operations, one file each |
+//! | `mount`, `portmap` | MOUNT; portmapper and rpcbind, which name this very port |
+//! | `nlm`, `nsm` | locks and status monitor for NFSv3, on the state of NFSv4 |
+//! | `rpc_cache` | executes non-idempotent calls once |
+//! | `recall` | recalls delegations before operations of any version |
+//! | `call` | a call: arguments, caller, and the object of a handle under the rules of its export |
+//! | `context` | what calls borrow: exports, volumes, state |
+//! | `state` | what clients hold: sessions, opens, locks, delegations |
+//! | [`admission`] | what a call may need, told before it is executed |
+//! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
+//! | `credentials` | AUTH_SYS credentials after squashing |
+//! | `attributes`, `status` | the engine's attributes and errors as those of NFSv3, and back |
 //! | [`limits`] | every limit, with its reason |
 //!
 //! What is deliberately absent: sockets, threads, clocks, and any state of a client but the list of mounts, which only
@@ -29,6 +30,8 @@
 pub mod admission;
 mod attributes;
 mod call;
+mod connection;
+mod context;
 mod credentials;
 mod dispatch;
 pub mod exports;
@@ -37,6 +40,7 @@ mod mount;
 mod nlm;
 mod nsm;
 mod portmap;
+mod progress;
 mod recall;
 mod rpc_cache;
 pub mod service;

@@ -15,15 +15,15 @@ use wire::nlm4::{HostName, Netobj, Nlm4Lock, Nlm4Stats, Procedure, Res};
 use wire::rpc::Credential;
 use wire::xdr::{Encode, Encoder};
 
+use crate::call::Operation;
+use crate::call::file_of;
 use crate::call::{After, Call, Handled, Object, Stop};
-use crate::dispatch::Operation;
 use crate::state::client::{Client, Host};
 use crate::state::nlm::owner_name;
 use crate::state::ranges::{LockKind, Range};
 use crate::state::{Context, Kept, Refusal, State};
 use crate::status;
 use crate::v3::null;
-use crate::v4::held::file_of;
 
 mod cancel;
 mod free_all;
@@ -108,7 +108,7 @@ impl From<Refusal> for Refused {
 /// What to say when the engine does not do something.
 fn engine(error: volume::request::Error) -> Refused {
     match status::nfs3(error) {
-        Err(stop) => stop.into(),
+        Err(retry) => Stop::from(retry).into(),
         Ok(NfsStat3::Stale | NfsStat3::BadHandle) => Nlm4Stats::StaleFh.into(),
         Ok(NfsStat3::NoSpc | NfsStat3::Acces) => Nlm4Stats::DeniedNolocks.into(),
         Ok(NfsStat3::Rofs) => Nlm4Stats::Rofs.into(),

@@ -4,8 +4,8 @@
 use wire::nsm::{SmName, SmRes, SmStatRes, StatChge};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::Operation;
 use crate::call::{After, Call, Handled, Stop};
-use crate::dispatch::Operation;
 use crate::nlm::{UNAVAILABLE, after, context, state};
 use crate::state::Refusal;
 use crate::v3::null;

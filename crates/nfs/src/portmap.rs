@@ -8,8 +8,9 @@ use wire::portmap::{
 };
 use wire::xdr::{Encode, Encoder};
 
+use crate::call::Operation;
 use crate::call::{After, Call, Handled};
-use crate::dispatch::{self, Operation};
+use crate::dispatch;
 use crate::v3::null;
 
 /// Version 2, in the order of [`wire::portmap::Procedure`].

@@ -10,6 +10,7 @@ use volume::request::{Answer, Error, Failure};
 use volume::results::{Found, Removed, Renamed};
 use wire::nfs3::NfsStat3;
 
+use crate::call::file_of;
 use crate::call::{Call, Object, Stop};
 use crate::state::changing::Changing;
 use crate::state::client::Client;
@@ -18,7 +19,6 @@ use crate::state::ids::FileId;
 use crate::state::stateids::Use;
 use crate::state::{Caller, Context, Refusal, State};
 use crate::status;
-use crate::v4::held::file_of;
 
 /// What a name in a directory stands for, if anything may be delegated at all.
 ///
@@ -45,7 +45,7 @@ fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
 
 /// It is not known yet what there is to recall.
 fn later(error: Error) -> Stop {
-    status::nfs3(error).map_or_else(|stop| stop, Stop::Status)
+    status::nfs3(error).map_or_else(Stop::from, Stop::Status)
 }
 
 /// What an operation on a name does when it is done.

@@ -4,14 +4,13 @@
 //! *result body*: what follows the accepted RPC header, from the status on. A duplicate gets a header of its own and that
 //! body. Failures changed nothing, so they are remembered in memory only.
 //!
-//! While a thread executes a call, its key is in [`InProgress`]; a duplicate that another thread meets then is told to
+//! While a thread executes a call, its key is in [`crate::context::in_progress::InProgress`]; a duplicate that another thread meets then is told to
 //! come back, and finds the answer. The key enters the set *before* the answer is looked for and leaves it after the
 //! answer was recorded, so that no duplicate can slip between the two.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use siphasher::sip::SipHasher24;
 use volume::request::{self, Answer, Durability, Error, Failure, Request, RequestKey};
 use volume::results::Recall;
@@ -20,7 +19,6 @@ use wire::rpc::CallHeader;
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Object, Stop};
-use crate::limits::{IN_PROGRESS_PER_SHARD, IN_PROGRESS_SHARDS};
 use crate::status;
 
 /// Bytes of a key: client address 16, xid, program, version and procedure 4 each, checksum 8.
@@ -51,41 +49,6 @@ pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
 /// makes collisions fools only itself.
 pub(crate) fn checksum(arguments: &[u8]) -> u64 {
     SipHasher24::new().hash(arguments)
-}
-
-/// The non-idempotent calls that threads execute at this moment.
-#[derive(Debug, Default)]
-pub(crate) struct InProgress {
-    shards: [Mutex<Vec<RequestKey>>; IN_PROGRESS_SHARDS],
-}
-
-impl InProgress {
-    /// Enters a call; none if it is being executed already, or too many are.
-    pub(crate) fn enter(&self, key: &RequestKey) -> Option<Entered<'_>> {
-        // The checksum ends the key; its last byte is as good as any.
-        let shard = usize::from(key.0.last().copied().unwrap_or(0)) % IN_PROGRESS_SHARDS;
-        let shard = self.shards.get(shard)?;
-        let mut keys = shard.lock();
-        if keys.len() >= IN_PROGRESS_PER_SHARD || keys.contains(key) {
-            return None;
-        }
-        keys.push(key.clone());
-        drop(keys);
-        Some(Entered { shard, key: key.clone() })
-    }
-}
-
-/// A call that is in progress until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Entered<'a> {
-    shard: &'a Mutex<Vec<RequestKey>>,
-    key: RequestKey,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.shard.lock().retain(|key| *key != self.key);
-    }
 }
 
 /// Given to the engine to encode the answer for its journal; named so beside XDR's own `Encode`.
@@ -202,31 +165,5 @@ mod tests {
         assert_ne!(one, key("192.0.2.1", 5, 13, b"name"));
         assert_ne!(one, key("192.0.2.1", 5, 12, b"nama"));
         assert_ne!(one, key("192.0.2.1", 5, 12, b"name\0"));
-    }
-
-    #[test]
-    fn a_call_is_in_progress_once() {
-        let set = InProgress::default();
-        let one = key("192.0.2.1", 5, 12, b"name");
-        let entered = set.enter(&one).unwrap();
-        assert!(set.enter(&one).is_none());
-        assert!(set.enter(&key("192.0.2.1", 6, 12, b"name")).is_some());
-        drop(entered);
-        assert!(set.enter(&one).is_some());
-    }
-
-    #[test]
-    fn calls_in_progress_are_bounded() {
-        let set = InProgress::default();
-        let same_shard = (0..).map(|xid| key("192.0.2.1", xid, 12, b"name"));
-        let entered: Vec<_> =
-            same_shard.clone().take(IN_PROGRESS_PER_SHARD).map(|key| set.enter(&key).is_some()).collect();
-        assert!(entered.iter().all(|entered| *entered), "each left at once");
-        let keys: Vec<_> = same_shard.take(IN_PROGRESS_PER_SHARD + 1).collect();
-        let (last, others) = keys.split_last().unwrap();
-        let mut entered: Vec<_> = others.iter().map(|key| set.enter(key).unwrap()).collect();
-        assert!(set.enter(last).is_none());
-        entered.pop();
-        assert!(set.enter(last).is_some());
     }
 }

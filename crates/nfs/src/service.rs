@@ -4,10 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::HashMap;
 use volume::bytes::Slice;
-use volume::ids::VolumeId;
-use volume::request::{Access, Durability, Durable};
+use volume::request::{Access, Durability, Durable, Error};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::NfsStat3;
@@ -17,17 +15,16 @@ use wire::rpc::{
 };
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::call::{After, Call, Stop};
-pub use crate::call::{Connection, ConnectionId};
-use crate::dispatch::{self, Operation};
-use crate::exports::{Export, Exports, ExportsError};
-use crate::mount::Mounts;
-use crate::rpc_cache::InProgress;
+use crate::call::{After, Call, Operation, Stop};
+pub use crate::connection::{Connection, ConnectionId};
+use crate::context::{ServiceContext, Shared};
+use crate::dispatch;
+use crate::exports::{Export, ExportsError};
+pub use crate::progress::Progress;
 use crate::state::State;
 pub use crate::state::callback::{Callback, Destination};
 use crate::state::config::Config;
-pub use crate::v4::compound::Progress;
-use crate::v4::pseudo::Pseudo;
+use crate::state::restart::Records;
 
 /// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
 pub const HEAD_BYTES: usize = 24;
@@ -77,22 +74,11 @@ impl<W> Outcome<W> {
     }
 }
 
-/// What outlives a change of the configuration.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub(crate) in_progress: InProgress,
-    pub(crate) mounts: Mounts,
-    pub(crate) state: State,
-}
-
-/// Exports and volumes, which do not change: a new configuration is a new service, see [`Service::replaced_by`]. Event
-/// loops and worker threads share it.
+/// Serves exports and volumes, which do not change: a new configuration is a new service, see [`Service::replaced_by`].
+/// Event loops and worker threads share it.
 #[derive(Debug)]
 pub struct Service {
-    pub(crate) exports: Exports,
-    pub(crate) pseudo: Pseudo,
-    volumes: HashMap<VolumeId, Arc<Volume>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) context: ServiceContext,
 }
 
 impl Service {
@@ -101,11 +87,11 @@ impl Service {
     /// # Errors
     /// [`ExportsError`] for paths that cannot be mounted, and exports without their volume.
     pub fn new(exports: Vec<Export>, volumes: Vec<Arc<Volume>>) -> Result<Service, ExportsError> {
-        Service::with(exports, volumes, Arc::default())
+        Ok(Service { context: ServiceContext::new(exports, volumes, Arc::default())? })
     }
 
-    /// A service with another configuration that takes over from this one. Both can be used until all calls that this
-    /// one was given have ended.
+    /// Returns a service with another configuration that takes over from this one. Both can be used until all calls that
+    /// this one was given have ended.
     ///
     /// # Errors
     /// Those of [`Service::new`].
@@ -114,50 +100,66 @@ impl Service {
         exports: Vec<Export>,
         volumes: Vec<Arc<Volume>>,
     ) -> Result<Service, ExportsError> {
-        Service::with(exports, volumes, Arc::clone(&self.shared))
+        let shared = Arc::clone(&self.context.shared);
+        Ok(Service { context: ServiceContext::new(exports, volumes, shared)? })
     }
 
-    fn with(
-        exports: Vec<Export>,
-        volumes: Vec<Arc<Volume>>,
-        shared: Arc<Shared>,
-    ) -> Result<Service, ExportsError> {
-        let exports = Exports::new(exports)?;
-        let volumes: HashMap<_, _> = volumes.into_iter().map(|volume| (volume.id(), volume)).collect();
-        if let Some(export) = exports.iter().find(|export| !volumes.contains_key(&export.volume)) {
-            return Err(ExportsError::NoVolume(export.path.clone()));
-        }
-        let pseudo = Pseudo::new(&exports);
-        Ok(Service { exports, pseudo, volumes, shared })
-    }
-
-    /// The same with leases of this length (RFC 8881 section 8.3); to be called before the first call is handled.
+    /// Sets the length of leases (RFC 8881 section 8.3). Must be called before the first call is handled.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Service {
-        let config = Config { lease, ..self.shared.state.config().clone() };
+        let config = Config { lease, ..self.context.shared.state.config().clone() };
         self.with_config(config)
     }
 
-    /// The same with limits such that what clients of NFSv4 and NLM hold takes so many bytes of memory at most; to be called
-    /// before the first call is handled.
+    /// Limits the memory for what clients of NFSv4 and NLM hold to `bytes`. Must be called before the first call is handled.
     #[must_use]
     pub fn with_state_bytes(self, bytes: u64) -> Service {
-        let config = self.shared.state.config().clone().bound(bytes);
+        let config = self.context.shared.state.config().clone().bound(bytes);
         self.with_config(config)
     }
 
-    fn with_config(self, config: Config) -> Service {
-        Service { shared: Arc::new(Shared { state: State::new(config), ..Shared::default() }), ..self }
+    fn with_config(mut self, config: Config) -> Service {
+        self.context.shared = Arc::new(Shared { state: State::new(config), ..Shared::default() });
+        self
     }
 
-    /// The volumes, in no particular order.
+    /// Returns the volumes, in no particular order.
     pub fn volumes(&self) -> impl Iterator<Item = &Arc<Volume>> {
-        self.volumes.values()
+        self.context.volumes()
     }
 
-    /// The volume of this id.
-    pub(crate) fn volume(&self, id: VolumeId) -> Option<&Arc<Volume>> {
-        self.volumes.get(&id)
+    /// Restores what clients of NFSv4 and NLM held when the volumes were last served. Must be called once, before the first
+    /// call is handled. Reads media.
+    ///
+    /// # Errors
+    /// If the records of a volume cannot be read.
+    pub fn restore_state(&self, now: Time) -> Result<(), Error> {
+        let mut records = Records::default();
+        for volume in self.volumes() {
+            let id = volume.id();
+            volume.scan_state(&mut |key, value| records.add(id, key, value))?;
+            volume.remembered_keys(&mut |key| records.remember_key(&key.0));
+        }
+        self.context.shared.state.restore(&self.context.context(now), records);
+        // All files that clients hold are held again by now.
+        self.volumes().for_each(|volume| volume.reap_orphans());
+        Ok(())
+    }
+
+    /// Returns gauges and counters of the state of clients, name and value.
+    pub fn state_gauges(&self) -> Vec<(&'static str, u64)> {
+        self.context.shared.state.gauges()
+    }
+
+    /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again, unless
+    /// [`Service::on_copies`] reports a new one earlier.
+    pub fn copy_some(&self, now: Time) -> Duration {
+        self.context.copy_some(now)
+    }
+
+    /// Sets what is called when there is a new copy. `notify` may be called by any thread and must not block.
+    pub fn on_copies(&self, notify: Box<dyn Fn() + Send + Sync>) {
+        self.context.shared.state.on_copies(notify);
     }
 
     /// Executes a call: a whole record without its mark, as it came by `connection`. The reply is appended to `out`, with
@@ -199,7 +201,7 @@ impl Service {
         let (header, arguments) = match decode_call(record) {
             Ok((header, arguments)) => (header, arguments.rest()),
             Err(CallError::NotACall) if is_reply(record) => {
-                self.shared.state.reply(&self.context(now), record, Some(connection.id));
+                self.context.shared.state.reply(&self.context.context(now), record, Some(connection.id));
                 return Outcome::Nothing;
             }
             Err(error) => return refuse(error, out),
@@ -210,7 +212,7 @@ impl Service {
         };
         let xid = header.xid;
         let call = Call {
-            service: self,
+            service: &self.context,
             header,
             arguments,
             connection,
@@ -248,35 +250,35 @@ impl Service {
 
     /// A connection is gone; no call comes by it any more, and nothing can be sent by it.
     pub fn connection_closed(&self, connection: ConnectionId) {
-        self.shared.state.connection_closed(connection);
+        self.context.shared.state.connection_closed(connection);
     }
 
     /// Does what is due by time: leases that ended, callbacks that were not answered. Returns when to call it again, at
     /// most a second later.
     pub fn tick(&self, now: Time) -> Duration {
-        self.shared.state.tick(&self.context(now))
+        self.context.shared.state.tick(&self.context.context(now))
     }
 
     /// Takes the callbacks that are to be sent. Their replies come back as records by the connection that they went out
     /// by, or to [`Service::callback_answered`] if that was one of our own; one that could not be sent is to be given to [`Service::callback_failed`].
     #[must_use]
     pub fn take_callbacks(&self) -> Vec<Callback> {
-        self.shared.state.take_callbacks()
+        self.context.shared.state.take_callbacks()
     }
 
     /// What a client answered by a connection of our own: a whole record without its mark.
     pub fn callback_answered(&self, record: &[u8], now: Time) {
-        self.shared.state.reply(&self.context(now), record, None);
+        self.context.shared.state.reply(&self.context.context(now), record, None);
     }
 
     /// A callback could not be sent: its connection is gone, or its address cannot be reached.
     pub fn callback_failed(&self, id: u64, now: Time) {
-        self.shared.state.callback_failed(&self.context(now), id);
+        self.context.shared.state.callback_failed(&self.context.context(now), id);
     }
 
     /// `notify` is called by whichever thread makes a callback that is to be sent. It must not block.
     pub fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>) {
-        self.shared.state.on_callbacks(notify);
+        self.context.shared.state.on_callbacks(notify);
     }
 
     /// Appends the reply, with its record mark, that is to be sent when what the real reply showed will never be durable:

@@ -67,7 +67,7 @@ pub(crate) mod slots;
 pub(crate) mod stateids;
 pub(crate) mod turns;
 
-use crate::call::ConnectionId;
+use crate::connection::ConnectionId;
 
 use callbacks::Callbacks;
 use changing::Changes;
@@ -258,6 +258,5 @@ impl State {
 }
 
 pub(crate) mod callback;
-pub(crate) mod store;
 #[cfg(test)]
 mod tests;

@@ -5,13 +5,20 @@ use wire::mount3::MountStat3;
 use wire::nfs3::NfsStat3;
 use wire::nfs4::NfsStat4;
 
-use crate::call::Stop;
+/// Errors that are not answered: the call is run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// Media must be read.
+    WouldBlock,
+    /// A limit is reached.
+    Busy,
+}
 
 /// The status that tells a client of `error` (RFC 1813 section 2.6).
 ///
 /// # Errors
-/// [`Stop::WouldBlock`] and [`Stop::Busy`]: those are not for clients to see.
-pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Stop> {
+/// [`Retry`] for what clients do not see.
+pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Retry> {
     Ok(match error {
         Error::NotPermitted => NfsStat3::Perm,
         Error::NoEntry => NfsStat3::NoEnt,
@@ -33,8 +40,8 @@ pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Stop> {
         Error::BadCookie => NfsStat3::BadCookie,
         Error::BadType => NfsStat3::BadType,
         Error::CrossDevice => NfsStat3::Xdev,
-        Error::WouldBlock => return Err(Stop::WouldBlock),
-        Error::Busy => return Err(Stop::Busy),
+        Error::WouldBlock => return Err(Retry::WouldBlock),
+        Error::Busy => return Err(Retry::Busy),
     })
 }
 
@@ -104,8 +111,8 @@ mod tests {
         for (error, code) in errors {
             assert_eq!(nfs3(error).map(NfsStat3::code), Ok(code), "{error:?}");
         }
-        assert_eq!(nfs3(Error::WouldBlock), Err(Stop::WouldBlock));
-        assert_eq!(nfs3(Error::Busy), Err(Stop::Busy));
+        assert_eq!(nfs3(Error::WouldBlock), Err(Retry::WouldBlock));
+        assert_eq!(nfs3(Error::Busy), Err(Retry::Busy));
     }
 
     #[test]

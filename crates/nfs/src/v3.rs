@@ -6,7 +6,7 @@
 use wire::nfs3::{Failed, NfsStat3};
 use wire::xdr::{Encode, Encoder};
 
-use crate::dispatch::Operation;
+use crate::call::Operation;
 
 mod access;
 mod commit;

@@ -2,7 +2,7 @@
 //!
 //! There are two procedures. NULL is that of NFSv3; COMPOUND holds the operations, which `compound` evaluates in order.
 
-use crate::dispatch::Operation;
+use crate::call::Operation;
 use crate::v3::null;
 
 mod attributes;
@@ -14,7 +14,6 @@ mod offload;
 mod once;
 mod operations;
 mod ops;
-pub(crate) mod pseudo;
 mod regular;
 
 /// The procedures in the order of their numbers (RFC 7530 section 16).

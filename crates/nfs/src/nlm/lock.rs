@@ -3,11 +3,11 @@
 use wire::nlm4::{LockArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
 
+use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
 use crate::state::locking::{NoLock, Wanted};
 use crate::state::nlm::Asker;
-use crate::v4::held::file_of;
 
 use super::Done;
 

@@ -3,10 +3,10 @@
 use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
 use wire::xdr::Encoder;
 
+use crate::call::file_of;
 use crate::call::{Call, Handled};
 use crate::state::nlm::Asker;
 use crate::state::share::Mode;
-use crate::v4::held::file_of;
 
 use super::Done;
 

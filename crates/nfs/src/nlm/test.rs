@@ -3,13 +3,13 @@
 use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, TestRes};
 use wire::xdr::{Encode, Encoder};
 
+use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
 use crate::state::Caller;
 use crate::state::client::Who;
 use crate::state::locking::{Denied, NoLock};
 use crate::state::nlm::{nlm_range, owner_of};
 use crate::state::ranges::LockKind;
-use crate::v4::held::file_of;
 
 use super::Refused;
 

@@ -3,10 +3,10 @@
 use wire::nlm4::{Nlm4Stats, Procedure, Res, UnlockArgs};
 use wire::xdr::Encoder;
 
+use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
 use crate::state::nlm::Asker;
-use crate::v4::held::file_of;
 
 use super::Done;
 

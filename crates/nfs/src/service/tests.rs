@@ -1,5 +1,5 @@
 use volume::handle::Handle;
-use volume::ids::{Ino, SnapshotId};
+use volume::ids::{Ino, SnapshotId, VolumeId};
 use wire::nfs3::{self, FileHandle3, GetattrArgs, GetattrRes, Procedure, ReadFail, RenameFail};
 use wire::record::{Peek, peek};
 use wire::rpc::{AuthSys, Groups, OpaqueAuth, RejectedReply, ReplyBody};

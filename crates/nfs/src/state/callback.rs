@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::call::ConnectionId;
+use crate::connection::ConnectionId;
 
 /// Where a callback goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,7 +18,7 @@ use wire::portmap::parse_universal_address;
 use wire::rpc::{ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder};
 
-use crate::call::ConnectionId;
+use crate::connection::ConnectionId;
 use crate::state::callback::{Callback, Destination};
 
 use super::client::{Client, LockOwner, Version};

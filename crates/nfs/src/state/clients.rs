@@ -13,7 +13,7 @@ use parking_lot::RwLock;
 use volume::time::Time;
 use wire::nfs4::NfsStat4;
 
-use crate::call::ConnectionId;
+use crate::connection::ConnectionId;
 
 use super::client::{Client, Version};
 use super::config::Counters;

@@ -12,7 +12,7 @@ use wire::nfs4::{
     sequence_status,
 };
 
-use crate::call::ConnectionId;
+use crate::connection::ConnectionId;
 
 use super::client::Client;
 use super::config::Config;

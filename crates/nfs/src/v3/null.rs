@@ -2,8 +2,8 @@
 
 use wire::xdr::Encoder;
 
+use crate::call::Operation;
 use crate::call::{After, Call, Handled};
-use crate::dispatch::Operation;
 
 /// NULL of any program.
 pub(crate) const OPERATION: Operation = Operation { run, failed: None, changes: false };

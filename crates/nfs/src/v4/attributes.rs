@@ -12,10 +12,10 @@ use wire::nfs4::{
 };
 
 use crate::call::Object;
+use crate::exports::pseudo::Node;
 use crate::v4::attributes::acl::Aces;
 use crate::v4::attributes::decimal::Decimal;
 use crate::v4::context::{Compound, HandleBytes, Stop, Target};
-use crate::v4::pseudo::Node;
 
 pub(crate) mod acl;
 mod decimal;

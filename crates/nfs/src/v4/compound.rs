@@ -15,13 +15,9 @@ use wire::nfs4::{ArgOp4, NfsStat4, Utf8Str4};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::call::{self, After, Call, Handled};
-use crate::v4::context::{Compound, Done, Replay, Stop};
+use crate::progress::{Progress, Suspended, failure_body};
+use crate::v4::context::{Compound, Done, Replay, Stop, Target};
 use crate::v4::operations::{self, Kind};
-
-mod progress;
-
-pub use progress::Progress;
-pub(super) use progress::Suspended;
 
 /// Minor versions that are served.
 const MINOR_VERSIONS: u32 = 3;
@@ -117,8 +113,28 @@ impl<'t> Reply<'t> {
     fn suspend(&self, compound: Compound<'_>, call: &Call<'_>, out: &mut Encoder<'_>) {
         if compound.index > 0 {
             let results = out.buffer().get(self.count_at + 4..).unwrap_or_default().to_vec();
-            call.progress.set(Some(Progress::new(Suspended::of(compound, self.tag.0, results))));
+            call.progress.set(Some(Progress::new(suspended(compound, self.tag.0, results))));
         }
+    }
+}
+
+/// What a COMPOUND needs to be gone on with.
+fn suspended(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspended {
+    let bytes = |target: &Target<'_>| target.handle().as_slice().into();
+    Suspended {
+        index: compound.index,
+        operation: compound.unfinished(),
+        status: compound.status,
+        tag: tag.into(),
+        results,
+        current: compound.current.as_ref().map(bytes),
+        saved: compound.saved.as_ref().map(bytes),
+        current_stateid: compound.current_stateid,
+        saved_stateid: compound.saved_stateid,
+        slot: compound.slot.take(),
+        waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), *durability)).collect(),
+        changed: compound.changed,
+        tail: compound.tail,
     }
 }
 
@@ -155,7 +171,7 @@ fn step<'c>(
             out.rewind(body);
             compound.tail.clear();
             status.encode(out);
-            operations::failure_body(number, out);
+            failure_body(number, out);
             Ok(status)
         }
         Err(stop) => {

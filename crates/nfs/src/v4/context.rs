@@ -13,15 +13,16 @@ use wire::nfs4::{ArgOp4, FattrError, FileHandle4, NfsStat4, OpNum4, Stateid4};
 use wire::rpc::CallHeader;
 use wire::xdr::{DecodeError, Encoder};
 
-use crate::call::{Call, Connection, Located, Object, Refused};
+use crate::call::{Call, Object};
+use crate::connection::Connection;
+use crate::context::{Located, Refused, ServiceContext};
 use crate::exports::Export;
+use crate::exports::pseudo::Node;
 use crate::limits::COMPOUND_REPLY_BYTES;
-use crate::service::Service;
+use crate::progress::Suspended;
 use crate::state::InSlot;
 use crate::status;
-use crate::v4::compound::Suspended;
 use crate::v4::operations;
-use crate::v4::pseudo::Node;
 
 /// Why an operation wrote no result.
 #[derive(Debug)]
@@ -124,7 +125,7 @@ impl HandleBytes {
 
 /// A COMPOUND that is being evaluated.
 pub(crate) struct Compound<'c> {
-    pub(crate) service: &'c Service,
+    pub(crate) service: &'c ServiceContext,
     pub(crate) header: CallHeader<'c>,
     pub(crate) connection: Connection,
     pub(crate) now: Time,

@@ -6,13 +6,13 @@ use wire::nfs4::{ClientId4, NfsStat4, Stateid4};
 use wire::rpc::Credential;
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
-use crate::call::Object;
+use crate::call::{Object, file_of};
 use crate::recall::{self, Afterwards};
 use crate::state::changing::Changing;
 use crate::state::client::Client;
 use crate::state::delegations::Touch;
 use crate::state::holding::{Holding, Standing};
-use crate::state::ids::{ClientId, FileId, Other, StateId};
+use crate::state::ids::{ClientId, Other, StateId};
 use crate::state::record::Principal;
 use crate::state::stateids::Use;
 use crate::state::turns::{Again, Begun, Turns};
@@ -49,11 +49,6 @@ impl From<StateId> for Stateid4 {
     fn from(stateid: StateId) -> Stateid4 {
         Stateid4 { seqid: stateid.seqid, other: stateid.other.0 }
     }
-}
-
-/// The file of an object.
-pub(crate) fn file_of(object: &Object<'_>) -> FileId {
-    FileId { volume: object.volume.id(), ino: object.ino }
 }
 
 /// Whether a stateid allows to do this with a file, and nothing that others hold forbids it. What is returned is kept until it

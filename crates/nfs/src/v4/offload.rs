@@ -9,7 +9,7 @@ use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs4::NfsStat4;
 
-use crate::service::Service;
+use crate::context::ServiceContext;
 use crate::state::Refusal;
 use crate::state::changing::Changing;
 use crate::state::offload::{Copying, Order, Phase, Side};
@@ -30,21 +30,16 @@ enum Step {
     Done,
 }
 
-impl Service {
+impl ServiceContext {
     /// Copies a part of each copy that goes on after its reply. May block for media. Returns when to call it again, unless
-    /// [`Service::on_copies`] tells of a new one earlier.
-    pub fn copy_some(&self, now: Time) -> Duration {
+    /// `on_copies` tells of a new one earlier.
+    pub(crate) fn copy_some(&self, now: Time) -> Duration {
         let copies = self.shared.state.copies_to_do();
         let steps = copies.iter().filter_map(|copying| match self.step_copy(copying, now) {
             Step::After(pause) => Some(pause),
             Step::Done => None,
         });
         steps.min().unwrap_or(LATER)
-    }
-
-    /// `notify` is called by whichever thread has something copied. It must not block.
-    pub fn on_copies(&self, notify: Box<dyn Fn() + Send + Sync>) {
-        self.shared.state.on_copies(notify);
     }
 
     fn step_copy(&self, copying: &Arc<Copying>, now: Time) -> Step {

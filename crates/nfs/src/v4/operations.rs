@@ -168,11 +168,3 @@ pub(super) fn needs_no_security(operation: OpNum4) -> bool {
             | OpNum4::Savefh
     )
 }
-
-/// Writes what follows the status of a failure.
-pub(super) fn failure_body(operation: OpNum4, out: &mut Encoder<'_>) {
-    // SETATTR names the attributes that it set, none of them, even then.
-    if operation == OpNum4::Setattr {
-        out.u32(0);
-    }
-}

@@ -49,7 +49,7 @@ impl Server {
     }
 
     fn state(&self) -> &State {
-        &self.service.shared.state
+        &self.service.context.shared.state
     }
 
     fn with_request<T>(&self, run: impl FnOnce(&Request<'_>) -> T) -> T {
@@ -78,7 +78,7 @@ impl Server {
 
     /// Has a file delegated to somebody else than who calls.
     fn delegate(&self, file: FileId) {
-        let (state, context) = (self.state(), self.service.context(self.now));
+        let (state, context) = (self.state(), self.service.context.context(self.now));
         let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
         let owner = client.open_owner(b"o", || Turns::new(self.now));
         let opening = Opening { client: &client, owner: &owner, mode: share::Mode::new(1, 0).unwrap() };

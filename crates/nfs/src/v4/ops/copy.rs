@@ -9,10 +9,10 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
+use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::state::offload::{Order, Side};
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::file_of;
 use crate::v4::ops::clone::{Copied, both};
 
 /// How many entries of the journal a COPY writes before its reply: as much work as a large WRITE or two.

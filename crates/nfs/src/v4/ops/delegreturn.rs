@@ -3,9 +3,10 @@
 use wire::nfs4::{DelegreturnArgs, DelegreturnRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::{caller, file_of};
+use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);

@@ -6,6 +6,7 @@ use wire::nfs4::{
 };
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::state::InSlot;
 use crate::state::client::Who;
 use crate::state::ids::{FileId, StateId};
@@ -13,7 +14,7 @@ use crate::state::locking::{Denied, Locker, NoLock, Wanted};
 use crate::state::ranges::{LockKind, Range};
 use crate::state::turns::Turns;
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::{caller, file_of};
+use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);

@@ -3,10 +3,10 @@
 use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::state::locking::NoLock;
 use crate::state::ranges::Range;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::file_of;
 use crate::v4::ops::lock::{kind, lock_denied};
 use crate::v4::regular;
 

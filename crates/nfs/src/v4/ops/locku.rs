@@ -3,10 +3,11 @@
 use wire::nfs4::{LockuArgs, LockuOk, LockuRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::state::ranges::Range;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::{caller, file_of};
+use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);

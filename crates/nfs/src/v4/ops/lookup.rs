@@ -32,7 +32,7 @@ impl<'c> Compound<'c> {
     /// What is called `name` in a directory of the pseudo file system.
     pub(crate) fn beneath(
         &self,
-        node: &'c crate::v4::pseudo::Node,
+        node: &'c crate::exports::pseudo::Node,
         name: &[u8],
     ) -> Result<Option<Target<'c>>, Stop> {
         let service = self.service;

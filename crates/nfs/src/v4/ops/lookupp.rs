@@ -5,8 +5,8 @@ use std::rc::Rc;
 use wire::nfs4::{LookuppRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::exports::pseudo::Node;
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::pseudo::Node;
 
 pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
     let parent = parent(compound)?;

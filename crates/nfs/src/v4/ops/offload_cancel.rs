@@ -3,8 +3,8 @@
 use wire::nfs4::{NfsStat4, OffloadCancelArgs, OffloadCancelRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::file_of;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadCancelArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;

@@ -3,9 +3,9 @@
 use wire::nfs4::{NfsStat4, OffloadStatusArgs, OffloadStatusOk, OffloadStatusRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::state::offload::Phase;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::file_of;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadStatusArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;

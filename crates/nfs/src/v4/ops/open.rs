@@ -16,6 +16,7 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
+use crate::call::file_of;
 use crate::state::client::{Client, OpenOwner, Version};
 use crate::state::delegations::{Ask, Delegated, WhyNone};
 use crate::state::files::{Opened, Opening};
@@ -23,7 +24,7 @@ use crate::state::ids::StateId;
 use crate::state::share::Mode;
 use crate::state::turns::Turns;
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::held::{caller, file_of};
+use crate::v4::held::caller;
 use crate::v4::{attributes, names};
 
 mod create;

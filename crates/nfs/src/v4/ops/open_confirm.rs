@@ -3,9 +3,9 @@
 use wire::nfs4::{NfsStat4, OpenConfirmArgs, OpenConfirmOk, OpenConfirmRes};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::call::file_of;
 use crate::state::Caller;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::file_of;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenConfirmArgs, out: &mut Encoder<'_>) -> Done {
     let file = file_of(&*compound.file()?);

@@ -11,10 +11,10 @@ use wire::nfs4::{Attr4, AttrMask, Component4, NfsStat4, ReaddirArgs, ReaddirEnco
 use wire::xdr::Encoder;
 
 use crate::call::Object;
+use crate::exports::pseudo::Node;
 use crate::limits::{DIRECTORY_BYTES, NAMES_AT_ONCE};
 use crate::v4::attributes::{self, Shown};
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::pseudo::Node;
 
 /// An entry with a name of a dozen bytes and the attributes that Linux asks for; only a guess at how many to ask the
 /// engine for.

@@ -10,6 +10,7 @@ use wire::nfs4::{Createhow4, NfsStat4, Stateid4};
 use wire::xdr::{Decode as _, Decoder, Encoder};
 
 use crate::call::Object;
+use crate::call::file_of;
 use crate::rpc_cache::ToJournal;
 use crate::state::Kept;
 use crate::state::changing::Changing;
@@ -17,7 +18,7 @@ use crate::state::delegations::{Delegated, WhyNone};
 use crate::state::files::Prepared;
 use crate::state::ids::{FileId, Other};
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::held::{caller, file_of};
+use crate::v4::held::caller;
 use crate::v4::once::{Once4, change_info, once};
 
 use super::staying::{self, Staying};

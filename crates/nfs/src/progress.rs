@@ -7,7 +7,6 @@ use wire::nfs4::{NfsStat4, OpNum4, Stateid4};
 use wire::xdr::{Encode, Encoder};
 
 use crate::state::InSlot;
-use crate::v4::context::{Compound, Target};
 
 /// A COMPOUND that stopped on its way, to be gone on with. Dropped, it ends: what was done stands, and the operation at
 /// which it stopped is answered with NFS4ERR_DELAY should the client ask again; or if that is too much to be kept, with
@@ -16,11 +15,11 @@ use crate::v4::context::{Compound, Target};
 pub struct Progress(Option<Box<Suspended>>);
 
 impl Progress {
-    pub(super) fn new(suspended: Suspended) -> Progress {
+    pub(crate) fn new(suspended: Suspended) -> Progress {
         Progress(Some(Box::new(suspended)))
     }
 
-    pub(super) fn into_inner(mut self) -> Option<Box<Suspended>> {
+    pub(crate) fn into_inner(mut self) -> Option<Box<Suspended>> {
         self.0.take()
     }
 }
@@ -44,9 +43,9 @@ pub(crate) struct Suspended {
     /// The operation that is next.
     pub(crate) index: u32,
     /// Its number; none if all are done.
-    operation: Option<OpNum4>,
+    pub(crate) operation: Option<OpNum4>,
     pub(crate) status: NfsStat4,
-    tag: Box<[u8]>,
+    pub(crate) tag: Box<[u8]>,
     /// The results of those before.
     pub(crate) results: Vec<u8>,
     pub(crate) current: Option<Box<[u8]>>,
@@ -60,25 +59,6 @@ pub(crate) struct Suspended {
 }
 
 impl Suspended {
-    pub(super) fn of(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspended {
-        let bytes = |target: &Target<'_>| target.handle().as_slice().into();
-        Suspended {
-            index: compound.index,
-            operation: compound.unfinished(),
-            status: compound.status,
-            tag: tag.into(),
-            results,
-            current: compound.current.as_ref().map(bytes),
-            saved: compound.saved.as_ref().map(bytes),
-            current_stateid: compound.current_stateid,
-            saved_stateid: compound.saved_stateid,
-            slot: compound.slot.take(),
-            waits: compound.waits.iter().map(|(volume, durability)| (volume.id(), *durability)).collect(),
-            changed: compound.changed,
-            tail: compound.tail,
-        }
-    }
-
     /// The reply that ends it where it stopped.
     fn delayed(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.results.len());
@@ -90,8 +70,16 @@ impl Suspended {
         if let Some(operation) = self.operation {
             operation.encode(&mut out);
             NfsStat4::Delay.encode(&mut out);
-            crate::v4::operations::failure_body(operation, &mut out);
+            failure_body(operation, &mut out);
         }
         bytes
+    }
+}
+
+/// Writes what follows the status of a failure.
+pub(crate) fn failure_body(operation: OpNum4, out: &mut Encoder<'_>) {
+    // SETATTR names the attributes that it set, none of them, even then.
+    if operation == OpNum4::Setattr {
+        out.u32(0);
     }
 }

@@ -5,19 +5,18 @@ use volume::request::{Durability, Durable, Error};
 use volume::state::StateChange;
 use volume::time::Time;
 
-use crate::service::Service;
+use crate::context::ServiceContext;
 use crate::state::ids::FileId;
-use crate::state::restart::Records;
 use crate::state::{Context, Keep, Kept};
 
-impl Service {
+impl ServiceContext {
     /// What a question to the state machine comes with.
     pub(crate) fn context(&self, now: Time) -> Context<'_> {
         Context { keep: self, now }
     }
 }
 
-impl Keep for Service {
+impl Keep for ServiceContext {
     fn home(&self) -> VolumeId {
         self.volumes().map(|volume| volume.id()).min().unwrap_or_default()
     }
@@ -51,30 +50,5 @@ impl Keep for Service {
     fn handle(&self, file: FileId) -> Box<[u8]> {
         self.volume(file.volume)
             .map_or_else(Box::default, |volume| volume.handle(file.ino).to_bytes()[..].into())
-    }
-}
-
-impl Service {
-    /// Brings back what clients of NFSv4 held when the volumes were last served: to be called once, before the first call
-    /// is handled. Reads media.
-    ///
-    /// # Errors
-    /// If the records of a volume cannot be read.
-    pub fn restore_state(&self, now: Time) -> Result<(), Error> {
-        let mut records = Records::default();
-        for volume in self.volumes() {
-            let id = volume.id();
-            volume.scan_state(&mut |key, value| records.add(id, key, value))?;
-            volume.remembered_keys(&mut |key| records.remember_key(&key.0));
-        }
-        self.shared.state.restore(&self.context(now), records);
-        // Who holds files has said so by now.
-        self.volumes().for_each(|volume| volume.reap_orphans());
-        Ok(())
-    }
-
-    /// Gauges and counters of what clients of NFSv4 hold, name and value.
-    pub fn state_gauges(&self) -> Vec<(&'static str, u64)> {
-        self.shared.state.gauges()
     }
 }

@@ -1,0 +1,75 @@
+//! The list of mounts: informs administrators, is bounded, and is forgotten with the process.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use parking_lot::Mutex;
+
+use crate::limits::MOUNTS;
+
+/// A client and the path that it mounted.
+type Mount = (IpAddr, Box<[u8]>);
+
+/// Who has mounted what, as far as is remembered; the oldest first, at most [`MOUNTS`].
+#[derive(Debug, Default)]
+pub(crate) struct Mounts(Mutex<VecDeque<Mount>>);
+
+impl Mounts {
+    /// Notes a mount; one that is known moves to the end.
+    pub(crate) fn add(&self, client: IpAddr, path: &[u8]) {
+        let mut mounts = self.0.lock();
+        mounts.retain(|(other, known)| *other != client || **known != *path);
+        if mounts.len() >= MOUNTS {
+            mounts.pop_front();
+        }
+        mounts.push_back((client, path.into()));
+    }
+
+    /// Forgets one mount of a client.
+    pub(crate) fn remove(&self, client: IpAddr, path: &[u8]) {
+        self.0.lock().retain(|(other, known)| *other != client || **known != *path);
+    }
+
+    /// Forgets all mounts of a client.
+    pub(crate) fn remove_all(&self, client: IpAddr) {
+        self.0.lock().retain(|(other, _)| *other != client);
+    }
+
+    /// All of them.
+    pub(crate) fn list(&self) -> Vec<Mount> {
+        self.0.lock().iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_bounded_and_the_oldest_give_way() {
+        let mounts = Mounts::default();
+        let client: IpAddr = "192.0.2.1".parse().unwrap();
+        for number in 0..=MOUNTS {
+            mounts.add(client, format!("/main/{number}").as_bytes());
+        }
+        mounts.add(client, b"/main/1");
+        let list = mounts.list();
+        assert_eq!(list.len(), MOUNTS);
+        assert_eq!(&*list.first().unwrap().1, b"/main/2");
+        assert_eq!(&*list.last().unwrap().1, b"/main/1");
+    }
+
+    #[test]
+    fn a_client_takes_back_only_its_own() {
+        let mounts = Mounts::default();
+        let (one, two): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        for path in [&b"/a"[..], b"/b", b"/c"] {
+            mounts.add(one, path);
+            mounts.add(two, path);
+        }
+        mounts.remove(one, b"/a");
+        assert_eq!(mounts.list().len(), 5);
+        mounts.remove_all(two);
+        assert_eq!(mounts.list(), vec![(one, (*b"/b").into()), (one, (*b"/c").into())]);
+    }
+}
