@@ -1,5 +1,5 @@
-//! The first commands of `README.md`, tried as a stranger would: in a clean clone. The first one serves; the second one
-//! must be what the stage `test` runs.
+//! Runs the commands of `README.md` in a clean clone, as a newcomer would. The first one must serve; the second one must be
+//! the command of the stage `test`.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{self, root, target_directory};
 
-/// What the stage `test` runs, besides `--locked`.
+/// The command of the stage `test`, without `--locked`.
 pub(crate) const TEST: [&str; 2] = ["test", "--workspace"];
 /// The heading above the two commands.
 const HEADING: &str = "## Start";
@@ -81,7 +81,7 @@ fn start(command: &str, clone: &Path, log: &Path) -> Result<Child, String> {
 
 fn wait_until_ready(server: &mut Child, log: &Path, end: Instant) -> Result<(), String> {
     while Instant::now() < end {
-        if fs::read_to_string(log).is_ok_and(|said| said.contains(READY)) {
+        if fs::read_to_string(log).is_ok_and(|output| output.contains(READY)) {
             return Ok(());
         }
         if let Ok(Some(status)) = server.try_wait() {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Prints how to use a command; the exit code says that the arguments were wrong.
+/// Prints the usage of a command and returns the exit code for wrong arguments.
 pub(crate) fn usage(text: &str) -> ExitCode {
     eprint!("{text}");
     ExitCode::from(2)

@@ -163,7 +163,7 @@ impl Connection {
         Ok(results)
     }
 
-    /// Makes a file or a folder; its handle.
+    /// Creates a file or a folder and returns its handle.
     pub(crate) fn make(&mut self, what: Procedure, folder: &[u8], name: &str) -> Result<Vec<u8>, String> {
         let results = self.ask(what, &[OK], |arguments| {
             arguments.opaque(folder).opaque(name.as_bytes());

@@ -1,5 +1,5 @@
-//! Imports inside a crate go one way. `ARCHITECTURE.md` lists the rooms of each crate from top to bottom; a file
-//! imports only its own room and rooms below.
+//! Checks that imports inside a crate go one way. `ARCHITECTURE.md` lists the rooms of each crate from top to bottom; a
+//! file imports only its own room and rooms below.
 //!
 //! A room is a top-level module, or several that share a row. Tests may import anything.
 
@@ -9,11 +9,11 @@ use super::{File, Violation};
 
 mod imports;
 
-/// The document that lists the rooms, and the headings it does so under.
+/// The document that lists the rooms, and its headings.
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## Rooms";
 const EXCEPTIONS: &str = "### Exceptions";
-/// Begins the line with the crates whose rooms are not listed yet.
+/// Starts the line that names crates without a list of rooms.
 const NOT_YET_LISTED: &str = "Not yet listed:";
 
 /// Exceptions allowed in the whole workspace.
@@ -22,24 +22,25 @@ const EXCEPTIONS_MAX: usize = 4;
 /// Top-level modules that hold tests only, by convention.
 const TEST_FOLDERS: &[&str] = &["tests", "scenarios"];
 
-/// What the document says.
+/// The contents of the section.
 #[derive(Debug, Default)]
 struct Plan {
-    /// For each crate its rooms from top to bottom; each room is the modules of one row.
+    /// For each crate its rooms from top to bottom; a room is the modules of a row.
     crates: BTreeMap<String, Vec<Vec<String>>>,
     not_yet_listed: BTreeSet<String>,
     /// Allowed imports: the importing file, and the top-level module it imports.
     exceptions: Vec<(String, String)>,
+    unexplained: Vec<String>,
 }
 
-/// A file of a crate, its module path, and what it imports.
+/// A file of a crate, its module path, and its imports.
 struct Source<'f> {
     file: &'f str,
     module: Vec<String>,
     imports: BTreeSet<imports::Import>,
 }
 
-/// Imports that lead upward, modules without a room, rooms without a module, and exceptions that are not needed.
+/// Finds upward imports, modules without a room, rooms without a module, and exceptions without need or reason.
 pub(super) fn rooms(files: &[File]) -> Vec<Violation> {
     let Some(document) = files.iter().find(|file| file.path == DOCUMENT) else {
         return vec![format!("{DOCUMENT} does not exist")];
@@ -70,6 +71,8 @@ pub(super) fn rooms(files: &[File]) -> Vec<Violation> {
     let listed = plan.crates.keys().chain(&plan.not_yet_listed);
     let gone = listed.filter(|name| !crates.contains_key(name.as_str()));
     violations.extend(gone.map(|name| format!("{DOCUMENT} lists rooms of `{name}`, which is not a crate")));
+    let unexplained = plan.unexplained.iter();
+    violations.extend(unexplained.map(|from| format!("the exception for {from} has no reason")));
     let unused = plan.exceptions.iter().filter(|exception| !needed.contains(exception));
     violations.extend(unused.map(|(from, to)| format!("the exception {from} -> {to} is not needed")));
     if plan.exceptions.len() > EXCEPTIONS_MAX {
@@ -97,6 +100,9 @@ fn plan(document: &str) -> Plan {
                 [from] if heading == EXCEPTIONS => {
                     let to = cells.next().unwrap_or_default();
                     plan.exceptions.extend(to.into_iter().map(|to| (from.clone(), to)));
+                    if row.split('|').nth(2).is_none_or(|reason| reason.trim().is_empty()) {
+                        plan.unexplained.push(from.clone());
+                    }
                 }
                 _ => {
                     let name = quoted(heading).into_iter().next().unwrap_or_default();
@@ -113,7 +119,7 @@ fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The sources of each crate, tests and programs of their own (`src/bin`) aside.
+/// The sources of each crate, except tests and the programs in `src/bin`.
 fn sources(files: &[File]) -> Result<BTreeMap<&str, Vec<Source<'_>>>, Violation> {
     let mut crates: BTreeMap<&str, Vec<Source>> = BTreeMap::new();
     let mut tests = BTreeSet::new();
@@ -147,12 +153,12 @@ fn sources(files: &[File]) -> Result<BTreeMap<&str, Vec<Source<'_>>>, Violation>
     Ok(crates)
 }
 
-/// The top-level module that a path leads into; `root` for items of the root, re-exports among them.
+/// The top-level module of a path; `root` for items of the root, including re-exports.
 fn top_level<'p>(path: &'p [String], modules: &BTreeSet<&str>, root: &'p str) -> &'p str {
     path.first().map(String::as_str).filter(|first| modules.contains(first)).unwrap_or(root)
 }
 
-/// The name of the root module of a crate, and those of all its top-level modules.
+/// The name of a crate's root module, and the names of all its top-level modules.
 fn modules<'s>(sources: &'s [Source]) -> (&'static str, BTreeSet<&'s str>) {
     let is_library = sources.iter().any(|source| source.file.ends_with("/src/lib.rs"));
     let root = if is_library { "lib" } else { "main" };
@@ -160,7 +166,7 @@ fn modules<'s>(sources: &'s [Source]) -> (&'static str, BTreeSet<&'s str>) {
     (root, names.collect())
 }
 
-/// Modules without a room, rooms without a module, modules in two rooms, and a root that is not at the top.
+/// Finds modules without a room, rooms without a module, modules in two rooms, and a root that is not at the top.
 fn check_places(name: &str, rooms: &[Vec<String>], sources: &[Source]) -> Vec<Violation> {
     let (root, modules) = modules(sources);
     let mut violations = Vec::new();
@@ -182,7 +188,7 @@ fn check_places(name: &str, rooms: &[Vec<String>], sources: &[Source]) -> Vec<Vi
     violations
 }
 
-/// Imports that lead to a higher room: the file and the module it imports, and what to print.
+/// Finds imports of higher rooms: the file and the imported module, with the violation.
 fn upward_imports(rooms: &[Vec<String>], sources: &[Source]) -> Vec<((String, String), Violation)> {
     let (root, modules) = modules(sources);
     let floor = |module: &str| rooms.iter().position(|room| room.iter().any(|listed| listed == module));
@@ -284,13 +290,15 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_allows_its_import_and_must_be_needed() {
+    fn exceptions_allow_an_import_and_need_a_reason() {
         let exception = "\n### Exceptions\n\n| from | to | why |\n|---|---|---|\n\
             | `crates/volume/src/journal.rs` | `ops` | a reason |\n";
         let upward = [("journal", "use crate::ops;\nuse crate::ops::write;")];
         assert!(violations(exception, &upward).is_empty());
         let unused = "the exception crates/volume/src/journal.rs -> ops is not needed";
         assert_eq!(violations(exception, &[]), [unused]);
+        let unexplained = "the exception for crates/volume/src/journal.rs has no reason";
+        assert_eq!(violations(&exception.replace("a reason", ""), &upward), [unexplained]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::vec::IntoIter;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// A path of the crate that a file names.
+/// A path of the crate that a file refers to.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Import {
     pub(super) line: usize,
@@ -16,7 +16,7 @@ pub(super) struct Import {
     pub(super) path: Vec<String>,
 }
 
-/// What a file names, and which of its modules are for tests only.
+/// The imports of a file and its test modules.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) imports: BTreeSet<Import>,
@@ -26,7 +26,7 @@ pub(super) struct Scan {
 
 type Tokens = Peekable<IntoIter<TokenTree>>;
 
-/// Scans the text of `module`, a path from the crate's root.
+/// Scans the source of `module`, a path from the crate's root.
 pub(super) fn scan(text: &str, module: &[String]) -> Result<Scan, String> {
     let tokens = TokenStream::from_str(text).map_err(|error| error.to_string())?;
     let mut scan = Scan::default();
@@ -66,7 +66,7 @@ impl Scan {
         }
     }
 
-    /// Skips what an attribute `#[cfg(test)]` applies to: an item, a statement, a field or an arm.
+    /// Skips what `#[cfg(test)]` applies to: an item, a statement, a field or an arm.
     fn skip_item(&mut self, tokens: &mut Tokens, module: &[String]) {
         let mut ends_at_brace = true;
         let mut ends_at_comma = true;
@@ -96,7 +96,7 @@ impl Scan {
         }
     }
 
-    /// Records each leaf of a `use` tree; `prefix` is what the braces around it share.
+    /// Records each leaf of a `use` tree. `prefix` is the path before the enclosing braces.
     fn use_tree(&mut self, tokens: &mut Tokens, prefix: &[String], module: &[String]) {
         let mut path = prefix.to_vec();
         let mut line = 0;
@@ -127,7 +127,7 @@ impl Scan {
         }
     }
 
-    /// Records a path in code, from its first word on.
+    /// Records a path in code, whose first word has been read.
     fn path(&mut self, tokens: &mut Tokens, first: String, line: usize, module: &[String]) {
         let mut path = vec![first];
         while tokens.next_if(|token| is_punct(token, ':')).is_some() {
@@ -141,7 +141,7 @@ impl Scan {
         }
     }
 
-    /// Records a path that begins with `crate` or `super`; any other leads into the module itself or out of the crate.
+    /// Records a path that starts with `crate` or `super`. Others lead into the module itself or out of the crate.
     fn record(&mut self, path: &[String], line: usize, module: &[String]) {
         let rest = match path.first().map(String::as_str) {
             Some("crate") => path[1..].to_vec(),
@@ -176,7 +176,7 @@ fn compact(stream: TokenStream) -> String {
 mod tests {
     use super::scan;
 
-    /// The paths that the text names, in `volume::ops::write`.
+    /// The imports of a text in `volume::ops::write`, with their lines.
     fn paths(text: &str) -> Vec<String> {
         let scan = scan(text, &["ops".to_owned(), "write".to_owned()]).unwrap();
         scan.imports.into_iter().map(|import| format!("{} {}", import.line, import.path.join("::"))).collect()
