@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use holdfast_fuzz::mutation::{Random, mutate};
+use holdfast_fuzz::mutation::mutate;
 use holdfast_fuzz::targets::{TARGETS, Target};
+use sim::random::Random;
 
 const HELP: &str = "\
 fuzz all|TARGET [--seconds N] [--seed N]   run one target or each, N seconds each (60 by default)
@@ -87,9 +88,9 @@ fn fuzz(target: &'static Target, time: Duration, seed: u64) -> bool {
     let mut runs: u64 = 0;
     while runs < seeds as u64 || Instant::now() < end {
         let fresh = usize::try_from(runs).ok().filter(|run| *run < seeds);
-        let mut input = corpus[fresh.unwrap_or_else(|| random.below(corpus.len()))].clone();
+        let mut input = corpus[fresh.unwrap_or_else(|| random.index(corpus.len()))].clone();
         if fresh.is_none() {
-            let other = random.below(corpus.len());
+            let other = random.index(corpus.len());
             mutate(&mut input, &corpus[other], &mut random);
         }
         watch.begin(&input);

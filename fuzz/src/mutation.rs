@@ -1,5 +1,7 @@
 //! Changing inputs at random, so that the same seed makes the same changes.
 
+use sim::random::Random;
+
 /// Numbers that parsers stumble over.
 const EDGES: &[u64] = &[
     0,
@@ -35,64 +37,38 @@ const EDGES: &[u64] = &[
 /// Inputs grow no longer than this.
 const BYTES_MAX: usize = 8192;
 
-/// The generator (splitmix64).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// Every seed is a good one.
-    #[must_use]
-    pub fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`, which is above 0.
-    pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).expect("below a usize")
-    }
-}
-
 /// Changes `input` in one to six places; `other` is another input to take parts from.
 pub fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    for _ in 0..=random.below(6) {
+    for _ in 0..=random.index(6) {
         once(input, other, random);
     }
     input.truncate(BYTES_MAX);
 }
 
 fn once(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    let at = random.below(input.len() + 1);
-    match random.below(9) {
+    let at = random.index(input.len() + 1);
+    match random.index(9) {
         0 => flip(input, at, random),
         1 => set_number::<4>(input, at / 4 * 4, random),
         2 => set_number::<8>(input, at / 4 * 4, random),
         3 => set_number::<4>(input, at, random),
         4 => input.truncate(at),
         5 => {
-            let count = random.below(16);
+            let count = random.index(16);
             input.splice(at..at, (0..count).map(|_| u8::try_from(random.next() & 255).expect("one byte")));
         }
         6 => {
-            let end = (at + random.below(32)).min(input.len());
+            let end = (at + random.index(32)).min(input.len());
             input.drain(at..end);
         }
         7 => {
-            let from = random.below(other.len() + 1);
-            let part = &other[from..(from + random.below(64)).min(other.len())];
+            let from = random.index(other.len() + 1);
+            let part = &other[from..(from + random.index(64)).min(other.len())];
             input.splice(at..at, part.iter().copied());
         }
         _ => {
-            let from = random.below(input.len() + 1);
-            let part = input[from..(from + random.below(64)).min(input.len())].to_vec();
+            let from = random.index(input.len() + 1);
+            let part = input[from..(from + random.index(64)).min(input.len())].to_vec();
             for (target, byte) in input.iter_mut().skip(at).zip(part) {
                 *target = byte;
             }
@@ -102,14 +78,14 @@ fn once(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 
 fn flip(input: &mut [u8], at: usize, random: &mut Random) {
     if let Some(byte) = input.get_mut(at) {
-        *byte ^= 1 << random.below(8);
+        *byte ^= 1 << random.index(8);
     }
 }
 
 /// Writes an edge, or a number near one, over the bytes at `at`.
 fn set_number<const N: usize>(input: &mut [u8], at: usize, random: &mut Random) {
-    let near = u64::try_from(random.below(3)).expect("a small number");
-    let number = EDGES[random.below(EDGES.len())].wrapping_add(near).wrapping_sub(1);
+    let near = u64::try_from(random.index(3)).expect("a small number");
+    let number = EDGES[random.index(EDGES.len())].wrapping_add(near).wrapping_sub(1);
     let bytes = number.to_be_bytes();
     if let Some(target) = input.get_mut(at..at + N) {
         target.copy_from_slice(&bytes[8 - N..]);

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::{env, fs};
 
-use wire::xdr::{Encode, Encoder};
+use sim::rpc::encoded;
 
 /// Something to fuzz.
 pub struct Target {
@@ -75,13 +75,6 @@ mod record;
 mod rpc;
 mod segment;
 mod xdr;
-
-/// The bytes of a message.
-fn encoded(value: &impl Encode) -> Vec<u8> {
-    let mut out = Vec::new();
-    value.encode(&mut Encoder::new(&mut out));
-    out
-}
 
 /// Takes stored bytes apart; what was read must survive being stored and read again.
 fn stored_again<T: PartialEq + Debug, E>(

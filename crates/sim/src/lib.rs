@@ -10,6 +10,7 @@
 //! | [`workload`] | random operations |
 //! | [`model`] | the reference volume: judges every reply, and what a crash may take back |
 //! | [`call`] | calls and replies, apart from their encoding |
+//! | [`rpc`] | RPC records and the NFS service |
 //! | [`media`] | the engine's media in memory, with faults; the fault model |
 //! | [`random`] | random numbers that replay from a seed |
 //!
@@ -22,6 +23,7 @@ pub mod model;
 pub mod nfs4;
 pub mod proofs;
 pub mod random;
+pub mod rpc;
 pub mod run;
 pub mod transport;
 pub mod workload;

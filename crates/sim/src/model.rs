@@ -13,6 +13,7 @@
 mod content;
 mod files;
 mod inode;
+mod judged;
 mod listing;
 mod names;
 mod nfs4_ops;
@@ -27,29 +28,10 @@ use volume::state::StateChange;
 
 use crate::call::{Attrs, Call, CallResult, Name, Obj, Operation, OperationId, Success, Wcc};
 use inode::{ChangeKind, Inode, When};
+use judged::{End, Expected, Judged};
 
 /// ChangeKind the model makes of a reply.
 pub type Judgement<T> = Result<T, String>;
-
-/// Why the judging of a reply ends before its success is looked at.
-#[derive(Debug)]
-enum End {
-    /// It is a failure that may be, and tells this.
-    Failed(Observed),
-    /// It is wrong, for this reason.
-    Wrong(String),
-}
-
-impl From<String> for End {
-    fn from(wrong: String) -> End {
-        End::Wrong(wrong)
-    }
-}
-
-/// The reply is of another kind than the call.
-fn unexpected(outcome: &CallResult) -> End {
-    End::Wrong(format!("odd answer {outcome:?}"))
-}
 
 /// ChangeKind a reply tells a client, and so what must survive once it has left.
 #[derive(Clone, Debug, Default)]
@@ -88,27 +70,6 @@ pub struct Model {
     cursors: Rc<BTreeMap<u64, u64>>,
     /// Records of protocol state.
     state: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
-}
-
-/// Errors that apply, and errors that may be answered although the call could succeed.
-#[derive(Debug, Default)]
-struct Verdict {
-    must: Vec<Error>,
-    may: Vec<Error>,
-}
-
-impl Verdict {
-    fn must(&mut self, when: bool, error: Error) {
-        if when {
-            self.must.push(error);
-        }
-    }
-
-    fn may(&mut self, when: bool, error: Error) {
-        if when {
-            self.may.push(error);
-        }
-    }
 }
 
 impl Model {
@@ -221,60 +182,50 @@ impl Model {
     ///
     /// # Errors
     /// ChangeKind is wrong with the answer.
-    pub fn judge(&mut self, operation: &Operation, now: i64, outcome: &CallResult) -> Judgement<Observed> {
-        match self.follow(operation, now, outcome) {
+    pub fn judge(&mut self, operation: &Operation, now: i64, result: &CallResult) -> Judgement<Observed> {
+        let who = &operation.user.credentials();
+        match self.follow(&Judged { id: operation.id, who, now, result }, operation.call) {
             Ok(observed) | Err(End::Failed(observed)) => Ok(observed),
             Err(End::Wrong(wrong)) => Err(wrong),
         }
     }
 
-    fn follow(&mut self, operation: &Operation, now: i64, outcome: &CallResult) -> Result<Observed, End> {
-        let who = operation.user.credentials();
-        let (id, who) = (operation.id, &who);
-        match operation.call {
-            Call::GetAttributes { object } => self.get_attributes(object, outcome),
-            Call::SetAttributes { object, set, guard } => {
-                self.set_attributes(id, who, now, (object, &set, guard), outcome)
-            }
-            Call::Lookup { directory, name } => self.lookup(who, directory, name, outcome),
-            Call::Access { object, mask } => self.access(who, object, mask, outcome),
-            Call::ReadLink { object } => self.read_link(now, object, outcome),
-            Call::Read { object, offset, count } => self.read(who, now, (object, offset, count), outcome),
+    fn follow(&mut self, call: &Judged<'_>, arguments: Call) -> Result<Observed, End> {
+        let Judged { id, who, now, .. } = *call;
+        match arguments {
+            Call::GetAttributes { object } => self.get_attributes(call, object),
+            Call::SetAttributes { object, set, guard } => self.set_attributes(call, (object, &set, guard)),
+            Call::Lookup { directory, name } => self.lookup(call, directory, name),
+            Call::Access { object, mask } => self.access(call, object, mask),
+            Call::ReadLink { object } => self.read_link(call, object),
+            Call::Read { object, offset, count } => self.read(call, (object, offset, count)),
             Call::Write { object, offset, length, stability } => {
-                self.write(id, who, now, (object, offset, length, stability), outcome)
+                self.write(call, (object, offset, length, stability))
             }
-            Call::Commit { object, offset, count } => self.commit(who, (object, offset, count), outcome),
-            Call::Create { directory, name, how } => {
-                self.create(id, who, now, (directory, name, &how), outcome)
-            }
+            Call::Commit { object, offset, count } => self.commit(call, (object, offset, count)),
+            Call::Create { directory, name, how } => self.create(call, (directory, name, &how)),
             Call::MakeDirectory { directory, name, set } => {
                 let new = Inode::new(FileType::Directory, who, now, 0);
-                self.make(id, who, now, (directory, name, new, &set), outcome)
+                self.make(call, (directory, name, new, &set))
             }
             Call::MakeSymlink { directory, name, length, set } => {
                 let mut new = Inode::new(FileType::Symlink, who, now, 0);
                 new.target = crate::call::target(id, length);
-                self.make(id, who, now, (directory, name, new, &set), outcome)
+                self.make(call, (directory, name, new, &set))
             }
             Call::MakeNode { directory, name, kind, set } => {
-                self.make(id, who, now, (directory, name, names::node(kind, who, now), &set), outcome)
+                self.make(call, (directory, name, names::node(kind, who, now), &set))
             }
-            Call::Remove { directory, name } => self.remove(id, who, now, (directory, name, false), outcome),
-            Call::RemoveDirectory { directory, name } => {
-                self.remove(id, who, now, (directory, name, true), outcome)
-            }
-            Call::Rename { from, name, to, as_name } => {
-                self.rename(id, who, now, ((from, name), (to, as_name)), outcome)
-            }
-            Call::Link { object, directory, name } => {
-                self.link(id, who, now, (object, directory, name), outcome)
-            }
+            Call::Remove { directory, name } => self.remove(call, (directory, name, false)),
+            Call::RemoveDirectory { directory, name } => self.remove(call, (directory, name, true)),
+            Call::Rename { from, name, to, as_name } => self.rename(call, ((from, name), (to, as_name))),
+            Call::Link { object, directory, name } => self.link(call, (object, directory, name)),
             Call::ReadDirectory { directory, from, plus, .. } => {
-                self.read_directory(who, now, (directory, from, plus), outcome)
+                self.read_directory(call, (directory, from, plus))
             }
-            Call::Status => self.status(outcome),
-            Call::Limits { object } | Call::Configuration { object } => self.limits(object, outcome),
-            Call::Nfs4(op) => self.judge_nfs4_op(id, who, now, op, outcome),
+            Call::Status => self.status(call),
+            Call::Limits { object } | Call::Configuration { object } => self.limits(call, object),
+            Call::Nfs4(op) => self.judge_nfs4_op(call, op),
             Call::Nothing => Ok(Observed::default()),
         }
     }
@@ -312,49 +263,24 @@ impl Model {
         Ok(observed)
     }
 
-    /// Compares an outcome with a verdict, and goes on if the call succeeded; a failure tells nothing.
-    fn decide(&mut self, verdict: &Verdict, changes: bool, outcome: &CallResult) -> Result<(), End> {
-        self.decide_or(Observed::default(), verdict, changes, outcome)
+    /// Compares the result with the errors that a call may fail with. Returns the success to be judged.
+    fn decide<'a>(&mut self, call: &Judged<'a>, expected: Expected) -> Result<&'a Success, End> {
+        expected.compare(call, self.leniency.full, &mut self.refused)
     }
 
-    /// The same where a failure tells something.
-    fn decide_or(
-        &mut self,
-        observed: Observed,
-        verdict: &Verdict,
-        changes: bool,
-        outcome: &CallResult,
-    ) -> Result<(), End> {
-        match outcome {
-            Ok(_) if verdict.must.is_empty() => Ok(()),
-            Ok(_) => Err(End::Wrong(format!("succeeded, expected one of {:?}", verdict.must))),
-            Err(error) if verdict.must.contains(error) || verdict.may.contains(error) => {
-                Err(End::Failed(observed))
-            }
-            Err(Error::NoSpace) if changes && self.leniency.full => {
-                self.refused += 1;
-                Err(End::Failed(observed))
-            }
-            Err(error) => Err(End::Wrong(format!(
-                "failed with {error:?}, expected {:?}, perhaps {:?}",
-                verdict.must, verdict.may
-            ))),
-        }
-    }
-
-    /// The object; the judgement ends here for a call that names one that is gone.
-    fn present(&self, object: Obj, outcome: &CallResult) -> Result<u64, End> {
+    /// Returns the object's inode number. Ends the judgement of a call that names a removed object.
+    fn present(&self, call: &Judged<'_>, object: Obj) -> Result<u64, End> {
         let never = || End::Wrong("the harness called an object that never was".to_owned());
         let ino = self.ino(object).ok_or_else(never)?;
         if self.inodes.contains_key(&ino) {
             return Ok(ino);
         }
-        Err(match outcome {
+        Err(match call.result {
             Err(Error::Stale) => End::Failed(Observed {
                 mutation: self.gone.get(&ino).copied().unwrap_or(0),
                 ..Observed::default()
             }),
-            // Names and callers may be looked at before objects.
+            // Names and callers may be checked before objects.
             Err(
                 Error::NotPermitted
                 | Error::Invalid
@@ -364,8 +290,14 @@ impl Model {
                 | Error::IsDirectory
                 | Error::NotEmpty,
             ) => End::Failed(Observed::default()),
-            other => End::Wrong(format!("inode {ino} is gone, but the answer is {other:?}")),
+            other => End::Wrong(format!("inode {ino} is gone, but the result is {other:?}")),
         })
+    }
+
+    /// Returns the inode number and the state of the object; see [`Model::present`].
+    fn object(&self, call: &Judged<'_>, object: Obj) -> Result<(u64, Rc<Inode>), End> {
+        let ino = self.present(call, object)?;
+        Ok((ino, Rc::clone(&self.inodes[&ino])))
     }
 
     /// Compares attributes that a reply shows, and says what that tells.
@@ -394,19 +326,19 @@ impl Model {
         self.meet(ino, wcc.after.as_ref(), what)
     }
 
-    fn get_attributes(&mut self, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Attributes(seen)) = outcome else { return Err(unexpected(outcome)) };
+    fn get_attributes(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
+        let ino = self.present(call, object)?;
+        let Success::Attributes(seen) = self.decide(call, Expected::default())? else {
+            return call.unexpected();
+        };
         Ok(Observed { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Observed::default() })
     }
 
     /// FSINFO and PATHCONF: what the server promises of itself, and the object's attributes.
-    fn limits(&mut self, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        self.decide(&Verdict::default(), false, outcome)?;
-        let seen = match outcome {
-            Ok(Success::Limits { object, transfer, file_bytes, properties })
+    fn limits(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
+        let ino = self.present(call, object)?;
+        let seen = match self.decide(call, Expected::default())? {
+            Success::Limits { object, transfer, file_bytes, properties }
                 if *transfer == [files::TRANSFER_BYTES_MAX; 2]
                     && *file_bytes == files::FILE_BYTES_MAX
                     && *properties == 0x1B =>
@@ -414,24 +346,18 @@ impl Model {
                 object
             }
             // No name is cut, files are not given away, names keep their case.
-            Ok(Success::Configuration { object, name_bytes: 255, posix: [true, true, true, true] }) => object,
-            Ok(Success::Attributes(object)) => object,
-            _ => return Err(unexpected(outcome)),
+            Success::Configuration { object, name_bytes: 255, posix: [true, true, true, true] } => object,
+            Success::Attributes(object) => object,
+            _ => return call.unexpected(),
         };
         Ok(Observed { mutation: self.meet(ino, Some(seen), "limits")?, ..Observed::default() })
     }
 
-    fn access(
-        &mut self,
-        who: &Credentials,
-        object: Obj,
-        mask: u32,
-        outcome: &CallResult,
-    ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Accessible { granted, object }) = outcome else {
-            return Err(unexpected(outcome));
+    fn access(&mut self, call: &Judged<'_>, object: Obj, mask: u32) -> Result<Observed, End> {
+        let Judged { who, .. } = *call;
+        let ino = self.present(call, object)?;
+        let Success::Accessible { granted, object } = self.decide(call, Expected::default())? else {
+            return call.unexpected();
         };
         let inode = self.edit(ino);
         let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
@@ -462,10 +388,9 @@ impl Model {
         })
     }
 
-    fn status(&mut self, outcome: &CallResult) -> Result<Observed, End> {
-        self.decide(&Verdict::default(), false, outcome)?;
-        let Ok(Success::Status { bytes_used, inodes_used }) = outcome else {
-            return Err(unexpected(outcome));
+    fn status(&mut self, call: &Judged<'_>) -> Result<Observed, End> {
+        let Success::Status { bytes_used, inodes_used } = self.decide(call, Expected::default())? else {
+            return call.unexpected();
         };
         let inodes = self.inodes.len() as u64;
         if *inodes_used != inodes {
@@ -481,12 +406,12 @@ impl Model {
 }
 
 /// The bytes of a name and whether it is one that an object can have.
-fn judge_name(name: Name, verdict: &mut Verdict) -> Vec<u8> {
+fn judge_name(name: Name, expected: &mut Expected) -> Vec<u8> {
     let bytes = name.bytes();
-    verdict.must(bytes.len() > 255, Error::NameTooLong);
+    expected.must(bytes.len() > 255, Error::NameTooLong);
     let odd = bytes.is_empty() || bytes.contains(&b'/') || bytes.contains(&0);
     for error in [Error::Invalid, Error::AccessDenied, Error::NoEntry] {
-        verdict.must(odd, error);
+        expected.must(odd, error);
     }
     bytes
 }

@@ -13,21 +13,18 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::exports::{Export, Squash};
 use nfs::limits::COMPOUND_REPLY_BYTES;
 use nfs::service::{Connection, ConnectionId, Outcome, Service};
 use sim::engine::{START, Sizes, create, open};
 use sim::media::SimMedia;
+use sim::rpc::{self, call_header, unmarked};
 use volume::Volume;
 use volume::request::{Access, Durable};
 use volume::time::Time;
 use wire::nfs4::callback::CbCompoundReader;
 use wire::nfs4::compound::CompoundResReader;
 use wire::nfs4::{self, NfsStat4, OpNum4, OpenDelegation4, Outcome as _, ResOp4, SessionId4, Stateid4};
-use wire::record::{Peek, peek};
-use wire::rpc::{
-    AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader, decode_call,
-};
+use wire::rpc::{AcceptStat, AuthSys, Groups, ReplyBody, ReplyHeader, decode_call};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use super::Kind;
@@ -166,8 +163,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
 }
 
 fn service(volume: &Arc<Volume>, now: Time) -> Service {
-    let export = Export { squash: Squash::None, ..Export::new("/main", volume.id()) };
-    let service = Service::new(vec![export], vec![Arc::clone(volume)]).expect("a path that can be exported");
+    let service = rpc::service(volume).expect("the volume can be exported");
     service.restore_state(now).expect("the state can be read");
     service
 }
@@ -243,7 +239,7 @@ impl World {
     /// Takes callbacks, which must decode; of those that go to an address of our own, NULL is answered.
     fn call_back(&mut self) {
         for callback in self.service.take_callbacks() {
-            let record = whole(&callback.record);
+            let record = unmarked(&callback.record).expect("a callback is one record");
             let (header, input) = decode_call(record).expect("a callback is a call");
             if header.procedure == 0 {
                 let mut answer = Vec::new();
@@ -263,12 +259,9 @@ impl World {
     /// A client asks.
     fn compound(&mut self, client: u8, body: &[u8]) {
         self.xid += 1;
-        let groups = Groups::new(&[]).expect("no groups are not too many");
-        let credential = Credential::Sys(AuthSys { stamp: 0, machine_name: b"", uid: 0, gid: 0, groups });
-        let (program, version, verifier) = (nfs4::PROGRAM, nfs4::VERSION, OpaqueAuth::NONE);
-        let mut record = Vec::new();
-        CallHeader { xid: self.xid, program, version, procedure: 1, credential, verifier }
-            .encode(&mut Encoder::new(&mut record));
+        let caller = AuthSys { stamp: 0, machine_name: b"", uid: 0, gid: 0, groups: Groups::default() };
+        let procedure = nfs4::Procedure::Compound.code();
+        let mut record = call_header(self.xid, nfs4::PROGRAM, nfs4::VERSION, procedure, caller);
         let at = record.len();
         record.extend_from_slice(body);
         self.known.fill_in(&mut record[at..]);
@@ -353,17 +346,9 @@ impl World {
     }
 }
 
-/// A record without its mark.
-fn whole(marked: &[u8]) -> &[u8] {
-    match peek(marked, wire::limits::RECORD_BYTES_MAX) {
-        Ok(Peek::Complete { record, used }) if used == marked.len() => record,
-        _ => panic!("what is sent is one record: {marked:02x?}"),
-    }
-}
-
 /// The results in a marked reply; nothing if RPC refused the call.
 fn body_of(reply: &[u8], xid: u32) -> Option<&[u8]> {
-    let mut input = Decoder::new(whole(reply));
+    let mut input = Decoder::new(unmarked(reply).expect("a reply is one record"));
     let header = ReplyHeader::decode(&mut input).expect("a reply decodes");
     assert_eq!(header.xid, xid, "the reply is to this call");
     matches!(header.body, ReplyBody::Accepted { stat: AcceptStat::Success, .. }).then(|| input.rest())

@@ -1,14 +1,12 @@
 //! The model's files: SETATTR, READ, READLINK, WRITE, COMMIT.
 
-use std::rc::Rc;
-
 use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
 use volume::results::Stability;
 
 use super::inode::{ChangeKind, Inode, When};
-use super::{End, Model, Observed, Verdict, unexpected};
-use crate::call::{CallResult, Guard, Obj, OperationId, Success, payload};
+use super::{End, Expected, Judged, Model, Observed};
+use crate::call::{Guard, Obj, OperationId, Success, payload};
 
 /// Largest file that the engine promises: offsets stay positive in signed 64 bits.
 pub(super) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -31,57 +29,53 @@ pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
 }
 
 /// ChangeKind it tells that a call was not allowed: up to which change of owner and mode.
-pub(super) fn observed_by_refusal(inode: &Inode, outcome: &CallResult) -> Observed {
-    let refused = matches!(outcome, Err(Error::AccessDenied | Error::NotPermitted));
+pub(super) fn observed_by_refusal(inode: &Inode, call: &Judged<'_>) -> Observed {
+    let refused = matches!(call.result, Err(Error::AccessDenied | Error::NotPermitted));
     Observed { mutation: if refused { inode.allowed_by } else { 0 }, ..Observed::default() }
 }
 
 impl Model {
     /// ChangeKind stands in the way of SETATTR.
-    fn judge_set(&self, who: &Credentials, inode: &Inode, set: &SetAttributes, verdict: &mut Verdict) {
+    fn judge_set(&self, who: &Credentials, inode: &Inode, set: &SetAttributes, expected: &mut Expected) {
         let (owner, root) = (inode.owned_by(who), who.uid == 0);
-        verdict.must(set.mode.is_some() && !owner, Error::NotPermitted);
-        verdict.must(set.uid.is_some_and(|uid| uid != inode.uid) && !root, Error::NotPermitted);
+        expected.must(set.mode.is_some() && !owner, Error::NotPermitted);
+        expected.must(set.uid.is_some_and(|uid| uid != inode.uid) && !root, Error::NotPermitted);
         let foreign = set.gid.is_some_and(|gid| gid != inode.gid && !(owner && who.in_group(gid)));
-        verdict.must(foreign && !root, Error::NotPermitted);
+        expected.must(foreign && !root, Error::NotPermitted);
         // An owner may name the owner that is; whether others may is free.
-        verdict.may((set.uid.is_some() || set.gid.is_some()) && !owner, Error::NotPermitted);
+        expected.may((set.uid.is_some() || set.gid.is_some()) && !owner, Error::NotPermitted);
         let explicit = [set.atime, set.mtime].iter().any(|time| matches!(time, SetTime::To(_)));
-        verdict.must(explicit && !owner, Error::NotPermitted);
+        expected.must(explicit && !owner, Error::NotPermitted);
         let now = [set.atime, set.mtime].contains(&SetTime::Now);
         for error in [Error::AccessDenied, Error::NotPermitted] {
-            verdict.must(now && !owner && !inode.grants(who, 2), error);
+            expected.must(now && !owner && !inode.grants(who, 2), error);
         }
         // To set one time to now and keep the other is the owner's right alone, say some.
-        verdict.may(now && !owner && set.atime != set.mtime, Error::NotPermitted);
+        expected.may(now && !owner && set.atime != set.mtime, Error::NotPermitted);
         if let Some(size) = set.size {
             let (directory, regular) = (inode.is_directory(), inode.kind == FileType::Regular);
-            verdict.must(directory, Error::IsDirectory);
-            verdict.must(!regular, Error::Invalid);
-            verdict.must(regular && !owner && !inode.grants(who, 2), Error::AccessDenied);
-            verdict.must(size > FILE_BYTES_MAX, Error::FileTooLarge);
-            verdict.must(size > FILE_BYTES_MAX, Error::Invalid);
+            expected.must(directory, Error::IsDirectory);
+            expected.must(!regular, Error::Invalid);
+            expected.must(regular && !owner && !inode.grants(who, 2), Error::AccessDenied);
+            expected.must(size > FILE_BYTES_MAX, Error::FileTooLarge);
+            expected.must(size > FILE_BYTES_MAX, Error::Invalid);
         }
     }
 
     pub(super) fn set_attributes(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (object, set, guard): (Obj, &SetAttributes, Guard),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let before = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        self.judge_set(who, &before, set, &mut verdict);
-        verdict.must(guard == Guard::Wrong, Error::NotSync);
-        verdict.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
+        let Judged { id, who, now, .. } = *call;
+        let (ino, before) = self.object(call, object)?;
+        let mut expected = Expected::of_growth();
+        self.judge_set(who, &before, set, &mut expected);
+        expected.must(guard == Guard::Wrong, Error::NotSync);
+        expected.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
         // Truncating works on a full disk; only growing needs room, and none for its hole.
-        let observed = observed_by_refusal(&before, outcome);
-        self.decide_or(observed, &verdict, true, outcome)?;
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(unexpected(outcome)) };
+        expected.observed = observed_by_refusal(&before, call);
+        let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
         if let Some(size) = set.size {
             self.resize(id, who, now, ino, size);
         } else if *set != SetAttributes::default() {
@@ -120,13 +114,13 @@ impl Model {
         inode.log(id, ChangeKind::Size(size));
     }
 
-    pub(super) fn read_link(&mut self, now: i64, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let mut verdict = Verdict::default();
-        verdict.must(self.inodes[&ino].kind != FileType::Symlink, Error::Invalid);
-        self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Target { target, object }) = outcome else {
-            return Err(unexpected(outcome));
+    pub(super) fn read_link(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
+        let Judged { now, .. } = *call;
+        let ino = self.present(call, object)?;
+        let mut expected = Expected::default();
+        expected.must(self.inodes[&ino].kind != FileType::Symlink, Error::Invalid);
+        let Success::Target { target, object } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         let inode = self.edit(ino);
         if *target != inode.target {
@@ -141,23 +135,17 @@ impl Model {
 
     pub(super) fn read(
         &mut self,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (object, offset, count): (Obj, u64, u32),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let inode = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
-        verdict.must(!allowed, Error::AccessDenied);
-        verdict.must(inode.is_directory(), Error::IsDirectory);
-        verdict.must(inode.kind != FileType::Regular, Error::Invalid);
-        verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
-        let observed = observed_by_refusal(&inode, outcome);
-        self.decide_or(observed, &verdict, false, outcome)?;
-        let Ok(Success::Data { bytes, eof, object }) = outcome else {
-            return Err(unexpected(outcome));
+        let Judged { who, now, .. } = *call;
+        let (ino, inode) = self.object(call, object)?;
+        let mut expected = Expected::default();
+        expected.require_readable(&inode, who);
+        expected.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
+        expected.observed = observed_by_refusal(&inode, call);
+        let Success::Data { bytes, eof, object } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         let expected = inode.content.read(offset, u64::from(count.min(TRANSFER_BYTES_MAX)));
         if let Some(wrong) = difference(bytes, &expected) {
@@ -179,25 +167,19 @@ impl Model {
 
     pub(super) fn write(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (object, offset, length, stability): (Obj, u64, u32, Stability),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let before = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        verdict.must(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
-        verdict.must(before.is_directory(), Error::IsDirectory);
-        verdict.must(before.kind != FileType::Regular, Error::Invalid);
+        let Judged { id, who, now, .. } = *call;
+        let (ino, before) = self.object(call, object)?;
+        let mut expected = Expected::of_growth();
+        expected.require_writable(&before, who);
         let end = offset.saturating_add(u64::from(length));
-        verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
-        verdict.must(end > FILE_BYTES_MAX, Error::Invalid);
-        let observed = observed_by_refusal(&before, outcome);
-        self.decide_or(observed, &verdict, true, outcome)?;
-        let Ok(Success::Written { count, committed, object, .. }) = outcome else {
-            return Err(unexpected(outcome));
+        expected.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
+        expected.must(end > FILE_BYTES_MAX, Error::Invalid);
+        expected.observed = observed_by_refusal(&before, call);
+        let Success::Written { count, committed, object, .. } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         if *count != length || *committed < stability {
             return Err(format!(
@@ -228,20 +210,18 @@ impl Model {
 
     pub(super) fn commit(
         &mut self,
-        who: &Credentials,
+        call: &Judged<'_>,
         (object, offset, count): (Obj, u64, u32),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let before = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        verdict.must(before.is_directory(), Error::IsDirectory);
-        verdict.must(before.kind != FileType::Regular, Error::Invalid);
-        verdict.may(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
-        verdict.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
-        self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Committed { object, .. }) = outcome else {
-            return Err(unexpected(outcome));
+        let Judged { who, .. } = *call;
+        let (ino, before) = self.object(call, object)?;
+        let mut expected = Expected::default();
+        expected.must(before.is_directory(), Error::IsDirectory);
+        expected.must(before.kind != FileType::Regular, Error::Invalid);
+        expected.may(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
+        expected.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
+        let Success::Committed { object, .. } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
         // A count of zero is "to the end of the file" (RFC 1813 section 3.3.21).

@@ -2,28 +2,26 @@
 
 use std::rc::Rc;
 
-use volume::request::{Credentials, Error};
+use volume::request::Error;
 
-use super::{End, Judgement, Model, Observed, Verdict, unexpected};
-use crate::call::{CallResult, From, Listed, Obj, Success};
+use super::{End, Expected, Judged, Judgement, Model, Observed};
+use crate::call::{From, Listed, Obj, Success};
 
 impl Model {
     pub(super) fn read_directory(
         &mut self,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (directory, from, plus): (Obj, From, bool),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let dir = self.present(directory, outcome)?;
+        let Judged { who, now, .. } = *call;
+        let dir = self.present(call, directory)?;
         let inode = &self.inodes[&dir];
-        let mut verdict = Verdict::default();
-        verdict.must(!inode.is_directory(), Error::NotDirectory);
-        verdict.must(inode.is_directory() && !inode.grants(who, 4), Error::AccessDenied);
+        let mut expected = Expected::default();
+        expected.must(!inode.is_directory(), Error::NotDirectory);
+        expected.must(inode.is_directory() && !inode.grants(who, 4), Error::AccessDenied);
         let start = if from == From::Start { 0 } else { self.cursor(dir) };
-        self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Listing { entries, end, directory }) = outcome else {
-            return Err(unexpected(outcome));
+        let Success::Listing { entries, end, directory } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         if entries.is_empty() && !*end {
             return Err(format!("READDIR of {dir} gave nothing, and that is not the end").into());

@@ -6,8 +6,8 @@ use volume::attributes::{FileType, SetAttributes};
 use volume::request::{Credentials, Error};
 
 use super::inode::{ChangeKind, Entry, Inode};
-use super::{End, Model, Observed, Verdict, apply_create_attributes, judge_name, unexpected};
-use crate::call::{CallResult, CreateHow, Name, NodeKind, Obj, OperationId, Success};
+use super::{End, Expected, Judged, Model, Observed, apply_create_attributes, judge_name};
+use crate::call::{CreateHow, Name, NodeKind, Obj, OperationId, Success};
 
 /// The object that a MKNOD makes.
 pub(super) fn node(kind: NodeKind, who: &Credentials, now: i64) -> Inode {
@@ -39,43 +39,32 @@ impl Model {
     }
 
     /// ChangeKind an error of an operation on a name tells: that the name is there or not, or that permission is missing.
-    fn observed_by_name(&self, outcome: &CallResult, names: &[(u64, &[u8])]) -> Observed {
-        let by = |(directory, name): &(u64, &[u8])| match outcome {
-            Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory)
-                if names.len() == 1 =>
-            {
-                self.named_by(*directory, name)
+    fn observed_by_name(&self, call: &Judged<'_>, directory: u64, name: &[u8]) -> Observed {
+        let mutation = match call.result {
+            Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory) => {
+                self.named_by(directory, name)
             }
-            Err(Error::AccessDenied) if names.len() == 1 => {
-                self.get(*directory).map_or(0, |inode| inode.allowed_by)
-            }
+            Err(Error::AccessDenied) => self.get(directory).map_or(0, |inode| inode.allowed_by),
             _ => 0,
         };
-        Observed { mutation: names.iter().map(by).max().unwrap_or(0), ..Observed::default() }
+        Observed { mutation, ..Observed::default() }
     }
 
     /// ChangeKind stands in the way of adding or removing names.
-    fn judge_directory(&self, ino: u64, who: &Credentials, wanted: u32, verdict: &mut Verdict) {
+    fn judge_directory(&self, ino: u64, who: &Credentials, wanted: u32, expected: &mut Expected) {
         let inode = self.get(ino).expect("present");
-        verdict.must(!inode.is_directory(), Error::NotDirectory);
-        verdict.must(inode.is_directory() && !inode.grants(who, wanted), Error::AccessDenied);
+        expected.must(!inode.is_directory(), Error::NotDirectory);
+        expected.must(inode.is_directory() && !inode.grants(who, wanted), Error::AccessDenied);
     }
 
-    pub(super) fn lookup(
-        &mut self,
-        who: &Credentials,
-        directory: Obj,
-        name: Name,
-        outcome: &CallResult,
-    ) -> Result<Observed, End> {
-        let dir = self.present(directory, outcome)?;
-        let mut verdict = Verdict::default();
-        let (name, child) = self.judge_use(dir, who, 1, name, &mut verdict);
-        verdict.must(child.is_none(), Error::NoEntry);
-        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
-        self.decide_or(observed, &verdict, false, outcome)?;
-        let (Ok(Success::Found { object, directory }), Some(child)) = (outcome, child) else {
-            return Err(unexpected(outcome));
+    pub(super) fn lookup(&mut self, call: &Judged<'_>, directory: Obj, name: Name) -> Result<Observed, End> {
+        let dir = self.present(call, directory)?;
+        let mut expected = Expected::default();
+        let (name, child) = self.judge_use(call, (dir, name), 1, &mut expected);
+        expected.must(child.is_none(), Error::NoEntry);
+        let (Success::Found { object, directory }, Some(child)) = (self.decide(call, expected)?, child)
+        else {
+            return call.unexpected();
         };
         let observed = self.meet(child, Some(object), "LOOKUP object")?;
         let observed = observed
@@ -84,74 +73,63 @@ impl Model {
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// ChangeKind stands in the way of using a name in a directory with the permission `wanted`; its bytes, and what it names.
+    /// Judges the use of a name in a directory with the permission `wanted`. Returns its bytes and the object it names.
     fn judge_use(
         &self,
-        dir: u64,
-        who: &Credentials,
+        call: &Judged<'_>,
+        (dir, name): (u64, Name),
         wanted: u32,
-        name: Name,
-        verdict: &mut Verdict,
+        expected: &mut Expected,
     ) -> (Vec<u8>, Option<u64>) {
-        self.judge_directory(dir, who, wanted, verdict);
-        let bytes = judge_name(name, verdict);
+        self.judge_directory(dir, call.who, wanted, expected);
+        let bytes = judge_name(name, expected);
+        expected.observed = self.observed_by_name(call, dir, &bytes);
         let child = self.child(dir, &bytes);
         (bytes, child)
     }
 
-    /// ChangeKind stands in the way of a new name.
-    fn judge_new(
-        &self,
-        who: &Credentials,
-        dir: u64,
-        name: Name,
-        verdict: &mut Verdict,
-    ) -> (Vec<u8>, Option<u64>) {
-        let (bytes, existing) = self.judge_use(dir, who, 3, name, verdict);
-        verdict.must(existing.is_some(), Error::Exists);
-        let dots = bytes == b"." || bytes == b"..";
+    /// Judges the use of a name for a new entry of a directory. Returns its bytes.
+    fn judge_new(&self, call: &Judged<'_>, place: (u64, Name), expected: &mut Expected) -> Vec<u8> {
+        let (name, existing) = self.judge_use(call, place, 3, expected);
+        expected.must(existing.is_some(), Error::Exists);
+        let is_dot = name == b"." || name == b"..";
         for error in [Error::Invalid, Error::IsDirectory] {
-            verdict.must(dots, error);
+            expected.must(is_dot, error);
         }
-        (bytes, existing)
+        name
     }
 
     pub(super) fn make(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (directory, name, mut new, set): (Obj, Name, Inode, &SetAttributes),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let dir = self.present(directory, outcome)?;
-        let mut verdict = Verdict::default();
-        let (name, _) = self.judge_new(who, dir, name, &mut verdict);
+        let Judged { who, .. } = *call;
+        let dir = self.present(call, directory)?;
+        let mut expected = Expected::of_growth();
+        let name = self.judge_new(call, (dir, name), &mut expected);
         let device = matches!(new.kind, FileType::Block | FileType::Character);
         for error in [Error::NotPermitted, Error::AccessDenied] {
-            verdict.must(device && who.uid != 0, error);
+            expected.must(device && who.uid != 0, error);
         }
-        verdict.must(new.kind == FileType::Symlink && new.target.is_empty(), Error::Invalid);
-        verdict.may(new.kind == FileType::Symlink && new.target.is_empty(), Error::NoEntry);
-        verdict.must(new.target.len() > 4095, Error::NameTooLong);
-        judge_owner(who, set, &mut verdict);
-        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
-        self.decide_or(observed, &verdict, true, outcome)?;
+        expected.must(new.kind == FileType::Symlink && new.target.is_empty(), Error::Invalid);
+        expected.may(new.kind == FileType::Symlink && new.target.is_empty(), Error::NoEntry);
+        expected.must(new.target.len() > 4095, Error::NameTooLong);
+        judge_owner(who, set, &mut expected);
+        let success = self.decide(call, expected)?;
         apply_create_attributes(&mut new, set, who, &self.inodes[&dir]);
-        self.add(id, now, (dir, &name, new), outcome)
+        self.add(call, (dir, &name, new), success)
     }
 
     /// Adds a new object as a successful call did.
     fn add(
         &mut self,
-        id: OperationId,
-        now: i64,
+        call: &Judged<'_>,
         (dir, name, mut new): (u64, &[u8], Inode),
-        outcome: &CallResult,
+        success: &Success,
     ) -> Result<Observed, End> {
-        let Ok(Success::Created { object, directory }) = outcome else {
-            return Err(unexpected(outcome));
-        };
+        let Judged { id, now, .. } = *call;
+        let Success::Created { object, directory } = success else { return call.unexpected() };
         let ino = object.ino;
         if self.inodes.contains_key(&ino) || self.gone.contains_key(&ino) {
             return Err(format!("inode number {ino} was used before").into());
@@ -195,13 +173,11 @@ impl Model {
 
     pub(super) fn create(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (directory, name, how): (Obj, Name, &CreateHow),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let dir = self.present(directory, outcome)?;
+        let Judged { who, now, .. } = *call;
+        let dir = self.present(call, directory)?;
         let bytes = name.bytes();
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
@@ -216,11 +192,11 @@ impl Model {
                 }
             };
             if taken {
-                return self.take(id, who, now, (dir, &bytes, existing, how), outcome);
+                return self.take(call, (dir, &bytes, existing, how));
             }
         }
-        let mut verdict = Verdict::default();
-        let (name, _) = self.judge_new(who, dir, name, &mut verdict);
+        let mut expected = Expected::of_growth();
+        let name = self.judge_new(call, (dir, name), &mut expected);
         let mut new = Inode::new(FileType::Regular, who, now, 0);
         let set = match how {
             CreateHow::Unchecked(set) | CreateHow::UncheckedIf(set, _) | CreateHow::Guarded(set) => *set,
@@ -233,28 +209,25 @@ impl Model {
                 *set
             }
         };
-        judge_owner(who, &set, &mut verdict);
-        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
-        self.decide_or(observed, &verdict, true, outcome)?;
+        judge_owner(who, &set, &mut expected);
+        let success = self.decide(call, expected)?;
         apply_create_attributes(&mut new, &set, who, &self.inodes[&dir]);
-        if let (CreateHow::Exclusive(_), Ok(Success::Created { object, .. })) = (how, outcome) {
+        if let (CreateHow::Exclusive(_), Success::Created { object, .. }) = (how, success) {
             // Where the verifier is kept is the engine's affair; many keep it in the times.
             (new.mode, new.atime) = (vec![object.mode], super::When::at(object.atime));
             new.mtime.or(object.mtime);
         }
-        self.add(id, now, (dir, &name, new), outcome)
+        self.add(call, (dir, &name, new), success)
     }
 
     /// A CREATE that takes the file that is there.
     fn take(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (dir, name, ino, how): (u64, &[u8], u64, &CreateHow),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let mut verdict = Verdict::default();
+        let Judged { id, who, now, .. } = *call;
+        let mut expected = Expected::of_growth();
         let inode = &self.inodes[&ino];
         // The size that it has is nothing to set.
         let size = if let CreateHow::Unchecked(set) | CreateHow::UncheckedIf(set, _) = how {
@@ -262,16 +235,15 @@ impl Model {
         } else {
             None
         };
-        verdict.must(!self.inodes[&dir].grants(who, 1), Error::AccessDenied);
-        verdict.may(!self.inodes[&dir].grants(who, 2), Error::AccessDenied);
+        expected.must(!self.inodes[&dir].grants(who, 1), Error::AccessDenied);
+        expected.may(!self.inodes[&dir].grants(who, 2), Error::AccessDenied);
         let exclusive = matches!(how, CreateHow::Exclusive(_) | CreateHow::ExclusiveWith(..));
-        verdict.may(exclusive && !inode.untouched, Error::Exists);
-        verdict.must(size.is_some() && !inode.grants(who, 2) && !inode.owned_by(who), Error::AccessDenied);
-        verdict.may(size.is_some() && !inode.grants(who, 2), Error::AccessDenied);
-        let observed = self.observed_by_name(outcome, &[(dir, name)]);
-        self.decide_or(observed, &verdict, true, outcome)?;
-        let Ok(Success::Created { object, directory }) = outcome else {
-            return Err(unexpected(outcome));
+        expected.may(exclusive && !inode.untouched, Error::Exists);
+        expected.must(size.is_some() && !inode.grants(who, 2) && !inode.owned_by(who), Error::AccessDenied);
+        expected.may(size.is_some() && !inode.grants(who, 2), Error::AccessDenied);
+        expected.observed = self.observed_by_name(call, dir, name);
+        let Success::Created { object, directory } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         let mut observed = self.named_by(dir, name);
         if let Some(size) = size {
@@ -288,43 +260,39 @@ impl Model {
     }
 
     /// ChangeKind stands in the way of removing a name, the sticky bit included.
-    fn judge_removal(&self, who: &Credentials, dir: u64, child: u64, verdict: &mut Verdict) {
+    fn judge_removal(&self, who: &Credentials, dir: u64, child: u64, expected: &mut Expected) {
         let (directory, object) = (&self.inodes[&dir], &self.inodes[&child]);
         let sticky = directory.mode_now() & 0o1000 != 0;
         let kept = sticky && !directory.owned_by(who) && !object.owned_by(who);
-        verdict.must(kept, Error::NotPermitted);
-        verdict.must(kept, Error::AccessDenied);
+        expected.must(kept, Error::NotPermitted);
+        expected.must(kept, Error::AccessDenied);
     }
 
     pub(super) fn remove(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (directory, name, as_directory): (Obj, Name, bool),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let dir = self.present(directory, outcome)?;
-        let mut verdict = Verdict::default();
-        let (name, child) = self.judge_use(dir, who, 3, name, &mut verdict);
-        verdict.must(child.is_none(), Error::NoEntry);
+        let Judged { id, who, now, .. } = *call;
+        let dir = self.present(call, directory)?;
+        let mut expected = Expected::default();
+        let (name, child) = self.judge_use(call, (dir, name), 3, &mut expected);
+        expected.must(child.is_none(), Error::NoEntry);
         let dots = name == b"." || name == b"..";
         for error in [Error::Invalid, Error::NotEmpty, Error::Exists, Error::IsDirectory] {
-            verdict.must(dots, error);
+            expected.must(dots, error);
         }
         if let (Some(child), false) = (child, dots) {
-            self.judge_removal(who, dir, child, &mut verdict);
+            self.judge_removal(who, dir, child, &mut expected);
             let victim = &self.inodes[&child];
-            verdict.must(as_directory && !victim.is_directory(), Error::NotDirectory);
-            verdict.must(!as_directory && victim.is_directory(), Error::IsDirectory);
-            verdict.must(!as_directory && victim.is_directory(), Error::NotPermitted);
-            verdict.must(as_directory && !victim.entries.is_empty(), Error::NotEmpty);
-            verdict.must(as_directory && !victim.entries.is_empty(), Error::Exists);
+            expected.must(as_directory && !victim.is_directory(), Error::NotDirectory);
+            expected.must(!as_directory && victim.is_directory(), Error::IsDirectory);
+            expected.must(!as_directory && victim.is_directory(), Error::NotPermitted);
+            expected.must(as_directory && !victim.entries.is_empty(), Error::NotEmpty);
+            expected.must(as_directory && !victim.entries.is_empty(), Error::Exists);
         }
-        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
-        self.decide_or(observed, &verdict, false, outcome)?;
-        let (Ok(Success::Removed { directory }), Some(child)) = (outcome, child) else {
-            return Err(unexpected(outcome));
+        let (Success::Removed { directory }, Some(child)) = (self.decide(call, expected)?, child) else {
+            return call.unexpected();
         };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
@@ -353,24 +321,20 @@ impl Model {
 
     pub(super) fn link(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (object, directory, name): (Obj, Obj, Name),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let (ino, dir) = (self.present(object, outcome)?, self.present(directory, outcome)?);
-        let mut verdict = Verdict::default();
-        let (name, _) = self.judge_new(who, dir, name, &mut verdict);
-        verdict.must(self.inodes[&ino].links == 0, Error::NoEntry);
+        let Judged { id, now, .. } = *call;
+        let (ino, dir) = (self.present(call, object)?, self.present(call, directory)?);
+        let mut expected = Expected::of_growth();
+        let name = self.judge_new(call, (dir, name), &mut expected);
+        expected.must(self.inodes[&ino].links == 0, Error::NoEntry);
         let is_directory = self.inodes[&ino].is_directory();
         for error in [Error::NotPermitted, Error::IsDirectory, Error::Invalid] {
-            verdict.must(is_directory, error);
+            expected.must(is_directory, error);
         }
-        let observed = self.observed_by_name(outcome, &[(dir, &name)]);
-        self.decide_or(observed, &verdict, true, outcome)?;
-        let Ok(Success::Linked { object, directory }) = outcome else {
-            return Err(unexpected(outcome));
+        let Success::Linked { object, directory } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
@@ -405,56 +369,54 @@ impl Model {
         who: &Credentials,
         (from, name): (u64, &[u8]),
         (to, as_name): (u64, &[u8]),
-        verdict: &mut Verdict,
+        expected: &mut Expected,
     ) -> (Option<u64>, Option<u64>) {
         let (moved, victim) = (self.child(from, name), self.child(to, as_name));
-        verdict.must(moved.is_none(), Error::NoEntry);
+        expected.must(moved.is_none(), Error::NoEntry);
         let dots = [name, as_name].iter().any(|name| *name == b"." || *name == b"..");
         for error in [Error::Invalid, Error::Exists, Error::NotEmpty, Error::IsDirectory] {
-            verdict.must(dots, error);
+            expected.must(dots, error);
         }
         let Some(moved) = moved.filter(|_| !dots) else { return (moved, victim) };
-        self.judge_removal(who, from, moved, verdict);
+        self.judge_removal(who, from, moved, expected);
         let object = &self.inodes[&moved];
         if object.is_directory() && self.inodes[&to].is_directory() {
-            verdict.must(self.is_within(to, moved), Error::Invalid);
-            verdict.may(from != to && !object.grants(who, 2), Error::AccessDenied);
+            expected.must(self.is_within(to, moved), Error::Invalid);
+            expected.may(from != to && !object.grants(who, 2), Error::AccessDenied);
         }
         if let Some(victim) = victim.filter(|victim| *victim != moved) {
-            self.judge_removal(who, to, victim, verdict);
+            self.judge_removal(who, to, victim, expected);
             let other = &self.inodes[&victim];
             let (onto_file, onto_directory) = (
                 object.is_directory() && !other.is_directory(),
                 !object.is_directory() && other.is_directory(),
             );
-            verdict.must(onto_file, Error::NotDirectory);
-            verdict.must(onto_directory, Error::IsDirectory);
-            verdict.must(onto_file || onto_directory, Error::Exists);
+            expected.must(onto_file, Error::NotDirectory);
+            expected.must(onto_directory, Error::IsDirectory);
+            expected.must(onto_file || onto_directory, Error::Exists);
             let full = object.is_directory() && !other.entries.is_empty();
-            verdict.must(full, Error::NotEmpty);
-            verdict.must(full, Error::Exists);
+            expected.must(full, Error::NotEmpty);
+            expected.must(full, Error::Exists);
         }
         (Some(moved), victim)
     }
 
     pub(super) fn rename(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         ((from, name), (to, as_name)): ((Obj, Name), (Obj, Name)),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let (from, to) = (self.present(from, outcome)?, self.present(to, outcome)?);
-        let mut verdict = Verdict::default();
-        self.judge_directory(from, who, 3, &mut verdict);
-        self.judge_directory(to, who, 3, &mut verdict);
-        let (name, as_name) = (judge_name(name, &mut verdict), judge_name(as_name, &mut verdict));
-        let (moved, victim) = self.judge_rename(who, (from, &name), (to, &as_name), &mut verdict);
-        let observed = self.observed_by_name(outcome, &[(from, &name), (to, &as_name)]);
-        self.decide_or(observed, &verdict, true, outcome)?;
-        let (Ok(Success::Renamed { from: from_wcc, to: to_wcc }), Some(moved)) = (outcome, moved) else {
-            return Err(unexpected(outcome));
+        let Judged { id, who, now, .. } = *call;
+        let (from, to) = (self.present(call, from)?, self.present(call, to)?);
+        let mut expected = Expected::of_growth();
+        self.judge_directory(from, who, 3, &mut expected);
+        self.judge_directory(to, who, 3, &mut expected);
+        let (name, as_name) = (judge_name(name, &mut expected), judge_name(as_name, &mut expected));
+        let (moved, victim) = self.judge_rename(who, (from, &name), (to, &as_name), &mut expected);
+        let (Success::Renamed { from: from_wcc, to: to_wcc }, Some(moved)) =
+            (self.decide(call, expected)?, moved)
+        else {
+            return call.unexpected();
         };
         let (from_before, to_before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
         if victim != Some(moved) {
@@ -503,7 +465,7 @@ impl Model {
 }
 
 /// Only the superuser gives files away; to a group of one's own is allowed, or ignored.
-fn judge_owner(who: &Credentials, set: &SetAttributes, verdict: &mut Verdict) {
-    verdict.may(who.uid != 0 && set.uid.is_some_and(|uid| uid != who.uid), Error::NotPermitted);
-    verdict.may(who.uid != 0 && set.gid.is_some_and(|gid| !who.in_group(gid)), Error::NotPermitted);
+fn judge_owner(who: &Credentials, set: &SetAttributes, expected: &mut Expected) {
+    expected.may(who.uid != 0 && set.uid.is_some_and(|uid| uid != who.uid), Error::NotPermitted);
+    expected.may(who.uid != 0 && set.gid.is_some_and(|gid| !who.in_group(gid)), Error::NotPermitted);
 }

@@ -8,32 +8,28 @@ use volume::results::{SetXattr, Sought, SoughtContent};
 
 use super::files::{FILE_BYTES_MAX, observed_by_refusal, without_privileges};
 use super::inode::{ChangeKind, Inode};
-use super::{End, Model, Observed, Verdict, unexpected};
-use crate::call::{CallResult, CreateHow, Name, Nfs4Op, Obj, OperationId, Success, payload, xattr_name};
+use super::{End, Expected, Judged, Model, Observed};
+use crate::call::{CreateHow, Name, Nfs4Op, Obj, Success, payload, xattr_name};
 
 /// The name `..`.
 const PARENT: Name = Name(11);
 
 impl Model {
     /// Judges the answer to a call that NFSv3 does not have, and follows it.
-    pub(super) fn judge_nfs4_op(
-        &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
-        op: Nfs4Op,
-        outcome: &CallResult,
-    ) -> Result<Observed, End> {
+    pub(super) fn judge_nfs4_op(&mut self, call: &Judged<'_>, op: Nfs4Op) -> Result<Observed, End> {
+        let Judged { id, .. } = *call;
         match op {
             Nfs4Op::ChangeState { .. } => {
                 let observed = Observed { mutation: self.mutations, ..Observed::default() };
-                self.decide_or(observed, &Verdict::default(), true, outcome)?;
+                let mut expected = Expected::of_growth();
+                expected.observed = observed;
+                self.decide(call, expected)?;
                 self.mutations += 1;
                 Ok(Observed { mutation: self.mutations, ..Observed::default() })
             }
             Nfs4Op::Hold { object } => {
-                let observed = self.get_attributes(object, outcome)?;
-                if let (Some(ino), true) = (self.ino(object), outcome.is_ok()) {
+                let observed = self.get_attributes(call, object)?;
+                if let (Some(ino), true) = (self.ino(object), call.result.is_ok()) {
                     self.edit(ino).held += 1;
                 }
                 Ok(observed)
@@ -45,56 +41,49 @@ impl Model {
                 }
                 Ok(Observed::default())
             }
-            Nfs4Op::ReapOrphan => self.reap_orphan(outcome),
+            Nfs4Op::ReapOrphan => self.reap_orphan(call),
             Nfs4Op::LookupParent { directory } if self.ino(directory) == self.ino(Obj(0)) => {
-                let mut verdict = Verdict::default();
-                verdict.must(true, Error::NoEntry);
-                self.decide(&verdict, false, outcome)?;
+                let mut expected = Expected::default();
+                expected.must(true, Error::NoEntry);
+                self.decide(call, expected)?;
                 Ok(Observed::default())
             }
             Nfs4Op::Clone { object, offset, to, at, count, copy } => {
                 let unit = if copy { 1 } else { 4096 };
-                self.clone_range(id, who, now, ((object, offset), (to, at), count, unit), outcome)
+                self.clone_range(call, ((object, offset), (to, at), count, unit))
             }
-            Nfs4Op::GetXattr { object, key } => self.get_xattr(who, (object, key), outcome),
-            Nfs4Op::ListXattrs { object } => self.list_xattrs(who, object, outcome),
+            Nfs4Op::GetXattr { object, key } => self.get_xattr(call, (object, key)),
+            Nfs4Op::ListXattrs { object } => self.list_xattrs(call, object),
             Nfs4Op::SetXattr { object, key, length, how } => {
                 let value = payload(id, length.into());
-                self.change_xattr(id, who, now, (object, key, Some((value, how))), outcome)
+                self.change_xattr(call, (object, key, Some((value, how))))
             }
-            Nfs4Op::RemoveXattr { object, key } => {
-                self.change_xattr(id, who, now, (object, key, None), outcome)
-            }
-            Nfs4Op::Seek { object, offset, content } => self.seek(who, (object, offset, content), outcome),
+            Nfs4Op::RemoveXattr { object, key } => self.change_xattr(call, (object, key, None)),
+            Nfs4Op::Seek { object, offset, content } => self.seek(call, (object, offset, content)),
             Nfs4Op::Allocate { object, offset, length } => {
-                self.change_range(id, who, now, (object, offset, length, true), outcome)
+                self.change_range(call, (object, offset, length, true))
             }
             Nfs4Op::Deallocate { object, offset, length } => {
-                self.change_range(id, who, now, (object, offset, length, false), outcome)
+                self.change_range(call, (object, offset, length, false))
             }
-            Nfs4Op::LookupParent { directory } => self.lookup(who, directory, PARENT, outcome),
+            Nfs4Op::LookupParent { directory } => self.lookup(call, directory, PARENT),
             Nfs4Op::CreateExclusive { directory, name, verifier, set } => {
                 let how = CreateHow::ExclusiveWith(verifier, set);
-                self.create(id, who, now, (directory, name, &how), outcome)
+                self.create(call, (directory, name, &how))
             }
         }
     }
 
     fn seek(
         &mut self,
-        who: &Credentials,
+        call: &Judged<'_>,
         (object, offset, content): (Obj, u64, SoughtContent),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let inode = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        let allowed = inode.owned_by(who) || inode.grants(who, 4) || inode.grants(who, 1);
-        verdict.must(!allowed, Error::AccessDenied);
-        verdict.must(inode.is_directory(), Error::IsDirectory);
-        verdict.must(inode.kind != FileType::Regular, Error::Invalid);
-        self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Sought(sought)) = outcome else { return Err(unexpected(outcome)) };
+        let Judged { who, .. } = *call;
+        let (ino, inode) = self.object(call, object)?;
+        let mut expected = Expected::default();
+        expected.require_readable(&inode, who);
+        let Success::Sought(sought) = self.decide(call, expected)? else { return call.unexpected() };
         let size = inode.content.size;
         let expected = if offset >= size {
             Sought::Beyond
@@ -116,30 +105,24 @@ impl Model {
 
     fn clone_range(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         ((object, offset), (to, at), count, unit): ((Obj, u64), (Obj, u64), u64, u64),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let (from, to) = (self.present(object, outcome)?, self.present(to, outcome)?);
-        let (source, before) = (Rc::clone(&self.inodes[&from]), Rc::clone(&self.inodes[&to]));
+        let Judged { id, who, now, .. } = *call;
+        let ((from, source), (to, before)) = (self.object(call, object)?, self.object(call, to)?);
         let rest = source.content.size.saturating_sub(offset);
         let asked = if count == 0 { rest } else { count };
-        let mut verdict = Verdict::default();
-        let readable = source.owned_by(who) || source.grants(who, 4) || source.grants(who, 1);
-        verdict.must(!readable || !before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
-        verdict.must(source.is_directory() || before.is_directory(), Error::IsDirectory);
-        verdict.must([&source, &before].iter().any(|inode| inode.kind != FileType::Regular), Error::Invalid);
-        verdict.must(offset > source.content.size || asked > rest, Error::Invalid);
+        let mut expected = Expected::of_growth();
+        expected.require_readable(&source, who);
+        expected.require_writable(&before, who);
+        expected.must(offset > source.content.size || asked > rest, Error::Invalid);
         let aligned = offset % unit == 0 && at % unit == 0 && (asked % unit == 0 || asked == rest);
-        verdict.must(!aligned, Error::Invalid);
-        verdict.must(at.saturating_add(asked) > FILE_BYTES_MAX, Error::FileTooLarge);
+        expected.must(!aligned, Error::Invalid);
+        expected.must(at.saturating_add(asked) > FILE_BYTES_MAX, Error::FileTooLarge);
         let overlaps = from == to && at < offset.saturating_add(asked) && offset < at.saturating_add(asked);
-        verdict.must(overlaps, Error::Invalid);
-        self.decide(&verdict, true, outcome)?;
-        let Ok(Success::Cloned { count, object: wcc }) = outcome else {
-            return Err(unexpected(outcome));
+        expected.must(overlaps, Error::Invalid);
+        let Success::Cloned { count, object: wcc } = self.decide(call, expected)? else {
+            return call.unexpected();
         };
         if *count > asked || (*count == 0) != (asked == 0) {
             return Err(format!("CLONE of {asked} bytes did {count}").into());
@@ -162,36 +145,30 @@ impl Model {
         Ok(Observed { mutation: observed.max(mutation), ..Observed::default() })
     }
 
-    fn get_xattr(
-        &mut self,
-        who: &Credentials,
-        (object, key): (Obj, u8),
-        outcome: &CallResult,
-    ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let inode = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        judge_xattr(&inode, who, 4, &mut verdict);
+    fn get_xattr(&mut self, call: &Judged<'_>, (object, key): (Obj, u8)) -> Result<Observed, End> {
+        let Judged { who, .. } = *call;
+        let (ino, inode) = self.object(call, object)?;
+        let mut expected = Expected::default();
+        judge_xattr(&inode, who, 4, &mut expected);
         let value = inode.xattrs.get(&xattr_name(key));
-        verdict.must(value.is_none(), Error::NoEntry);
+        expected.must(value.is_none(), Error::NoEntry);
         let observed = Observed { mutation: inode.xattrs_by, ..Observed::default() };
         let failed =
-            if matches!(outcome, Err(Error::NoEntry)) { observed.clone() } else { Observed::default() };
-        self.decide_or(failed, &verdict, false, outcome)?;
-        let Ok(Success::Xattr(seen)) = outcome else { return Err(unexpected(outcome)) };
+            if matches!(call.result, Err(Error::NoEntry)) { observed.clone() } else { Observed::default() };
+        expected.observed = failed;
+        let Success::Xattr(seen) = self.decide(call, expected)? else { return call.unexpected() };
         if value != Some(seen) {
             return Err(format!("inode {ino}: another value of extended attribute {key}").into());
         }
         Ok(observed)
     }
 
-    fn list_xattrs(&mut self, who: &Credentials, object: Obj, outcome: &CallResult) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let inode = Rc::clone(&self.inodes[&ino]);
-        let mut verdict = Verdict::default();
-        judge_xattr(&inode, who, 4, &mut verdict);
-        self.decide(&verdict, false, outcome)?;
-        let Ok(Success::Xattrs(seen)) = outcome else { return Err(unexpected(outcome)) };
+    fn list_xattrs(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
+        let Judged { who, .. } = *call;
+        let (ino, inode) = self.object(call, object)?;
+        let mut expected = Expected::default();
+        judge_xattr(&inode, who, 4, &mut expected);
+        let Success::Xattrs(seen) = self.decide(call, expected)? else { return call.unexpected() };
         if !seen.iter().eq(inode.xattrs.keys()) {
             return Err(format!(
                 "inode {ino}: extended attributes {seen:?}, expected {:?}",
@@ -205,33 +182,31 @@ impl Model {
     /// SETXATTR and REMOVEXATTR.
     fn change_xattr(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (object, key, new): (Obj, u8, Option<(Vec<u8>, SetXattr)>),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let before = Rc::clone(&self.inodes[&ino]);
+        let Judged { id, who, now, .. } = *call;
+        let (ino, before) = self.object(call, object)?;
         let name = xattr_name(key);
         let is_there = before.xattrs.contains_key(&name);
-        let mut verdict = Verdict::default();
-        judge_xattr(&before, who, 2, &mut verdict);
+        let mut expected = Expected::default();
+        expected.needs_space = new.is_some();
+        judge_xattr(&before, who, 2, &mut expected);
         let how = new.as_ref().map(|(_, how)| *how);
-        verdict.must(is_there && how == Some(SetXattr::Create), Error::Exists);
-        verdict.must(!is_there && matches!(how, None | Some(SetXattr::Replace)), Error::NoEntry);
+        expected.must(is_there && how == Some(SetXattr::Create), Error::Exists);
+        expected.must(!is_there && matches!(how, None | Some(SetXattr::Replace)), Error::NoEntry);
         let mut after = Rc::clone(&before.xattrs);
         match &new {
             Some((value, _)) => drop(Rc::make_mut(&mut after).insert(name, value.clone())),
             None => drop(Rc::make_mut(&mut after).remove(&name)),
         }
         let bytes: usize = after.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
-        verdict.must(bytes > 128 << 10, Error::NoSpace);
-        let observed = matches!(outcome, Err(Error::NoEntry | Error::Exists));
+        expected.must(bytes > 128 << 10, Error::NoSpace);
+        let observed = matches!(call.result, Err(Error::NoEntry | Error::Exists));
         let observed =
             Observed { mutation: if observed { before.xattrs_by } else { 0 }, ..Observed::default() };
-        self.decide_or(observed, &verdict, new.is_some(), outcome)?;
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(unexpected(outcome)) };
+        expected.observed = observed;
+        let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
@@ -245,25 +220,21 @@ impl Model {
     /// ALLOCATE and DEALLOCATE.
     fn change_range(
         &mut self,
-        id: OperationId,
-        who: &Credentials,
-        now: i64,
+        call: &Judged<'_>,
         (object, offset, length, allocates): (Obj, u64, u64, bool),
-        outcome: &CallResult,
     ) -> Result<Observed, End> {
-        let ino = self.present(object, outcome)?;
-        let before = Rc::clone(&self.inodes[&ino]);
+        let Judged { id, who, now, .. } = *call;
+        let (ino, before) = self.object(call, object)?;
         let end = offset.saturating_add(length);
-        let mut verdict = Verdict::default();
-        verdict.must(!before.owned_by(who) && !before.grants(who, 2), Error::AccessDenied);
-        verdict.must(before.is_directory(), Error::IsDirectory);
-        verdict.must(before.kind != FileType::Regular || length == 0, Error::Invalid);
-        verdict.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
+        let mut expected = Expected::default();
+        expected.needs_space = allocates;
+        expected.require_writable(&before, who);
+        expected.must(length == 0, Error::Invalid);
+        expected.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
         // More than the device has.
-        verdict.must(allocates && length > 1 << 30, Error::NoSpace);
-        let observed = observed_by_refusal(&before, outcome);
-        self.decide_or(observed, &verdict, allocates, outcome)?;
-        let Ok(Success::Set { object: wcc }) = outcome else { return Err(unexpected(outcome)) };
+        expected.must(allocates && length > 1 << 30, Error::NoSpace);
+        expected.observed = observed_by_refusal(&before, call);
+        let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
@@ -296,11 +267,11 @@ impl Model {
     }
 
     /// The engine may take none if it is busy, and takes that with the lowest number.
-    fn reap_orphan(&mut self, outcome: &CallResult) -> Result<Observed, End> {
+    fn reap_orphan(&mut self, call: &Judged<'_>) -> Result<Observed, End> {
         let leaves =
             |inode: &super::Inode| inode.kind == FileType::Regular && inode.links == 0 && inode.held == 0;
         let first = self.inodes.iter().find(|(_, inode)| leaves(inode)).map(|(ino, _)| *ino);
-        match (outcome, first) {
+        match (call.result, first) {
             (Ok(Success::Reaped(0)), _) => {}
             (Ok(Success::Reaped(1)), Some(ino)) => {
                 self.mutations += 1;
@@ -308,14 +279,14 @@ impl Model {
                 self.inodes.remove(&ino);
                 Rc::make_mut(&mut self.gone).insert(ino, self.mutations);
             }
-            _ => return Err(format!("odd answer {outcome:?} where {first:?} may go").into()),
+            _ => return Err(format!("unexpected result {:?}, {first:?} may go", call.result).into()),
         }
         Ok(Observed::default())
     }
 }
 
 /// Extended attributes are for files and directories, and guarded as data is: by a bit of the mode, 4 or 2.
-fn judge_xattr(inode: &Inode, who: &Credentials, wanted: u32, verdict: &mut Verdict) {
-    verdict.must(!matches!(inode.kind, FileType::Regular | FileType::Directory), Error::NotPermitted);
-    verdict.must(!inode.owned_by(who) && !inode.grants(who, wanted), Error::AccessDenied);
+fn judge_xattr(inode: &Inode, who: &Credentials, wanted: u32, expected: &mut Expected) {
+    expected.must(!matches!(inode.kind, FileType::Regular | FileType::Directory), Error::NotPermitted);
+    expected.must(!inode.owned_by(who) && !inode.grants(who, wanted), Error::AccessDenied);
 }

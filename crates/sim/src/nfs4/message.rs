@@ -3,28 +3,23 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use nfs::service::{Connection, ConnectionId};
-use wire::limits;
 use wire::nfs4::callback::{CbArgOp4, CbCompoundEncoder, CbCompoundReader, CbResOp4, CbSequenceOk};
 use wire::nfs4::compound::{CompoundArgsEncoder, CompoundResReader};
 use wire::nfs4::{self, ArgOp4, FileHandle4, NfsStat4, Outcome, PutfhArgs, ResOp4, Stateid4, Utf8Str4};
-use wire::record::{Peek, peek};
-use wire::rpc::{
-    AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader, decode_call,
-};
-use wire::xdr::{Decode, Decoder, Encode, Encoder};
+use wire::rpc::{AcceptStat, AuthSys, Groups, ReplyHeader, decode_call};
+use wire::xdr::{Decoder, Encode, Encoder};
+
+use crate::rpc::{call_header, results, unmarked};
 
 /// The program by which a virtual client is callback back.
 pub(super) const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 
 /// The record of a COMPOUND, without its mark.
 pub(super) fn compound(xid: u32, minor: u32, operations: &[ArgOp4<'_>]) -> Vec<u8> {
-    let groups = Groups::new(&[]).expect("no groups are not too many");
-    let credential = Credential::Sys(AuthSys { stamp: 7, machine_name: b"virtual", uid: 0, gid: 0, groups });
-    let verifier = OpaqueAuth::NONE;
-    let (program, version) = (nfs4::PROGRAM, nfs4::VERSION);
-    let mut record = Vec::new();
+    let groups = Groups::default();
+    let caller = AuthSys { stamp: 7, machine_name: b"virtual", uid: 0, gid: 0, groups };
+    let mut record = call_header(xid, nfs4::PROGRAM, nfs4::VERSION, nfs4::Procedure::Compound.code(), caller);
     let mut out = Encoder::new(&mut record);
-    CallHeader { xid, program, version, procedure: 1, credential, verifier }.encode(&mut out);
     let mut compound = CompoundArgsEncoder::begin(&mut out, Utf8Str4(b""), minor);
     operations.iter().for_each(|operation| compound.push(operation));
     compound.finish();
@@ -45,22 +40,6 @@ pub(super) fn connection(client: usize, id: u64) -> Connection {
     Connection { peer: SocketAddr::new(host, port), local, id: ConnectionId(id) }
 }
 
-/// The body of a marked reply.
-fn body(out: &[u8], xid: u32) -> Result<&[u8], String> {
-    let Ok(Peek::Complete { record, used }) = peek(out, limits::RECORD_BYTES_MAX) else {
-        return Err("the reply is no whole record".to_owned());
-    };
-    if used != out.len() {
-        return Err(format!("{} bytes follow the reply", out.len() - used));
-    }
-    let mut input = Decoder::new(record);
-    let header = ReplyHeader::decode(&mut input).map_err(|error| format!("the reply's header: {error}"))?;
-    match header.body {
-        ReplyBody::Accepted { stat: AcceptStat::Success, .. } if header.xid == xid => Ok(input.rest()),
-        _ => Err(format!("the reply to {xid} begins with {header:?}")),
-    }
-}
-
 /// StateKind a reply says.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
@@ -72,7 +51,7 @@ impl<'a> Results<'a> {
     /// Takes a marked reply apart.
     pub(super) fn parse(out: &'a [u8], xid: u32) -> Result<Results<'a>, String> {
         let wrong = |error| format!("the results: {error}");
-        let mut reader = CompoundResReader::new(Decoder::new(body(out, xid)?)).map_err(wrong)?;
+        let mut reader = CompoundResReader::new(Decoder::new(results(out, xid)?)).map_err(wrong)?;
         let status = reader.status();
         let all: Vec<_> = reader.by_ref().collect::<Result<_, _>>().map_err(wrong)?;
         reader.finish().map_err(wrong)?;
@@ -120,10 +99,7 @@ pub(super) struct Callback {
 
 /// Reads a marked callback, and answers it.
 pub(super) fn callback(out: &[u8]) -> Result<Callback, String> {
-    let Ok(Peek::Complete { record, .. }) = peek(out, limits::RECORD_BYTES_MAX) else {
-        return Err("the callback is no whole record".to_owned());
-    };
-    let (header, input) = decode_call(record).map_err(|error| format!("the callback: {error:?}"))?;
+    let (header, input) = decode_call(unmarked(out)?).map_err(|error| format!("the callback: {error:?}"))?;
     if header.program != CALLBACK_PROGRAM {
         return Err(format!("a callback to program {}", header.program));
     }

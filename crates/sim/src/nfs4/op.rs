@@ -1,9 +1,10 @@
 //! StateKind virtual clients ask, and its bytes.
 
 use wire::nfs4::*;
-use wire::xdr::{Encode, Encoder, decode_all};
+use wire::xdr::decode_all;
 
 use super::message::{self, CALLBACK_PROGRAM, putfh};
+use crate::rpc::encoded;
 
 /// Parts of a file that are written and read as a whole.
 pub(super) const REGIONS: usize = 4;
@@ -194,13 +195,6 @@ pub(super) struct Requester {
     pub(super) lock_seqid: u32,
     pub(super) cache: bool,
     pub(super) callback_address: String,
-}
-
-/// The bytes of an encoded value.
-fn encoded(value: &impl Encode) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    value.encode(&mut Encoder::new(&mut bytes));
-    bytes
 }
 
 impl Requester {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::exports::{Export, Squash};
 use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service, Wait};
 use volume::Volume;
 use volume::attributes::SetAttributes;
@@ -19,6 +18,7 @@ use crate::engine::list;
 use crate::engine::{START, Sizes, create, open};
 use crate::media::{SimMedia, Survival};
 use crate::random::Random;
+use crate::rpc;
 
 /// How long a lease is.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
@@ -64,9 +64,7 @@ pub(super) struct Server {
 }
 
 fn service(volume: &Arc<Volume>, now: i64) -> Result<Service, String> {
-    let export = Export { squash: Squash::None, ..Export::new("/main", volume.id()) };
-    let service = Service::new(vec![export], vec![Arc::clone(volume)]).map_err(|error| error.to_string())?;
-    let service = service.with_lease(LEASE);
+    let service = rpc::service(volume)?.with_lease(LEASE);
     service.restore_state(Time::from_nanos(now)).map_err(|error| format!("restore_state: {error:?}"))?;
     Ok(service)
 }

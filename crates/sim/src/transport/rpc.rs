@@ -11,23 +11,19 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use nfs::exports::{Export, Squash};
 use nfs::service::{Connection, ConnectionId, Outcome, Service};
 use volume::Volume;
 use volume::ids::Ino;
 use volume::request::{Access, Durability};
 use volume::time::Time;
+use wire::mount3;
 use wire::nfs3::{self, Procedure};
-use wire::record::{Peek, peek};
-use wire::rpc::{AcceptStat, AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyBody, ReplyHeader};
-use wire::xdr::{Decode, Decoder, Encode, Encoder};
-use wire::{limits, mount3};
+use wire::rpc::{AuthSys, Groups};
 
 use super::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transport};
 use crate::call::{Call, Operation, Success, User};
+use crate::rpc::{PATH, call_header, encoded, results, service};
 
-/// Where the volume can be mounted.
-const PATH: &str = "/main";
 /// RpcTransport of a READDIR that has room for many names, whatever their length.
 const ROOM_MAX: u32 = 8192;
 
@@ -51,13 +47,6 @@ enum Exchanged {
     Again(CallStatus),
 }
 
-/// The bytes of a value.
-fn encoded(value: &impl Encode) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    value.encode(&mut Encoder::new(&mut bytes));
-    bytes
-}
-
 /// A call as it goes over the wire.
 struct Message {
     xid: u32,
@@ -79,17 +68,8 @@ impl Message {
         let who = self.user.credentials();
         let groups = Groups::new(&who.groups).ok_or("a user of too many groups")?;
         let name = [b'c', b'0' + self.client];
-        let credential =
-            Credential::Sys(AuthSys { stamp: 7, machine_name: &name, uid: who.uid, gid: who.gid, groups });
-        let header = CallHeader {
-            xid: self.xid,
-            program: self.program,
-            version: 3,
-            procedure: self.procedure,
-            credential,
-            verifier: OpaqueAuth::NONE,
-        };
-        let mut record = encoded(&header);
+        let caller = AuthSys { stamp: 7, machine_name: &name, uid: who.uid, gid: who.gid, groups };
+        let mut record = call_header(self.xid, self.program, 3, self.procedure, caller);
         record.extend_from_slice(&self.arguments);
         Ok(record)
     }
@@ -103,24 +83,6 @@ impl Message {
             local: SocketAddr::new(address(1), 2049),
             id: ConnectionId(u64::from(self.xid)),
         }
-    }
-}
-
-/// The results in a marked reply.
-fn results(out: &[u8], xid: u32) -> Result<Vec<u8>, String> {
-    let Ok(Peek::Complete { record, used }) = peek(out, limits::RECORD_BYTES_MAX) else {
-        return Err("the reply is no whole record".to_owned());
-    };
-    if used != out.len() {
-        return Err(format!("{} bytes follow the reply", out.len() - used));
-    }
-    let mut input = Decoder::new(record);
-    let header = ReplyHeader::decode(&mut input).map_err(|error| format!("the reply's header: {error}"))?;
-    match header.body {
-        ReplyBody::Accepted { stat: AcceptStat::Success, .. } if header.xid == xid => {
-            Ok(input.rest().to_vec())
-        }
-        _ => Err(format!("the reply to {xid} begins with {header:?}")),
     }
 }
 
@@ -140,10 +102,7 @@ impl RpcTransport {
         access: Access,
     ) -> Result<Exchanged, String> {
         if !self.service.as_ref().is_some_and(|(served, _)| Arc::ptr_eq(served, volume)) {
-            let export = Export { squash: Squash::None, ..Export::new(PATH, volume.id()) };
-            let service =
-                Service::new(vec![export], vec![Arc::clone(volume)]).map_err(|error| error.to_string())?;
-            self.service = Some((Arc::clone(volume), service));
+            self.service = Some((Arc::clone(volume), service(volume)?));
         }
         let (_, service) = self.service.as_ref().expect("made above");
         let mut out = Vec::new();
@@ -151,7 +110,7 @@ impl RpcTransport {
         Ok(match service.handle(&record, connection, Time::from_nanos(now), access, &mut None, &mut out) {
             Outcome::Reply { after, .. } => {
                 let after = after.map_or(Durability::NOW, |wait| wait.durability);
-                Exchanged::Results(results(&out, message.xid)?, after)
+                Exchanged::Results(results(&out, message.xid)?.to_vec(), after)
             }
             Outcome::WouldBlock if out.is_empty() => Exchanged::Again(CallStatus::WouldBlock),
             Outcome::Busy if out.is_empty() => Exchanged::Again(CallStatus::Busy),

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::exports::{Export, Squash};
 use nfs::service::{Connection, ConnectionId, Outcome, Service, Wait};
+use sim::rpc;
 use volume::bytes::Slice;
 use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
@@ -17,10 +17,9 @@ use wire::nfs3::{self, Procedure};
 use wire::nfs4::compound::CompoundArgsEncoder;
 use wire::nfs4::{self, ArgOp4, Utf8Str4};
 use wire::record::MARK_BYTES;
-use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, SUCCESS_BYTES};
+use wire::rpc::{AuthSys, Groups, SUCCESS_BYTES};
 use wire::xdr::{Encode, Encoder, decode_all};
 
-const PATH: &str = "/main";
 const BEGAN_SECONDS: i64 = 1_700_000_000;
 const MEMORY_BYTES: u64 = 256 << 20;
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -48,8 +47,7 @@ fn open(media: &Arc<MemoryMedia>, now: Time) -> Result<(Arc<Volume>, Service), S
     let volume = Volume::open(Arc::clone(media) as _, &options, now)
         .map(Arc::new)
         .map_err(|error| error.to_string())?;
-    let export = Export { squash: Squash::None, ..Export::new(PATH, volume.id()) };
-    let service = Service::new(vec![export], vec![Arc::clone(&volume)]).map_err(|error| error.to_string())?;
+    let service = rpc::service(&volume)?;
     Ok((volume, service))
 }
 
@@ -106,18 +104,9 @@ impl Server {
     ) -> Record {
         self.xid += 1;
         let groups = Groups::default();
-        let who = AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups };
-        let header = CallHeader {
-            xid: self.xid,
-            program,
-            version,
-            procedure,
-            credential: Credential::Sys(who),
-            verifier: OpaqueAuth::NONE,
-        };
-        let mut record = Vec::new();
+        let caller = AuthSys { stamp: 1, machine_name: b"client", uid: 0, gid: 0, groups };
+        let mut record = rpc::call_header(self.xid, program, version, procedure, caller);
         let mut encoder = Encoder::new(&mut record);
-        header.encode(&mut encoder);
         arguments(&mut encoder);
         record
     }
@@ -187,8 +176,9 @@ impl Server {
     /// The handle of the root directory.
     pub(crate) fn mount(&mut self) -> Result<Vec<u8>, String> {
         let mnt = mount3::Procedure::Mnt.code();
-        let record =
-            self.record_of(mount3::PROGRAM, mount3::VERSION, mnt, |out| DirPath(PATH.as_bytes()).encode(out));
+        let record = self.record_of(mount3::PROGRAM, mount3::VERSION, mnt, |out| {
+            DirPath(rpc::PATH.as_bytes()).encode(out)
+        });
         let results = self.call(&record)?;
         let mounted: MntRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
         mounted.map(|it| it.fhandle.as_bytes().to_vec()).map_err(|status| format!("MNT: {status:?}"))

@@ -5,8 +5,9 @@ use volume::results::Stability;
 use volume::time::Time;
 use wire::nfs3::{self, *};
 
-use super::{RpcTransport, decode, encoded};
+use super::{RpcTransport, decode};
 use crate::call::{Call, CreateHow, NodeKind, payload, target};
+use crate::rpc::encoded;
 use crate::transport::ResolvedCall;
 
 /// RpcTransport that a client has room for in a listing, if the call is one.
