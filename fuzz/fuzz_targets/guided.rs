@@ -1,5 +1,5 @@
-//! libFuzzer on one target, named by the variable `TARGET`, from the target's seeds, which are written to the folder
-//! `SEEDS` first; `cargo xtask soak fuzz` builds and runs it.
+//! Runs libFuzzer on the target that the variable `TARGET` names, from its seeds, which are first written to the folder
+//! `SEEDS`. `cargo xtask soak fuzz` builds and runs it.
 #![no_main]
 
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! Fuzz targets for everything that takes foreign or damaged bytes apart.
+//! Fuzz targets for all code that decodes foreign or damaged bytes.
 //!
-//! A target is a plain function of bytes that panics when something is wrong. The binary `fuzz` drives it with mutations
-//! of seeds on any compiler; `guided` hands it to libFuzzer.
+//! A target is a function of bytes that panics if something is wrong. The program `fuzz` drives targets with mutated
+//! seeds on any compiler; `guided` passes them to libFuzzer.
 
 pub mod mutation;
 pub mod targets;

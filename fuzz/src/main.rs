@@ -1,4 +1,5 @@
-//! Drives the fuzz targets on any compiler: mutates seeds, keeps what shows something new, and stops at a time.
+//! Drives the fuzz targets on any compiler: mutates seeds, keeps inputs that show something new, and stops after a
+//! given time.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +25,7 @@ Targets: rpc xdr mount nfs3 nfs4 compounds journal segment record. An input that
 const LANES: usize = 2;
 /// An input that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most inputs that are kept beside the seeds.
+/// The maximum number of inputs kept besides the seeds.
 const KEPT_MAX: usize = 4096;
 
 fn main() -> ExitCode {
@@ -76,7 +77,7 @@ fn fresh_seed() -> u64 {
     elapsed.as_secs() << 20 ^ u64::from(elapsed.subsec_nanos())
 }
 
-/// Runs one target for a while; whether every input went well.
+/// Runs one target for a given time. Returns true if no input failed.
 fn fuzz(target: &'static Target, time: Duration, seed: u64) -> bool {
     let mut random = Random::new(seed);
     let mut corpus = (target.seeds)();
@@ -114,7 +115,7 @@ fn fuzz(target: &'static Target, time: Duration, seed: u64) -> bool {
     true
 }
 
-/// Keeps the input that is being run, so that one that hangs is saved, too.
+/// Keeps the current input, so that one that hangs is saved, too.
 struct Watch {
     state: &'static (AtomicU64, Mutex<Vec<u8>>),
 }
@@ -127,7 +128,7 @@ impl Watch {
             loop {
                 let before = state.0.load(Ordering::Relaxed);
                 thread::sleep(PATIENCE);
-                // A target that is over stops counting; its empty input tells it from one that hangs.
+                // A finished target no longer counts; its empty input tells it from one that hangs.
                 let input = state.1.lock().map(|input| input.clone()).unwrap_or_default();
                 if state.0.load(Ordering::Relaxed) == before && !input.is_empty() {
                     println!("FAIL {name}: hangs, saved as {}", save(name, &input).display());

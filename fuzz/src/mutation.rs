@@ -1,8 +1,8 @@
-//! Changing inputs at random, so that the same seed makes the same changes.
+//! Random mutations of inputs; a seed always makes the same ones.
 
 use sim::random::Random;
 
-/// Numbers that parsers stumble over.
+/// Numbers at the edges of common limits.
 const EDGES: &[u64] = &[
     0,
     1,
@@ -34,10 +34,10 @@ const EDGES: &[u64] = &[
     0xffff_ffff_ffff_ffff,
 ];
 
-/// Inputs grow no longer than this.
+/// The maximum length of an input.
 const BYTES_MAX: usize = 8192;
 
-/// Changes `input` in one to six places; `other` is another input to take parts from.
+/// Mutates `input` in one to six places; parts of `other` may be inserted.
 pub fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     for _ in 0..=random.index(6) {
         once(input, other, random);
@@ -82,7 +82,7 @@ fn flip(input: &mut [u8], at: usize, random: &mut Random) {
     }
 }
 
-/// Writes an edge, or a number near one, over the bytes at `at`.
+/// Overwrites the bytes at `at` with an edge, or a number next to one.
 fn set_number<const N: usize>(input: &mut [u8], at: usize, random: &mut Random) {
     let near = u64::try_from(random.index(3)).expect("a small number");
     let number = EDGES[random.index(EDGES.len())].wrapping_add(near).wrapping_sub(1);

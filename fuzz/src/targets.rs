@@ -1,5 +1,5 @@
-//! The targets. Each panics on a fault and returns what kind of input it was, so that the driver can keep those that
-//! show something new.
+//! The targets. Each panics on a fault and returns the kind of its input, so that the driver can keep inputs that show
+//! something new.
 
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,13 +8,13 @@ use std::{env, fs};
 
 use sim::rpc::encoded;
 
-/// Something to fuzz.
+/// A fuzz target.
 pub struct Target {
-    /// What the command line calls it.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Inputs to begin with.
+    /// Returns the initial inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Takes an input apart; what kind it was.
+    /// Runs an input. Returns its kind.
     pub run: fn(&[u8]) -> Kind,
 }
 
@@ -31,12 +31,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "record", seeds: record::seeds, run: record::run },
 ];
 
-/// A number that is the same for inputs that look alike to the parser.
+/// A number that is equal for inputs that take the same path through a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kind(u64);
 
 impl Kind {
-    /// The kind of everything that hashes alike.
+    /// Returns the kind of everything with this hash.
     fn of(what: impl Hash) -> Kind {
         let mut hasher = DefaultHasher::new();
         what.hash(&mut hasher);
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// Decodes a message; encoding what was decoded takes the same room, and is decoded and encoded to the same bytes.
+/// Decodes a message. Its encoding must have the same length, and be stable when decoded and encoded again.
 macro_rules! there_and_back {
     ($type:ty, $bytes:expr) => {{
         let bytes: &[u8] = $bytes;
@@ -76,7 +76,7 @@ mod rpc;
 mod segment;
 mod xdr;
 
-/// Takes stored bytes apart; what was read must survive being stored and read again.
+/// Decodes stored bytes. The value must survive being stored and decoded again.
 fn stored_again<T: PartialEq + Debug, E>(
     bytes: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, E>,
@@ -89,7 +89,7 @@ fn stored_again<T: PartialEq + Debug, E>(
     true
 }
 
-/// The golden messages whose names contain `part`.
+/// Returns the golden messages whose names contain `part`.
 fn golden(part: &str) -> Vec<Vec<u8>> {
     let here = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&here).join("../crates/wire/tests/golden");
@@ -101,12 +101,12 @@ fn golden(part: &str) -> Vec<Vec<u8>> {
             }
         }
     }
-    // Folders are listed in any order; runs with one seed must agree.
+    // The order of folders varies; runs with one seed must agree.
     messages.sort();
     messages
 }
 
-/// The two halves of a golden exchange from its seeds: where arguments and results begin, as decoding says.
+/// Returns the arguments and results of golden messages, without RPC headers.
 fn bodies(part: &str) -> Vec<Vec<u8>> {
     let body = |message: &Vec<u8>| match wire::rpc::decode_call(message) {
         Ok((_, input)) => input.rest().to_vec(),

@@ -1,31 +1,31 @@
-//! What virtual clients ask and what they are told, apart from how either is encoded.
+//! Calls of virtual clients and their results, apart from any encoding.
 //!
-//! Objects are named by the operation that created them, so that a list of operations stays meaningful when some of
-//! them are taken out (see [`crate::shrink`]).
+//! An object is named by the operation that created it, so that a list of operations stays meaningful when shrinking
+//! removes some of them.
 
 use volume::attributes::{Attributes, Before, Device, FileType, SetAttributes};
 use volume::request::{Credentials, Error};
 pub use volume::results::{CreateHow, NodeKind};
 use volume::results::{SetXattr, Sought, SoughtContent, Stability};
 
-/// Number of an operation in its run; the first is 1.
+/// The number of an operation in its run; the first is 1.
 pub type OperationId = u32;
 
-/// The object that this operation created; zero is the root.
+/// The object that this operation created; 0 is the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Obj(pub OperationId);
 
-/// A name out of a small pool, so that operations conflict.
+/// A name from a small pool, so that operations conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name(pub u8);
 
 impl Name {
-    /// Names of ordinary looks; those with larger numbers are odd.
+    /// The number of ordinary names. Those with larger numbers are unusual or invalid.
     pub const ORDINARY: u8 = 10;
-    /// All names.
+    /// The number of names.
     pub const ALL: u8 = 18;
 
-    /// Its bytes.
+    /// Returns the bytes of the name.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         match self.0 {
@@ -42,17 +42,17 @@ impl Name {
     }
 }
 
-/// One of the users of the simulation.
+/// A user of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User(pub u8);
 
 impl User {
     /// The superuser.
     pub const ROOT: User = User(0);
-    /// CreateHow many there are.
+    /// The number of users.
     pub const ALL: u8 = 4;
 
-    /// Who that is.
+    /// Returns the user's credentials.
     #[must_use]
     pub fn credentials(self) -> Credentials {
         let (uid, gid, groups) = match self.0 {
@@ -68,7 +68,7 @@ impl User {
 /// The guard of a SETATTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// None.
+    /// No guard.
     No,
     /// The object's ctime.
     Right,
@@ -76,12 +76,12 @@ pub enum Guard {
     Wrong,
 }
 
-/// Where a READDIR begins.
+/// Where a READDIR starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
-    /// At the start.
+    /// At the first entry.
     Start,
-    /// Where the last READDIR of this directory ended, whoever made it.
+    /// Where the last READDIR of this directory ended, whichever client made it.
     Last,
 }
 
@@ -113,23 +113,23 @@ pub enum Call {
     Nfs4(Nfs4Op),
 }
 
-/// A call that NFSv3 does not have, so that all clients ask the engine for it.
+/// A call that NFSv3 lacks: every client makes it by calling the engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the fields are the arguments of the engine's operations")]
 pub enum Nfs4Op {
-    /// Puts a record of protocol state, or deletes it.
+    /// Puts or deletes a record of protocol state.
     ChangeState {
         key: u8,
         length: Option<u16>,
     },
-    /// Keeps a file from going with its last name; and lets go of it.
+    /// Keeps a file after its last name is removed, and stops keeping it.
     Hold {
         object: Obj,
     },
     Release {
         object: Obj,
     },
-    /// Removes one file without a name that nobody holds.
+    /// Removes one file that has neither a name nor a holder.
     ReapOrphan,
     LookupParent {
         directory: Obj,
@@ -172,7 +172,7 @@ pub enum Nfs4Op {
     ListXattrs {
         object: Obj,
     },
-    /// Offset and target's offset are multiples of 4096 for CLONE; any for COPY.
+    /// Both offsets are multiples of 4096 for CLONE; COPY takes any.
     Clone {
         object: Obj,
         offset: u64,
@@ -190,7 +190,7 @@ impl Nfs4Op {
         matches!(self, Nfs4Op::CreateExclusive { .. } | Nfs4Op::SetXattr { .. } | Nfs4Op::RemoveXattr { .. })
     }
 
-    /// The objects that it names, the root if it names none.
+    /// Returns the objects that the call names; the root if it names none.
     #[must_use]
     pub fn objects(&self) -> (Obj, Obj) {
         let object = match *self {
@@ -210,7 +210,7 @@ impl Nfs4Op {
         (object, object)
     }
 
-    /// Whether it is a change that shows in the times of something.
+    /// Whether the call changes the times of an object.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         !matches!(self, Nfs4Op::ChangeState { .. } | Nfs4Op::ReapOrphan)
@@ -237,20 +237,20 @@ impl Call {
     }
 }
 
-/// A call of a client in the name of a user.
+/// A call that a client makes for a user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operation {
-    /// Its number; also its xid.
+    /// The operation's number; also its xid.
     pub id: OperationId,
-    /// The client's number, which stands for its address.
+    /// The client's number, which determines its address.
     pub client: u8,
-    /// Who calls.
+    /// The caller.
     pub user: User,
     /// The call.
     pub call: Call,
 }
 
-/// The bytes that the WRITE with this number carries; hardly any two agree anywhere.
+/// Returns the bytes that the WRITE with this number carries. Two of them rarely agree anywhere.
 #[must_use]
 pub fn payload(id: OperationId, length: u32) -> Vec<u8> {
     if id.is_multiple_of(16) {
@@ -261,13 +261,13 @@ pub fn payload(id: OperationId, length: u32) -> Vec<u8> {
     words.flat_map(u64::to_le_bytes).take(length as usize).collect()
 }
 
-/// The target of the symlink that this operation makes.
+/// Returns the target of the symlink that this operation creates.
 #[must_use]
 pub fn target(id: OperationId, length: u16) -> Vec<u8> {
     (0..length).map(|at| b'a' + (u32::from(at) + id).to_le_bytes()[0] % 26).collect()
 }
 
-/// The name of an extended attribute.
+/// Returns the name of an extended attribute.
 #[must_use]
 pub fn xattr_name(key: u8) -> Vec<u8> {
     if key == 0 { vec![b'x'; 255] } else { vec![b'x', key] }
@@ -289,7 +289,7 @@ pub struct Attrs {
     pub atime: i64,
     pub mtime: i64,
     pub ctime: i64,
-    /// Not shown by NFSv3.
+    /// `None` over NFSv3.
     pub change: Option<u64>,
 }
 
@@ -313,12 +313,12 @@ impl std::convert::From<&Attributes> for Attrs {
     }
 }
 
-/// Both sides of a change, as far as they were told.
+/// Attributes before and after a change, as far as the reply shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wcc {
-    /// Size, mtime and ctime before it.
+    /// Size, mtime and ctime before the change.
     pub before: Option<(u64, i64, i64)>,
-    /// After it.
+    /// Attributes after the change.
     pub after: Option<Attrs>,
 }
 
@@ -329,7 +329,7 @@ impl std::convert::From<&volume::attributes::Wcc> for Wcc {
     }
 }
 
-/// One name of a listing.
+/// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of entryplus3")]
 pub struct Listed {
@@ -339,7 +339,7 @@ pub struct Listed {
     pub attributes: Option<Attrs>,
 }
 
-/// What a successful call tells.
+/// The result of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are the results of RFC 1813")]
 pub enum Success {
@@ -398,7 +398,7 @@ pub enum Success {
         bytes_used: Option<u64>,
         inodes_used: u64,
     },
-    /// So many files without a name went.
+    /// The number of orphans that were removed.
     Reaped(usize),
     Sought(Sought),
     Cloned {
@@ -421,5 +421,5 @@ pub enum Success {
     Nothing,
 }
 
-/// What a call tells.
+/// The result of a call.
 pub type CallResult = Result<Success, Error>;

@@ -1,4 +1,4 @@
-//! Volumes of the engine: creating, opening and reading them.
+//! Creates, opens and reads volumes.
 
 mod walk;
 
@@ -15,10 +15,10 @@ use crate::random::Random;
 
 pub(crate) use walk::{attributes, check_usage, list, walk};
 
-/// When virtual time begins: in 2023, nanoseconds since 1970.
+/// The start of virtual time: in 2023, nanoseconds since 1970.
 pub const START: i64 = 1_700_000_000_000_000_000;
 
-/// Sizes of a simulated volume; small, so that everything that happens at a limit happens all the time.
+/// The sizes of a simulated volume: small, so that limits are reached all the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// The journal's ring, bytes.
@@ -38,12 +38,12 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// One of several, all small.
+    /// Returns one of several combinations of small sizes.
     #[must_use]
     pub fn draw(random: &mut Random) -> Sizes {
         Sizes {
             log_bytes: *random.pick(&[512 << 10, 1 << 20, 2 << 20]),
-            // The least is so little that names, inodes and parts of maps are forgotten all the time.
+            // The smallest value evicts names, inodes and parts of maps all the time.
             memory: *random.pick(&[64 << 10, 1 << 20, 4 << 20]),
             segment_bytes: *random.pick(&[512 << 10, 1 << 20]),
             capacity: 1 << 30,
@@ -58,7 +58,7 @@ impl Sizes {
 /// Opens a volume.
 ///
 /// # Errors
-/// The engine's sentence.
+/// The engine's error as text.
 pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, String> {
     let media: Arc<dyn Media> = Arc::new(media.clone());
     Volume::open(media, &sizes.options(), Time::from_nanos(now))
@@ -66,10 +66,10 @@ pub fn open(media: &SimMedia, sizes: &Sizes, now: i64) -> Result<Arc<Volume>, St
         .map_err(|error| error.to_string())
 }
 
-/// Creates a volume, the same for every call.
+/// Creates a volume with fixed options.
 ///
 /// # Errors
-/// The engine's sentence.
+/// The engine's error as text.
 pub fn create(media: &SimMedia) -> Result<(), String> {
     let options = CreateOptions {
         id: VolumeId(0x5150),
@@ -82,7 +82,7 @@ pub fn create(media: &SimMedia) -> Result<(), String> {
     Volume::create(media, &options).map_err(|error| error.to_string())
 }
 
-/// The bytes of a READ.
+/// Returns the bytes that a READ returned.
 pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(data.count);
     for piece in &data.pieces {

@@ -1,15 +1,15 @@
-//! Media in memory that lose, tear, reorder and refuse, the same way each time.
+//! Media in memory that lose, tear, reorder and refuse writes, the same way for each seed.
 //!
 //! # Fault model
-//! - Every change of a file stays *unsynced* until a sync of that file returned `Ok`. A crash keeps any subset of the
-//!   512-byte sectors of unsynced writes; a sector written twice may hold either version. Lengths survive in order.
-//! - Blobs that were created or deleted since the last sync of a new blob may be there or not after a crash.
-//! - A sync that fails puts a random part of what was dirty on media and forgets the rest: the next one succeeds without
-//!   them, as Linux does.
-//! - A write that fails may have changed some of its sectors.
-//! - Space is one capacity for the log, the index and all blobs; it can be changed while the volume runs.
-//! - A *boundary* is the moment after any call that changed something. [`SimMedia::record`] keeps the device of each, so
-//!   that one run of a workload can be crashed everywhere.
+//! - A change of a file is *unsynced* until a sync of that file returns `Ok`. A crash keeps any subset of the 512-byte
+//!   sectors of unsynced writes; a sector written twice may hold either version. Length changes survive in order.
+//! - Blobs created or deleted since the last sync of a new blob may or may not exist after a crash.
+//! - A failed sync writes a random part of the dirty sectors and discards the rest: the next sync succeeds without
+//!   them, as on Linux.
+//! - A failed write may have changed some of its sectors.
+//! - One capacity covers the log, the index and all blobs; it can change while the volume runs.
+//! - A *boundary* is the moment after a call that changed something. [`SimMedia::record`] keeps the device at each
+//!   boundary, so that one run can be crashed at all of them.
 
 mod disk;
 mod faults;
@@ -31,9 +31,9 @@ use faults::FaultPlan;
 /// The device at one boundary.
 #[derive(Clone, Debug)]
 pub struct Boundary {
-    /// What stood on it.
+    /// Its content.
     pub disk: Disk,
-    /// The mark that the harness had set, see [`SimMedia::set_mark`].
+    /// The mark set by [`SimMedia::set_mark`].
     pub mark: u64,
 }
 
@@ -49,7 +49,7 @@ struct Device {
     boundaries: Option<Vec<Boundary>>,
 }
 
-/// Simulated media. Clones are the same device.
+/// Simulated media. Clones share the device.
 #[derive(Clone, Debug)]
 pub struct SimMedia {
     state: Arc<Mutex<Device>>,
@@ -60,7 +60,7 @@ fn broken(why: &str) -> io::Error {
 }
 
 impl Device {
-    /// Lets the call pass, or says how it fails; the flag is set for a sync that is to lie.
+    /// Admits a call, or returns how it fails. Returns true for a sync that must lie.
     fn admit(&mut self, part: MediaPart, action: Action) -> Result<bool, Effect> {
         if self.count >= self.dies_at {
             return Err(Effect::Fail);
@@ -72,7 +72,7 @@ impl Device {
         }
     }
 
-    /// Counts a change as done.
+    /// Counts a completed change, and records the boundary.
     fn complete_change(&mut self) {
         self.count += 1;
         let (disk, mark) = (&self.disk, self.mark);
@@ -137,7 +137,7 @@ impl Device {
         }
     }
 
-    /// Whether `more` bytes can be allocated.
+    /// Checks that `more` bytes can be allocated.
     fn allocate(&mut self, part: MediaPart, more: u64) -> io::Result<()> {
         match self.admit(part, Action::Allocate) {
             Ok(_) if more <= self.available() => Ok(()),
@@ -165,13 +165,13 @@ impl Device {
 }
 
 impl SimMedia {
-    /// New media: a log of `log_bytes` zeros, an empty index, no blobs, `capacity` bytes of room in all.
+    /// Returns new media: a log of `log_bytes` zeros, an empty index, no blobs, `capacity` bytes in total.
     #[must_use]
     pub fn new(log_bytes: u64, capacity: u64, random: Random) -> SimMedia {
         SimMedia::of(Disk::new(log_bytes), capacity, random)
     }
 
-    /// Media on a device that was there before.
+    /// Returns media on an existing device.
     #[must_use]
     pub fn of(disk: Disk, capacity: u64, random: Random) -> SimMedia {
         let plan = FaultPlan::default();
@@ -184,29 +184,29 @@ impl SimMedia {
         self.state.lock().expect("no call panics while it holds the device")
     }
 
-    /// Keeps the device at every boundary from now on; drops what was kept.
+    /// Records the device at every boundary from now on; discards earlier records.
     pub fn record(&self) {
         self.lock().boundaries = Some(Vec::new());
     }
 
-    /// Stops keeping, and gives what was kept.
+    /// Stops recording, and returns the boundaries.
     #[must_use]
     pub fn recorded(&self) -> Vec<Boundary> {
         self.lock().boundaries.take().unwrap_or_default()
     }
 
-    /// Labels the boundaries that follow.
+    /// Sets the mark of later boundaries.
     pub fn set_mark(&self, mark: u64) {
         self.lock().mark = mark;
     }
 
-    /// Boundaries so far.
+    /// Returns the number of boundaries so far.
     #[must_use]
     pub fn boundaries_passed(&self) -> u64 {
         self.lock().count
     }
 
-    /// From the boundary with this number on, every call fails and nothing changes any more.
+    /// Makes every call fail and change nothing from the boundary with this number on.
     pub fn die_at(&self, boundary: u64) {
         self.lock().dies_at = boundary;
     }
@@ -216,23 +216,23 @@ impl SimMedia {
         self.lock().plan.add(fault);
     }
 
-    /// Forgets the planned faults.
+    /// Removes the planned faults.
     pub fn heal(&self) {
         self.lock().plan.clear();
     }
 
-    /// How many planned faults have struck.
+    /// Returns how many planned faults took effect.
     #[must_use]
     pub fn faults_struck(&self) -> u64 {
         self.lock().plan.struck
     }
 
-    /// Changes the room in all, in bytes.
+    /// Sets the total capacity, in bytes.
     pub fn set_capacity(&self, capacity: u64) {
         self.lock().capacity = capacity;
     }
 
-    /// What stands on the device now, unsynced changes included.
+    /// Returns the device as its process sees it, unsynced changes included.
     #[must_use]
     pub fn disk(&self) -> Disk {
         self.lock().disk.clone()

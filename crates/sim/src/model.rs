@@ -1,14 +1,15 @@
-//! The reference model: a volume as POSIX and RFC 1813 describe it, in ordered maps, sharing nothing with the engine.
+//! The reference model: a volume as POSIX and RFC 1813 describe it, in ordered maps. It shares no code with the engine.
 //!
-//! The model does not predict replies, it judges them: [`Model::judge`] is given what the engine answered, says what is
-//! wrong with it, and takes over what the rules leave to the engine. Free are:
-//! - inode numbers, cookies, change values: any, as long as they are never reused and change values grow;
-//! - which error is answered when several apply, and the errors listed as `may` at each operation;
-//! - mtime after a write: the new ctime, or its predecessor advanced; atime: kept or set by READ, READDIR and READLINK;
-//! - modes of symlinks and of files created without one; setuid and setgid after root's chown, write or truncate;
+//! The model does not predict replies, it judges them: [`Model::judge`] takes the engine's reply, reports what is
+//! wrong, and adopts what the rules leave open:
+//! - inode numbers, cookies and change values, as long as they are never reused and change values grow;
+//! - which error is returned if several apply, and the errors marked `may` at each operation;
+//! - mtime after a write: the new ctime, or the previous mtime advanced; atime: unchanged, or set by READ, READDIR and
+//!   READLINK;
+//! - modes of symlinks and of files created without one; setuid and setgid after root's chown, write or truncation;
 //! - sizes of directories.
 //!
-//! Every other attribute must be equal; ctime is `max(now, previous + 1 ns)` exactly.
+//! Every other attribute must be equal; ctime is exactly `max(now, previous + 1 ns)`.
 
 mod content;
 mod files;
@@ -30,24 +31,24 @@ use crate::call::{Attrs, Call, CallResult, Name, Obj, Operation, OperationId, Su
 use inode::{ChangeKind, Inode, When};
 use judged::{End, Expected, Judged};
 
-/// ChangeKind the model makes of a reply.
+/// A judgement, or what is wrong with the reply.
 pub type Judgement<T> = Result<T, String>;
 
-/// ChangeKind a reply tells a client, and so what must survive once it has left.
+/// What a reply shows a client, and what must therefore survive once the reply has left.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// Every mutation up to this one.
+    /// All mutations up to this one.
     pub mutation: u64,
-    /// The write-stable bytes of this object in this range: start and end.
+    /// The stable bytes of an object: inode number, start and end.
     pub bytes: Option<(u64, u64, u64)>,
-    /// The operation was a COMMIT of that range.
+    /// Whether the operation was a COMMIT of that range.
     pub committed: bool,
 }
 
-/// Errors that a reply may be besides those that the model finds.
+/// Errors that are allowed besides those that the model finds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leniency {
-    /// Changes may fail for want of space, removals excepted.
+    /// Changes other than removals may fail for want of space.
     pub full: bool,
 }
 
@@ -55,25 +56,25 @@ pub struct Leniency {
 #[derive(Clone, Debug)]
 pub struct Model {
     inodes: BTreeMap<u64, Rc<Inode>>,
-    /// Objects that are gone, and the mutation that removed them.
+    /// The removed objects, and the mutation that removed each.
     gone: Rc<BTreeMap<u64, u64>>,
     born: Rc<BTreeMap<OperationId, u64>>,
-    /// Mutations so far: changes of names and attributes, which a crash keeps or loses in order.
+    /// The number of mutations so far. Mutations are changes of names and attributes; a crash keeps a prefix of them.
     pub mutations: u64,
     usage_by: u64,
-    /// ChangeKind the clock shows, even where the engine is ahead of it.
+    /// The time of the clock, even where the engine is ahead of it.
     pub clock: i64,
-    /// ChangeKind else may be answered.
+    /// Other errors that are allowed.
     pub leniency: Leniency,
-    /// Changes that failed for want of space on the device, not for a limit of their own.
+    /// The number of changes that failed because the device was full.
     pub refused: u64,
     cursors: Rc<BTreeMap<u64, u64>>,
-    /// Records of protocol state.
+    /// The records of protocol state.
     state: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
 impl Model {
-    /// A new volume whose root looks so.
+    /// Returns a new volume whose root has these attributes.
     #[must_use]
     pub fn new(root: &Attrs) -> Model {
         let who = Credentials { uid: root.uid, gid: root.gid, groups: Vec::new() };
@@ -94,30 +95,30 @@ impl Model {
         }
     }
 
-    /// The inode number of an object, if its creation succeeded.
+    /// Returns the inode number of an object, if its creation succeeded.
     #[must_use]
     pub fn ino(&self, object: Obj) -> Option<u64> {
         self.born.get(&object.0).copied()
     }
 
-    /// The ctime of an object that is there.
+    /// Returns the ctime of an existing object.
     #[must_use]
     pub fn ctime(&self, object: Obj) -> Option<i64> {
         self.get(self.ino(object)?).and_then(|inode| inode.ctime.0.first().copied())
     }
 
-    /// Where the last listing of a directory ended.
+    /// Returns the cookie at which the last listing of a directory ended.
     #[must_use]
     pub fn cursor(&self, ino: u64) -> u64 {
         self.cursors.get(&ino).copied().unwrap_or(0)
     }
 
-    /// Objects that are there, as the operations that created them name them, with their types.
+    /// Returns the existing objects and their types.
     pub fn objects(&self) -> impl Iterator<Item = (Obj, FileType)> {
         self.born.iter().filter_map(|(id, ino)| Some((Obj(*id), self.inodes.get(ino)?.kind)))
     }
 
-    /// A name that can be removed: of anything but a directory, or of one that is empty. The flag tells which.
+    /// Returns a name that can be removed, and whether it names a directory.
     #[must_use]
     pub fn removable(&self) -> Option<(Obj, Name, bool)> {
         let object = |ino: u64| self.born.iter().find(|(_, born)| **born == ino).map(|(id, _)| Obj(*id));
@@ -131,18 +132,18 @@ impl Model {
         })
     }
 
-    /// All objects that ever were.
+    /// Returns all objects that ever existed.
     #[must_use]
     pub fn ever_born(&self) -> Vec<Obj> {
         self.born.keys().map(|id| Obj(*id)).collect()
     }
 
-    /// Inode numbers of objects that are gone.
+    /// Returns the inode numbers of removed objects.
     pub fn gone(&self) -> impl Iterator<Item = u64> {
         self.gone.keys().copied()
     }
 
-    /// The times of an object that is there: mtime, ctime and atime, as far as they are known.
+    /// Whether `time` is, or may be, a time of an existing object.
     #[must_use]
     pub fn knows_time(&self, ino: u64, time: i64) -> bool {
         self.get(ino).is_some_and(|inode| {
@@ -160,7 +161,7 @@ impl Model {
         Rc::make_mut(self.inodes.get_mut(&ino).expect("the model edits only what is there"))
     }
 
-    /// Counts a mutation of these objects' attributes.
+    /// Counts a mutation of the attributes of these objects.
     fn mutate(&mut self, operation: OperationId, touched: &[u64]) {
         self.mutations += 1;
         let mutation = self.mutations;
@@ -178,10 +179,10 @@ impl Model {
         self.edit(directory).named_by.insert(name.to_vec(), mutation);
     }
 
-    /// Judges the answer to `operation`, executed at `now`, and follows it. The flag tells whether it was a mutation.
+    /// Judges the result of `operation`, executed at `now`, and applies the operation.
     ///
     /// # Errors
-    /// ChangeKind is wrong with the answer.
+    /// What is wrong with the result.
     pub fn judge(&mut self, operation: &Operation, now: i64, result: &CallResult) -> Judgement<Observed> {
         let who = &operation.user.credentials();
         match self.follow(&Judged { id: operation.id, who, now, result }, operation.call) {
@@ -230,7 +231,7 @@ impl Model {
         }
     }
 
-    /// Follows what was journaled of protocol state together with the last mutation.
+    /// Applies the changes of protocol state that were journaled with the last mutation.
     pub fn change_state(&mut self, changes: &[StateChange]) {
         if changes.is_empty() {
             return;
@@ -244,10 +245,10 @@ impl Model {
         }
     }
 
-    /// Judges the attributes that a failure shows: nothing has changed.
+    /// Judges the attributes that a failure shows; they must be unchanged.
     ///
     /// # Errors
-    /// ChangeKind is wrong with them.
+    /// What is wrong with them.
     pub fn judge_failure_attributes(
         &mut self,
         mut observed: Observed,
@@ -300,7 +301,7 @@ impl Model {
         Ok((ino, Rc::clone(&self.inodes[&ino])))
     }
 
-    /// Compares attributes that a reply shows, and says what that tells.
+    /// Compares attributes that a reply shows. Returns the last mutation that they prove.
     fn meet(&mut self, ino: u64, seen: Option<&Attrs>, what: &str) -> Judgement<u64> {
         let Some(seen) = seen else { return Ok(0) };
         if seen.ino != ino {
@@ -311,7 +312,7 @@ impl Model {
         Ok(inode.changed_by)
     }
 
-    /// Compares both sides of a change; `before` is what the model knew before it.
+    /// Compares attributes before and after a change; `before` is the model's state before it.
     fn meet_wcc(&mut self, before: &Inode, ino: u64, wcc: &Wcc, what: &str) -> Judgement<u64> {
         if let Some((size, mtime, ctime)) = wcc.before {
             let size_fits =
@@ -334,7 +335,7 @@ impl Model {
         Ok(Observed { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Observed::default() })
     }
 
-    /// FSINFO and PATHCONF: what the server promises of itself, and the object's attributes.
+    /// Judges FSINFO and PATHCONF: the server's limits, and the object's attributes.
     fn limits(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
         let ino = self.present(call, object)?;
         let seen = match self.decide(call, Expected::default())? {
@@ -345,7 +346,7 @@ impl Model {
             {
                 object
             }
-            // No name is cut, files are not given away, names keep their case.
+            // No name is truncated, files are not given away, names keep their case.
             Success::Configuration { object, name_bytes: 255, posix: [true, true, true, true] } => object,
             Success::Attributes(object) => object,
             _ => return call.unexpected(),
@@ -362,8 +363,8 @@ impl Model {
         let inode = self.edit(ino);
         let (read, write, search) = (inode.grants(who, 4), inode.grants(who, 2), inode.grants(who, 1));
         let directory = inode.is_directory();
-        // Bit, what the mode bits say, and whether another answer makes sense too: an owner may read and write anyway,
-        // DELETE is about the parent, and files cannot be looked into.
+        // Bit, the value that the mode bits give, and whether the other value is valid, too: an owner may always read
+        // and write, DELETE concerns the parent, and files have no entries to look up.
         let owner = who.uid == inode.uid && !directory;
         let bits = [
             (0x01, read, owner),
@@ -405,7 +406,7 @@ impl Model {
     }
 }
 
-/// The bytes of a name and whether it is one that an object can have.
+/// Judges a name as such. Returns its bytes.
 fn judge_name(name: Name, expected: &mut Expected) -> Vec<u8> {
     let bytes = name.bytes();
     expected.must(bytes.len() > 255, Error::NameTooLong);
@@ -416,7 +417,7 @@ fn judge_name(name: Name, expected: &mut Expected) -> Vec<u8> {
     bytes
 }
 
-/// Applies to a new object what its creator asked for.
+/// Sets a new object's attributes as its creator asked.
 fn apply_create_attributes(new: &mut Inode, set: &SetAttributes, who: &Credentials, directory: &Inode) {
     let inherits = directory.mode_now() & 0o2000 != 0;
     if inherits {
@@ -434,7 +435,7 @@ fn apply_create_attributes(new: &mut Inode, set: &SetAttributes, who: &Credentia
         if new.is_directory() && inherits {
             new.mode = vec![mode | 0o2000];
         } else if mode & 0o2000 != 0 && who.uid != 0 {
-            // Linux takes setgid from who is not in the group; POSIX leaves it.
+            // Linux clears setgid for a caller outside the group; POSIX keeps it.
             new.mode.push(mode & !0o2000);
         }
     }

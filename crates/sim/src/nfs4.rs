@@ -1,27 +1,27 @@
-//! Many clients of NFSv4, in bytes, on a network that loses and repeats, with a server that is crashed; and a checker.
+//! Many NFSv4 clients on a network that loses and repeats messages, a server that crashes, and a checker.
 //!
-//! A virtual client speaks NFSv4.0, 4.1 or 4.2 through [`nfs::service::Service`]. It opens, locks, reads, writes, creates,
-//! renames and removes; several of its requests are on their way at once, each in a slot of its session (in NFSv4.0: of
-//! an open owner and a lock owner of its own). Requests and replies get lost, are repeated and overtake each other,
-//! connections close, clients are cut off or die, and the server is crashed at boundaries of its media, with any part of
-//! what was not synced surviving. After a crash clients send again what was not answered, and go on.
+//! A virtual client sends COMPOUNDs of NFSv4.0, 4.1 or 4.2 to [`nfs::service::Service`]. It opens, locks, reads,
+//! writes, creates, renames and removes, with several requests in flight: each in a slot of its session, or, in
+//! NFSv4.0, of an open owner and a lock owner of its own. Requests and replies are lost, repeated and reordered;
+//! connections close; clients are partitioned or die; and the server crashes at boundaries of its media, with any part
+//! of the unsynced data surviving. After a crash clients retransmit what was not answered, and continue.
 //!
-//! The checker sees each request executed and each reply receive_reply. It demands:
-//! - a request is executed once: a repetition gets the same reply, a name is made, renamed or removed once, also if the
-//!   server crashed in between;
-//! - what was acknowledged is there after every crash: names, and data that was written stably or committed;
-//! - no two owners have locks that conflict, opens that deny each other, or delegations beside what conflicts with them;
-//!   unless the client in the way had been silent for a lease, or had not returned a delegation for that long;
-//! - what a server takes away it does not take from clients that keep their lease; and what it took away is worth nothing
-//!   any more: no stateid is accepted that was given back, or for another file than its own, and none names two things;
-//! - in the end everything can be had by a new client.
+//! The checker sees each request executed and each reply received. It demands:
+//! - A request is executed once: a retransmission gets the same reply, and a name is created, renamed or removed once,
+//!   even if the server crashed in between.
+//! - What was acknowledged survives every crash: names, and data written stably or committed.
+//! - No two owners have conflicting locks, opens that deny each other, or delegations that conflict with either, unless
+//!   the client in the way was silent for a lease, or kept a recalled delegation for that long.
+//! - The server revokes nothing from clients that renew their lease. What it revoked is worthless: it accepts no
+//!   stateid that was returned or belongs to another file, and no stateid names two things.
+//! - Finally a new client can have everything.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `message` | COMPOUNDs and callbacks in bytes |
-//! | `op` | what clients ask |
-//! | `client` | what clients know, and choose |
-//! | `held` | opens, locks and delegations, by the same rules for clients and checker |
+//! | `message` | encodes COMPOUNDs and answers callbacks |
+//! | `op` | the clients' operations |
+//! | `client` | what clients know, and how they choose |
+//! | `state` | opens, locks and delegations, by the same rules for clients and checker |
 //! | `server` | the service on simulated media |
 //! | `world` | the network and its events |
 //! | `judge` | the checker |
@@ -36,24 +36,24 @@ mod world;
 
 use world::World;
 
-/// How much happens in one run, and what of it goes wrong.
+/// The extent of a run, and what goes wrong in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Events.
+    /// The number of events.
     pub events: usize,
-    /// Clients at the same time.
+    /// The number of clients at a time.
     pub clients: usize,
-    /// Requests that a client may have on their way at once.
+    /// The maximum number of requests a client has in flight.
     pub slots: usize,
-    /// Files that all of them open.
+    /// The number of files that all clients open.
     pub files: usize,
-    /// Whether some of them speak NFSv4.0.
+    /// Whether some clients use NFSv4.0.
     pub version_zero: bool,
-    /// Whether messages get lost and are repeated, and connections close.
+    /// Whether messages are lost and repeated, and connections close.
     pub losses: bool,
-    /// Whether clients are cut off and die.
+    /// Whether clients are partitioned and die.
     pub deaths: bool,
-    /// Whether the server is crashed.
+    /// Whether the server crashes.
     pub crashes: bool,
 }
 
@@ -72,25 +72,25 @@ impl Default for Plan {
     }
 }
 
-/// StateKind a run did.
+/// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Requests that were answered, and the answer arrived.
+    /// Replies received.
     pub answered: u64,
-    /// Of those, the ones that succeeded.
+    /// Those of successful requests.
     pub succeeded: u64,
     /// Crashes of the server.
     pub crashes: u64,
-    /// Delegations that were granted.
+    /// Delegations granted.
     pub delegations: u64,
-    /// Locks that were granted.
+    /// Locks granted.
     pub locks: u64,
-    /// Clients that lost what they held, as their lease had ended.
+    /// Clients whose state was revoked after their lease expired.
     pub expired: u64,
 }
 
 impl Tally {
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Tally) {
         self.answered += other.answered;
         self.succeeded += other.succeeded;
@@ -108,9 +108,9 @@ pub struct Failure {
     pub seed: u64,
     /// Its plan.
     pub plan: Plan,
-    /// StateKind was wrong.
+    /// What was wrong.
     pub wrong: String,
-    /// StateKind happened last.
+    /// The last events.
     pub trace: Vec<String>,
 }
 
@@ -139,7 +139,7 @@ pub fn run(seed: u64, plan: &Plan) -> Result<Tally, Failure> {
     }
 }
 
-/// StateKind happens in a run of this seed, and what is on the device in the end, as a checksum.
+/// Returns a checksum of this seed's events and of the final device.
 ///
 /// # Errors
 /// The first failure.
@@ -149,7 +149,7 @@ pub fn digest(seed: u64, plan: &Plan) -> Result<u64, String> {
     Ok(world.digest())
 }
 
-/// The same failure, or another one of this seed, with less that happens.
+/// Returns this failure, or another one near this seed, with a smaller plan.
 #[must_use]
 pub fn minimize(failure: &Failure, tries: u64) -> Failure {
     let mut smallest = failure.clone();
@@ -167,7 +167,7 @@ pub fn minimize(failure: &Failure, tries: u64) -> Failure {
         change(&mut plan);
         let seeds = failure.seed..failure.seed + tries;
         let found = seeds.filter_map(|seed| run(seed, &plan).err());
-        // One with fewer events is easier to read.
+        // A failure with fewer events is easier to read.
         if let Some(found) = found.take(3).min_by_key(|failure| failure.plan.events)
             && plan != smallest.plan
         {

@@ -1,12 +1,12 @@
-//! Randomness that replays: xoshiro256++ seeded through splitmix64, both in the public domain.
+//! Random numbers that replay: xoshiro256++ seeded through splitmix64, both in the public domain.
 
-/// A generator; the same seed gives the same numbers on every machine.
+/// A generator; a seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
-/// One step of splitmix64: mixes `state` and returns the next number.
+/// Advances splitmix64, and returns its next number.
 fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut mixed = *state;
@@ -16,20 +16,20 @@ fn splitmix(state: &mut u64) -> u64 {
 }
 
 impl Random {
-    /// The generator of this seed.
+    /// Returns the generator of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Random {
         let mut mixer = seed;
         Random { state: std::array::from_fn(|_| splitmix(&mut mixer)) }
     }
 
-    /// A generator of its own for one purpose, so that what one part draws does not shift what another gets.
+    /// Returns a generator for one purpose, so that its draws do not shift those of others.
     #[must_use]
     pub fn fork(&mut self) -> Random {
         Random::new(self.next())
     }
 
-    /// Any 64 bits.
+    /// Returns any 64 bits.
     #[expect(clippy::should_implement_trait, reason = "it never ends, so it is no iterator")]
     pub fn next(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
@@ -39,27 +39,27 @@ impl Random {
         result
     }
 
-    /// A number below `limit`; zero if `limit` is zero.
+    /// Returns a number below `limit`; 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 { 0 } else { self.next() % limit }
     }
 
-    /// An index into something of this length.
+    /// Returns an index into a collection of this length.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).expect("below a usize")
     }
 
-    /// True `times` in `of`.
+    /// Returns true with a probability of `times` in `of`.
     pub fn chance(&mut self, times: u64, of: u64) -> bool {
         self.below(of) < times
     }
 
-    /// One of them; panics if there is none.
+    /// Returns one of the elements; panics if there are none.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.index(from.len())]
     }
 
-    /// One of them with a weight each; panics if all weights are zero.
+    /// Returns one of the elements by weight; panics if all weights are 0.
     pub fn weighted<T: Copy>(&mut self, from: &[(u64, T)]) -> T {
         let mut left = self.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, value) in from {

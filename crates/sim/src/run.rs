@@ -1,4 +1,4 @@
-//! One volume and the model in lockstep: every reply is judged, and leaves only when the engine says that it may.
+//! A volume and the model in lockstep: every reply is judged, and leaves only when the engine allows it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use crate::random::Random;
 use crate::transport::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transport};
 use crate::workload::{Event, Step};
 
-/// How far ahead of the clock the engine may be after it was opened, nanoseconds.
+/// How far the engine may be ahead of the clock after opening, nanoseconds.
 const AHEAD_MAX_NANOS: i64 = 5_000_000_000;
 
 /// How long the engine promises to remember answers, nanoseconds.
 const REMEMBERED_NANOS: i64 = 300_000_000_000;
 
-/// How often a call is made again that a limit stood in the way of, one piece of background work between.
+/// Attempts of a call that meets a limit, with a background step between two of them.
 const ATTEMPTS_MAX: usize = 2000;
 
-/// How long a client waits each time, nanoseconds.
+/// The time between two attempts, nanoseconds.
 const WAIT_NANOS: i64 = 20_000_000;
 
-/// A reply that waits.
+/// A reply that waits for durability.
 #[derive(Clone, Debug)]
 struct Parked {
     id: OperationId,
@@ -41,28 +41,28 @@ struct Parked {
 /// A reply that left.
 #[derive(Clone, Debug)]
 pub struct Ack {
-    /// The mark of the event after which it left.
+    /// The mark of the event that it left after.
     pub mark: u64,
     /// The operation.
     pub id: OperationId,
-    /// What it told.
+    /// What it showed.
     pub observed: Observed,
     seen: Vec<Attrs>,
 }
 
-/// What was answered to a call that is remembered.
+/// The answer to a call that is remembered.
 #[derive(Clone, Debug)]
 struct Answered {
     outcome: CallResult,
     failure_attributes: Vec<Wcc>,
     mutation: u64,
     observed: Observed,
-    /// Whether it changed anything: only then must it never be executed again.
+    /// Whether the call changed anything: only then must it never be executed again.
     changed: bool,
     at: i64,
 }
 
-/// What was shown of an object before a crash, and what it had after.
+/// The highest change value and ctime of an object shown before a crash, and its values after recovery.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown {
     change: u64,
@@ -73,35 +73,35 @@ pub struct Shown {
 
 /// A volume, its model and its clients.
 pub struct Run {
-    /// What it lives on.
+    /// The volume's media.
     pub media: SimMedia,
-    /// The engine; none while it is being opened again.
+    /// The engine; `None` while the volume is being reopened.
     volume: Option<Arc<Volume>>,
-    /// The model, at the present.
+    /// The model's present state.
     pub model: Model,
-    /// The model after each number of mutations, before the next.
+    /// The model before each mutation, by the number of mutations so far.
     pub history: BTreeMap<u64, Model>,
-    /// Replies that left.
+    /// The replies that left.
     pub acks: Vec<Ack>,
-    /// Mutations that had been asked for when the event with this mark had ended.
+    /// The number of mutations after the event with this mark.
     pub asked: Vec<u64>,
-    /// Replies whose durability failed; only faults may do that.
+    /// The number of replies whose durability failed; only faults may cause that.
     pub failed: u64,
-    /// Set when faults are planned: the model is not asked any more about what fails.
+    /// Whether faults are planned: failures are then not judged by the model.
     pub faulty: bool,
-    /// Set to break the promise on purpose: replies leave at once.
+    /// Breaks the promise on purpose: replies leave at once.
     pub early_replies: bool,
     sizes: Sizes,
     target: Box<dyn Transport>,
     parked: Vec<Parked>,
     now: i64,
-    /// The latest time that was ever given to the engine.
+    /// The latest time that the engine was given.
     latest: i64,
-    /// No time is handed out below this: the engine goes on behind what may have been shown before it was opened.
+    /// The engine hands out no earlier time: after opening it continues past every time that may have been shown.
     floor: i64,
-    /// Until the clock has passed this, the floor may show itself.
+    /// Until the clock passes this time, replies may reveal the floor.
     floor_below: i64,
-    /// Whether it has: by the reply to a call that changes the time of something once.
+    /// Whether a reply has revealed the floor: one to a call that changes the time of an object once.
     floor_known: bool,
     random: Random,
     calls: BTreeMap<OperationId, ResolvedCall>,
@@ -118,10 +118,10 @@ impl std::fmt::Debug for Run {
 }
 
 impl Run {
-    /// A new volume, reached straight.
+    /// Creates a volume that is reached by engine calls.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// The volume cannot be created.
     pub fn new(sizes: Sizes, mut random: Random) -> Result<Run, String> {
         let media = SimMedia::new(sizes.log_bytes, sizes.capacity, random.fork());
         create(&media)?;
@@ -160,33 +160,33 @@ impl Run {
         }
     }
 
-    /// Reaches the volume in another way.
+    /// Reaches the volume through `target`.
     #[must_use]
     pub fn with_transport(mut self, target: Box<dyn Transport>) -> Run {
         self.target = target;
         self
     }
 
-    /// The engine.
+    /// Returns the engine.
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume> {
         self.volume.as_ref().expect("a volume that cannot be opened again ends the run")
     }
 
-    /// Virtual time, nanoseconds since 1970.
+    /// Returns the virtual time, nanoseconds since 1970.
     #[must_use]
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// The sizes of the volume.
+    /// Returns the sizes of the volume.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// Goes on after a crash: with the volume as it was recovered, which was found to be `state`. Returns the calls that
-    /// clients will now send again.
+    /// Continues after a crash with the recovered volume, whose state was found to be `state`. Returns the calls that
+    /// clients retransmit.
     pub fn recovered(
         &mut self,
         media: SimMedia,
@@ -207,7 +207,7 @@ impl Run {
             (shown.change_left, shown.ctime_left) =
                 (found.seen_after.change.unwrap_or(0), found.seen_after.ctime);
         }
-        // What an operation after the crash finds answered is what was in the journal.
+        // After the crash the engine remembers the answers that were in the journal.
         self.answered.retain(|_, answer| answer.mutation <= state.mutations && answer.changed);
         self.lost_verifiers.extend(self.verifier.take());
         self.floor_below = self.latest.max(self.floor) + AHEAD_MAX_NANOS;
@@ -224,7 +224,7 @@ impl Run {
         again.map(|(id, _)| *id).collect()
     }
 
-    /// Says anew what is held, as a protocol does that kept records of it.
+    /// Holds files again, as a protocol does from its own records.
     fn hold_again(&self) {
         for (ino, times) in self.model.held() {
             (0..times).for_each(|_| self.volume().hold(Ino(ino)));
@@ -232,13 +232,13 @@ impl Run {
         self.volume().reap_orphans();
     }
 
-    /// The mark of the event that is going on.
+    /// Returns the mark of the current event.
     #[must_use]
     pub fn mark(&self) -> u64 {
         self.asked.len() as u64
     }
 
-    /// Lets an event happen.
+    /// Executes an event.
     ///
     /// # Errors
     /// What the engine did wrong.
@@ -256,12 +256,12 @@ impl Run {
         self.release()
     }
 
-    /// Does background work.
+    /// Executes a background step.
     pub fn background(&mut self, step: Step) {
         self.background_at(step, self.now);
     }
 
-    /// The same at a time of its own: what waits for work to be done must see time go on.
+    /// Executes a background step at its own time: a call that waits for background work must see time pass.
     fn background_at(&mut self, step: Step, now: i64) {
         let now = Time::from_nanos(now);
         match step {
@@ -272,7 +272,7 @@ impl Run {
         };
     }
 
-    /// Lets the replies leave that may.
+    /// Lets every reply leave that may.
     fn release(&mut self) -> Result<(), String> {
         let mark = self.mark();
         for parked in std::mem::take(&mut self.parked) {
@@ -306,7 +306,7 @@ impl Run {
                 parked.id
             ));
         }
-        // Only one process at a time has the volume open.
+        // Only one process at a time may have the volume open.
         self.target.disconnect();
         self.volume = None;
         self.volume = Some(open(&self.media, &self.sizes, self.now)?);
@@ -364,7 +364,7 @@ impl Run {
     }
 
     fn call(&mut self, operation: Operation) -> Result<(), String> {
-        // Shrinking may have taken out what created the object.
+        // Shrinking may have removed the operation that created the object.
         let Some((object, other)) = self.resolve(&operation.call) else { return Ok(()) };
         let guard = match operation.call {
             Call::SetAttributes { object, guard, .. } => match guard {
@@ -385,8 +385,8 @@ impl Run {
         self.judge(&call, reply)
     }
 
-    /// What tells how far the engine is ahead after an opening. A rename may change the times of its directories up to
-    /// three times; those of what it moves only once, but it does not show them.
+    /// Returns the attributes that reveal how far the engine is ahead after opening. A RENAME may change the times of
+    /// its directories up to three times; those of the moved object change once, but the reply does not show them.
     fn tells_floor(&self, call: &Call, seen: &[Attrs]) -> Vec<Attrs> {
         match *call {
             Call::Rename { from, name, .. } => {
@@ -399,11 +399,11 @@ impl Run {
 
     fn repeat(&mut self, id: OperationId) -> Result<(), String> {
         let Some(call) = self.calls.get(&id).cloned() else { return Ok(()) };
-        // An object that a crash took back may have its number given to another.
+        // The inode number of an object that a crash took back may belong to another now.
         if self.resolve(&call.operation.call) != Some((call.object, call.other)) {
             return Ok(());
         }
-        // Executed anew, a guard may not match any more.
+        // Executed anew, the guard may not match.
         if call.guard.is_some() {
             return Ok(());
         }
@@ -434,7 +434,7 @@ impl Run {
         self.judge(&call, reply)
     }
 
-    /// Judges an answer, and parks its reply.
+    /// Judges an answer and parks its reply.
     fn judge(&mut self, call: &ResolvedCall, reply: Reply) -> Result<(), String> {
         let operation = &call.operation;
         let Reply { outcome, failure_attributes, after, state, .. } = reply;
@@ -486,8 +486,7 @@ impl Run {
         Ok(())
     }
 
-    /// After an opening the engine may be ahead of the clock, by as much as it looks ahead; a time that nothing else
-    /// explains tells by how much.
+    /// Learns how far the engine is ahead of the clock after opening, from a time that nothing else explains.
     fn learn_floor(&mut self, seen: &[Attrs]) {
         let now = self.now.max(self.floor);
         let times = seen.iter().map(|seen| (seen.ino, seen.ctime));
@@ -498,7 +497,7 @@ impl Run {
         }
     }
 
-    /// Change values and ctimes that were shown before a crash must not come again for another state.
+    /// Checks that change values and ctimes shown before a crash do not reappear for another state.
     fn check_shown(&self, seen: &[Attrs]) -> Result<(), String> {
         for seen in seen {
             let Some(shown) = self.shown.get(&seen.ino) else { continue };
@@ -536,11 +535,11 @@ impl Run {
         Ok(())
     }
 
-    /// Judges a volume that is open after a fault of its media: everything must be there but unstable data. Then goes on
-    /// from what is there. False if that cannot be told, because it cannot be read or written back.
+    /// Judges a volume that stayed open after a fault of its media: only unstable data may be missing. Then continues
+    /// from the state found. Returns false if that state cannot be read or written back.
     ///
     /// # Errors
-    /// What was lost, or shown after it was.
+    /// What was lost, or shown after it was lost.
     pub fn resync(&mut self) -> Result<bool, String> {
         for step in [Step::WriteBack(true), Step::Commit, Step::WriteBack(true), Step::Commit] {
             self.background(step);
@@ -561,7 +560,7 @@ impl Run {
         let mut exact = self.model.clone();
         exact.declare_durable();
         if exact.compare(&tree, &Safe::default()).is_err() {
-            // Data was lost; whoever wrote it must be able to tell.
+            // Data was lost; its writer must be able to tell.
             self.lost_verifiers.extend(self.verifier.take());
         }
         self.model.adopt(&tree);
@@ -571,10 +570,10 @@ impl Run {
         Ok(true)
     }
 
-    /// Makes a call of a volume whose journal failed: a change must not succeed. True if it was one that was refused.
+    /// Makes a call of a volume whose journal failed: a change must not succeed. Returns true if a change was refused.
     ///
     /// # Errors
-    /// It did, or its client waits for ever.
+    /// A change succeeded, or the reply waits for ever.
     pub fn must_refuse(&mut self, operation: Operation) -> Result<bool, String> {
         let Some((object, other)) = self.resolve(&operation.call) else { return Ok(false) };
         let call = ResolvedCall { operation, object, other, guard: None, cookie: 0 };
@@ -591,7 +590,7 @@ impl Run {
         let before = self.model.mutations;
         let judged = self.model.judge(&operation, self.now.max(self.floor), &reply.outcome);
         if !changes {
-            // Unstable data may be gone, so what is read is judged only when the volume is opened again.
+            // Unstable data may be gone; reads are judged only after the volume is reopened.
             return Ok(false);
         }
         let written = matches!(operation.call, Call::Write { .. });
@@ -601,10 +600,10 @@ impl Run {
         }
     }
 
-    /// Asks for a change that the model is not told of.
+    /// Attempts a change that the model is not told of.
     ///
     /// # Errors
-    /// The engine's.
+    /// The engine's error.
     pub fn probe_change(&self) -> Result<(), volume::request::Error> {
         let credentials = Credentials::root();
         let now = Time::from_nanos(self.now);
@@ -615,7 +614,7 @@ impl Run {
         made.map(|_| ()).map_err(|failure| failure.error)
     }
 
-    /// Makes a call, cached first, and again until it is answered.
+    /// Makes a call, first without media, and repeats it until it is answered.
     fn perform(&mut self, call: &ResolvedCall) -> Result<Reply, String> {
         let mut access = Access::Cached;
         for round in 0..ATTEMPTS_MAX {
@@ -654,7 +653,7 @@ impl Run {
     }
 }
 
-/// All attributes that a reply shows.
+/// Returns all attributes that a result shows.
 fn seen(outcome: &CallResult) -> Vec<Attrs> {
     let Ok(success) = outcome else { return Vec::new() };
     let after = |wcc: &Wcc| wcc.after;

@@ -1,4 +1,4 @@
-//! CreateHow virtual clients reach a volume: by the engine's operations in [`direct`], by bytes of RPC calls in [`rpc`].
+//! How virtual clients reach a volume: through the engine's operations ([`direct`]) or as RPC calls ([`rpc`]).
 
 mod direct;
 mod rpc;
@@ -14,73 +14,73 @@ use crate::call::{CallResult, Operation, Wcc};
 pub use direct::DirectTransport;
 pub use rpc::RpcTransport;
 
-/// An operation with the numbers that its names stand for.
+/// An operation whose objects are resolved to inode numbers.
 #[derive(Clone, Debug)]
 pub struct ResolvedCall {
     /// The operation.
     pub operation: Operation,
-    /// Its first object.
+    /// The first object.
     pub object: u64,
-    /// Its second object: where a name goes to.
+    /// The second object: the target directory of a name.
     pub other: u64,
     /// The ctime that guards a SETATTR.
     pub guard: Option<i64>,
-    /// Where a READDIR begins.
+    /// The cookie that a READDIR starts after.
     pub cookie: u64,
 }
 
-/// Whether an answer is one that was given before.
+/// Whether an answer is the remembered one of an earlier transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
     /// It is.
     Yes,
-    /// The call was executed.
+    /// No: the call was executed.
     No,
-    /// Nobody tells: a client cannot see it.
+    /// Unknown: clients cannot see it.
     Unknown,
 }
 
-/// An answer; it leaves when `after` is durable.
+/// A reply; it may leave once `after` is durable.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// What it tells.
+    /// The result.
     pub outcome: CallResult,
-    /// Attributes that a failure shows besides.
+    /// The attributes that a failure shows.
     pub failure_attributes: Vec<Wcc>,
-    /// Changes of protocol state that are journaled with its effect.
+    /// The changes of protocol state that are journaled with the effect.
     pub state: Vec<StateChange>,
-    /// What it waits for.
+    /// What the reply waits for.
     pub after: Durability,
-    /// Whether it was given before.
+    /// Whether it is a remembered answer.
     pub replayed: Replayed,
 }
 
-/// What became of a call.
+/// The state of a call after one attempt.
 #[derive(Clone, Debug)]
 pub enum CallStatus {
     /// It was answered.
     Done(Box<Reply>),
-    /// Media must be read.
+    /// It needs media.
     WouldBlock,
-    /// A limit is reached.
+    /// A limit is reached; try again later.
     Busy,
-    /// No server may answer so.
+    /// The answer is invalid under any circumstances.
     Wrong(String),
 }
 
 /// A way to reach a volume.
 pub trait Transport {
-    /// Makes a call.
+    /// Attempts a call.
     fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus;
 
-    /// Gives up what it holds of volumes, as when their process ends.
+    /// Drops every reference to volumes, as a process does when it ends.
     fn disconnect(&mut self);
 
-    /// The same clients for another copy of the volume.
+    /// Returns the same clients for a copy of the volume.
     fn fork(&self) -> Box<dyn Transport>;
 }
 
-/// CreateHow the clients of this seed reach their volume: by bytes if it is odd, op if it is even.
+/// Returns the transport of this seed: RPC if it is odd, engine calls if it is even.
 #[must_use]
 pub fn transport_of(seed: u64) -> Box<dyn Transport> {
     if seed % 2 == 1 { Box::new(RpcTransport::default()) } else { Box::new(DirectTransport::default()) }

@@ -1,4 +1,4 @@
-//! Random operations: many clients and users, few names, small and large files, everything that conflicts.
+//! Random operations: many clients and users, few names, small and large files, so that operations conflict.
 
 use volume::attributes::{Device, FileType, SetAttributes, SetTime};
 use volume::results::{SetXattr, SoughtContent, Stability};
@@ -9,46 +9,46 @@ use crate::model::Model;
 use crate::model::recovery::WINDOWS;
 use crate::random::Random;
 
-/// What happens next in a run.
+/// The next event of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// A call.
     Call(Operation),
-    /// A client sends a call again, with the same xid.
+    /// A client retransmits a call with the same xid.
     Repeat(OperationId),
-    /// Background work.
+    /// A background step.
     Step(Step),
-    /// Every further call comes at this time, nanoseconds since 1970.
+    /// Later calls arrive at this time, nanoseconds since 1970.
     Clock(i64),
-    /// The volume is closed and opened again.
+    /// The volume is closed and reopened.
     Reopen,
-    /// The room of the device, in bytes.
+    /// The capacity of the device, bytes.
     Capacity(u64),
 }
 
-/// A piece of background work.
+/// A background step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// One batch of journal entries.
+    /// Commits one batch of journal entries.
     Commit,
-    /// One round of write-back; everything, or what is due.
+    /// Runs one round of write-back: of everything, or of what is due.
     WriteBack(bool),
-    /// A checkpoint; forced, or if one is due.
+    /// Runs a checkpoint: always, or if one is due.
     Checkpoint(bool),
-    /// A piece of cleaning.
+    /// Runs one step of the cleaner.
     Clean,
 }
 
-/// What a workload is like.
+/// The parameters of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// Largest size of entries_max writes, bytes.
+    /// The maximum length of most writes, bytes.
     pub write_bytes: u64,
-    /// Calls out of a hundred that are made as the superuser.
+    /// The percentage of calls that the superuser makes.
     pub root_percent: u64,
-    /// Background steps out of a hundred events.
+    /// The percentage of events that are background steps.
     pub step_percent: u64,
-    /// Whether the volume is closed and opened again now and then.
+    /// Whether the volume is sometimes closed and reopened.
     pub reopen: bool,
 }
 
@@ -146,13 +146,13 @@ const MIX: [(u64, Kind); 35] = [
 ];
 
 impl Workload {
-    /// A workload that begins at `now`.
+    /// Returns a workload that starts at `now`.
     #[must_use]
     pub fn new(random: Random, profile: Profile, now: i64) -> Workload {
         Workload { random, profile, next: 1, now, remembered: Vec::new() }
     }
 
-    /// The next event; `model` tells what is there.
+    /// Returns the next event; `model` knows which objects exist.
     pub fn next(&mut self, model: &Model) -> Event {
         let random = &mut self.random;
         if random.chance(self.profile.step_percent, 100) {
@@ -166,7 +166,7 @@ impl Workload {
             ]));
         }
         if random.chance(1, 12) {
-            // Mostly on, sometimes back, sometimes not at all: clocks are set.
+            // Clocks mostly advance, sometimes go back, and sometimes leap.
             self.now += match random.below(20) {
                 0 => -1_000_000,
                 1 => 100_000_000_000_000,
@@ -194,7 +194,7 @@ impl Workload {
         Event::Call(operation)
     }
 
-    /// The number of the last operation that was drawn.
+    /// Returns the number of the last operation.
     #[must_use]
     pub fn last_id(&self) -> OperationId {
         self.next - 1
@@ -206,7 +206,7 @@ impl Workload {
         }
         let fitting: Vec<Obj> =
             model.objects().filter(|(_, kind)| wanted(*kind)).map(|(object, _)| object).collect();
-        // The oldest few are the entries_max popular.
+        // The few oldest objects are the most popular.
         let popular = fitting.len().min(4);
         match fitting.len() {
             0 => Obj(0),
@@ -260,7 +260,7 @@ impl Workload {
         start + if self.random.chance(1, 2) { offset / 4096 * 4096 } else { offset }
     }
 
-    /// Where a READ begins: mostly where something is written, sometimes in the holes between and behind.
+    /// Returns the offset of a READ: mostly where data is, sometimes in the holes between and after it.
     fn read_offset(&mut self) -> u64 {
         let (start, length) = *self.random.pick(&WINDOWS);
         let end = start + u64::from(length);
@@ -273,7 +273,7 @@ impl Workload {
         }
     }
 
-    /// A size: mostly one within what is written, sometimes one that leaves a huge hole behind, sometimes too large.
+    /// Returns a size: mostly within the data, sometimes one that leaves a huge hole, sometimes an invalid one.
     fn size(&mut self) -> u64 {
         match self.random.below(16) {
             0 => (1 << 62) + self.random.below(100_000),
@@ -333,14 +333,14 @@ impl Workload {
 
     fn write(&mut self, model: &Model) -> Call {
         let stability = self.stability();
-        // What ends behind the largest offset there is must be refused.
+        // A WRITE that ends beyond the largest offset must be refused.
         let beyond = self.random.chance(1, 60);
         let offset = if beyond { (1 << 63) - self.random.below(1000) } else { self.offset() };
         let length = if beyond { 1001 } else { self.length() };
         Call::Write { object: self.file(model), offset, length, stability }
     }
 
-    /// An event that takes room: a large WRITE, or a new file or directory for more of them.
+    /// Returns an event that takes space: a large WRITE, or the creation of another file or directory.
     pub fn fill(&mut self, model: &Model) -> Event {
         let (directory, name) = (self.directory(model), self.name());
         let set = SetAttributes { mode: Some(0o777), ..SetAttributes::default() };
@@ -357,14 +357,14 @@ impl Workload {
         Event::Call(self.operation(call))
     }
 
-    /// Any file, the oldest as likely as the newest.
+    /// Returns any file; the oldest is as likely as the newest.
     fn any_file(&mut self, model: &Model) -> Obj {
         let files = model.objects().filter(|(_, kind)| *kind == FileType::Regular);
         let files: Vec<Obj> = files.map(|(object, _)| object).collect();
         if files.is_empty() { Obj(0) } else { *self.random.pick(&files) }
     }
 
-    /// A call of the superuser.
+    /// Returns a call of the superuser.
     pub fn operation(&mut self, call: Call) -> Operation {
         let id = self.next;
         self.next += 1;
@@ -436,7 +436,7 @@ impl Workload {
         }
     }
 
-    /// CLONE, mostly of whole blocks or to the end, or COPY.
+    /// Returns a CLONE, mostly of whole blocks or to the end of the file, or a COPY.
     fn clone_call(&mut self, model: &Model) -> Nfs4Op {
         let (object, to) = (self.file(model), self.file(model));
         let copy = self.random.chance(1, 2);
@@ -452,12 +452,12 @@ impl Workload {
         Nfs4Op::Clone { object, offset, to, at, count, copy }
     }
 
-    /// One of few extended attributes.
+    /// Returns one of a few extended attributes.
     fn key(&mut self) -> u8 {
         self.random.below(4).to_le_bytes()[0]
     }
 
-    /// A range of a file; rarely an odd one.
+    /// Returns a range of a file, rarely an invalid one.
     fn range(&mut self) -> (u64, u64) {
         let length = match self.random.below(20) {
             0 => 0,
@@ -468,7 +468,7 @@ impl Workload {
         (self.offset(), length)
     }
 
-    /// A call that NFSv3 does not have.
+    /// Returns a call that NFSv3 lacks.
     fn nfs4_op(&mut self, kind: Kind, model: &Model) -> Nfs4Op {
         match kind {
             Kind::ChangeState => {

@@ -5,7 +5,7 @@ use sim::proofs::crash::{self, Plan};
 mod seeds;
 
 #[test]
-fn what_was_acknowledged_survives_every_crash() {
+fn acknowledged_changes_survive_every_crash() {
     let mut points = 0;
     for seed in seeds::seeds(1, 3) {
         points += crash::run(seed, &Plan::default())

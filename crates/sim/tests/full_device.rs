@@ -12,8 +12,8 @@ fn a_full_device_loses_nothing_and_can_be_emptied() {
     }
 }
 
-/// An extended attribute that was too much for its file was taken for a full device.
+/// The proof once took an extended attribute that exceeded its own limit for a full device.
 #[test]
-fn a_device_is_full_when_a_change_lacks_room() {
+fn limits_of_a_file_are_not_a_full_device() {
     full_device::run(459_588_464_904, 15).unwrap_or_else(|wrong| panic!("{wrong}"));
 }

@@ -1,11 +1,11 @@
-//! Media that fail: nothing is acknowledged on hope, and what was acknowledged is there when the volume is opened again.
+//! Media that fail: what was acknowledged survives when the volume is reopened.
 
 use sim::proofs::media_faults;
 
 mod seeds;
 
 #[test]
-fn io_errors_lose_nothing_that_was_acknowledged() {
+fn io_errors_lose_no_acknowledged_change() {
     let (mut struck, mut refused, mut judged) = (0, 0, 0);
     for seed in seeds::seeds(1, 30) {
         let tally = media_faults::run_io_errors(seed).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));

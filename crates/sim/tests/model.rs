@@ -1,11 +1,11 @@
-//! The engine and the reference model in lockstep: fixed seeds, and one that is new each time.
+//! The engine and the reference model in lockstep: fixed seeds, and a new one each time.
 
 use sim::proofs::model;
 
 mod seeds;
 
 #[test]
-fn replies_and_trees_agree() {
+fn replies_and_trees_agree_with_the_model() {
     for seed in seeds::seeds(1, 6) {
         if let Err(failure) = model::run(seed, 700) {
             panic!("{}", model::minimize(&failure, 600));

@@ -1,11 +1,11 @@
-//! Clients of NFSv4 on a bad network, with a server that is crashed.
+//! NFSv4 clients on a lossy network, with a server that crashes.
 
 use sim::nfs4::{self, Plan, Tally};
 
 mod seeds;
 
 #[test]
-fn clients_of_version_four_get_what_they_were_told() {
+fn nfs4_clients_keep_what_was_acknowledged() {
     let mut sum = Tally::default();
     for seed in seeds::seeds(1, 8) {
         let tally = nfs4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
@@ -16,19 +16,19 @@ fn clients_of_version_four_get_what_they_were_told() {
     assert!([succeeded, crashes, delegations, locks, expired].iter().all(|count| *count > 0), "{sum:?}");
 }
 
-/// The judge was wrong: a lock was repeated by a client that was gone, a file truncated before a crash, and a delegation
-/// used that was back after one.
+/// The checker once misjudged a lock repeated by a client that was gone, a file truncated before a crash, and the use
+/// of a delegation that a crash had brought back.
 #[test]
-fn repetitions_are_judged_by_what_was_done_now() {
+fn retransmissions_after_a_crash_are_judged_by_their_effect() {
     for seed in [88_000_105, 88_001_254, 92_001_541] {
         nfs4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
 
-/// The judge was wrong: what nobody was told of, and a crash took back of an open or of locks, was thought to be there when
-/// their owner opened or locked anew.
+/// The checker once believed in opens and locks that no client was told of and that a crash took back, when their owner
+/// opened or locked anew.
 #[test]
-fn what_was_lost_of_an_open_or_of_locks_excludes_nobody() {
+fn opens_and_locks_lost_in_a_crash_exclude_nobody() {
     for seed in [459_594_924_497, 700_044_253] {
         nfs4::run(seed, &Plan::default()).unwrap_or_else(|failure| panic!("{failure}"));
     }

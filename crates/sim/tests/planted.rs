@@ -1,4 +1,4 @@
-//! The simulation must find what it is there to find: each test breaks a promise on purpose and expects to be told.
+//! The proofs find what they exist to find: each test breaks a promise on purpose.
 
 use sim::media::{Action, Effect, Fault, MediaPart};
 use sim::proofs::planted::{Planted, caught};
@@ -8,36 +8,36 @@ fn lying(part: MediaPart) -> Fault {
 }
 
 #[test]
-fn media_that_lie_about_syncing_the_journal() {
+fn lying_syncs_of_the_journal_are_detected() {
     assert!(caught(Planted::Media(lying(MediaPart::Log)), 1..20));
 }
 
 #[test]
-fn media_that_lie_about_syncing_segments() {
+fn lying_syncs_of_segments_are_detected() {
     assert!(caught(Planted::Media(lying(MediaPart::Blob)), 1..40));
 }
 
 #[test]
-fn replies_that_leave_before_their_change_is_durable() {
+fn replies_before_durability_are_detected() {
     assert!(caught(Planted::EarlyReplies, 1..20));
 }
 
 #[test]
-fn a_server_that_forgets_what_it_answered() {
+fn forgotten_answers_are_detected() {
     assert!(caught(Planted::Forgets, 1..20));
 }
 
 #[test]
-fn a_write_verifier_that_never_changes() {
+fn constant_write_verifiers_are_detected() {
     assert!(caught(Planted::ConstantVerifier, 1..20));
 }
 
 #[test]
-fn a_device_whose_room_does_not_come_back() {
+fn leaked_space_is_detected() {
     assert!(caught(Planted::LostRoom, 1..4));
 }
 
 #[test]
-fn nothing_is_found_where_nothing_is_planted() {
+fn nothing_is_detected_without_a_fault() {
     assert!(!caught(Planted::Nothing, 1..4));
 }

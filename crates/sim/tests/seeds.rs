@@ -1,14 +1,14 @@
-//! What the tests of the simulation share: seeds and time.
+//! Seeds and time limits of the tests.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Seconds that each test may take, from `HOLDFAST_SIM_SECONDS`.
+/// Returns the seconds that each test may take, from `HOLDFAST_SIM_SECONDS`.
 pub fn seconds() -> u64 {
     std::env::var("HOLDFAST_SIM_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
 }
 
-/// Fixed seeds from `first` on, at least one fresh one among the first few, as long as there is time; `least` of them in
-/// any case.
+/// Returns fixed seeds from `first` on, then fresh ones while there is time: at least `least` fixed ones and a fresh
+/// one.
 pub fn seeds(first: u64, least: u64) -> impl Iterator<Item = u64> {
     let began = Instant::now();
     let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |age| age.as_secs()) << 8;

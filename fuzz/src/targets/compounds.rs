@@ -1,12 +1,12 @@
-//! A server of NFSv4 that is asked anything, in any order, by a handful of clients.
+//! An NFSv4 server that receives any COMPOUNDs, in any order, from a few clients.
 //!
-//! An input is a list of steps, separated by [`STEP`]: a COMPOUND of one of the clients, time that passes, a connection
-//! that closes, a restart. In a COMPOUND [references](Known::fill_in) stand for what earlier replies told: client ids,
-//! verifiers, stateids, sessions, handles. So a changed input still asks for something that is there, or nearly so.
+//! An input is a list of steps, separated by [`STEP`]: a COMPOUND of a client, time that passes, a connection that
+//! closes, a restart. In a COMPOUND, [references](Known::fill_in) stand for values of earlier replies: client ids,
+//! verifiers, stateids, sessions, handles. So a mutated input still names things that exist, or nearly so.
 //!
-//! Demanded is: no panic; an answer to everything, which decodes and stays within the limits; a repetition in a slot is
-//! answered with the same bytes; what is held is bounded by what was asked, survives a restart, and is gone when all
-//! clients are.
+//! The target demands that the server does not panic; that every call is answered with a reply that decodes and
+//! respects the limits; that a retransmission in a slot gets the same bytes; and that the state of clients is bounded
+//! by the number of operations, survives a restart, and is gone once all clients have expired.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -33,25 +33,25 @@ mod seeds;
 
 pub(super) use seeds::seeds;
 
-/// Begins every step but the first.
+/// Separates two steps.
 const STEP: &[u8] = b"\xF7STP";
-/// Begins a reference; its kind, which one and how it is changed follow.
+/// Starts a reference; its kind, index and increment follow.
 const REFERENCE: [u8; 3] = *b"\xF7RF";
-/// Clients, each with an address of its own.
+/// The number of clients, each with an address of its own.
 const CLIENTS: u8 = 4;
-/// Steps that are taken of one input.
+/// The maximum number of steps of an input.
 const STEPS_MAX: usize = 64;
-/// How often a call is made again that has to wait.
+/// Attempts of a call that has to wait.
 const PATIENCE: usize = 200;
-/// Most bytes of a reply beside the results.
+/// The maximum bytes of a reply besides its results.
 const HEAD_BYTES: usize = 64;
-/// Longer than a client that is silent is kept.
+/// Longer than the server keeps a silent client.
 const FOR_EVER: Duration = Duration::from_secs(30 * 3600);
-/// Gauges of what clients hold that a restart does not change.
+/// Gauges of client state that a restart must not change.
 const HELD: [&str; 5] =
     ["nfs4_sessions", "nfs4_opens", "nfs4_lock_states", "nfs4_locked_ranges", "nfs4_delegations"];
 
-/// What references stand for.
+/// The values that references stand for.
 #[derive(Default)]
 struct Known {
     client_ids: Vec<Vec<u8>>,
@@ -64,8 +64,9 @@ struct Known {
 }
 
 impl Known {
-    /// Puts what is known in place of references: [`REFERENCE`], kind, how many were told since, what is added to the
-    /// first byte. That of a session stands before a sequence id, to which the last one of the slot is added, and the slot.
+    /// Replaces references by known values. A reference is [`REFERENCE`], a kind, an index from the latest value back,
+    /// and an increment of the value's first byte. A session is followed by a sequence id, to which the slot's last one
+    /// is added, and by the slot.
     fn fill_in(&self, bytes: &mut [u8]) {
         let mut at = 0;
         while let Some(found) = bytes[at..].windows(6).position(|window| window.starts_with(&REFERENCE)) {
@@ -92,7 +93,7 @@ impl Known {
         }
     }
 
-    /// Adds the slot's last sequence id to that behind a session id.
+    /// Adds the slot's last sequence id to the one after a session id.
     fn count_on(&self, bytes: &mut [u8]) -> Option<()> {
         let session = SessionId4(*bytes.first_chunk()?);
         let number = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -138,15 +139,15 @@ struct World {
     service: Service,
     known: Known,
     now: Time,
-    /// The connection that each client has now.
+    /// The current connection of each client.
     connections: [u64; CLIENTS as usize],
     xid: u32,
     operations: u64,
-    /// What was answered.
+    /// The statuses seen.
     seen: Vec<(OpNum4, NfsStat4)>,
 }
 
-/// Steps as [`STEP`] separates them.
+/// Runs the steps that [`STEP`] separates.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let mut world = World::new();
     let mut rest = bytes;
@@ -187,7 +188,7 @@ impl World {
         }
     }
 
-    /// The first byte says what happens, and to which client.
+    /// Executes a step: its first byte selects the kind and the client.
     fn step(&mut self, step: &[u8]) {
         let Some((first, body)) = step.split_first() else { return };
         let client = first % CLIENTS;
@@ -218,7 +219,7 @@ impl World {
         self.service.state_gauges().into_iter().filter(|(name, _)| HELD.contains(name)).collect()
     }
 
-    /// The service starts again on the same volume, which has journaled everything.
+    /// Restarts the service on the same volume, which has journaled everything.
     fn restart(&mut self) {
         let before = self.held();
         for client in 0..CLIENTS {
@@ -229,14 +230,14 @@ impl World {
         assert_eq!(self.held(), before, "a restart changes nothing");
     }
 
-    /// What a server's threads do.
+    /// Runs the steps of the server's threads.
     fn work(&self) {
         self.volume.step_write_back(self.now, true, true);
         self.volume.step_commit(self.now);
         self.volume.step_checkpoint(self.now, false);
     }
 
-    /// Takes callbacks, which must decode; of those that go to an address of our own, NULL is answered.
+    /// Takes callbacks, which must decode, and answers NULL.
     fn call_back(&mut self) {
         for callback in self.service.take_callbacks() {
             let record = unmarked(&callback.record).expect("a callback is one record");
@@ -249,14 +250,14 @@ impl World {
             }
             let operations = CbCompoundReader::new(input).expect("a callback decodes");
             assert!(operations.fold(true, |all, operation| all && operation.is_ok()), "a callback decodes");
-            // A client that does not answer, or one that cannot be reached.
+            // The client does not answer, or cannot be reached.
             if callback.id % 2 == 0 {
                 self.service.callback_failed(callback.id, self.now);
             }
         }
     }
 
-    /// A client asks.
+    /// Sends a COMPOUND of a client.
     fn compound(&mut self, client: u8, body: &[u8]) {
         self.xid += 1;
         let caller = AuthSys { stamp: 0, machine_name: b"", uid: 0, gid: 0, groups: Groups::default() };
@@ -279,7 +280,7 @@ impl World {
         }
     }
 
-    /// What was executed in a slot is answered again with the same bytes, as long as there is that slot.
+    /// Checks that a retransmission in a slot gets the same bytes, as long as the slot exists.
     fn repeat(&mut self, client: u8, record: &[u8], reply: &[u8], results: &[ResOp4<'_>]) {
         self.now = self.now.plus(Duration::from_millis(1));
         let Some(again) = self.ask(client, record) else { return };
@@ -299,7 +300,7 @@ impl World {
         }
     }
 
-    /// Hands a call in until it is answered and the answer may leave; nothing if its connection is to be closed.
+    /// Executes a call until it is answered and the reply may leave; returns `None` if its connection must close.
     fn ask(&mut self, client: u8, record: &[u8]) -> Option<Vec<u8>> {
         let host = IpAddr::V4(Ipv4Addr::new(10, 0, 1, client));
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2049);
@@ -328,7 +329,7 @@ impl World {
         panic!("it is not answered");
     }
 
-    /// Everybody is silent for ever: nothing is held any more, in memory and on media.
+    /// Lets all clients expire: no state may remain in memory or on media.
     fn end(&mut self) {
         for client in 0..CLIENTS {
             self.close(client);
@@ -346,7 +347,7 @@ impl World {
     }
 }
 
-/// The results in a marked reply; nothing if RPC refused the call.
+/// Returns the results in a marked reply; `None` if RPC refused the call.
 fn body_of(reply: &[u8], xid: u32) -> Option<&[u8]> {
     let mut input = Decoder::new(unmarked(reply).expect("a reply is one record"));
     let header = ReplyHeader::decode(&mut input).expect("a reply decodes");

@@ -23,8 +23,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The first byte says what the rest is meant to be. Checksums would stop almost every mutation at the door, so one
-/// form wraps the bytes in a batch with right ones.
+/// The first byte selects how the rest is decoded. Checksums would reject almost every mutation, so one form wraps the
+/// bytes in a batch with correct checksums.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((form, body)) = bytes.split_first() else { return Kind::of(0) };
     let seen = match form % 4 {
@@ -37,7 +37,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     Kind::of((form % 4, seen, refusal, body.len().min(128)))
 }
 
-/// The body as the entries of a batch: the first byte says how many, the second which bit of it is flipped.
+/// Treats the body as the entries of a batch: the first byte gives their number, the second the bit that is flipped.
 fn wrapped(body: &[u8]) -> bool {
     let Some(([count, flipped], body)) = body.split_first_chunk() else { return false };
     if body.is_empty() {
@@ -51,7 +51,7 @@ fn wrapped(body: &[u8]) -> bool {
     let again: Vec<&[u8]> = decoded.entries().map(|(_, entry)| entry).collect();
     assert_eq!(again, entries, "the entries of a batch");
     let sound = again.iter().all(|entry| Entry::decode(entry).is_ok());
-    // Padding behind the payload means nothing; everything before it is covered by a checksum.
+    // Padding after the payload is ignored; a checksum covers everything before it.
     let covered = HEADER_BYTES + body.len() + 4 * entries.len();
     let bit = usize::from(*flipped) * 8191 % (covered * 8);
     if let Some(byte) = batch.get_mut(bit / 8) {
@@ -61,7 +61,7 @@ fn wrapped(body: &[u8]) -> bool {
     sound
 }
 
-/// A header whose lengths and checksums encoding fills in.
+/// Returns a header whose lengths and checksums encoding fills in.
 fn header() -> BatchHeader {
     BatchHeader {
         journal: [7; 16],

@@ -9,7 +9,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     (0..4).flat_map(|kind| bodies.iter().map(move |body| [&[kind], body.as_slice()].concat())).collect()
 }
 
-/// The first byte says what the rest is meant to be.
+/// The first byte selects how the rest is decoded.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((kind, body)) = bytes.split_first() else { return Kind::of(0) };
     match kind % 4 {
@@ -27,7 +27,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     }
 }
 
-/// A list is as long as its bytes allow: each element takes some.
+/// Checks that a list has no more elements than its bytes allow.
 fn walk<E>(elements: Result<usize, E>, body: &[u8]) {
     assert!(elements.unwrap_or(0) * 4 <= body.len(), "more elements than bytes");
 }

@@ -16,7 +16,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The low bits of the first byte name the procedure, its high bit says whether results follow.
+/// The low bits of the first byte select the procedure, its high bit selects results.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((first, body)) = bytes.split_first() else { return Kind::of(0) };
     let Some(procedure) = Procedure::from_code(u32::from(first & 31)) else { return Kind::of(1) };

@@ -10,7 +10,7 @@ use wire::{nlm4, nsm};
 
 use super::{Kind, encoded};
 
-/// Each operation alone, filled with small numbers, which often is something that decodes; and the head of a callback.
+/// Each operation alone, filled with small numbers, which often decodes; and the header of a callback.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for kind in 0..4_u8 {
@@ -34,7 +34,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The first byte says what follows.
+/// The first byte selects how the rest is decoded.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((first, body)) = bytes.split_first() else { return Kind::of(0) };
     let kind = match first % 14 {
@@ -56,7 +56,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     Kind::of((first % 14, kind))
 }
 
-/// A COMPOUND of the operations that were read has the same operations.
+/// Checks that a COMPOUND encoded from decoded operations has the same operations.
 fn arguments(body: &[u8]) -> Kind {
     let Ok(reader) = CompoundReader::new(Decoder::new(body)) else { return Kind::of(0) };
     let minorversion = reader.minorversion();
@@ -85,7 +85,7 @@ fn callback_arguments(body: &[u8]) -> Kind {
     Kind::of(ops.iter().map(CbArgOp4::num).collect::<Vec<_>>())
 }
 
-/// Each result survives being encoded.
+/// Checks that each result survives encoding.
 macro_rules! each {
     ($result:ty, $reader:ty, $body:expr) => {{
         let Ok(reader) = <$reader>::new(Decoder::new($body)) else { return Kind::of(0) };
@@ -108,7 +108,7 @@ fn callback_results(body: &[u8]) -> Kind {
     each!(CbResOp4, CbCompoundResReader<'_>, body)
 }
 
-/// Attributes survive being taken apart and put together.
+/// Checks that attributes survive decoding and encoding.
 fn attributes(body: &[u8]) -> Kind {
     let Ok(fattr) = Fattr4::decode(&mut Decoder::new(body)) else { return Kind::of(0) };
     let Ok(values) = fattr.decode_values() else { return Kind::of((1, fattr.attrmask)) };

@@ -12,7 +12,7 @@ use super::{Kind, stored_again};
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for form in 0..FORMS {
-        // Lengths of the fixed records, and lists behind them.
+        // The lengths of fixed records, and of records that end in lists.
         for length in [0, 8, 16, 20, 21, 29, 30, 60, 100, 140, 200] {
             seeds.push([&[form], vec![0; length].as_slice()].concat());
             seeds.push([&[form], vec![1; length].as_slice()].concat());
@@ -21,10 +21,10 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// How many forms there are below.
+/// The number of forms below.
 const FORMS: u8 = 13;
 
-/// The first byte says what the rest is meant to be.
+/// The first byte selects how the rest is decoded.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((form, body)) = bytes.split_first() else { return Kind::of(0) };
     let form = form % FORMS;

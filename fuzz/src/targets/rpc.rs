@@ -1,11 +1,11 @@
-//! Record marking and RPC headers: what an unknown peer sends first.
+//! Record marking and RPC headers: the first bytes of an unknown peer.
 
 use wire::record::{RecordReader, write_record};
 use wire::rpc::{ReplyHeader, decode_call};
 
 use super::{Kind, golden};
 
-/// Records may be this long here; small, so that inputs reach the limit.
+/// The maximum length of a record here; small, so that inputs reach it.
 const RECORD_BYTES_MAX: usize = 2048;
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
@@ -18,7 +18,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The first byte says how the stream is cut into pieces: the records must be the same however it is cut.
+/// The first byte selects how the stream is cut into pieces; the records must not depend on it.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((first, stream)) = bytes.split_first() else { return Kind::of(0) };
     let whole = records(stream, stream.len().max(1));
@@ -39,7 +39,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     Kind::of((kinds, whole.0.len().min(4), whole.1))
 }
 
-/// The records of a stream that arrives in pieces of `size`, and whether it ended in an error.
+/// Returns the records of a stream that arrives in pieces of `size`, and whether it ended in an error.
 fn records(stream: &[u8], size: usize) -> (Vec<Vec<u8>>, bool) {
     let mut reader = RecordReader::new(RECORD_BYTES_MAX);
     let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! What lies in segments: headers before extents, and blocks that their checksums must tell from damaged ones.
+//! Segments: headers before extents, and blocks whose checksums must detect damage.
 
 use volume::ids::{ExtentId, SegmentId};
 use volume::record::{BLOCK, ExtentHeader, ExtentRecord};
@@ -11,7 +11,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     vec![[&[0], &header[..]].concat(), [&[1], record.as_slice()].concat(), vec![2; 3000], vec![2; 40]]
 }
 
-/// The first byte says what the rest is meant to be.
+/// The first byte selects how the rest is decoded.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((form, body)) = bytes.split_first() else { return Kind::of(0) };
     let seen = match form % 3 {
@@ -26,7 +26,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     Kind::of((form % 3, seen, body.len().min(128)))
 }
 
-/// The body as a block of an extent: with one bit flipped, or at another place, its checksum is another.
+/// Treats the body as a block of an extent: with a flipped bit, or elsewhere, its checksum differs.
 fn flipped(body: &[u8]) -> bool {
     let Some(([bit, rest @ ..], block)) = body.split_first_chunk::<3>() else { return false };
     let mut block = block.get(..BLOCK.min(block.len())).unwrap_or_default().to_vec();

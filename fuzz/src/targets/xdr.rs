@@ -1,4 +1,4 @@
-//! The decoder itself, called in any order.
+//! The XDR decoder itself, called in any order.
 
 use wire::xdr::Decoder;
 
@@ -8,8 +8,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     golden("-call.bin")
 }
 
-/// The first 16 bytes say what is read; the rest is read. However it goes, the decoder moves forward, by whole units
-/// when it succeeds, and never past the end.
+/// The first 16 bytes select what is read from the rest. The decoder only moves forward, by whole units if it succeeds,
+/// and never past the end.
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((program, data)) = bytes.split_at_checked(16) else { return Kind::of(0) };
     let mut input = Decoder::new(data);

@@ -23,7 +23,7 @@ const NOISE: f64 = 0.01;
 
 /// Callgrind counts inside the first function and writes a file after the second.
 const COUNTED: &str = "--toggle-collect=*instructions::counted*";
-const TOLD: &str = "--dump-after=*instructions::told*";
+const TOLD: &str = "--dump-after=*instructions::print_count*";
 
 const BUILD: Duration = Duration::from_secs(1800);
 

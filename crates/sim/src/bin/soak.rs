@@ -1,6 +1,7 @@
-//! Runs the simulation for as long as one likes: `soak crash --points 200000 [--seed S]`, `soak model --runs 100 [--seed S]`,
-//! `soak nfs4 --runs 1000 [--seed S]`.
-//! Everything that a run does follows from its seed; a failure prints it, and what is left after shrinking.
+//! Runs the simulation for as long as asked: `soak crash --points 200000 [--seed S]`, `soak model --runs 100 [--seed
+//! S]`, `soak nfs4 --runs 1000 [--seed S]`.
+//!
+//! A seed determines everything that a run does. A failure prints its seed and the shrunk events.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -10,12 +11,12 @@ use sim::proofs::{crash, full_device, media_faults, model};
 
 /// Events of one model run.
 const MODEL_EVENTS: usize = 1500;
-/// Lists that shrinking tries.
+/// Lists of events that shrinking tries.
 const SHRINK_TRIES: usize = 1500;
-/// Boundaries of each phase of a run on a full device that are crashed.
+/// Crashes in each phase of a run on a full device.
 const FULL_BOUNDARIES: usize = 60;
 
-/// Seeds that are tried to find a failure again with less that happens.
+/// Seeds tried to find a failure again with a smaller plan.
 const NFS4_TRIES: u64 = 30;
 
 struct Arguments {
@@ -101,7 +102,7 @@ fn failing_media(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Here a point is a crash of the server.
+/// A point is a crash of the server here.
 fn version_four(arguments: &Arguments) -> Result<(), String> {
     let (mut sum, mut runs) = (nfs4::Tally::default(), 0);
     while sum.crashes < arguments.points && runs < arguments.runs {

@@ -1,4 +1,4 @@
-//! Reads everything that a volume holds, as the superuser, for comparison with the model.
+//! Reads everything that a volume holds, for comparison with the model.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::gather;
 use crate::call::{Attrs, Listed};
 use crate::model::recovery::{Found, Tree, WINDOWS};
 
-/// Asks as the superuser, who may wait for media.
+/// Makes a call as the superuser, who may wait for media.
 fn as_root<T>(
     volume: &Volume,
     now: i64,
@@ -39,10 +39,10 @@ fn as_root<T>(
     Err(volume::request::Error::Busy)
 }
 
-/// The attributes of an object.
+/// Returns the attributes of an object.
 ///
 /// # Errors
-/// The engine's, as text.
+/// The engine's error as text.
 pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Attrs, String> {
     let seen = as_root(volume, now, |request| volume.attributes(request, Ino(ino)));
     seen.map(|seen| Attrs::from(&seen)).map_err(|error| format!("GETATTR of inode {ino}: {error:?}"))
@@ -51,7 +51,7 @@ pub fn attributes(volume: &Volume, ino: u64, now: i64) -> Result<Attrs, String> 
 /// Reads everything that a volume holds.
 ///
 /// # Errors
-/// The first thing that cannot be read, or makes no sense by itself.
+/// The first object that cannot be read or contradicts itself.
 pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
     let mut tree = Tree::default();
     volume
@@ -119,7 +119,7 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
     WINDOWS.iter().map(read).collect()
 }
 
-/// The names of a directory.
+/// Returns the entries of a directory.
 pub(crate) fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, String> {
     let (mut entries, mut cookie) = (Vec::new(), 0);
     loop {
@@ -143,10 +143,10 @@ pub(crate) fn list(volume: &Volume, ino: u64, now: i64) -> Result<Vec<Listed>, S
     }
 }
 
-/// Compares the counters with what is there, and asks ACCESS of the root so that it is called too.
+/// Compares the usage counters with the objects found. Also calls ACCESS of the root.
 ///
 /// # Errors
-/// What does not add up.
+/// The counters that differ.
 pub fn check_usage(volume: &Volume, tree: &Tree, now: i64) -> Result<(), String> {
     let status = as_root(volume, now, |request| volume.status(request))
         .map_err(|error| format!("FSSTAT: {error:?}"))?;

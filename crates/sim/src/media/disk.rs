@@ -1,4 +1,4 @@
-//! What stands on the simulated device, and what a crash leaves of it.
+//! The simulated device, and what a crash leaves of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,42 +9,42 @@ use volume::media::SECTOR_BYTES;
 use super::image::Image;
 use crate::random::Random;
 
-/// Number of a file on the device, its name apart (as an inode number).
+/// A number that identifies a file independently of its name, like an inode number.
 pub(crate) type FileId = u64;
 /// The log.
 pub(crate) const LOG: FileId = 0;
 /// The index.
 pub(crate) const INDEX: FileId = 1;
 
-/// What a blob holds where nothing was written yet: something, as media may use the place of an older blob again.
+/// The byte where a blob was not written yet: a blob may reuse the space of a deleted one.
 const OLD_BYTE: u8 = 0xa5;
 
-/// A change that no sync has covered yet.
+/// A change that no sync covers.
 #[derive(Clone, Debug)]
 enum Unsynced {
     Write { offset: u64, bytes: Arc<[u8]> },
     Length(u64),
 }
 
-/// A name that appeared or went, not durable yet.
+/// A creation or deletion that is not durable.
 #[derive(Clone, Copy, Debug)]
 enum NameChange {
     Created(SegmentId, FileId),
     Deleted(SegmentId),
 }
 
-/// One file: what its process sees, what media hold, and the changes between the two, in order.
+/// A file: the bytes that its process sees, the durable bytes, and the changes between the two, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct File {
     pub(crate) current: Image,
     durable: Image,
     unsynced: Vec<Unsynced>,
-    /// RpcTransport allocated beyond the length.
+    /// Bytes allocated beyond the length.
     pub(crate) reserved: u64,
 }
 
 impl File {
-    /// A blob, which may take the place of one that was deleted.
+    /// Returns a new blob, whose space may have belonged to a deleted one.
     fn blob(capacity: u64) -> File {
         let mut file =
             File { current: Image::over(OLD_BYTE), durable: Image::over(OLD_BYTE), ..File::default() };
@@ -69,7 +69,7 @@ impl File {
         self.unsynced.clear();
     }
 
-    /// What a failed sync does: some dirty sectors got out, the rest never will, and nothing is dirty any more.
+    /// Applies a failed sync: some dirty sectors are written, the others never will be, and nothing is dirty.
     pub(crate) fn drop_dirty(&mut self, random: &mut Random) {
         let survival = Survival::Sectors(*random.pick(&[0, 0, 128, 230]));
         self.durable = self.survivors(random, survival);
@@ -80,8 +80,8 @@ impl File {
         self.current.len() + self.reserved
     }
 
-    /// The durable bytes with those unsynced changes that `survival` lets through. Lengths survive as a prefix (they
-    /// go through the file system's own journal), sectors each for itself.
+    /// Returns the durable bytes with the unsynced changes that `survival` keeps. Lengths survive as a prefix, as they
+    /// go through the file system's journal; sectors survive independently.
     fn survivors(&self, random: &mut Random, survival: Survival) -> Image {
         let mut image = self.durable.clone();
         let lengths = self.unsynced.iter().filter(|change| matches!(change, Unsynced::Length(_))).count();
@@ -115,7 +115,7 @@ impl File {
     }
 }
 
-/// Writes each sector of `bytes` with a chance of `keep` in 256.
+/// Writes each sector of `bytes` with a probability of `keep` in 256.
 fn write_sectors(image: &mut Image, offset: u64, bytes: &[u8], keep: u64, random: &mut Random) {
     if keep == 256 {
         return image.write(offset, bytes);
@@ -132,21 +132,21 @@ fn write_sectors(image: &mut Image, offset: u64, bytes: &[u8], keep: u64, random
     }
 }
 
-/// What of the unsynced changes a crash lets survive.
+/// The unsynced changes that survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// All: the process died, the machine did not.
+    /// All of them: the process was killed.
     Everything,
     /// None: nothing had left the cache.
     Nothing,
-    /// Each sector with this chance in 256, in no order.
+    /// Each sector with this probability in 256, in no order.
     Sectors(u64),
-    /// The writes up to a random one, half the sectors of that one, nothing after it.
+    /// The writes up to a random one, half of that one's sectors, and nothing after it.
     TornTail,
 }
 
 impl Survival {
-    /// One of them, power losses of all kinds before kills.
+    /// Draws one of them, losses of power more often than kills.
     #[must_use]
     pub fn draw(random: &mut Random) -> Survival {
         random.weighted(&[
@@ -160,20 +160,20 @@ impl Survival {
     }
 }
 
-/// A bit that was flipped in data that a sync had covered.
+/// A bit flipped in durable data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitFlip {
-    /// Where.
+    /// The part of the media.
     pub part: super::MediaPart,
-    /// Which segment, if it is in a blob.
+    /// The segment, if the bit is in a blob.
     pub blob: Option<SegmentId>,
-    /// Byte within the file.
+    /// The offset within the file.
     pub offset: u64,
-    /// Bit within the byte.
+    /// The bit within the byte.
     pub bit: u8,
 }
 
-/// Everything on the device. Cloning shares the pages.
+/// The content of the device. Clones share pages.
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(crate) files: BTreeMap<FileId, File>,
@@ -184,7 +184,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A device with a log of zeros and an empty index, both durable.
+    /// Returns a device with a log of zeros and an empty index, both durable.
     pub(crate) fn new(log_bytes: u64) -> Disk {
         let mut log = File::default();
         log.set_len(log_bytes);
@@ -202,7 +202,7 @@ impl Disk {
         self.files.get_mut(&id).expect("files stay while their device is used")
     }
 
-    /// RpcTransport that are taken, of files that have a name.
+    /// Returns the bytes allocated to named files.
     pub(crate) fn allocated(&self) -> u64 {
         [LOG, INDEX].iter().chain(self.names.values()).map(|id| self.files[id].allocated()).sum()
     }
@@ -221,7 +221,7 @@ impl Disk {
         self.names.remove(&id).is_some()
     }
 
-    /// Makes a file's bytes durable; the first sync of a new blob syncs the directory too.
+    /// Makes a file durable; the first sync of a new blob also syncs the directory.
     pub(crate) fn sync(&mut self, id: FileId) {
         self.file(id).sync();
         if self
@@ -234,7 +234,7 @@ impl Disk {
         }
     }
 
-    /// The device after a crash.
+    /// Returns the device after a crash.
     #[must_use]
     pub fn crash(&self, random: &mut Random, survival: Survival) -> Disk {
         let mut names = self.durable_names.clone();
@@ -267,7 +267,7 @@ impl Disk {
         }
     }
 
-    /// Flips one bit of durable bytes somewhere; `None` if the draw hit a place where nothing was ever written.
+    /// Flips one durable bit; returns `None` if the draw hit a place that was never written.
     pub fn flip(&mut self, random: &mut Random) -> Option<BitFlip> {
         let blobs: Vec<(SegmentId, FileId)> = self.names.iter().map(|(id, file)| (*id, *file)).collect();
         let (part, blob, file) = match random.below(3) {
@@ -289,7 +289,7 @@ impl Disk {
         })
     }
 
-    /// A checksum of what a reader of the device would see: equal for two runs that did the same.
+    /// Returns a checksum of the content that a reader sees: equal for two runs that did the same.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut digest = 0xCBF2_9CE4_8422_2325_u64;

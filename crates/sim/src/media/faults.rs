@@ -1,4 +1,4 @@
-//! Which calls of the media fail, and how.
+//! Planned faults of media calls.
 
 /// A part of the media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum Action {
     Read,
     /// Writing or appending.
     Write,
-    /// Making durable.
+    /// Syncing.
     Sync,
     /// Creating a blob, or growing a file.
     Allocate,
@@ -26,33 +26,33 @@ pub enum Action {
     Delete,
 }
 
-/// What goes wrong.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// EIO. A write may have reached some of its sectors; a sync drops what was dirty and the next one succeeds.
+    /// EIO. A write may have written some of its sectors; a sync discards dirty sectors, and the next one succeeds.
     Fail,
-    /// ENOSPC, nothing happened.
+    /// ENOSPC; nothing changed.
     Full,
-    /// A sync that says it was done and did nothing. No medium may do this: for tests of the simulation itself.
+    /// A sync that returns `Ok` and does nothing. No real medium may do this: it tests the simulation.
     Lie,
 }
 
-/// One planned fault.
+/// A planned fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where; anywhere if `None`.
+    /// The affected part; all if `None`.
     pub part: Option<MediaPart>,
-    /// At which kind of call.
+    /// The affected kind of call.
     pub action: Action,
-    /// How many such calls succeed before.
+    /// The number of such calls that succeed first.
     pub after: u64,
-    /// What goes wrong.
+    /// The effect.
     pub effect: Effect,
-    /// Whether every later such call goes wrong too.
+    /// Whether every later such call fails, too.
     pub lasting: bool,
 }
 
-/// The planned faults, counting down.
+/// The planned faults, which count down.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultPlan {
     faults: Vec<Fault>,
@@ -68,7 +68,7 @@ impl FaultPlan {
         self.faults.clear();
     }
 
-    /// Counts this call, and says what goes wrong with it.
+    /// Counts a call, and returns the fault that it meets.
     pub(crate) fn strike(&mut self, part: MediaPart, action: Action) -> Option<Effect> {
         let concerned = |fault: &Fault| fault.action == action && fault.part.is_none_or(|at| at == part);
         let mut effect = None;

@@ -1,4 +1,4 @@
-//! The bytes of one file as they would be on a platter: pages shared between copies until one of them is written.
+//! The bytes of one file: pages that copies share until one of them writes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ const PAGE_BYTES: usize = 4096;
 
 type Page = [u8; PAGE_BYTES];
 
-/// Content and length of a file. Cloning copies nothing; pages never written hold one byte over and over, zero at first.
+/// A file's content and length. Clones share pages; a page that was never written holds one repeated byte, zero by
+/// default.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Image {
     length: u64,
@@ -14,7 +15,7 @@ pub(crate) struct Image {
     pages: Arc<Vec<Option<Arc<Page>>>>,
 }
 
-/// Page number and position within it.
+/// Returns the page number of an offset and the position within the page.
 fn place(offset: u64) -> (usize, usize) {
     let offset = usize::try_from(offset).expect("simulated files fit in memory");
     (offset / PAGE_BYTES, offset % PAGE_BYTES)
@@ -25,12 +26,12 @@ impl Image {
         self.length
     }
 
-    /// A file in the place of an older one, whose bytes show wherever it was not written.
+    /// Returns an empty file whose unwritten bytes show `blank`.
     pub(crate) fn over(blank: u8) -> Image {
         Image { blank, ..Image::default() }
     }
 
-    /// Shrinking forgets what was beyond, so that growing again shows zeros.
+    /// Sets the length. Shrinking discards the bytes beyond it: growing again shows zeros.
     pub(crate) fn set_len(&mut self, length: u64) {
         if length < self.length {
             let (page, within) = place(length);
@@ -43,7 +44,7 @@ impl Image {
         self.length = length;
     }
 
-    /// Fills `buffer`; false if that would pass the end.
+    /// Fills `buffer`; returns false if that would pass the end.
     pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> bool {
         if offset.checked_add(buffer.len() as u64).is_none_or(|end| end > self.length) {
             return false;
@@ -61,7 +62,7 @@ impl Image {
         true
     }
 
-    /// Stores `bytes`; what lies beyond the length is dropped, as if its place had never been allocated.
+    /// Writes `bytes`; discards those beyond the length.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         let room = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut rest = &bytes[..bytes.len().min(room)];
@@ -78,7 +79,7 @@ impl Image {
         }
     }
 
-    /// Flips one bit; false if it lies beyond the end or in a place never written (where nothing could be read).
+    /// Flips one bit; returns false if it lies beyond the end or in a page that was never written.
     pub(crate) fn flip(&mut self, offset: u64, bit: u8) -> bool {
         let (page, within) = place(offset);
         if offset >= self.length || !matches!(self.pages.get(page), Some(Some(_))) {

@@ -1,16 +1,16 @@
-//! A file's bytes in the model: sparse, cheap to clone, with the ranges that were written told from holes.
+//! A file's bytes in the model: sparse, cheap to clone, with written ranges distinct from holes.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const CHUNK: u64 = 4096;
 
-/// The bytes of a file. ChangeKind was never written is a hole and reads as zeros.
+/// A file's bytes. A range that was never written is a hole and reads as zeros.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Content {
     pub(crate) size: u64,
     chunks: BTreeMap<u64, Rc<[u8; 4096]>>,
-    /// Ranges that were written and not cut off since: start to end, never touching.
+    /// Ranges that were written and not truncated since: start to end, never adjacent.
     written: BTreeMap<u64, u64>,
 }
 
@@ -79,7 +79,7 @@ impl Content {
         self.size = size;
     }
 
-    /// Makes a hole of a range; the size stays.
+    /// Makes a range a hole; the size stays.
     pub(crate) fn punch(&mut self, start: u64, end: u64) {
         for (number, chunk) in self.chunks.range_mut(start / CHUNK..=end / CHUNK) {
             let (from, to) = (start.max(number * CHUNK), end.min((number + 1) * CHUNK));
@@ -101,7 +101,7 @@ impl Content {
         }
     }
 
-    /// Makes a range the content of a range of `source`, holes included, that begins at `from`.
+    /// Copies a range of `source` from offset `from`, holes included.
     pub(crate) fn copy(&mut self, source: &Content, from: u64, at: u64, count: u64) {
         self.punch(at, at + count);
         for (start, end) in source.written.range(..from + count).filter(|(_, end)| **end > from) {
@@ -111,7 +111,8 @@ impl Content {
         self.size = self.size.max(at + count);
     }
 
-    /// Where data, or a hole, begins at or behind `at`, which is before the end: the end of the file begins a hole.
+    /// Returns where the next data, or the next hole, starts at or after `at`, which lies before the end. The end of
+    /// the file starts a hole.
     pub(crate) fn next(&self, at: u64, data: bool) -> Option<u64> {
         let around = self.written.range(..=at).next_back().filter(|(_, end)| **end > at);
         match (around, data) {
@@ -122,7 +123,7 @@ impl Content {
         }
     }
 
-    /// RpcTransport that are not holes.
+    /// Returns the bytes outside holes.
     pub(crate) fn used(&self) -> u64 {
         self.written.iter().map(|(start, end)| end - start).sum()
     }
@@ -133,7 +134,7 @@ mod tests {
     use super::Content;
 
     #[test]
-    fn holes_overwrites_and_cuts() {
+    fn holes_overwrites_and_truncations_are_counted() {
         let mut content = Content::default();
         content.write(5000, b"abc");
         content.write(4999, b"xy");

@@ -1,4 +1,4 @@
-//! The model's files: SETATTR, READ, READLINK, WRITE, COMMIT.
+//! SETATTR, READ, READLINK, WRITE and COMMIT in the model.
 
 use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
@@ -8,13 +8,13 @@ use super::inode::{ChangeKind, Inode, When};
 use super::{End, Expected, Judged, Model, Observed};
 use crate::call::{Guard, Obj, OperationId, Success, payload};
 
-/// Largest file that the engine promises: offsets stay positive in signed 64 bits.
+/// The maximum size of a file: offsets stay positive in signed 64 bits.
 pub(super) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
-/// Most bytes that one READ or WRITE carries.
+/// The maximum bytes of one READ or WRITE.
 pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
-/// The modes that may be left after data was written, the size or the owner changed: setuid goes, and setgid where it
-/// means execution as the group. For the superuser, and where setgid means locking, both are allowed.
+/// Returns the modes allowed after a change of data, size or owner: setuid is cleared, and setgid where it means
+/// execution as the group. For the superuser, and where setgid means locking, both values are allowed.
 pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
     let mode = inode.mode_now();
     let cleared = mode & !0o4000 & if mode & 0o010 != 0 { !0o2000 } else { !0 };
@@ -28,21 +28,21 @@ pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
     modes
 }
 
-/// ChangeKind it tells that a call was not allowed: up to which change of owner and mode.
+/// Returns what a refused call shows: every mutation up to the last change of owner or mode.
 pub(super) fn observed_by_refusal(inode: &Inode, call: &Judged<'_>) -> Observed {
     let refused = matches!(call.result, Err(Error::AccessDenied | Error::NotPermitted));
     Observed { mutation: if refused { inode.allowed_by } else { 0 }, ..Observed::default() }
 }
 
 impl Model {
-    /// ChangeKind stands in the way of SETATTR.
+    /// Judges the errors of SETATTR.
     fn judge_set(&self, who: &Credentials, inode: &Inode, set: &SetAttributes, expected: &mut Expected) {
         let (owner, root) = (inode.owned_by(who), who.uid == 0);
         expected.must(set.mode.is_some() && !owner, Error::NotPermitted);
         expected.must(set.uid.is_some_and(|uid| uid != inode.uid) && !root, Error::NotPermitted);
         let foreign = set.gid.is_some_and(|gid| gid != inode.gid && !(owner && who.in_group(gid)));
         expected.must(foreign && !root, Error::NotPermitted);
-        // An owner may name the owner that is; whether others may is free.
+        // An owner may set the owner to itself; whether others may is open.
         expected.may((set.uid.is_some() || set.gid.is_some()) && !owner, Error::NotPermitted);
         let explicit = [set.atime, set.mtime].iter().any(|time| matches!(time, SetTime::To(_)));
         expected.must(explicit && !owner, Error::NotPermitted);
@@ -50,7 +50,7 @@ impl Model {
         for error in [Error::AccessDenied, Error::NotPermitted] {
             expected.must(now && !owner && !inode.grants(who, 2), error);
         }
-        // To set one time to now and keep the other is the owner's right alone, say some.
+        // POSIX lets only the owner set one time to now and keep the other; not every server checks that.
         expected.may(now && !owner && set.atime != set.mtime, Error::NotPermitted);
         if let Some(size) = set.size {
             let (directory, regular) = (inode.is_directory(), inode.kind == FileType::Regular);
@@ -73,7 +73,7 @@ impl Model {
         self.judge_set(who, &before, set, &mut expected);
         expected.must(guard == Guard::Wrong, Error::NotSync);
         expected.may(guard == Guard::Right && before.ctime.0.len() > 1, Error::NotSync);
-        // Truncating works on a full disk; only growing needs room, and none for its hole.
+        // Truncating works on a full disk; growing needs space for metadata, and none for its hole.
         expected.observed = observed_by_refusal(&before, call);
         let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
         if let Some(size) = set.size {
@@ -96,7 +96,7 @@ impl Model {
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// Sets the size of a file. Setting it to what it is may count as a change of content or not.
+    /// Sets the size of a file. Setting the current size may or may not count as a change of content.
     pub(super) fn resize(&mut self, id: OperationId, who: &Credentials, now: i64, ino: u64, size: u64) {
         let inode = self.edit(ino);
         let same = inode.content.size == size;
@@ -202,7 +202,7 @@ impl Model {
             self.edit(ino).mtime.0.append(&mut mtime.0);
         }
         let observed = self.meet_wcc(&before, ino, object, "WRITE")?;
-        // The journal has one order: what is stable after a mutation proves the mutation.
+        // The journal has one order: stable data proves all mutations before it.
         let mutation = if stable && length > 0 { self.mutations } else { observed };
         let bytes = (stable && length > 0).then_some((ino, offset, end));
         Ok(Observed { mutation, bytes, committed: false })
@@ -224,17 +224,17 @@ impl Model {
             return call.unexpected();
         };
         let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
-        // A count of zero is "to the end of the file" (RFC 1813 section 3.3.21).
+        // A count of 0 means "to the end of the file" (RFC 1813 section 3.3.21).
         let end = if count == 0 { u64::MAX } else { offset.saturating_add(u64::from(count)) };
         Ok(Observed { mutation, bytes: Some((ino, offset, end)), committed: true })
     }
 }
 
-/// Sets what SETATTR sets besides the size.
+/// Applies SETATTR, apart from the size.
 fn apply(inode: &mut Inode, set: &SetAttributes, who: &Credentials, now: i64) {
     if set.uid.is_some() || set.gid.is_some() {
         let mut modes = without_privileges(inode, who);
-        // Naming the owner that is changes nothing, or counts as a change.
+        // Setting the current owner may or may not count as a change.
         let same = set.uid.is_none_or(|uid| uid == inode.uid) && set.gid.is_none_or(|gid| gid == inode.gid);
         let directory = inode.is_directory();
         if (same || directory) && !modes.contains(&inode.mode_now()) {
@@ -271,7 +271,7 @@ fn apply(inode: &mut Inode, set: &SetAttributes, who: &Credentials, now: i64) {
     }
 }
 
-/// Where two runs of bytes differ first.
+/// Describes where two byte strings differ first.
 pub(super) fn difference(seen: &[u8], expected: &[u8]) -> Option<String> {
     if seen.len() != expected.len() {
         return Some(format!("{} bytes, expected {}", seen.len(), expected.len()));

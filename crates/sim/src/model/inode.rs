@@ -1,4 +1,4 @@
-//! One object in the model, and the comparison of its attributes with what the engine shows.
+//! An object in the model, and the comparison of its attributes with those that the engine shows.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use volume::request::Credentials;
 use super::content::Content;
 use crate::call::{Attrs, OperationId};
 
-/// A time, as far as the rules fix it: one of these, the first being the likeliest.
+/// A time: one of these values, the likeliest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct When(pub(crate) Vec<i64>);
 
@@ -32,7 +32,7 @@ impl When {
         self.0.iter().copied().max().unwrap_or(i64::MIN)
     }
 
-    /// This time at the next change: `now`, but never the same twice.
+    /// Returns the time after a change at `now`: it always advances.
     fn advanced(&self, now: i64) -> When {
         let mut next = When::default();
         self.0.iter().for_each(|time| next.or(now.max(time + 1)));
@@ -40,23 +40,22 @@ impl When {
     }
 }
 
-/// A name in a directory.
+/// A directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) ino: u64,
-    /// Its cookie, once it was seen.
+    /// Its cookie, once a listing has shown it.
     pub(crate) cookie: Option<u64>,
-    /// A listing that ended without it began here: its cookie cannot be larger.
+    /// The start of a listing that ended without the entry: its cookie cannot be larger.
     pub(crate) cookie_at_most: u64,
 }
 
-/// ChangeKind happened to a file's bytes or attributes, in order; what of it a crash may take back is decided by
-/// [`super::recovery`].
+/// A change of a file's bytes or attributes. [`super::recovery`] decides which changes a crash may take back.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) operation: OperationId,
     pub(crate) kind: ChangeKind,
-    /// The attributes after it.
+    /// The attributes after the change.
     pub(crate) stamp: Stamp,
 }
 
@@ -68,13 +67,13 @@ pub(crate) enum ChangeKind {
         stable: bool,
     },
     Size(u64),
-    /// The size became at least that.
+    /// The size became at least this.
     Grow(u64),
-    /// A range, from start to end, became what another content has from an offset on.
+    /// The range from start to end was copied from an offset of another content.
     Copy(u64, u64, Rc<Content>, u64),
-    /// A hole was made, from start to end.
+    /// The range from start to end became a hole.
     Punch(u64, u64),
-    /// Attributes only.
+    /// Only attributes changed.
     Touch,
 }
 
@@ -89,10 +88,10 @@ pub(crate) struct Stamp {
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) kind: FileType,
-    /// Possible modes.
+    /// The possible modes.
     pub(crate) mode: Vec<u32>,
     pub(crate) links: u32,
-    /// CreateHow often it is held.
+    /// The number of holds.
     pub(crate) held: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -100,9 +99,9 @@ pub(crate) struct Inode {
     pub(crate) atime: When,
     pub(crate) mtime: When,
     pub(crate) ctime: When,
-    /// The last change value that was seen.
+    /// The last change value seen.
     pub(crate) change: u64,
-    /// Whether it must have grown since, or may have.
+    /// Whether the change value must, or may, have grown since.
     pub(crate) change_must: bool,
     pub(crate) change_may: bool,
     pub(crate) content: Content,
@@ -110,29 +109,28 @@ pub(crate) struct Inode {
     pub(crate) xattrs: Rc<BTreeMap<Vec<u8>, Vec<u8>>>,
     pub(crate) entries: BTreeMap<Vec<u8>, Entry>,
     pub(crate) parent: u64,
-    /// The verifier of an exclusive create, and whether nothing happened since.
+    /// The verifier of an exclusive create, and whether the object is unchanged since.
     pub(crate) verifier: Option<[u8; 8]>,
     pub(crate) untouched: bool,
-    /// The content at the last moment when all of it was known to be safe, and what happened since.
+    /// The content when all of it was last known to be safe, and the changes since.
     pub(crate) base: Content,
     pub(crate) base_stamp: Stamp,
     pub(crate) changes: Vec<Change>,
-    /// RpcTransport of writes since all data was last known to be written back: while that is not done, overwritten bytes may
-    /// be counted twice.
+    /// Bytes written since all data was last known to be written back. Until then, overwritten bytes may count twice.
     pub(crate) soft: u64,
-    /// Set when a crash left open which bytes are holes.
+    /// Whether a crash left open which bytes are holes.
     pub(crate) used_free: bool,
-    /// The mutation that last changed an attribute; the one that last changed owner or mode.
+    /// The last mutation of an attribute, and the last one of owner or mode.
     pub(crate) changed_by: u64,
     pub(crate) allowed_by: u64,
-    /// The mutation that last changed an extended attribute.
+    /// The last mutation of an extended attribute.
     pub(crate) xattrs_by: u64,
-    /// The mutations that last changed a name in this directory.
+    /// The last mutation of each name in this directory.
     pub(crate) named_by: BTreeMap<Vec<u8>, u64>,
 }
 
 impl Inode {
-    /// An object that was created just now, as far as the call that did it tells.
+    /// Returns a new object, with the attributes that every creation sets.
     pub(crate) fn new(kind: FileType, who: &Credentials, now: i64, mutation: u64) -> Inode {
         let stamp = Stamp { mtime: When::at(now), ctime: When::at(now), mode: Vec::new() };
         Inode {
@@ -168,7 +166,7 @@ impl Inode {
         }
     }
 
-    /// Whether it stays without a name.
+    /// Whether the object outlives its last name.
     pub(crate) fn is_kept(&self) -> bool {
         self.held > 0 && self.kind == FileType::Regular
     }
@@ -199,13 +197,13 @@ impl Inode {
         who.uid == 0 || who.uid == self.uid
     }
 
-    /// A change of attributes at `now`.
+    /// Applies a change of attributes at `now`.
     pub(crate) fn touch(&mut self, now: i64) {
         self.ctime = self.ctime.advanced(now);
         (self.change_must, self.change_may, self.untouched) = (true, true, false);
     }
 
-    /// A change of content at `now`: mtime follows ctime, or its own predecessor.
+    /// Applies a change of content at `now`: mtime becomes the ctime, or advances by itself.
     pub(crate) fn touch_content(&mut self, now: i64) {
         let mut mtime = self.mtime.advanced(now);
         self.touch(now);
@@ -214,7 +212,7 @@ impl Inode {
         self.mtime = mtime;
     }
 
-    /// A change that an implementation may count as a change of attributes or not.
+    /// Applies a change that an implementation may or may not count as one of attributes.
     pub(crate) fn maybe_touch(&mut self, now: i64) {
         for time in self.ctime.advanced(now).0 {
             self.ctime.or(time);
@@ -226,7 +224,7 @@ impl Inode {
         Stamp { mtime: self.mtime.clone(), ctime: self.ctime.clone(), mode: self.mode.clone() }
     }
 
-    /// Notes what happened, for the crash that may follow.
+    /// Logs a change, for the crash that may follow.
     pub(crate) fn log(&mut self, operation: OperationId, kind: ChangeKind) {
         let stamp = self.stamp();
         if !matches!((&kind, self.changes.is_empty()), (ChangeKind::Touch, true)) {
@@ -236,7 +234,7 @@ impl Inode {
         }
     }
 
-    /// ChangeKind does not match, of everything that data writes do not touch.
+    /// Compares the attributes that writes do not change.
     pub(crate) fn compare_fixed(&self, seen: &Attrs) -> Result<(), String> {
         let differs = |what: &str, seen: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
             Err(format!("{what} is {seen:?}, expected {expected:?}"))
@@ -259,7 +257,7 @@ impl Inode {
         Ok(())
     }
 
-    /// Compares with what the engine shows, and takes over what the rules leave free.
+    /// Compares all attributes with those shown, and adopts what the rules leave open.
     pub(crate) fn meet(&mut self, seen: &Attrs) -> Result<(), String> {
         self.compare_fixed(seen)?;
         if !self.mode.is_empty() && !self.mode.contains(&seen.mode) {
@@ -305,7 +303,7 @@ impl Inode {
         }
     }
 
-    /// Takes over what was seen where the rules allow more than one value.
+    /// Adopts the values shown where the rules allow several.
     pub(crate) fn adopt(&mut self, seen: &Attrs) {
         (self.mode, self.atime) = (vec![seen.mode], When::at(seen.atime));
         (self.mtime, self.ctime) = (When::at(seen.mtime), When::at(seen.ctime));

@@ -16,7 +16,7 @@ pub(super) struct Judged<'a> {
     pub(super) result: &'a CallResult,
 }
 
-/// Why judging ends before the success of a call is looked at.
+/// Why judging ends before the success of a call is judged.
 #[derive(Debug)]
 pub(super) enum End {
     /// The call failed as it may, and the failure shows this.

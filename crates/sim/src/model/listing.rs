@@ -1,4 +1,4 @@
-//! The model's READDIR and READDIRPLUS: no name skipped, none twice, whatever happens between two pages.
+//! READDIR and READDIRPLUS in the model: no name is skipped or repeated, whatever happens between two pages.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ impl Model {
         let mut observed = self.inodes[&dir].changed_by;
         for entry in entries {
             if plus && entry.attributes.is_none() && self.inodes.contains_key(&entry.ino) {
-                // Attributes are optional in READDIRPLUS; this engine leaves them out only under load.
+                // READDIRPLUS may omit attributes; this engine does so only under load.
                 continue;
             }
             observed = observed.max(self.meet(entry.ino, entry.attributes.as_ref(), "READDIRPLUS")?);
@@ -46,7 +46,7 @@ impl Model {
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// Compares the names after `start` with those that are there.
+    /// Compares the listed names after `start` with the directory's.
     pub(super) fn judge_page(
         &mut self,
         dir: u64,

@@ -1,4 +1,4 @@
-//! The model's names: LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME, LINK.
+//! LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME and LINK in the model.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::inode::{ChangeKind, Entry, Inode};
 use super::{End, Expected, Judged, Model, Observed, apply_create_attributes, judge_name};
 use crate::call::{CreateHow, Name, NodeKind, Obj, OperationId, Success};
 
-/// The object that a MKNOD makes.
+/// Returns the object that a MKNOD creates.
 pub(super) fn node(kind: NodeKind, who: &Credentials, now: i64) -> Inode {
     let (file_type, device) = match kind {
         NodeKind::Block(device) => (FileType::Block, device),
@@ -23,7 +23,7 @@ pub(super) fn node(kind: NodeKind, who: &Credentials, now: i64) -> Inode {
 }
 
 impl Model {
-    /// ChangeKind a name stands for.
+    /// Returns the object that a name refers to.
     pub(crate) fn child(&self, directory: u64, name: &[u8]) -> Option<u64> {
         let inode = self.get(directory)?;
         match name {
@@ -33,12 +33,12 @@ impl Model {
         }
     }
 
-    /// ChangeKind the absence or presence of a name tells.
+    /// Returns the last mutation that the absence or presence of a name proves.
     fn named_by(&self, directory: u64, name: &[u8]) -> u64 {
         self.get(directory).and_then(|inode| inode.named_by.get(name).copied()).unwrap_or(0)
     }
 
-    /// ChangeKind an error of an operation on a name tells: that the name is there or not, or that permission is missing.
+    /// Returns what an error shows: that the name exists or not, or that permission is missing.
     fn observed_by_name(&self, call: &Judged<'_>, directory: u64, name: &[u8]) -> Observed {
         let mutation = match call.result {
             Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory) => {
@@ -50,7 +50,7 @@ impl Model {
         Observed { mutation, ..Observed::default() }
     }
 
-    /// ChangeKind stands in the way of adding or removing names.
+    /// Judges access to a directory.
     fn judge_directory(&self, ino: u64, who: &Credentials, wanted: u32, expected: &mut Expected) {
         let inode = self.get(ino).expect("present");
         expected.must(!inode.is_directory(), Error::NotDirectory);
@@ -121,7 +121,7 @@ impl Model {
         self.add(call, (dir, &name, new), success)
     }
 
-    /// Adds a new object as a successful call did.
+    /// Adds the object that a successful call created.
     fn add(
         &mut self,
         call: &Judged<'_>,
@@ -156,7 +156,7 @@ impl Model {
         Ok(Observed { mutation: self.mutations, ..Observed::default() })
     }
 
-    /// Labels directories and objects with the mutation that was just counted.
+    /// Marks directories and objects as changed by the last mutation.
     fn finish_names(&mut self, id: OperationId, names: &[(u64, &[u8])], others: &[u64]) {
         let mutation = self.mutations;
         for (directory, name) in names {
@@ -182,7 +182,7 @@ impl Model {
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
             let taken = match how {
-                // The name `.` of a file is the file, but CREATE takes none by it.
+                // The name `.` of a file is the file, but CREATE opens none by it.
                 CreateHow::Unchecked(_) | CreateHow::UncheckedIf(..) => {
                     inode.kind == FileType::Regular && existing != dir
                 }
@@ -213,14 +213,14 @@ impl Model {
         let success = self.decide(call, expected)?;
         apply_create_attributes(&mut new, &set, who, &self.inodes[&dir]);
         if let (CreateHow::Exclusive(_), Success::Created { object, .. }) = (how, success) {
-            // Where the verifier is kept is the engine's affair; many keep it in the times.
+            // The engine may keep the verifier anywhere; many keep it in the times.
             (new.mode, new.atime) = (vec![object.mode], super::When::at(object.atime));
             new.mtime.or(object.mtime);
         }
         self.add(call, (dir, &name, new), success)
     }
 
-    /// A CREATE that takes the file that is there.
+    /// Judges a CREATE that opens an existing file.
     fn take(
         &mut self,
         call: &Judged<'_>,
@@ -229,7 +229,7 @@ impl Model {
         let Judged { id, who, now, .. } = *call;
         let mut expected = Expected::of_growth();
         let inode = &self.inodes[&ino];
-        // The size that it has is nothing to set.
+        // Setting the current size changes nothing.
         let size = if let CreateHow::Unchecked(set) | CreateHow::UncheckedIf(set, _) = how {
             set.size.filter(|size| *size != inode.content.size)
         } else {
@@ -259,7 +259,7 @@ impl Model {
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// ChangeKind stands in the way of removing a name, the sticky bit included.
+    /// Judges the removal of a name, the sticky bit included.
     fn judge_removal(&self, who: &Credentials, dir: u64, child: u64, expected: &mut Expected) {
         let (directory, object) = (&self.inodes[&dir], &self.inodes[&child]);
         let sticky = directory.mode_now() & 0o1000 != 0;
@@ -304,7 +304,7 @@ impl Model {
         self.observed_now()
     }
 
-    /// Takes a name away, and the object if that was its last.
+    /// Removes a name, and the object if that was its last.
     fn remove_name(&mut self, dir: u64, name: &[u8], now: i64) {
         let Some(entry) = self.edit(dir).entries.remove(name) else { return };
         let victim = self.edit(entry.ino);
@@ -363,7 +363,7 @@ impl Model {
         }
     }
 
-    /// ChangeKind stands in the way of a rename, and the objects of both names.
+    /// Judges a rename. Returns the objects of both names.
     fn judge_rename(
         &self,
         who: &Credentials,
@@ -442,7 +442,7 @@ impl Model {
         if from != to {
             self.edit(to).touch_content(now);
         }
-        // A rename is up to three changes of names: an engine may count each.
+        // A RENAME is up to three changes of names; an engine may count each.
         for directory in [from, to] {
             let directory = self.edit(directory);
             directory.maybe_touch(now);
@@ -454,7 +454,7 @@ impl Model {
         object.maybe_touch(now);
         if object.is_directory() && from != to {
             object.parent = to;
-            // Its `..` changed, which some count as a change of its content.
+            // The object's `..` changed, which may count as a change of its content.
             for time in object.ctime.0.clone() {
                 object.mtime.or(time);
             }
@@ -464,7 +464,7 @@ impl Model {
     }
 }
 
-/// Only the superuser gives files away; to a group of one's own is allowed, or ignored.
+/// Only the superuser gives files away. Setting a group of one's own is allowed, or ignored.
 fn judge_owner(who: &Credentials, set: &SetAttributes, expected: &mut Expected) {
     expected.may(who.uid != 0 && set.uid.is_some_and(|uid| uid != who.uid), Error::NotPermitted);
     expected.may(who.uid != 0 && set.gid.is_some_and(|gid| !who.in_group(gid)), Error::NotPermitted);

@@ -1,4 +1,5 @@
-//! ChangeKind NFSv3 does not have: protocol state, files that are held, creation as NFSv4 does it.
+//! Operations that NFSv3 lacks: protocol state, held files, exclusive creation with attributes, ranges, extended
+//! attributes.
 
 use std::rc::Rc;
 
@@ -15,7 +16,7 @@ use crate::call::{CreateHow, Name, Nfs4Op, Obj, Success, payload, xattr_name};
 const PARENT: Name = Name(11);
 
 impl Model {
-    /// Judges the answer to a call that NFSv3 does not have, and follows it.
+    /// Judges the result of a call that NFSv3 lacks, and applies the call.
     pub(super) fn judge_nfs4_op(&mut self, call: &Judged<'_>, op: Nfs4Op) -> Result<Observed, End> {
         let Judged { id, .. } = *call;
         match op {
@@ -91,7 +92,7 @@ impl Model {
             let next = inode.content.next(offset, content == SoughtContent::Data);
             next.map_or(Sought::End, Sought::At)
         };
-        // Where a crash left open what is a hole, only the end can be told.
+        // Where a crash left open which bytes are holes, only the end is certain.
         let free = inode.used_free && *sought != Sought::Beyond && expected != Sought::Beyond;
         if *sought != expected && !free {
             return Err(format!(
@@ -179,7 +180,7 @@ impl Model {
         Ok(Observed { mutation: inode.xattrs_by, ..Observed::default() })
     }
 
-    /// SETXATTR and REMOVEXATTR.
+    /// Judges SETXATTR and REMOVEXATTR.
     fn change_xattr(
         &mut self,
         call: &Judged<'_>,
@@ -217,7 +218,7 @@ impl Model {
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// ALLOCATE and DEALLOCATE.
+    /// Judges ALLOCATE and DEALLOCATE.
     fn change_range(
         &mut self,
         call: &Judged<'_>,
@@ -231,7 +232,7 @@ impl Model {
         expected.require_writable(&before, who);
         expected.must(length == 0, Error::Invalid);
         expected.must(end > FILE_BYTES_MAX, Error::FileTooLarge);
-        // More than the device has.
+        // More than the device holds.
         expected.must(allocates && length > 1 << 30, Error::NoSpace);
         expected.observed = observed_by_refusal(&before, call);
         let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
@@ -254,19 +255,19 @@ impl Model {
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
-    /// Files that are held, with how often.
+    /// Returns the held files, with the number of holds.
     pub fn held(&self) -> impl Iterator<Item = (u64, u32)> {
         self.inodes.iter().filter(|(_, inode)| inode.held > 0).map(|(ino, inode)| (*ino, inode.held))
     }
 
-    /// The same files, as the operations that created them name them.
+    /// Returns the held files as objects.
     #[must_use]
     pub fn held_objects(&self) -> Vec<Obj> {
         let held = |ino: &u64| self.inodes.get(ino).is_some_and(|inode| inode.held > 0);
         self.born.iter().filter(|(_, ino)| held(ino)).map(|(id, _)| Obj(*id)).collect()
     }
 
-    /// The engine may take none if it is busy, and takes that with the lowest number.
+    /// Judges the removal of an orphan. The engine removes the one with the lowest number, or none if it is busy.
     fn reap_orphan(&mut self, call: &Judged<'_>) -> Result<Observed, End> {
         let leaves =
             |inode: &super::Inode| inode.kind == FileType::Regular && inode.links == 0 && inode.held == 0;
@@ -285,7 +286,8 @@ impl Model {
     }
 }
 
-/// Extended attributes are for files and directories, and guarded as data is: by a bit of the mode, 4 or 2.
+/// Judges access to extended attributes: files and directories have them, and the mode bits for data (4 or 2) guard
+/// them.
 fn judge_xattr(inode: &Inode, who: &Credentials, wanted: u32, expected: &mut Expected) {
     expected.must(!matches!(inode.kind, FileType::Regular | FileType::Directory), Error::NotPermitted);
     expected.must(!inode.owned_by(who) && !inode.grants(who, wanted), Error::AccessDenied);

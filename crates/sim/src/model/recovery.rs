@@ -1,13 +1,13 @@
-//! ChangeKind a crash may take back.
+//! What a crash may take back.
 //!
-//! Mutations (changes of names and attributes) go through one journal: a crash keeps the first *k* of them, for some *k*
-//! that is at least the last one that any reply told of. Data is judged for each file besides:
-//! - An change is *safe* if it is a size set by one of those *k*, a stable WRITE whose reply left, a byte of a stable
-//!   WRITE that a READ whose reply left has shown, or a byte that a COMMIT whose reply left has covered.
-//! - Each byte holds what its last safe change put there, or what any later change put there: those may be lost or not,
-//!   each sector for itself, but the order between them and the safe ones is kept.
-//! - The size is what the safe changes make it, or where any later WRITE ended; mtime, ctime and mode are those of the
-//!   last safe change or of a later one.
+//! Mutations (changes of names and attributes) go through one journal: a crash keeps the first *k* of them, where *k*
+//! is at least the last mutation that any reply has shown. Each file's data is judged separately:
+//! - A change is *safe* if it is a size set by one of those *k* mutations, a stable WRITE whose reply left, a byte of a
+//!   stable WRITE that a READ whose reply left has shown, or a byte that a COMMIT whose reply left has covered.
+//! - Each byte holds the value of its last safe change or of any later change. Later changes are kept or lost sector by
+//!   sector; their order relative to safe ones is kept.
+//! - The size is that of the safe changes, or the end of any later WRITE; mtime, ctime and mode are those of the last
+//!   safe change or of a later one.
 //!
 //! Everything else equals the model's state after mutation *k*.
 
@@ -21,27 +21,27 @@ use super::inode::{Change, ChangeKind, Inode};
 use super::{Judgement, Model};
 use crate::call::{Attrs, Listed, OperationId};
 
-/// Parts of a file that are read to compare it: start and length. The workload writes only there.
+/// The parts of a file that are compared: start and length. The workload writes only there.
 pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 << 41, 256 << 10)];
 
-/// An object as it was found in an engine.
+/// An object found in an engine.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its attributes.
     pub seen: Attrs,
-    /// Its names, `.` and `..` included, if it is a directory.
+    /// The entries of a directory, `.` and `..` included.
     pub entries: Vec<Listed>,
-    /// Where it points, if it is a symlink.
+    /// The target of a symlink.
     pub target: Vec<u8>,
     /// Its extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Its bytes in each of [`WINDOWS`] that begins below its size; `None` where they could not be read.
+    /// The bytes in each of [`WINDOWS`] that starts below the size; `None` where they cannot be read.
     pub windows: Vec<Option<Vec<u8>>>,
-    /// Its attributes after all of that was read.
+    /// The attributes after all of that was read.
     pub seen_after: Attrs,
 }
 
-/// All that was found in an engine.
+/// The whole content found in an engine.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// The objects, by inode number.
@@ -50,24 +50,24 @@ pub struct Tree {
     pub state: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// A range that a reply told of.
+/// A range that a reply has shown.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     operation: OperationId,
     start: u64,
     end: u64,
-    /// By a COMMIT.
+    /// Whether it was a COMMIT.
     committed: bool,
 }
 
-/// ChangeKind replies that left have told of data.
+/// The ranges that replies which left have shown.
 #[derive(Clone, Debug, Default)]
 pub struct Safe {
     ranges: BTreeMap<u64, Vec<Range>>,
 }
 
 impl Safe {
-    /// Notes that a reply to `operation` told of bytes of an object, from start to end, or committed them.
+    /// Adds a range from start to end that the reply to `operation` has shown or committed.
     pub fn add(&mut self, operation: OperationId, (ino, start, end): (u64, u64, u64), committed: bool) {
         self.ranges.entry(ino).or_default().push(Range { operation, start, end, committed });
     }
@@ -76,7 +76,7 @@ impl Safe {
         self.ranges.get(&ino).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the byte of this change is safe.
+    /// Whether this byte of the change is safe.
     fn covers(&self, ino: u64, change: &Change, at: u64) -> bool {
         let ChangeKind::Write { stable, .. } = &change.kind else { return true };
         self.of(ino).iter().any(|range| {
@@ -86,7 +86,7 @@ impl Safe {
         })
     }
 
-    /// The parts of a WRITE, start to end, with whether they are safe: that changes only where a range ends.
+    /// Returns the parts of a WRITE, start to end, and whether each is safe.
     fn parts(&self, ino: u64, change: &Change) -> Vec<(u64, u64, bool)> {
         let ChangeKind::Write { offset, bytes, .. } = &change.kind else { return Vec::new() };
         let end = offset + bytes.len() as u64;
@@ -99,7 +99,7 @@ impl Safe {
         cuts.windows(2).map(|ends| (ends[0], ends[1], self.covers(ino, change, ends[0]))).collect()
     }
 
-    /// Whether any byte of this change is safe; `all`: whether all are.
+    /// Whether any byte of the change is safe; with `all`, whether all bytes are.
     fn touches(&self, ino: u64, change: &Change, all: bool) -> bool {
         if !matches!(change.kind, ChangeKind::Write { .. }) {
             return true;
@@ -126,7 +126,7 @@ fn value(change: &Change, at: u64) -> Option<u8> {
 }
 
 impl Model {
-    /// Compares a tree that was found after a crash with this state.
+    /// Compares a tree found after a crash with this state.
     ///
     /// # Errors
     /// The first difference.
@@ -147,7 +147,7 @@ impl Model {
         Ok(())
     }
 
-    /// Takes over what was found, as the state from which everything goes on.
+    /// Adopts the tree as the new state.
     pub fn adopt(&mut self, tree: &Tree) {
         for (ino, found) in &tree.objects {
             let inode = self.edit(*ino);
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// Declares everything safe, as after the volume was closed.
+    /// Makes everything safe, as closing the volume does.
     pub fn declare_durable(&mut self) {
         let inodes: Vec<u64> = self.inodes.keys().copied().collect();
         for ino in inodes {
@@ -178,20 +178,20 @@ impl Model {
         }
     }
 
-    /// Declares all data written back.
+    /// Marks all data as written back.
     pub fn written_back(&mut self) {
         let inodes: Vec<u64> = self.inodes.keys().copied().collect();
         inodes.into_iter().for_each(|ino| self.edit(ino).soft = 0);
     }
 
-    /// Takes over the times at which a tree was read.
+    /// Adopts the atimes that reading the tree has set.
     pub fn adopt_reads(&mut self, tree: &Tree) {
         for (ino, found) in &tree.objects {
             self.edit(*ino).atime = super::When::at(found.seen_after.atime);
         }
     }
 
-    /// Whether any unstable data of this state could be lost by a crash.
+    /// Whether a crash could lose unstable data of this state.
     #[must_use]
     pub fn could_lose(&self, safe: &Safe) -> bool {
         self.inodes
@@ -199,12 +199,12 @@ impl Model {
             .any(|(ino, inode)| inode.changes.iter().any(|change| !safe.touches(*ino, change, true)))
     }
 
-    /// The largest change value shown of each object, and its ctime.
+    /// Returns the highest change value and ctime shown of each object.
     pub fn shown(&self) -> impl Iterator<Item = (u64, (u64, i64))> {
         self.inodes.iter().map(|(ino, inode)| (*ino, (inode.change, inode.ctime.latest())))
     }
 
-    /// RpcTransport that all files hold.
+    /// Returns the bytes that all files use.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.inodes.values().map(|inode| inode.content.used()).sum()
@@ -275,7 +275,7 @@ impl Inode {
         }
     }
 
-    /// The content that the safe changes alone make.
+    /// Returns the content that the safe changes alone produce.
     fn certain(&self, ino: u64, safe: &Safe) -> Content {
         let mut content = self.base.clone();
         for change in &self.changes {
@@ -298,7 +298,7 @@ impl Inode {
         content
     }
 
-    /// Times, change and mode: those of the last change that is safe, or of a later one.
+    /// Compares times, change value and mode with those of the last safe change and of later ones.
     fn compare_stamps(&self, ino: u64, seen: &Attrs, safe: &Safe) -> Judgement<()> {
         let touched = |change: &Change| {
             !matches!(change.kind, ChangeKind::Write { .. }) || safe.touches(ino, change, false)
@@ -307,7 +307,7 @@ impl Inode {
         let first = last.map_or(&self.base_stamp, |at| &self.changes[at].stamp);
         let later = &self.changes[last.map_or(0, |at| at + 1)..];
         let stamps = || std::iter::once(first).chain(later.iter().map(|change| &change.stamp));
-        // An attribute change that is safe may carry times of writes before it, which are not.
+        // A safe change of attributes may carry the times of earlier writes that are not safe.
         let all = || std::iter::once(&self.base_stamp).chain(self.changes.iter().map(|change| &change.stamp));
         if !stamps().any(|stamp| stamp.ctime.is(seen.ctime)) {
             return Err(format!(
@@ -368,7 +368,7 @@ impl Inode {
         Ok(())
     }
 
-    /// Whether an change after the last safe one of this byte put `byte` there.
+    /// Whether a change after this byte's last safe one wrote `byte` there.
     fn may_hold(&self, ino: u64, at: u64, byte: u8, safe: &Safe) -> bool {
         let mut allowed = Vec::new();
         for change in &self.changes {
@@ -382,7 +382,7 @@ impl Inode {
         allowed.contains(&byte)
     }
 
-    /// Takes over the bytes that were found. ChangeKind was written and what is a hole is as far as the model knows it.
+    /// Adopts the bytes found. The model still decides which ranges are holes.
     fn adopt_bytes(&mut self, found: &Found) {
         let before = self.content.clone();
         self.content.set_size(found.seen_after.size);
@@ -401,5 +401,5 @@ impl Inode {
     }
 }
 
-/// A model shared by all boundaries at which its state may be recovered.
+/// A model that all boundaries share at which its state may be recovered.
 pub type State = Rc<Model>;

@@ -1,4 +1,4 @@
-//! Virtual clients: what they know, and what they ask next.
+//! Virtual clients: what they know, and which operation they choose next.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,46 +8,46 @@ use super::op::{CreateMode, Naming, Op, REGIONS, Range, Requester};
 use super::state::{HeldState, StateKind};
 use crate::random::Random;
 
-/// StateKind a name of a slot's own stands for: a file, or a directory.
+/// The names of a slot: each is a file with its number, or a directory.
 pub(super) type Names = BTreeMap<String, Option<usize>>;
 
-/// CreateMode far a client has come.
+/// The phase of a client's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing was told to the server yet.
+    /// The server does not know it.
     New,
     /// It has a client id.
     HasClientId,
-    /// It has a session, and must say that it reclaims nothing.
+    /// It has a session, and must send RECLAIM_COMPLETE.
     HasSession,
     /// It works.
     Ready,
-    /// It died, or lost everything and goes on as another one.
+    /// It died, or lost its state and continues as another client.
     Gone,
 }
 
-/// A line of requests, one at a time: a slot of a session, or the owners of NFSv4.0.
+/// A sequence of requests, one at a time: a slot of a session, or the owners of NFSv4.0.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) sequence: u32,
     pub(super) outstanding: Option<usize>,
-    /// StateKind it was told that it holds.
+    /// The state that the client holds in this slot, as far as it was told.
     pub(super) known: Vec<HeldState>,
-    /// StateKind it held once.
+    /// Stateids that it has closed, with their files.
     pub(super) old: Vec<(Stateid4, usize)>,
-    /// Delegations that it returned since the server was started. A crash may bring them back, until a lease is over.
+    /// Delegations returned since the server started. A crash may bring them back until a lease has passed.
     pub(super) returned: Vec<(Stateid4, usize)>,
-    /// StateKind must be done next.
+    /// Operations to do next.
     pub(super) must: VecDeque<Op>,
     pub(super) open_seqid: u32,
     pub(super) lock_seqid: u32,
-    /// StateKind its names can be; the last one if its outstanding request was executed.
+    /// The possible sets of names; the last one if the outstanding request was executed.
     pub(super) names: Vec<Names>,
-    /// Names that it made.
+    /// The number of names created.
     pub(super) made: u32,
 }
 
-/// A client, from when it starts until it loses what it has.
+/// A client, from its start until it loses its state.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) minor: u32,
@@ -58,34 +58,34 @@ pub(super) struct Client {
     pub(super) confirm: Verifier4,
     pub(super) create_sequence: u32,
     pub(super) connections: Vec<u64>,
-    /// Whether the callbacks need a connection.
+    /// Whether callbacks need a connection.
     pub(super) unbound: bool,
-    /// Nothing gets through until then.
+    /// The end of the partition.
     pub(super) cut_off_until: i64,
-    /// When the server last heard of it.
+    /// The last time the server received a request that renews the lease.
     pub(super) contact: i64,
-    /// Whether it was silent for longer than a lease, so that it may have lost everything.
+    /// Whether it was silent for longer than a lease, so that its state may be revoked.
     pub(super) overdue: bool,
     pub(super) slots: Vec<Slot>,
-    /// Delegations that were asked back before they were known.
+    /// Delegations that were recalled before the client knew them.
     pub(super) recalled: Vec<[u8; 12]>,
 }
 
-/// StateKind the choice of an operation depends on besides the client.
+/// What the choice of an operation depends on, besides the client.
 pub(super) struct Choice<'a> {
     pub(super) random: &'a mut Random,
     pub(super) shared: usize,
-    /// The number that a new file gets.
+    /// The number of the next new file.
     pub(super) next_file: usize,
     /// A value that was never written.
     pub(super) next_value: u64,
     pub(super) now: i64,
     pub(super) lease: i64,
-    /// Nothing new is pending_count any more.
+    /// Whether the run is ending: clients begin nothing new.
     pub(super) ending: bool,
 }
 
-/// The name of a shared file.
+/// Returns the name of a shared file.
 pub(super) fn shared_name(file: usize) -> String {
     format!("shared{file}")
 }
@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    /// Who asks in a slot. `number` tells this life of the client from others.
+    /// Returns the requester of a slot. `number` distinguishes this life of the client from others.
     pub(super) fn requester(&self, number: usize, slot: usize, cache: bool) -> Requester {
         let [low, high, ..] = number.to_le_bytes();
         Requester {
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// StateKind a slot asks next; nothing if it has nothing to ask.
+    /// Returns the slot's next operation; `None` if it has nothing to do.
     pub(super) fn choose(&mut self, number: usize, slot: usize, choice: &mut Choice<'_>) -> Option<Op> {
         let first = slot == 0;
         match self.phase {
@@ -166,7 +166,7 @@ impl Client {
         }
     }
 
-    /// Gives back what is held.
+    /// Returns the operation that gives up some state.
     fn finish(&self, slot: usize) -> Option<Op> {
         let known = &self.slots[slot].known;
         let op = |held: &HeldState| match held.kind {
@@ -190,7 +190,7 @@ impl Client {
         Some(Op::Open { file, name: shared_name(file), access, deny, how, want })
     }
 
-    /// The one state that the slot's names have, as nothing is outstanding.
+    /// Returns the only possible set of names while no request is outstanding.
     fn own(&self, slot: usize) -> &Names {
         self.slots[slot].names.last().expect("there is always one")
     }
@@ -227,7 +227,7 @@ impl Client {
             1 if !full && is_file => Naming::Link(chosen, self.new_name(number, slot)),
             2 | 3 => Naming::Remove(chosen),
             4 if is_file => match names.iter().find(|(name, file)| *file && *name != chosen) {
-                // Over another one, which may be open.
+                // Replaces another file, which may be open.
                 Some((other, _)) => Naming::Rename(chosen, other.clone()),
                 None => Naming::Remove(chosen),
             },
@@ -274,7 +274,7 @@ impl Client {
             89 | 90 => Op::Truncate { file, stateid },
             91..=93 => Op::Commit { file },
             94 | 95 => {
-                // A stateid of one file with the handle of another.
+                // The stateid of one file with the handle of another.
                 let other = random.index(choice.shared);
                 let valid = other == file;
                 Op::Write { file: other, stateid, region, value, stable, valid }
@@ -295,7 +295,7 @@ impl Client {
     }
 }
 
-/// A range among few, so that they often meet.
+/// Draws one of a few ranges, so that ranges often overlap.
 fn range(random: &mut Random) -> Range {
     let first = random.below(8) * 100;
     let last = if random.chance(1, 8) { u64::MAX } else { first + 100 * (1 + random.below(3)) - 1 };

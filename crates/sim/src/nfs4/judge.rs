@@ -1,4 +1,4 @@
-//! The checker: what each answer says against what everybody was told before.
+//! The checker: compares each answer with everything that clients were told before.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::server::LEASE;
 use super::state::{HeldState, StateKind, apply};
 use super::world::World;
 
-/// Whether a client that is told so has nothing any more.
+/// Whether the status tells a client that its state is gone.
 fn is_loss(status: NfsStat4) -> bool {
     matches!(
         status,
@@ -19,7 +19,7 @@ fn is_loss(status: NfsStat4) -> bool {
     )
 }
 
-/// Whether the server does not know a stateid, or not any more.
+/// Whether the status says that the server does not know a stateid, or no longer.
 fn is_bad_stateid(status: NfsStat4) -> bool {
     matches!(
         status,
@@ -32,7 +32,7 @@ fn is_bad_stateid(status: NfsStat4) -> bool {
     )
 }
 
-/// Whether a failure counts in the sequence of an owner of NFSv4.0 (RFC 7530 section 9.1.7).
+/// Whether a failure advances the seqid of an NFSv4.0 owner (RFC 7530 section 9.1.7).
 fn counts(status: NfsStat4) -> bool {
     !matches!(
         status,
@@ -51,7 +51,7 @@ impl World {
         i64::try_from(LEASE.as_nanos()).expect("a short lease")
     }
 
-    /// The server wrote an answer to a call.
+    /// Judges the server's answer to a call.
     pub(super) fn judge_answer(&mut self, number: usize, taken: i64, bytes: &[u8]) -> Result<(), String> {
         let call = &self.calls[number];
         let (client, op) = (call.client, call.op.clone());
@@ -70,18 +70,18 @@ impl World {
             let first = Results::parse(before, call.xid)?;
             let repeatable = op.is_read_only() || matches!(op, Op::Exchange | Op::Bind | Op::Commit { .. });
             let zero = self.clients[client].minor == 0;
-            // Nothing tells a server of NFSv4.0 that it was asked to take a delegation before.
+            // A server of NFSv4.0 cannot know that it was asked to take the delegation before.
             let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
             let gone = self.clients[client].overdue || self.clients[client].phase == Phase::Gone;
             let expired = (is_loss(status) || is_bad_stateid(status)) && gone;
-            // It looks for delegations first, and may have granted one since.
+            // The server checks delegations first, and may have granted one since.
             let delayed = status == NfsStat4::Delay;
             let again = zero && (first.status == status || returned || expired || delayed);
             if let (true, NfsStat4::Ok, Op::Write { file, region, value, .. }) = (zero, status, &op) {
-                // Nothing tells it that it wrote this before, so it writes again.
+                // The server cannot know that it wrote this before, and writes again.
                 self.files[*file].regions[*region].values.push(*value);
             }
-            // Owners that were not used for a lease are forgotten, with what they were answered.
+            // The server forgets owners that were unused for a lease, with their answers.
             let anew = zero && self.clients[client].overdue && first.status != NfsStat4::Ok;
             if same || repeatable || again {
                 return Ok(());
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// The server heard of a client.
+    /// Notes that the server received a request that may renew the client's lease.
     fn note_contact(&mut self, client: usize, now: i64, results: &Results<'_>, op: &Op) {
         let lease = self.lease();
         if self.now - self.clients[client].contact > lease {
@@ -123,19 +123,19 @@ impl World {
         }
     }
 
-    /// A client was silent for longer than a lease.
+    /// Notes that a client was silent for longer than a lease.
     pub(super) fn may_have_expired(&mut self, client: usize) {
         self.clients[client].overdue = true;
         self.held.iter_mut().filter(|held| held.client == client).for_each(|held| held.certain = false);
     }
 
-    /// A slot refused a request.
+    /// Judges a request refused by its slot.
     fn judge_refusal(&mut self, number: usize, status: NfsStat4) -> Result<(), String> {
         let call = &self.calls[number];
         let client = &self.clients[call.client];
         let current = client.phase != Phase::Gone && client.slots[call.slot].outstanding == Some(number);
         match status {
-            // It is being executed.
+            // The first transmission is still executing.
             NfsStat4::Delay => Ok(()),
             _ if !current => Ok(()),
             _ if is_loss(status) && client.overdue => Ok(()),
@@ -144,9 +144,9 @@ impl World {
         }
     }
 
-    /// StateKind of a table is in the way of something that the server allowed; it must have had a reason.
+    /// Checks that the server had a reason to allow what conflicts with held state.
     fn resolve_conflicts(&mut self, forbids: impl Fn(&HeldState) -> bool) -> Result<(), String> {
-        // StateKind it need not know it may have, or some of it, or none.
+        // State that is not certain may or may not exist, in whole or in part.
         while let Some(at) = self.held.iter().position(|held| held.certain && forbids(held)) {
             let held = self.held[at].clone();
             let silence = self.now - self.clients[held.client].contact;
@@ -171,7 +171,7 @@ impl World {
 
     fn judge_success(&mut self, number: usize, op: &Op, results: &Results<'_>) -> Result<(), String> {
         let (client, slot) = (self.calls[number].client, self.calls[number].slot);
-        // StateKind gives something back may have done so before a crash; and a crash may bring a delegation back.
+        // What returns state may have done so before a crash; and a crash may bring back a delegation.
         let again = match op {
             Op::Close { .. } => self.calls[number].repeated,
             Op::Return { .. } => self.tally.crashes > 0,
@@ -229,9 +229,9 @@ impl World {
         Ok(())
     }
 
-    /// A file was truncated before a crash, which may have been lost, and then is again now; and if not, may not be.
+    /// Judges a TRUNCATE repeated after a crash: the first one may or may not have been lost.
     fn judge_truncated(&mut self, number: usize, file: usize) -> Result<(), String> {
-        // If it was not done now, its answer says nothing of what was written since.
+        // If it was not executed now, its answer proves nothing about later writes.
         self.calls[number].marks = [0; REGIONS];
         let Some(handle) = self.files[file].handle.clone() else { return Ok(()) };
         for region in 0..REGIONS {
@@ -250,7 +250,7 @@ impl World {
         Ok(())
     }
 
-    /// A stateid that was accepted must be held, of this file.
+    /// Checks that an accepted stateid is held, and for this file.
     fn check_stateid(&mut self, client: usize, op: &Op, stateid: Stateid4) -> Result<(), String> {
         let file = op.file();
         let of_it = |held: &&mut HeldState| {
@@ -261,7 +261,7 @@ impl World {
         };
         match self.held.iter_mut().find(of_it) {
             Some(held) => {
-                // One with an earlier seqid tells nothing of what was changed since.
+                // An earlier seqid proves nothing about later changes.
                 held.certain |= held.stateid.seqid == stateid.seqid;
                 Ok(())
             }
@@ -269,7 +269,7 @@ impl World {
         }
     }
 
-    /// A stateid never names two things.
+    /// Checks that a stateid never names two things.
     fn check_issued(&mut self, client: usize, op: &Op, results: &Results<'_>) -> Result<(), String> {
         let Some(file) = op.file() else { return Ok(()) };
         let delegated = results.all.iter().find_map(|result| match result {
@@ -289,7 +289,7 @@ impl World {
         Ok(())
     }
 
-    /// The handle that an OPEN shows.
+    /// Learns the handle that an OPEN shows.
     fn learn_handle(&mut self, file: usize, results: &Results<'_>) -> Result<(), String> {
         let handle = results.handle().ok_or("no handle")?;
         match &self.files[file].handle {
@@ -302,7 +302,7 @@ impl World {
         }
     }
 
-    /// A delegation may be granted if nobody else has what conflicts.
+    /// Checks that no other client holds what conflicts with a granted delegation.
     fn judge_grant(&mut self, client: usize, file: usize, results: &Results<'_>) -> Result<(), String> {
         let given = results.all.iter().find_map(|result| match result {
             ResOp4::Open(Ok(ok)) => Some(ok.delegation),
@@ -340,7 +340,7 @@ impl World {
             self.note_recall(call.client, op);
             return Ok(());
         }
-        // Whoever is gone may ask for anything.
+        // A client that is gone may ask for anything.
         if client.phase == Phase::Gone || is_loss(status) && client.overdue {
             return Ok(());
         }
@@ -349,12 +349,12 @@ impl World {
         let allowed = match op {
             Op::Write { valid: false, .. } | Op::Read { valid: false, .. } => true,
             _ if is_bad_stateid(status) => !surely || client.overdue,
-            // It was removed, and the open by which it stayed was lost.
+            // The file was removed, and the open that kept it was lost.
             Op::Commit { .. } => status == NfsStat4::Stale,
             _ if status == NfsStat4::Stale => !surely,
             Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient => is_loss(status),
             Op::Bind => is_loss(status) && client.overdue,
-            // A server that was crashed does not know that it is a repetition, only that it was done.
+            // A server that crashed knows only that it was done, not that this is a retransmission.
             Op::Complete => status == NfsStat4::CompleteAlready && self.tally.crashes > 0,
             Op::Renew => status == NfsStat4::CbPathDown,
             Op::Open { name, .. } => status == NfsStat4::ShareDenied && !name.starts_with("own"),
@@ -365,7 +365,7 @@ impl World {
         if allowed { Ok(()) } else { Err("it must not fail so".to_owned()) }
     }
 
-    /// A delegation is asked back, at the latest now.
+    /// Notes that delegations which conflict with the operation are recalled, at the latest now.
     fn note_recall(&mut self, client: usize, op: &Op) {
         let Some(file) = op.file() else { return };
         let now = self.now;
@@ -376,7 +376,7 @@ impl World {
         }
     }
 
-    /// A delegation was asked back.
+    /// Notes that a delegation was recalled.
     pub(super) fn was_recalled(&mut self, other: [u8; 12]) {
         let now = self.now;
         if let Some(held) = self.held.iter_mut().find(|held| held.stateid.other == other) {
@@ -384,7 +384,7 @@ impl World {
         }
     }
 
-    /// A client was told an answer.
+    /// Updates a client that received an answer.
     pub(super) fn learn(&mut self, number: usize, results: &Results<'_>) -> Result<(), String> {
         let call = &self.calls[number];
         let (client, slot, op, marks) = (call.client, call.slot, call.op.clone(), call.marks);
@@ -413,7 +413,7 @@ impl World {
         Ok(())
     }
 
-    /// In NFSv4.0 requests of owners are counted.
+    /// Advances the seqids of NFSv4.0 owners.
     fn count_turn(&mut self, client: usize, slot: usize, op: &Op, status: NfsStat4) {
         let state = &mut self.clients[client].slots[slot];
         if !counts(status) {
@@ -439,7 +439,7 @@ impl World {
         }
         let state = &mut self.clients[client].slots[slot];
         if refused {
-            // A look whose reply was not kept.
+            // A read-only operation whose reply was not cached.
             return;
         }
         state.names.truncate(1);
@@ -452,7 +452,7 @@ impl World {
             });
             return;
         }
-        // StateKind must be done is tried again.
+        // Duties are tried again.
         if status == NfsStat4::Delay && matches!(op, Op::Confirm { .. } | Op::Return { .. }) {
             state.must.push_back(op.clone());
         }
@@ -482,7 +482,7 @@ impl World {
         }
     }
 
-    /// StateKind a client must do after an OPEN.
+    /// Adds what a client must do after an OPEN.
     fn learn_duties(&mut self, client: usize, slot: usize, op: &Op, results: &Results<'_>) {
         if !matches!(op, Op::Open { .. }) {
             return;
@@ -502,7 +502,7 @@ impl World {
         state.must.extend(returns);
     }
 
-    /// StateKind a crash cannot take back any more.
+    /// Notes which data a crash can no longer take back.
     fn learn_safety(&mut self, op: &Op, marks: [usize; REGIONS], results: &Results<'_>) {
         match (op, results.all.last()) {
             (Op::Write { file, region, value, .. }, Some(ResOp4::Write(Ok(ok))))
@@ -521,7 +521,7 @@ impl World {
         }
     }
 
-    /// After a crash: what was acknowledged is there, and what is there was asked for.
+    /// Judges the state after a crash: what was acknowledged exists, and what exists was asked for.
     pub(super) fn judge_crash(&mut self) -> Result<(), String> {
         for file in 0..self.files.len() {
             let Some(handle) = self.files[file].handle.clone() else { continue };
@@ -552,10 +552,11 @@ impl World {
                 StateKind::Locks { .. } => true,
                 StateKind::Delegation { .. } => false,
             };
-            // Of what the journal had not when it was told, and of what was not told yet, nobody knows.
+            // Whether the rest survived is unknown: the journal need not have held it when it was told, or nobody was
+            // told.
             held.certain &= durable && !held.not_yet_durable && !untold.contains(&(held.client, held.slot));
             held.recalled = None;
-            // That it was taken away may have been lost with what it was taken away for.
+            // The crash may have taken back the change that the state was revoked for.
             held.revoked = false;
         }
         self.forget_untold();
@@ -565,7 +566,7 @@ impl World {
         Ok(())
     }
 
-    /// Stateids and handles that nobody was told may be given out again.
+    /// Forgets stateids and handles that no client was told: the server may reuse them.
     fn forget_untold(&mut self) {
         let told: BTreeSet<[u8; 12]> = self
             .clients
@@ -588,7 +589,7 @@ impl World {
         }
     }
 
-    /// The names that are there are those that were made; in the end nothing else can be.
+    /// Compares the names in the root with the possible ones. With `ended`, no request is outstanding.
     pub(super) fn judge_names(&mut self, ended: bool) -> Result<(), String> {
         let mut found = self.server.names(self.now)?;
         for file in 0..self.plan.files {

@@ -1,4 +1,4 @@
-//! COMPOUNDs as bytes, and their results.
+//! Encodes COMPOUNDs, decodes their results, and answers callbacks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -11,10 +11,10 @@ use wire::xdr::{Decoder, Encode, Encoder};
 
 use crate::rpc::{call_header, results, unmarked};
 
-/// The program by which a virtual client is callback back.
+/// The program number of the clients' callback service.
 pub(super) const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 
-/// The record of a COMPOUND, without its mark.
+/// Returns the record of a COMPOUND, without its mark.
 pub(super) fn compound(xid: u32, minor: u32, operations: &[ArgOp4<'_>]) -> Vec<u8> {
     let groups = Groups::default();
     let caller = AuthSys { stamp: 7, machine_name: b"virtual", uid: 0, gid: 0, groups };
@@ -31,7 +31,7 @@ pub(super) fn putfh(handle: &[u8]) -> ArgOp4<'_> {
     ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("a handle that the server gave") })
 }
 
-/// A connection of a client; each client has an address of its own.
+/// Returns a connection of a client; each client has an address of its own.
 pub(super) fn connection(client: usize, id: u64) -> Connection {
     let [low, high, ..] = client.to_le_bytes();
     let host = IpAddr::V4(Ipv4Addr::new(10, 1, high, low));
@@ -40,7 +40,7 @@ pub(super) fn connection(client: usize, id: u64) -> Connection {
     Connection { peer: SocketAddr::new(host, port), local, id: ConnectionId(id) }
 }
 
-/// StateKind a reply says.
+/// The decoded results of a COMPOUND.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
     pub(super) status: NfsStat4,
@@ -48,7 +48,7 @@ pub(super) struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Takes a marked reply apart.
+    /// Decodes a marked reply.
     pub(super) fn parse(out: &'a [u8], xid: u32) -> Result<Results<'a>, String> {
         let wrong = |error| format!("the results: {error}");
         let mut reader = CompoundResReader::new(Decoder::new(results(out, xid)?)).map_err(wrong)?;
@@ -67,7 +67,7 @@ impl<'a> Results<'a> {
         matches!(self.all.as_slice(), [ResOp4::Sequence(Err(_))])
     }
 
-    /// The stateid that the results tell, if they do.
+    /// Returns the stateid in the results.
     pub(super) fn stateid(&self) -> Option<Stateid4> {
         self.all.iter().find_map(|result| match result {
             ResOp4::Open(Ok(ok)) => Some(ok.stateid),
@@ -79,7 +79,7 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// The handle that GETFH tells.
+    /// Returns the handle in the result of GETFH.
     pub(super) fn handle(&self) -> Option<&'a [u8]> {
         self.all.iter().find_map(|result| match result {
             ResOp4::Getfh(Ok(ok)) => Some(ok.object.as_bytes()),
@@ -88,16 +88,16 @@ impl<'a> Results<'a> {
     }
 }
 
-/// StateKind a server asks of a client.
+/// A decoded callback.
 #[derive(Debug, Default)]
 pub(super) struct Callback {
-    /// The delegation that it wants back.
+    /// The recalled delegation.
     pub(super) recalled: Option<Stateid4>,
     /// The client's answer, without its mark.
     pub(super) answer: Vec<u8>,
 }
 
-/// Reads a marked callback, and answers it.
+/// Decodes a marked callback, and answers it.
 pub(super) fn callback(out: &[u8]) -> Result<Callback, String> {
     let (header, input) = decode_call(unmarked(out)?).map_err(|error| format!("the callback: {error:?}"))?;
     if header.program != CALLBACK_PROGRAM {

@@ -1,4 +1,4 @@
-//! StateKind virtual clients ask, and its bytes.
+//! The clients' operations, and how they are encoded.
 
 use wire::nfs4::*;
 use wire::xdr::decode_all;
@@ -6,14 +6,14 @@ use wire::xdr::decode_all;
 use super::message::{self, CALLBACK_PROGRAM, putfh};
 use crate::rpc::encoded;
 
-/// Parts of a file that are written and read as a whole.
+/// The number of regions of a file; each is written and read as a whole.
 pub(super) const REGIONS: usize = 4;
-/// RpcTransport between two of them.
+/// The distance between two regions, bytes.
 const REGION_STEP: u64 = 9000;
-/// RpcTransport of one.
+/// The length of a region, bytes.
 pub(super) const REGION_BYTES: u32 = 32;
 
-/// RpcTransport that are locked, both ends included.
+/// A locked range of bytes, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u64,
@@ -30,7 +30,7 @@ impl Range {
     }
 }
 
-/// CreateMode OPEN creates.
+/// The createmode of an OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CreateMode {
     Unchecked,
@@ -38,7 +38,7 @@ pub(super) enum CreateMode {
     Exclusive,
 }
 
-/// A change of names that belong to one slot alone.
+/// A change of names that belong to one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
     Directory(String),
@@ -47,7 +47,7 @@ pub(super) enum Naming {
     Link(String, String),
 }
 
-/// StateKind a client asks.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Exchange,
@@ -72,7 +72,7 @@ pub(super) enum Op {
         file: usize,
         stateid: Stateid4,
     },
-    /// `valid` if the stateid is one that the client holds of this file.
+    /// `valid`: the client holds the stateid for this file.
     Read {
         file: usize,
         stateid: Stateid4,
@@ -119,7 +119,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    /// The file that it is about.
+    /// Returns the file that the operation concerns.
     pub(super) fn file(&self) -> Option<usize> {
         match self {
             Op::Open { file, .. }
@@ -136,12 +136,12 @@ impl Op {
         }
     }
 
-    /// Whether it may be asked without having its reply kept.
+    /// Whether the reply need not be cached.
     pub(super) fn is_read_only(&self) -> bool {
         matches!(self, Op::Renew | Op::Read { .. } | Op::Test { .. })
     }
 
-    /// The stateid that it uses.
+    /// Returns the stateid that the operation uses.
     pub(super) fn uses(&self) -> Option<Stateid4> {
         match self {
             Op::Confirm { stateid }
@@ -157,17 +157,17 @@ impl Op {
     }
 }
 
-/// Where a region begins.
+/// Returns the offset of a region.
 pub(super) fn region_offset(region: usize) -> u64 {
     region as u64 * REGION_STEP
 }
 
-/// The bytes of a value in a region.
+/// Returns the bytes of a value in a region.
 pub(super) fn region_bytes(value: u64) -> Vec<u8> {
     value.to_be_bytes().repeat(REGION_BYTES as usize / 8)
 }
 
-/// The value that bytes of a region show; those beyond the end of the file are zeros.
+/// Returns the value of a region's bytes; bytes beyond the end of the file are zeros.
 pub(super) fn region_value(bytes: &[u8]) -> Option<u64> {
     let mut whole = bytes.to_vec();
     whole.resize(REGION_BYTES as usize, 0);
@@ -176,16 +176,16 @@ pub(super) fn region_value(bytes: &[u8]) -> Option<u64> {
     (whole == region_bytes(value)).then_some(value)
 }
 
-/// Who asks.
+/// The client and the slot that a request comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Requester {
     pub(super) minor: u32,
-    /// StateKind the client calls itself, and the verifier of this life of it.
+    /// The client's name (co_ownerid), and the verifier of its current life.
     pub(super) name: String,
     pub(super) verifier: [u8; 8],
     pub(super) clientid: ClientId4,
     pub(super) sessionid: SessionId4,
-    /// StateKind SETCLIENTID gave, or the sequence of CREATE_SESSION.
+    /// The verifier that SETCLIENTID returned, and the sequence for CREATE_SESSION.
     pub(super) confirm: Verifier4,
     pub(super) create_sequence: u32,
     pub(super) slots: u32,
@@ -210,7 +210,7 @@ impl Requester {
         }
     }
 
-    /// Operations that a COMPOUND consists of alone, without a session.
+    /// Returns the COMPOUND of an operation that is sent without SEQUENCE.
     fn alone(&self, xid: u32, op: &Op) -> Option<Vec<u8>> {
         let name = OwnerId4(self.name.as_bytes());
         let operation = match op {
@@ -255,7 +255,7 @@ impl Requester {
         Some(message::compound(xid, self.minor, &[operation]))
     }
 
-    /// The record of a call. `handle` is that of the operation's file, and `root` the directory of all names.
+    /// Returns the record of a call. `handle` is the file's, `root` that of the directory of all names.
     pub(super) fn record(&self, xid: u32, op: &Op, handle: &[u8], root: &[u8]) -> Vec<u8> {
         if let Some(record) = self.alone(xid, op) {
             return record;
@@ -378,7 +378,7 @@ impl Requester {
     }
 }
 
-/// StateKind operations are made of.
+/// The arguments that operations are built from.
 struct Arguments<'a> {
     xid: u32,
     handle: &'a [u8],

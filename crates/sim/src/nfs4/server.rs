@@ -1,4 +1,4 @@
-//! The server: a service on a volume on simulated media, replies that wait for their durability, and crashes.
+//! The server: a service on a volume on simulated media, parked replies, and crashes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::media::{SimMedia, Survival};
 use crate::random::Random;
 use crate::rpc;
 
-/// How long a lease is.
+/// The length of a lease.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub(super) struct SentRequest {
-    /// Which call it is.
+    /// The number of the call.
     pub(super) call: usize,
     pub(super) record: Vec<u8>,
     pub(super) connection: Connection,
-    /// When the server took it; 0 as long as it is on its way.
+    /// When the server received it; 0 before that.
     pub(super) taken: i64,
 }
 
-/// A call that was pending_count.
+/// A call that must wait.
 struct PendingCall {
     sent: SentRequest,
     access: Access,
     progress: Option<Progress>,
 }
 
-/// A reply that was written.
+/// An encoded reply.
 pub(super) struct Reply {
     pub(super) call: usize,
-    /// When the server took the request.
+    /// When the server received the request.
     pub(super) taken: i64,
     pub(super) connection: ConnectionId,
     pub(super) bytes: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) struct Server {
     pub(super) service: Service,
     pending: Vec<PendingCall>,
     parked: Vec<Reply>,
-    /// The boundary at which it is to die.
+    /// The boundary at which the server dies.
     dies_at: u64,
 }
 
@@ -70,7 +70,7 @@ fn service(volume: &Arc<Volume>, now: i64) -> Result<Service, String> {
 }
 
 impl Server {
-    /// One on new media, with these files in the root.
+    /// Returns a server on new media, with these files in the root.
     pub(super) fn new(files: &[String], random: &mut Random) -> Result<Server, String> {
         let sizes = Sizes::draw(random);
         let media = SimMedia::new(sizes.log_bytes, sizes.capacity, random.fork());
@@ -92,7 +92,7 @@ impl Server {
         Ok(Server { media, sizes, volume, service, pending, parked, dies_at: u64::MAX })
     }
 
-    /// The handle of a name in the root.
+    /// Returns the handle of a name in the root.
     pub(super) fn handle_of(&self, name: &str, now: i64) -> Result<Vec<u8>, String> {
         let listed = list(&self.volume, Ino::ROOT.0, now)?;
         let found = listed.iter().find(|entry| entry.name == name.as_bytes());
@@ -100,12 +100,12 @@ impl Server {
         Ok(self.volume.handle(Ino(found.ino)).to_bytes().to_vec())
     }
 
-    /// The handle of the root.
+    /// Returns the handle of the root.
     pub(super) fn root(&self) -> Vec<u8> {
         self.volume.handle(Ino::ROOT).to_bytes().to_vec()
     }
 
-    /// Takes a request, or goes on with it.
+    /// Executes a request.
     pub(super) fn take(&mut self, sent: SentRequest, now: i64) -> Result<Option<Reply>, String> {
         let sent = SentRequest { taken: now, ..sent };
         self.execute(PendingCall { sent, access: Access::Cached, progress: None }, now)
@@ -129,7 +129,7 @@ impl Server {
         Ok(None)
     }
 
-    /// Goes on with one of the calls that were pending_count.
+    /// Resumes one of the calls that wait.
     pub(super) fn resume_one(&mut self, random: &mut Random, now: i64) -> Result<Option<Reply>, String> {
         if self.pending.is_empty() {
             return Ok(None);
@@ -139,17 +139,17 @@ impl Server {
         self.execute(pending, now)
     }
 
-    /// How many calls were pending_count and not answered yet.
+    /// Returns the number of calls that wait.
     pub(super) fn pending_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// Lets a reply leave when it may.
+    /// Parks a reply until it may leave.
     pub(super) fn park(&mut self, written: Reply) {
         self.parked.push(written);
     }
 
-    /// The replies that may leave.
+    /// Returns the replies that may leave.
     pub(super) fn release(&mut self) -> Result<Vec<Reply>, String> {
         let mut left = Vec::new();
         for written in std::mem::take(&mut self.parked) {
@@ -165,14 +165,14 @@ impl Server {
         Ok(left)
     }
 
-    /// A connection closed: its calls end where they are, or go on for nobody.
+    /// Closes a connection: its calls end, or continue without a receiver.
     pub(super) fn close(&mut self, connection: ConnectionId, random: &mut Random) {
         self.service.connection_closed(connection);
         let of_it = |pending: &PendingCall| pending.sent.connection.id == connection;
         self.pending.retain(|pending| !of_it(pending) || random.chance(1, 2));
     }
 
-    /// A piece of the engine's own work.
+    /// Runs one of the engine's background steps.
     pub(super) fn background(&self, random: &mut Random, now: i64) {
         let now = Time::from_nanos(now);
         match random.below(20) {
@@ -183,7 +183,7 @@ impl Server {
         }
     }
 
-    /// Does all work that there is.
+    /// Runs all background steps.
     pub(super) fn run_all_steps(&self, now: i64) {
         let now = Time::from_nanos(now);
         let _ = self.volume.step_write_back(now, true, true);
@@ -191,29 +191,29 @@ impl Server {
         let _ = self.volume.step_checkpoint(now, false);
     }
 
-    /// From some boundary on nothing reaches media any more.
+    /// Stops all changes of media after this many boundaries.
     pub(super) fn die_in(&mut self, boundaries: u64) {
         self.dies_at = self.media.boundaries_passed() + boundaries;
         self.media.die_at(self.dies_at);
     }
 
-    /// It is not to die any more.
+    /// Cancels the planned death.
     pub(super) fn cancel_death(&mut self) {
         self.dies_at = u64::MAX;
         self.media.die_at(self.dies_at);
     }
 
-    /// Ends what was pending_count of a call.
+    /// Drops a call that waits.
     pub(super) fn forget(&mut self, call: usize) {
         self.pending.retain(|pending| pending.sent.call != call);
     }
 
-    /// Whether that boundary was reached.
+    /// Whether the planned boundary was reached.
     pub(super) fn is_dead(&self) -> bool {
         self.media.boundaries_passed() >= self.dies_at
     }
 
-    /// A new process on what a crash leaves of the media.
+    /// Starts a new process on what a crash leaves of the media.
     pub(super) fn crash(&mut self, random: &mut Random, now: i64) -> Result<Survival, String> {
         let survival = Survival::draw(random);
         let disk = self.media.disk().crash(random, survival);
@@ -228,7 +228,7 @@ impl Server {
         Ok(survival)
     }
 
-    /// Some bytes of a file; none if it is gone.
+    /// Returns some bytes of a file; `None` if it is gone.
     pub(super) fn bytes_of(&self, handle: &[u8], offset: u64, count: u32, now: i64) -> Option<Vec<u8>> {
         let ino = Handle::parse(handle).and_then(|handle| self.volume.resolve(&handle).ok())?;
         let credentials = Credentials::root();
@@ -244,7 +244,7 @@ impl Server {
         None
     }
 
-    /// The names in the root.
+    /// Returns the names in the root.
     pub(super) fn names(&self, now: i64) -> Result<BTreeSet<String>, String> {
         let listed = list(&self.volume, Ino::ROOT.0, now)?;
         let names = listed.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned());

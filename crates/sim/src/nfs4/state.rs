@@ -1,11 +1,11 @@
-//! StateKind clients hold: as a client was told, and as the server must know it. Both are kept by the same rules.
+//! State held by clients: what a client was told, and what the server must know. Both tables follow the same rules.
 
 use wire::nfs4::{OpenDelegation4, ResOp4, Stateid4, share_access};
 
 use super::message::Results;
 use super::op::{Op, Range};
 
-/// StateKind something that is held is.
+/// The kind of state.
 #[derive(Clone, Debug)]
 pub(super) enum StateKind {
     Open { access: u32, deny: u32 },
@@ -13,7 +13,7 @@ pub(super) enum StateKind {
     Delegation { write: bool },
 }
 
-/// Something that a client holds.
+/// A piece of state held by a client.
 #[derive(Clone, Debug)]
 pub(super) struct HeldState {
     pub(super) client: usize,
@@ -21,23 +21,23 @@ pub(super) struct HeldState {
     pub(super) file: usize,
     pub(super) stateid: Stateid4,
     pub(super) kind: StateKind,
-    /// Whether the server must know it. After a crash that is so of what it had to make durable before it told.
+    /// Whether the server must know it. After a crash that holds for state that had to be durable when it was told.
     pub(super) certain: bool,
-    /// Whether it was changed since by what need not be durable when it is told: a plain OPEN, OPEN_CONFIRM.
+    /// Whether something that need not be durable has changed it since: a plain OPEN, OPEN_CONFIRM.
     pub(super) not_yet_durable: bool,
-    /// Whether it was taken away for somebody else since the server was started, and must not be accepted any more.
+    /// Whether it was revoked since the server started, and must not be accepted.
     pub(super) revoked: bool,
-    /// When it was asked back.
+    /// When it was recalled.
     pub(super) recalled: Option<i64>,
 }
 
 impl HeldState {
-    /// Somebody else got what it excludes.
+    /// Revokes the state: another client got what it excludes.
     pub(super) fn revoke(&mut self) {
         (self.certain, self.revoked) = (false, true);
     }
 
-    /// Of what a crash may have taken back nothing is certain but what is told now.
+    /// Clears what a crash may have taken back: only what is told now is certain.
     fn forget_uncertain(&mut self) {
         match &mut self.kind {
             _ if self.certain => {}
@@ -47,7 +47,7 @@ impl HeldState {
         }
     }
 
-    /// Whether it is in the way of an open by another owner.
+    /// Whether it conflicts with an open by another owner.
     pub(super) fn conflicts_with_open(&self, client: usize, slot: usize, access: u32, deny: u32) -> bool {
         match self.kind {
             StateKind::Open { access: its, deny: denied } => {
@@ -60,12 +60,12 @@ impl HeldState {
         }
     }
 
-    /// Whether it is a delegation that somebody else must not find when it looks at a file, or changes it.
+    /// Whether it is a delegation that conflicts with another client's access.
     pub(super) fn conflicts_with_io(&self, client: usize, changes: bool) -> bool {
         matches!(self.kind, StateKind::Delegation { write } if self.client != client && (write || changes))
     }
 
-    /// Whether it is in the way of a lock.
+    /// Whether it conflicts with a lock.
     pub(super) fn conflicts_with_lock(
         &self,
         client: usize,
@@ -82,7 +82,7 @@ impl HeldState {
     }
 }
 
-/// Takes a range out of ranges.
+/// Subtracts a range from ranges.
 fn subtract(ranges: &mut Vec<(Range, bool)>, out: Range) {
     let mut left = Vec::new();
     for (range, exclusive) in ranges.drain(..) {
@@ -100,7 +100,7 @@ fn subtract(ranges: &mut Vec<(Range, bool)>, out: Range) {
     *ranges = left;
 }
 
-/// The delegation that an OPEN gave, and whether it is one to write.
+/// Returns the delegation that an OPEN granted, and whether it is a write delegation.
 fn delegated(results: &Results<'_>) -> Option<(Stateid4, bool)> {
     results.all.iter().find_map(|result| match result {
         ResOp4::Open(Ok(ok)) => match ok.delegation {
@@ -112,7 +112,7 @@ fn delegated(results: &Results<'_>) -> Option<(Stateid4, bool)> {
     })
 }
 
-/// Does to a table what an operation of a slot did that succeeded.
+/// Applies a successful operation of a slot to a table.
 pub(super) fn apply(
     table: &mut Vec<HeldState>,
     (client, slot): (usize, usize),

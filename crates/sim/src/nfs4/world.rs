@@ -1,4 +1,4 @@
-//! The network between clients and server, time, and what goes wrong.
+//! The network between clients and server, time, and disturbances.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,12 +16,12 @@ use super::{Plan, Tally};
 use crate::engine::START;
 use crate::random::Random;
 
-/// Lines that are kept of what happened.
+/// The number of trace lines kept.
 const TRACE_LINES: usize = 60;
-/// How often everything is tried until it is given up, in the end.
+/// Rounds at the end before the run is given up.
 const ATTEMPTS_MAX: usize = 3000;
 
-/// A request of a client, and what is known of it.
+/// A client's request, and what is known of it.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) client: usize,
@@ -29,17 +29,17 @@ pub(super) struct Call {
     pub(super) xid: u32,
     pub(super) op: Op,
     pub(super) record: Vec<u8>,
-    /// StateKind the server answered since its last start.
+    /// The server's answer since its last start.
     pub(super) answer: Option<Vec<u8>>,
-    /// Whether the client has the answer.
+    /// Whether the client received the answer.
     pub(super) told: bool,
-    /// Whether a server answered that was crashed before the client knew.
+    /// Whether an earlier instance of the server answered, and crashed before the client received it.
     pub(super) repeated: bool,
-    /// How many values each region had when it was executed.
+    /// The index of each region's last value when the request was executed.
     pub(super) marks: [usize; REGIONS],
 }
 
-/// The values that a part of a file can have: the last one now, those from `safe` on after a crash.
+/// The values that a region can have: the last one now, those from `safe` on after a crash.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) values: Vec<u64>,
@@ -59,7 +59,7 @@ impl File {
     }
 }
 
-/// Everything.
+/// Clients, server, network and checker.
 pub(super) struct World {
     pub(super) plan: Plan,
     pub(super) random: Random,
@@ -68,20 +68,20 @@ pub(super) struct World {
     pub(super) clients: Vec<Client>,
     pub(super) calls: Vec<Call>,
     pub(super) files: Vec<File>,
-    /// StateKind the server must know that clients hold.
+    /// The state that the server must know.
     pub(super) held: Vec<HeldState>,
-    /// Stateids that clients were told: whose, and for which file.
+    /// The client and the file of each stateid that clients were told.
     pub(super) issued: std::collections::BTreeMap<[u8; 12], (usize, usize)>,
-    /// Delegations that were returned before a crash, which may have brought them back: what was asked before may use them.
+    /// Delegations returned before a crash, which may have brought them back: earlier requests may use them.
     pub(super) back: std::collections::BTreeSet<[u8; 12]>,
     pub(super) tally: Tally,
-    /// The names of slots that do not go on: what each can be.
+    /// The possible names of slots whose client ended.
     pub(super) abandoned: Vec<Vec<Names>>,
     root: Vec<u8>,
     requests: Vec<SentRequest>,
     replies: Vec<Reply>,
     trace: VecDeque<String>,
-    /// Of every line that was ever in the trace.
+    /// A digest of all trace lines.
     digest: DefaultHasher,
     next_connection: u64,
     next_value: u64,
@@ -133,7 +133,7 @@ impl World {
         self.tally
     }
 
-    /// A checksum of what happened and of what is on the device.
+    /// Returns a checksum of the events and of the device.
     pub(super) fn digest(&self) -> u64 {
         self.digest.finish() ^ self.server.media.disk().digest()
     }
@@ -155,7 +155,7 @@ impl World {
         self.trace.push_back(line);
     }
 
-    /// A client starts: a new one, or one that was there before.
+    /// Starts a client: a new one, or the next life of an earlier one.
     fn add_client(&mut self, before: Option<usize>) {
         let number = self.clients.len();
         let (minor, name) = match before {
@@ -174,7 +174,7 @@ impl World {
         self.clients.push(client);
     }
 
-    /// A client ends here. If `again`, it goes on as a new one that has nothing.
+    /// Ends a client. With `again` it continues as a new one without state.
     pub(super) fn end_client(&mut self, client: usize, again: bool) {
         self.note(|| format!("client {client} ends"));
         let ended = &mut self.clients[client];
@@ -287,7 +287,7 @@ impl World {
         Ok(())
     }
 
-    /// A client will return a delegation, if it knows it.
+    /// Makes a client return a delegation, if it knows it.
     fn return_delegation(&mut self, client: usize, other: [u8; 12]) {
         let client = &mut self.clients[client];
         for slot in &mut client.slots {
@@ -299,7 +299,7 @@ impl World {
         client.recalled.push(other);
     }
 
-    /// A client asks something in a slot that is free.
+    /// A random client issues a request in a free slot.
     fn issue(&mut self) {
         let alive: Vec<usize> =
             (0..self.clients.len()).filter(|client| self.clients[*client].phase != Phase::Gone).collect();
@@ -361,13 +361,13 @@ impl World {
         self.send(number);
     }
 
-    /// The file of a stateid that is to be confirmed.
+    /// Returns the file of an open that is to be confirmed.
     fn file_of(&self, op: &Op) -> Option<usize> {
         let stateid = op.uses()?;
         self.issued.get(&stateid.other).map(|(_, file)| *file)
     }
 
-    /// Puts a request on its way, by one of the client's connections.
+    /// Sends a request over one of the client's connections.
     fn send(&mut self, number: usize) {
         let call = &self.calls[number];
         let client = &self.clients[call.client];
@@ -376,7 +376,7 @@ impl World {
         self.requests.push(SentRequest { call: number, record: call.record.clone(), connection, taken: 0 });
     }
 
-    /// A client sends again what was not answered.
+    /// A random client retransmits an unanswered request.
     fn send_again(&mut self) {
         let waiting: Vec<usize> = self
             .clients
@@ -399,7 +399,7 @@ impl World {
         let call = &self.calls[sent.call];
         let client = &self.clients[call.client];
         let lost = self.plan.losses && self.random.chance(1, 12) || client.cut_off_until > self.now;
-        // NFSv4.0 has nothing that keeps a request from being executed after a later one.
+        // Nothing in NFSv4.0 keeps a request from being executed after a later one.
         let late = client.minor == 0 && call.told;
         if lost || late {
             return Ok(());
@@ -412,7 +412,7 @@ impl World {
         self.written(written)
     }
 
-    /// The server wrote a reply.
+    /// Judges and parks a reply.
     fn written(&mut self, written: Option<Reply>) -> Result<(), String> {
         let Some(written) = written else { return Ok(()) };
         if self.server.is_dead() {
@@ -436,7 +436,7 @@ impl World {
         if lost { Ok(()) } else { self.receive_reply(reply.call, &reply.bytes) }
     }
 
-    /// An answer arrives at its client.
+    /// A reply arrives at its client.
     fn receive_reply(&mut self, number: usize, bytes: &[u8]) -> Result<(), String> {
         let call = &self.calls[number];
         let (client, slot) = (call.client, call.slot);
@@ -446,12 +446,12 @@ impl World {
         }
         let results = Results::parse(bytes, call.xid)?;
         if results.refused_slot() && results.status == NfsStat4::Delay {
-            // The first one is being executed still; it is asked again.
+            // The first transmission is still executing; the client retransmits.
             return Ok(());
         }
         waiting.slots[slot].outstanding = None;
         if waiting.minor == 0 {
-            // See where requests are delivered.
+            // See `deliver_request`.
             self.server.forget(number);
         }
         self.calls[number].told = true;
@@ -479,7 +479,7 @@ impl World {
         let client = self.random.index(self.clients.len());
         let which = self.random.index(self.clients[client].connections.len());
         let closed = self.clients[client].connections[which];
-        // StateKind was on its way reaches the server before the end of the connection does, or never.
+        // Requests in flight reach the server before the connection closes, or never.
         let (on_it, others) =
             std::mem::take(&mut self.requests).into_iter().partition(|sent| sent.connection.id.0 == closed);
         self.requests = others;
@@ -499,7 +499,7 @@ impl World {
         Ok(())
     }
 
-    /// A client is cut off for a while, dies, or starts anew.
+    /// Partitions, kills or restarts a client.
     fn disturb_client(&mut self) {
         let alive: Vec<usize> =
             (0..self.clients.len()).filter(|client| self.clients[*client].phase != Phase::Gone).collect();
@@ -515,7 +515,7 @@ impl World {
         }
     }
 
-    /// The server is crashed, and starts again.
+    /// Crashes and restarts the server.
     fn crash(&mut self) -> Result<(), String> {
         self.requests.clear();
         self.replies.clear();
@@ -540,7 +540,7 @@ impl World {
         self.judge_crash()
     }
 
-    /// Everybody who lives finishes what it began and gives back what it holds; then everything must be there, and free.
+    /// Lets every living client finish and give up its state. Then everything must exist and be free.
     fn end(&mut self) -> Result<(), String> {
         self.plan = Plan { losses: false, deaths: false, crashes: false, ..self.plan };
         self.ending = true;
@@ -570,7 +570,7 @@ impl World {
         Err(format!("it does not come to an end: {waiting:?}, {} calls pending", self.server.pending_count()))
     }
 
-    /// Everything that can happen happens once.
+    /// Lets everything happen once.
     fn round(&mut self) -> Result<(), String> {
         self.pass(200_000_000);
         for client in 0..self.clients.len() {
@@ -606,7 +606,7 @@ impl World {
         self.clients.iter().all(quiet)
     }
 
-    /// A new client can have every file for itself.
+    /// Checks that a new client can have every file for itself.
     fn check_nothing_is_held(&mut self) -> Result<(), String> {
         self.plan.slots = 1;
         for client in &mut self.clients {
@@ -618,7 +618,7 @@ impl World {
         while self.clients[number].phase != Phase::Ready {
             self.round()?;
         }
-        // Those who died are silent for longer than a lease by now.
+        // By now every dead client has been silent for longer than a lease.
         self.pass(i64::try_from(LEASE.as_nanos()).expect("a short lease") + 1_000_000_000);
         for file in 0..self.plan.files {
             let everything = super::op::Range { first: 0, last: u64::MAX };
@@ -639,7 +639,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks until it succeeds.
+    /// Repeats an operation until it succeeds.
     fn retry_until_success(&mut self, client: usize, op: Op) -> Result<(), String> {
         for _ in 0..60 {
             self.clients[client].slots[0].must.push_back(op.clone());
@@ -675,7 +675,7 @@ impl World {
     }
 }
 
-/// A slot's names after an operation that succeeds.
+/// Returns a slot's names after a successful operation.
 fn after(names: &Names, op: &Op) -> Names {
     let mut names = names.clone();
     match op {
@@ -686,7 +686,7 @@ fn after(names: &Names, op: &Op) -> Names {
         Op::Name(Naming::Remove(name)) => drop(names.remove(name)),
         Op::Name(Naming::Rename(from, to)) => {
             let what = names.get(from).copied().flatten();
-            // Two names of the same file: nothing happens (RFC 8881 section 18.26.3).
+            // Two names of the same file: RENAME does nothing (RFC 8881 section 18.26.3).
             if what.is_none() || names.get(to).copied().flatten() != what {
                 names.remove(from);
                 names.insert(to.clone(), what);

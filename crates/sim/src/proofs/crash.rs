@@ -1,6 +1,6 @@
-//! Crashes at every boundary: one run of a workload is recorded, and for each of its boundaries the device is crashed,
-//! opened, read from end to end and compared with what the replies that had left had told. Then the run goes on from one
-//! of the recovered volumes.
+//! Crashes at every boundary. A run of a workload is recorded. At each of its boundaries the device is crashed, opened,
+//! read completely, and compared with what the replies that had left had shown. Then the run continues from one of the
+//! recovered volumes.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::transport::Transport;
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
-/// CreateHow much is done for one seed.
+/// The extent of the proof for one seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Crashes and recoveries in a row.
     pub generations: u32,
-    /// Events between two of them.
+    /// Events between two crashes.
     pub events: usize,
-    /// Boundaries of each generation that are tried, at most.
+    /// The maximum number of boundaries tried in each generation.
     pub boundaries: usize,
 }
 
@@ -41,9 +41,9 @@ impl Default for Plan {
 pub struct Failure {
     /// The seed of the run.
     pub seed: u64,
-    /// Crashes before it.
+    /// The number of crashes before it.
     pub generation: u32,
-    /// The boundary within its generation, if it was found at one.
+    /// The boundary within its generation, if it occurred at one.
     pub boundary: Option<usize>,
     /// What was wrong.
     pub wrong: String,
@@ -63,7 +63,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A volume that was opened after a crash, and found to be right.
+/// A volume that was opened after a crash and judged correct.
 #[derive(Debug)]
 pub struct Recovered {
     media: SimMedia,
@@ -75,17 +75,17 @@ pub struct Recovered {
 }
 
 impl Recovered {
-    /// The volume.
+    /// Returns the volume.
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume> {
         &self.volume
     }
 }
 
-/// Crashes the device of a boundary, and judges what opening it gives.
+/// Crashes the device at a boundary, and judges the recovered volume.
 ///
 /// # Errors
-/// What was lost, or is there without having been asked for.
+/// What was lost, or exists although no client asked for it.
 pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) -> Result<Recovered, String> {
     let survival = Survival::draw(random);
     let disk = boundary.disk.crash(random, survival);
@@ -116,10 +116,10 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
     Ok(Recovered { media, volume, state, tree, mark: boundary.mark, again })
 }
 
-/// What `holdfast check` finds on a device that nobody has open.
+/// Runs the offline check on a device that no process has open.
 ///
 /// # Errors
-/// The faults.
+/// The faults found.
 pub fn check_offline(disk: Disk, capacity: u64, random: &mut Random) -> Result<(), String> {
     let media: Arc<dyn Media> = Arc::new(SimMedia::of(disk, capacity, random.fork()));
     let report = check(&media, &CheckOptions { read_data: true, most_faults: 5 })
@@ -128,7 +128,7 @@ pub fn check_offline(disk: Disk, capacity: u64, random: &mut Random) -> Result<(
     if report.is_clean() { Ok(()) } else { Err(format!("check finds {}", faults.join("; "))) }
 }
 
-/// What the replies that had left had told: the last mutation, and data.
+/// Returns the last mutation and the data that the replies which left have shown.
 fn acknowledged(run: &Run, mark: u64) -> (u64, Safe) {
     let mut safe = Safe::default();
     let mut least = run.asked[0];
@@ -141,7 +141,7 @@ fn acknowledged(run: &Run, mark: u64) -> (u64, Safe) {
     (least, safe)
 }
 
-/// The latest state that the tree can be.
+/// Returns the latest state that matches the tree.
 fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Result<Model, String> {
     let index = usize::try_from(mark).expect("a count of events").min(run.asked.len() - 1);
     let most = run.asked[index];
@@ -159,7 +159,7 @@ fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Res
     ))
 }
 
-/// Runs one seed; the number of boundaries at which it was crashed.
+/// Runs one seed. Returns the number of crashes.
 ///
 /// # Errors
 /// The first failure, not shrunk.
@@ -167,7 +167,7 @@ pub fn run(seed: u64, plan: &Plan) -> Result<u64, Failure> {
     run_with(seed, plan, transport_of(seed))
 }
 
-/// The same with these clients.
+/// Runs one seed with these clients. Returns the number of crashes.
 ///
 /// # Errors
 /// The first failure, not shrunk.
@@ -208,7 +208,7 @@ pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u
     Ok(points)
 }
 
-/// Tries the boundaries; the recovered volume from which the run goes on, and the number of crashes.
+/// Tries the boundaries. Returns the recovered volume to continue with, and the number of crashes.
 fn judge_all(
     run: &Run,
     boundaries: &[Boundary],
@@ -228,7 +228,7 @@ fn judge_all(
         let twice = random.chance(1, 10);
         let recovered = judge(run, boundary, random, twice).map_err(|wrong| (number, wrong))?;
         points += 1;
-        // Recovery writes too, and may be crashed as well.
+        // Recovery writes, and may be crashed itself.
         for again in &recovered.again {
             if random.chance(1, 3) {
                 judge(run, again, random, false)
@@ -243,7 +243,7 @@ fn judge_all(
     Ok((successor, points))
 }
 
-/// Runs these events on a new volume of the seed's sizes and crashes it everywhere, several times.
+/// Runs these events on a new volume with the seed's sizes, and crashes it at every boundary several times.
 ///
 /// # Errors
 /// What was wrong.
@@ -265,7 +265,7 @@ pub fn replay(seed: u64, events: &[Event], tries: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens a damaged device of a run that was closed: true if everything is there, false if anything was refused.
+/// Opens the damaged device of a closed volume. Returns true if everything is intact, false if anything was refused.
 ///
 /// # Errors
 /// Wrong data.
@@ -279,7 +279,7 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
     state.compare(&tree, &Safe::default()).map(|()| true)
 }
 
-/// What is on the device after some events of this seed, as a checksum.
+/// Returns a checksum of the device after some events of this seed.
 ///
 /// # Errors
 /// What was wrong.
@@ -294,7 +294,7 @@ pub fn digest(seed: u64, events: usize) -> Result<u64, String> {
     Ok(run.media.disk().digest())
 }
 
-/// Makes a failure of the first generation small.
+/// Shrinks a failure of the first generation.
 #[must_use]
 pub fn minimize(failure: &Failure, tries: usize) -> Failure {
     if failure.generation > 0 || replay(failure.seed, &failure.events, 6).is_ok() {

@@ -1,5 +1,5 @@
-//! A device that fills up: changes are refused for want of space, removing works all the same, what was removed comes
-//! back as room, and a crash at any moment of that takes nothing back that was told.
+//! A device that fills up. Changes are refused for want of space, removals still work, removed space becomes available
+//! again, and a crash at any of these moments takes back nothing that a reply has shown.
 
 use volume::media::Media;
 use volume::request::{Access, Credentials, Error, Journaled, Request};
@@ -14,19 +14,19 @@ use crate::run::Run;
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Step, Workload};
 
-/// Events in which the device must be full.
+/// The number of events that must fill the device.
 const FILLING: usize = 1500;
-/// Events on the full device that are crashed everywhere.
+/// The number of events on the full device that are crashed.
 const EVENTS: usize = 50;
-/// Rounds of background work in which removed room must come back.
+/// The number of rounds of background work that must free removed space.
 const ROUNDS: i64 = 400;
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Calls that were refused for want of space.
+    /// Calls refused for want of space.
     pub refused: u64,
-    /// Boundaries at which the device was crashed.
+    /// Crashes.
     pub points: u64,
 }
 
@@ -41,7 +41,7 @@ fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     Ok((run, workload, random))
 }
 
-/// What FSSTAT tells of free bytes.
+/// Returns the free bytes that FSSTAT shows.
 fn free(run: &Run) -> Result<u64, String> {
     let credentials = Credentials::root();
     let now = Time::from_nanos(run.now());
@@ -52,7 +52,7 @@ fn free(run: &Run) -> Result<u64, String> {
         .map_err(|failure| format!("FSSTAT: {:?}", failure.error))
 }
 
-/// Lets all background work be done, as time goes by.
+/// Runs all background work while time passes.
 fn run_background(run: &mut Run) -> Result<(), String> {
     for round in 0..ROUNDS {
         if round % 10 == 0 {
@@ -65,14 +65,14 @@ fn run_background(run: &mut Run) -> Result<(), String> {
     Ok(())
 }
 
-/// Forgets the past, which only crashes need.
+/// Drops the history, which only crashes need.
 fn forget(run: &mut Run) {
     run.model.declare_durable();
     run.history.clear();
     run.acks.clear();
 }
 
-/// Fills the device until a call is refused.
+/// Fills the device until it refuses a call.
 fn fill(run: &mut Run, workload: &mut Workload, random: &mut Random) -> Result<(), String> {
     let refused = run.model.refused;
     for _ in 0..FILLING {
@@ -86,7 +86,7 @@ fn fill(run: &mut Run, workload: &mut Workload, random: &mut Random) -> Result<(
     Err(format!("{FILLING} events do not fill {} bytes", run.sizes().capacity))
 }
 
-/// Removes a name: that must work, however full the device is.
+/// Removes a name, which must work however full the device is.
 fn remove_one(run: &mut Run, workload: &mut Workload) -> Result<bool, String> {
     let Some((directory, name, is_directory)) = run.model.removable() else { return Ok(false) };
     let call = match is_directory {
@@ -101,7 +101,7 @@ fn remove_one(run: &mut Run, workload: &mut Workload) -> Result<bool, String> {
     }
 }
 
-/// Lets go of all files that are held, so that those without a name go.
+/// Releases all held files, so that orphans are removed.
 fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
     while let Some(object) = run.model.held_objects().first().copied() {
         let call = Call::Nfs4(Nfs4Op::Release { object });
@@ -145,7 +145,7 @@ fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String
     Err("REMOVE after opening: busy for ever".to_owned())
 }
 
-/// Crashes the device of some of the boundaries.
+/// Crashes the device at some of the boundaries.
 fn crash(run: &Run, most: usize, random: &mut Random) -> Result<u64, String> {
     let boundaries = run.media.recorded();
     let mut points = 0;
@@ -160,8 +160,8 @@ fn crash(run: &Run, most: usize, random: &mut Random) -> Result<u64, String> {
     Ok(points)
 }
 
-/// Fills a device, works on it, empties it and fills it again. `most`: boundaries at which it is crashed in each of two
-/// phases.
+/// Fills a device, works on it, empties it and fills it again. Crashes it at about `boundaries` boundaries in each of
+/// two phases.
 ///
 /// # Errors
 /// What was wrong.
@@ -169,7 +169,7 @@ pub fn run(seed: u64, most: usize) -> Result<Tally, String> {
     run_on(seed, most, None)
 }
 
-/// The same on media that fail in this way.
+/// Runs the same on media with this fault.
 ///
 /// # Errors
 /// What was wrong.
@@ -226,7 +226,7 @@ mod tests {
     use crate::call::{CreateHow, Name, Obj};
 
     #[test]
-    fn a_limit_of_its_own_does_not_make_a_device_full() {
+    fn limits_of_a_file_do_not_count_as_refusals() {
         let (mut run, mut workload, _) = start(1).unwrap();
         let how = CreateHow::Guarded(SetAttributes::default());
         let create = workload.operation(Call::Create { directory: Obj(0), name: Name(0), how });

@@ -1,5 +1,5 @@
-//! Runs on media that fail. Once a fault has struck, the model is not asked any more; what counts is that replies which
-//! leave are kept, and that the volume opens again.
+//! Media that fail. Once a fault takes effect, the model is no longer asked: replies that leave must be kept, and the
+//! volume must open again.
 
 use volume::request::Error;
 
@@ -21,29 +21,29 @@ fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     Ok((run, workload, random))
 }
 
-/// One fault, somewhere, once or for good.
+/// Draws a fault, anywhere, once or lasting.
 fn draw(random: &mut Random) -> Fault {
     let part = *random.pick(&[Some(MediaPart::Log), Some(MediaPart::Index), Some(MediaPart::Blob), None]);
     let action = *random.pick(&[Action::Write, Action::Sync, Action::Sync, Action::Read, Action::Allocate]);
     Fault { part, action, after: random.below(12), effect: Effect::Fail, lasting: random.chance(1, 3) }
 }
 
-/// What became of a run.
+/// What a run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Faults that struck.
+    /// Faults that took effect.
     pub struck: u64,
-    /// Changes that were refused because the journal had failed.
+    /// Changes refused because the journal had failed.
     pub refused: u64,
-    /// CreateHow often the volume was read from end to end after a fault, open as it was.
+    /// How often an open volume was read completely after a fault.
     pub judged: u64,
 }
 
-/// Lets one I/O error strike in a random workload. If that ended the journal, every later change must be refused; else
-/// everything must be there, unstable data excepted, and the workload goes on. In the end the machine crashes.
+/// Plans one I/O error in a random workload. If it ended the journal, every later change must be refused; else
+/// everything but unstable data must be intact, and the workload goes on. Finally the machine crashes.
 ///
 /// # Errors
-/// What was lost, or acknowledged though it could not be kept.
+/// What was lost, or acknowledged although it could not be kept.
 pub fn run_io_errors(seed: u64) -> Result<Tally, String> {
     let (mut run, mut workload, mut random) = start(seed)?;
     let fault = draw(&mut random);
@@ -62,7 +62,7 @@ pub fn run_io_errors(seed: u64) -> Result<Tally, String> {
             tally.refused = refused(&mut run, &mut workload)?;
             break;
         }
-        // What the call that was struck has changed cannot be known, nor what media that go on failing do.
+        // The effect of the call that met the fault is unknown, as is what failing media do later.
         if stepped.is_err() || fault.lasting || !run.resync()? {
             break;
         }
@@ -75,7 +75,7 @@ pub fn run_io_errors(seed: u64) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// Asks for changes of a volume whose journal failed: none may succeed. The number of those that were refused.
+/// Attempts changes of a volume whose journal failed: none may succeed. Returns the number of refusals.
 fn refused(run: &mut Run, workload: &mut Workload) -> Result<u64, String> {
     let mut refused = 0;
     for _ in 0..EVENTS {
@@ -89,7 +89,7 @@ fn refused(run: &mut Run, workload: &mut Workload) -> Result<u64, String> {
     }
 }
 
-/// Flips bits of a closed volume: what is read then is right, or refused.
+/// Flips bits of a closed volume: reads must return the right data or fail. Returns the number of refusals.
 ///
 /// # Errors
 /// Wrong data.

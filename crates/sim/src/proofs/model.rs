@@ -1,4 +1,4 @@
-//! The model test: random operations and background work, every reply judged, the whole tree compared now and then.
+//! Random operations and background work without crashes: every reply is judged, and the whole tree compared regularly.
 
 use super::shrink::shrink;
 use crate::engine::{START, Sizes};
@@ -7,7 +7,7 @@ use crate::run::Run;
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
-/// Events between comparisons of the whole tree.
+/// The number of events between two comparisons of the whole tree.
 const COMPARE_EVERY: usize = 400;
 
 /// A failure that replays.
@@ -48,7 +48,7 @@ pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
         let event = workload.next(&run.model);
         events.push(event);
         run.step(event).map_err(|wrong| failed(wrong, &events))?;
-        // Only crashes need the past.
+        // Only crashes need the history.
         run.model.declare_durable();
         run.history.clear();
         run.acks.clear();
@@ -59,14 +59,14 @@ pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
     run.compare_all().map_err(|wrong| failed(wrong, &events))
 }
 
-/// Runs these events on a new volume, of the sizes that belong to the seed.
+/// Runs these events on a new volume with the seed's sizes.
 ///
 /// # Errors
 /// What was wrong.
 pub fn replay(seed: u64, events: &[Event]) -> Result<(), String> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    // The workload's own randomness.
+    // The workload's generator.
     let _ = random.fork();
     let mut run = Run::new(sizes, random)?.with_transport(transport_of(seed));
     for event in events {
@@ -76,13 +76,13 @@ pub fn replay(seed: u64, events: &[Event]) -> Result<(), String> {
     run.compare_all()
 }
 
-/// What kind of failure it is: the sentence without numbers and without the operation.
+/// Returns the kind of a failure: its sentence without numbers and without the operation.
 pub(crate) fn kind(wrong: &str) -> String {
     let sentence = wrong.rsplit("}: ").next().unwrap_or(wrong);
     sentence.chars().filter(|letter| letter.is_alphabetic() || *letter == ' ').take(40).collect()
 }
 
-/// Makes a failure small: fewer events that still fail.
+/// Shrinks a failure to fewer events that still fail.
 #[must_use]
 pub fn minimize(failure: &Failure, tries: usize) -> Failure {
     let kind = kind(&failure.wrong);

@@ -1,4 +1,4 @@
-//! Faults in the proof itself, planted to see that it finds them.
+//! Planted faults: promises broken on purpose, which the proofs must detect.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::transport::transport_of;
 use crate::transport::{CallStatus, DirectTransport, ResolvedCall, Transport};
 use crate::workload::{Profile, Workload};
 
-/// What is broken on purpose.
+/// A planted fault.
 #[derive(Clone, Copy, Debug)]
 pub enum Planted {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// The media do this.
+    /// Media with this fault.
     Media(Fault),
     /// Replies leave at once, durable or not.
     EarlyReplies,
@@ -31,11 +31,11 @@ pub enum Planted {
     Forgets,
     /// The write verifier never changes.
     ConstantVerifier,
-    /// Segments that are deleted go on taking room.
+    /// Deleted segments keep their space.
     LostRoom,
 }
 
-/// Whether crashing any of these seeds everywhere shows that something is wrong.
+/// Whether crashes of any of these seeds reveal the fault.
 #[must_use]
 pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
     seeds.any(|seed| {
@@ -70,7 +70,7 @@ fn clients(planted: Planted) -> Box<dyn Transport> {
     }
 }
 
-/// Clients that are always told the same verifier.
+/// Clients that always see the same verifier.
 #[derive(Clone, Debug, Default)]
 struct Unchanging {
     clients: DirectTransport,

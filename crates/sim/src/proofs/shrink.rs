@@ -1,6 +1,6 @@
-//! Delta debugging: takes events out of a failing list as long as it still fails.
+//! Delta debugging: removes events from a failing list as long as it still fails.
 
-/// The shortest list that was found and still fails; `fails` is asked at most `tries` times.
+/// Returns the shortest list found that still fails. Calls `fails` at most `tries` times.
 pub fn shrink<T: Clone>(events: &[T], tries: usize, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = events.to_vec();
     let mut left = tries;
@@ -32,7 +32,7 @@ mod tests {
     use super::shrink;
 
     #[test]
-    fn what_matters_is_left() {
+    fn shrinking_keeps_the_events_that_matter() {
         let events: Vec<u32> = (0..1000).collect();
         let small = shrink(&events, 10_000, |events| events.contains(&17) && events.contains(&801));
         assert_eq!(small, [17, 801]);

@@ -21,14 +21,14 @@ fn done(outcome: CallResult, state: Vec<StateChange>, after: Durability, replaye
     CallStatus::Done(Box::new(Reply { outcome, failure_attributes: Vec::new(), state, after, replayed }))
 }
 
-/// The record of protocol state that a call changes by itself, if it does.
+/// Returns the change of protocol state that the call itself asks for.
 fn state_changes(id: OperationId, op: Nfs4Op) -> Vec<StateChange> {
     let Nfs4Op::ChangeState { key, length } = op else { return Vec::new() };
     let value = length.map(|length| payload(id, length.into()).into());
     vec![StateChange { key: [b's', key].into(), value }]
 }
 
-/// Calls that NFSv3 does not have, and that may be repeated at will.
+/// Executes a call that NFSv3 lacks and that may be repeated.
 fn idempotent_nfs4(
     volume: &Volume,
     request: &Request<'_>,
@@ -42,7 +42,7 @@ fn idempotent_nfs4(
             volume.change_state(changes).map(|after| (Success::Nothing, after)).map_err(Failure::from)
         }
         Nfs4Op::Hold { .. } => {
-            // Held first, then looked at.
+            // The hold comes first: the file may lose its last name at any moment.
             volume.hold(ino);
             let found = volume.attributes(request, ino);
             if found.is_err() {
@@ -96,7 +96,7 @@ fn idempotent_nfs4(
     }
 }
 
-/// The one that each call which changes something leaves: which was the last of its client.
+/// Returns the record of protocol state that each non-idempotent call writes: the client's last operation.
 fn last_of(operation: &Operation) -> StateChange {
     StateChange {
         key: [b'c', operation.client].into(),
@@ -107,7 +107,7 @@ fn last_of(operation: &Operation) -> StateChange {
 /// Calls the engine's operations.
 #[derive(Clone, Debug, Default)]
 pub struct DirectTransport {
-    /// What each answer that was given to the engine to remember stands for.
+    /// The result for each answer that the engine was given to remember.
     answers: HashMap<Vec<u8>, CallResult>,
 }
 
@@ -118,7 +118,7 @@ fn key(call: &ResolvedCall) -> RequestKey {
     RequestKey(bytes.into())
 }
 
-/// The bytes that stand for an outcome.
+/// Returns bytes that represent a result.
 fn encoded(call: &ResolvedCall, outcome: &CallResult) -> Vec<u8> {
     let text = format!("{:?}", outcome);
     let digest =
@@ -173,7 +173,7 @@ impl Transport for DirectTransport {
                 let outcome = Ok(success);
                 let bytes = encoded(call, &outcome);
                 if remembered && !self.answers.contains_key(&bytes) {
-                    // It changed nothing, so that no journal entry carries its answer.
+                    // The call changed nothing, so no journal entry carries its answer.
                     self.remember(volume, &key, bytes, &outcome, after, now);
                 }
                 if let (Ok(Success::Listing { entries, .. }), Call::ReadDirectory { entries_max, .. }) =
@@ -208,7 +208,7 @@ impl Transport for DirectTransport {
     }
 }
 
-/// Calls that may be repeated at will.
+/// Executes a call that may be repeated.
 fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Named<Success> {
     let ino = Ino(call.object);
     match call.operation.call {
@@ -249,12 +249,12 @@ fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Na
             bytes_used: Some(status.bytes_used),
             inodes_used: status.inodes_used,
         }),
-        // What only protocols have: a client that calls straight is content with attributes.
+        // Only protocols have these; attributes will do.
         _ => split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
     }
 }
 
-/// Calls that NFSv3 does not have, whose answers are remembered.
+/// Executes a call that NFSv3 lacks and whose answer is remembered.
 fn non_idempotent_nfs4(
     volume: &Volume,
     request: &Request<'_>,
@@ -317,7 +317,7 @@ fn linked(linked: &Linked) -> Success {
 }
 
 impl DirectTransport {
-    /// Lets the engine remember an answer in memory.
+    /// Makes the engine remember an answer in memory.
     fn remember(
         &mut self,
         volume: &Volume,
@@ -331,7 +331,7 @@ impl DirectTransport {
         self.answers.insert(bytes, outcome.clone());
     }
 
-    /// Calls whose answers are remembered.
+    /// Executes a call whose answer is remembered.
     fn non_idempotent(
         &mut self,
         volume: &Volume,

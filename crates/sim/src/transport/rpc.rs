@@ -1,8 +1,8 @@
-//! Virtual clients that send bytes: each call is encoded as an RPC record, goes through the NFS service, and its reply is
-//! decoded again, so that codec, dispatch, credentials and remembered replies are judged together with the engine.
+//! Clients that send RPC records through the NFS service and decode its replies, so that codec, dispatch, credentials
+//! and the reply cache are judged together with the engine.
 //!
-//! A client has an address of its own and keeps its handles for ever: one that changes is a fault. A retransmission is
-//! the same bytes again.
+//! Each client has an address of its own and keeps every handle: a handle that changes is a fault. A retransmission
+//! repeats the same bytes.
 
 mod decode;
 mod encode;
@@ -24,30 +24,30 @@ use super::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transpor
 use crate::call::{Call, Operation, Success, User};
 use crate::rpc::{PATH, call_header, encoded, results, service};
 
-/// RpcTransport of a READDIR that has room for many names, whatever their length.
+/// READDIR bytes with room for many names of any length.
 const ROOM_MAX: u32 = 8192;
 
 /// Clients that reach a volume through the NFS service.
 #[derive(Debug, Default)]
 pub struct RpcTransport {
-    /// The service of the volume that was called last: a process serves what it has open.
+    /// The service of the volume that was called last.
     service: Option<(Arc<Volume>, Service)>,
-    /// The handles that were seen, by inode number.
+    /// The handles seen, by inode number.
     handles: BTreeMap<u64, Vec<u8>>,
-    /// Makes the calls that NFSv3 does not have.
+    /// Makes the calls that NFSv3 lacks.
     engine: DirectTransport,
-    /// Set to break a promise on purpose: every transmission gets an xid of its own, the next after this.
+    /// Breaks a promise on purpose: each transmission gets an xid of its own. The last one used.
     new_xids: Option<u32>,
 }
 
-/// What a try to make one call gave.
+/// The outcome of one attempt.
 enum Exchanged {
-    /// The results, and what the reply waits for.
+    /// The results, and the durability that the reply waits for.
     Results(Vec<u8>, Durability),
     Again(CallStatus),
 }
 
-/// A call as it goes over the wire.
+/// A call as it is sent.
 struct Message {
     xid: u32,
     program: u32,
@@ -63,7 +63,7 @@ impl Message {
         Message { xid: id, program: nfs3::PROGRAM, procedure: procedure.code(), client, user, arguments }
     }
 
-    /// The record, without its mark.
+    /// Returns the record, without its mark.
     fn record(&self) -> Result<Vec<u8>, String> {
         let who = self.user.credentials();
         let groups = Groups::new(&who.groups).ok_or("a user of too many groups")?;
@@ -75,7 +75,7 @@ impl Message {
     }
 
     fn connection(&self) -> Connection {
-        // Each call by another port, as after a reconnect.
+        // Each call uses another port, as after a reconnect.
         let port = 600 + u16::from(self.xid.to_le_bytes()[0]);
         let address = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
         Connection {
@@ -87,13 +87,13 @@ impl Message {
 }
 
 impl RpcTransport {
-    /// Clients whose retransmissions come with an xid of their own, which breaks a promise on purpose.
+    /// Returns clients whose retransmissions have an xid of their own, which breaks a promise on purpose.
     #[must_use]
     pub fn with_new_xids() -> RpcTransport {
         RpcTransport { new_xids: Some(1 << 30), ..RpcTransport::default() }
     }
 
-    /// Makes a call once.
+    /// Attempts a call.
     fn exchange(
         &mut self,
         volume: &Arc<Volume>,
@@ -145,7 +145,7 @@ impl RpcTransport {
         self.handles.get(&ino).map(Vec::as_slice).ok_or_else(|| format!("inode {ino} never showed a handle"))
     }
 
-    /// Notes the handles that a reply shows.
+    /// Learns the handles that a reply shows.
     fn note(&mut self, shown: Vec<(u64, Vec<u8>)>) -> Result<(), String> {
         for (ino, handle) in shown {
             let known = self.handles.entry(ino).or_insert_with(|| handle.clone());
@@ -190,7 +190,7 @@ impl RpcTransport {
         Ok(CallStatus::Done(Box::new(Reply { outcome, failure_attributes, state, after, replayed })))
     }
 
-    /// Lists again with room enough, after an answer that `refused` bytes are too few for one name.
+    /// Lists again with enough room, after the server answered that one name does not fit into `refused` bytes.
     fn call_with_room(
         &mut self,
         volume: &Arc<Volume>,

@@ -1,4 +1,4 @@
-//! What clients normally ask, to begin with: each list of steps reaches another part of the state.
+//! Usual sequences of calls as seeds: each reaches another part of the state.
 
 use volume::handle::HANDLE_BYTES;
 use wire::nfs4::compound::CompoundArgsEncoder;
@@ -8,18 +8,18 @@ use wire::xdr::Encoder;
 use super::super::encoded;
 use super::{CLIENTS, REFERENCE, STEP};
 
-/// Numbers of steps; see [`super::World::step`].
+/// The kinds of steps; see [`super::World::step`].
 const PASS: u8 = 0;
 const CLOSE: u8 = 1;
 const RESTART: u8 = 2;
 const COMPOUND: u8 = 3;
 
-/// To the last stateid but so many.
+/// A reference to a stateid, `which` from the latest back.
 fn stateid(which: u8) -> Stateid4 {
     Stateid4 { seqid: 0, other: reference(2, which) }
 }
 
-/// The same in NFSv4.0, where it is counted.
+/// The same stateid with a seqid, for NFSv4.0.
 fn counted(which: u8, seqid: u32) -> Stateid4 {
     Stateid4 { seqid, other: reference(2, which) }
 }
@@ -34,7 +34,7 @@ fn client_id(which: u8) -> ClientId4 {
     ClientId4(u64::from_be_bytes(reference(0, which)))
 }
 
-/// Steps in the making.
+/// A list of steps under construction.
 #[derive(Clone, Default)]
 struct Steps(Vec<u8>);
 
@@ -57,7 +57,7 @@ impl Steps {
         self.step(COMPOUND, client, &body)
     }
 
-    /// In a slot of the last session but `which`, which is that of the client.
+    /// A COMPOUND in a slot of the client's session, `which` from the latest back.
     fn in_session(self, client: u8, which: u8, operations: &[ArgOp4<'_>]) -> Steps {
         let sequence = ArgOp4::Sequence(SequenceArgs {
             sessionid: SessionId4(reference(3, which)),
@@ -130,7 +130,7 @@ fn put(handle: &[u8; HANDLE_BYTES]) -> ArgOp4<'_> {
     ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("as long as ours") })
 }
 
-/// OPEN in the root that creates, and GETFH.
+/// An OPEN that creates a file in the root, and GETFH.
 fn open(attributes: Fattr4<'_>, seqid: u32, access: u32, deny: u32, client: u8) -> Vec<ArgOp4<'_>> {
     let open = ArgOp4::Open(OpenArgs {
         seqid,
@@ -161,7 +161,7 @@ fn close(open_stateid: Stateid4, seqid: u32) -> ArgOp4<'static> {
     ArgOp4::Close(CloseArgs { seqid, open_stateid })
 }
 
-/// Lists of steps.
+/// Returns the seeds.
 pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
     let mode = encoded(&Attributes4 { mode: Some(0o640), ..Attributes4::default() });
     let attributes: Fattr4<'_> = wire::xdr::decode_all(&mode).expect("encoded just now");
@@ -182,7 +182,7 @@ pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
         .in_session(0, 0, &[put(&handle), unlock(stateid(0), 0, 0, u64::MAX), close(stateid(1), 0)])
         .alone(0, 2, &[ArgOp4::DestroySession(DestroySessionArgs { sessionid: SessionId4(reference(4, 0)) })])
         .alone(0, 2, &[ArgOp4::DestroyClientId(DestroyClientIdArgs { clientid: client_id(0) })]);
-    // Another client is in the way, until the first one has been silent for too long.
+    // Another client conflicts, until the first one has been silent for too long.
     let contended = locked
         .clone()
         .join(1)
@@ -222,7 +222,7 @@ pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Any operation on an open file: a stateid, which many begin with, and small numbers.
+/// Any operation on an open file: a stateid, which many start with, and small numbers.
 fn raw(before: &Steps, code: u8) -> Vec<u8> {
     let handle: [u8; HANDLE_BYTES] = reference(5, 0);
     let nothing = CommitArgs { offset: 0, count: 0 };

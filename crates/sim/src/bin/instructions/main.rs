@@ -1,16 +1,15 @@
-//! A fixed stream of calls, so that the instructions of each operation can be counted: no network, no threads, no clock, and
-//! the same numbers each time. `cargo xtask perf instructions` runs it under callgrind and compares with
-//! `docs/instructions.json`.
+//! A fixed stream of calls whose instructions are counted: no network, no threads, no clock, and the same numbers each
+//! time. `cargo xtask perf instructions` runs it under callgrind and compares the counts with `docs/instructions.json`.
 //!
-//! Everything that is to be counted happens within [`counted`], once for each operation; everything else prepares it. Then
-//! [`told`] prints the operation's name and how many of them that were. Callgrind knows both functions by name: it counts
-//! within the first, and writes down and begins anew behind the second.
+//! Everything to be counted runs in [`counted`], once for each operation; everything else prepares it. Then [`print_count`]
+//! prints the operation's name and count. Callgrind knows both functions by name: it counts within the first, and dumps
+//! and resets its counters after the second.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`stream`] | the operations, and the calls that they consist of |
-//! | [`nfs4`] | those of NFSv4 |
-//! | [`server`] | the NFS service and the steps that the server's threads would do |
+//! | [`stream`] | the operations and their calls |
+//! | [`nfs4`] | the operations of NFSv4 |
+//! | [`server`] | the NFS service, and the steps of the server's threads |
 
 mod nfs4;
 mod server;
@@ -40,7 +39,7 @@ fn run() -> Result<(), String> {
     let tree = Tree::make(&mut server)?;
     for operation in OPERATIONS {
         let failed = |why: String| format!("{}: {why}", operation.name);
-        // No operation pays for what others left behind.
+        // No operation pays for the work that an earlier one left.
         server.write_back();
         server.checkpoint();
         if operation.is_cold {
@@ -51,12 +50,12 @@ fn run() -> Result<(), String> {
         if !server.succeeded() {
             return Err(failed("the last call did not succeed".to_owned()));
         }
-        told(operation.name, prepared.count);
+        print_count(operation.name, prepared.count);
     }
     Ok(())
 }
 
-/// What is counted.
+/// Executes what is counted.
 #[inline(never)]
 fn counted(server: &mut Server, prepared: &Prepared) -> Result<(), String> {
     for group in &prepared.groups {
@@ -70,8 +69,8 @@ fn counted(server: &mut Server, prepared: &Prepared) -> Result<(), String> {
     Ok(())
 }
 
-/// Says how many of an operation were counted.
+/// Prints how many operations were counted.
 #[inline(never)]
-fn told(name: &str, count: usize) {
+fn print_count(name: &str, count: usize) {
     println!("{name}\t{count}");
 }

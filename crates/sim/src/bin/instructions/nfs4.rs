@@ -1,4 +1,4 @@
-//! Operations of NFSv4.2: COMPOUNDs as the Linux client makes them, in slots of a session.
+//! Operations of NFSv4.2: COMPOUNDs as the Linux client sends them, in the slots of a session.
 
 use wire::nfs4::compound::CompoundResReader;
 use wire::nfs4::*;
@@ -8,7 +8,7 @@ use super::Server;
 use super::stream::{After, GROUP, MANY, NAMES, Prepared, SMALL, SOME, Tree};
 use super::stream::{name, scattered, scattered_offset};
 
-/// What the Linux client asks for of a file.
+/// The attributes of a file that the Linux client requests.
 const ATTRIBUTES: AttrMask = AttrMask::of(&[
     Attr4::Type,
     Attr4::Change,
@@ -37,7 +37,7 @@ fn slots() -> u32 {
     u32::try_from(GROUP).expect("a few")
 }
 
-/// Makes a call; the result of its last operation is what `wanted` takes out.
+/// Makes a call. Returns what `wanted` extracts from the result of its last operation.
 fn call<T>(
     server: &mut Server,
     operations: &[ArgOp4<'_>],
@@ -92,7 +92,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The next request, of the slot whose turn it is.
+    /// Returns the SEQUENCE of the next request.
     fn sequence(&mut self) -> ArgOp4<'static> {
         let (slot, turn) = (self.made % GROUP, self.made / GROUP);
         self.made += 1;
@@ -105,7 +105,7 @@ impl Session {
         })
     }
 
-    /// Calls, each an operation on what `handle` says.
+    /// Returns calls, each with the operations and on the handle that `of` returns.
     fn calls<'a>(
         &mut self,
         server: &mut Server,
@@ -123,7 +123,7 @@ impl Session {
         Prepared { count, groups, after: After::Nothing }
     }
 
-    /// The same, after others like them: what they need is in memory.
+    /// Returns the same calls after executing others like them, so that what they need is in memory.
     fn cached<'a>(
         &mut self,
         server: &mut Server,
@@ -135,7 +135,7 @@ impl Session {
         Ok(self.calls(server, count, of))
     }
 
-    /// Opens a file by its handle, for reading and writing and without a delegation.
+    /// Opens a file by its handle, for reading and writing, without a delegation.
     fn open(&mut self, server: &mut Server, file: &[u8]) -> Result<Stateid4, String> {
         let operations = [self.sequence(), put(file), open(OpenClaim4::Fh)];
         call(server, &operations, |result| match result {
@@ -169,7 +169,7 @@ pub(crate) fn getattr(server: &mut Server, tree: &Tree) -> Result<Prepared, Stri
     session.cached(server, MANY, |number| (&tree.files[number % tree.files.len()], vec![attributes()]))
 }
 
-/// The names that are looked up, or opened.
+/// Returns the names to look up or open.
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| name(scattered(number, NAMES))).collect()
 }

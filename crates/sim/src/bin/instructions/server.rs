@@ -1,4 +1,4 @@
-//! A server without network and threads: the NFS service, a volume in memory, and the steps that its threads would do.
+//! A server without network and threads: the NFS service, a volume in memory, and the steps of the server's threads.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ const SEGMENT_BYTES: u64 = 16 << 20;
 const LOG_BYTES: usize = 64 << 20;
 const DEVICE_BYTES: u64 = 8 << 30;
 
-/// A call to be made: its record, without the mark.
+/// The record of a call, without its mark.
 pub(crate) type Record = Vec<u8>;
 
-/// The server, and what its only client has to know.
+/// The server and the state of its only client.
 pub(crate) struct Server {
     media: Arc<MemoryMedia>,
     volume: Arc<Volume>,
@@ -52,7 +52,7 @@ fn open(media: &Arc<MemoryMedia>, now: Time) -> Result<(Arc<Volume>, Service), S
 }
 
 impl Server {
-    /// One with an empty volume.
+    /// Returns a server with an empty volume.
     pub(crate) fn new() -> Result<Server, String> {
         let media = MemoryMedia::always_powered(LOG_BYTES, DEVICE_BYTES);
         let now = Time::from_parts(BEGAN_SECONDS, 0);
@@ -72,7 +72,7 @@ impl Server {
         Ok(Server { media, volume, service, connection, now, xid: 0, out, tail, waits })
     }
 
-    /// The same volume, opened again: nothing is in memory.
+    /// Reopens the volume: nothing is in memory.
     pub(crate) fn reopened(self) -> Result<Server, String> {
         self.volume.close(self.now).map_err(|error| error.to_string())?;
         let Server { media, volume, service, connection, now, xid, out, tail, waits } = self;
@@ -81,12 +81,12 @@ impl Server {
         Ok(Server { media, volume, service, connection, now, xid, out, tail, waits })
     }
 
-    /// A record of the NFS program.
+    /// Returns the record of an NFSv3 call.
     pub(crate) fn record(&mut self, procedure: Procedure, arguments: &impl Encode) -> Record {
         self.record_of(nfs3::PROGRAM, nfs3::VERSION, procedure.code(), |out| arguments.encode(out))
     }
 
-    /// A record of a COMPOUND of NFSv4.2.
+    /// Returns the record of an NFSv4.2 COMPOUND.
     pub(crate) fn compound(&mut self, operations: &[ArgOp4<'_>]) -> Record {
         self.record_of(nfs4::PROGRAM, nfs4::VERSION, nfs4::Procedure::Compound.code(), |out| {
             let mut compound = CompoundArgsEncoder::begin(out, Utf8Str4(b""), 2);
@@ -111,7 +111,7 @@ impl Server {
         record
     }
 
-    /// Executes calls, all of which are in flight together, and lets their replies leave.
+    /// Executes calls that are in flight together, and lets their replies leave.
     pub(crate) fn serve(&mut self, records: &[Record]) -> Result<(), String> {
         for record in records {
             self.execute(record)?;
@@ -139,7 +139,7 @@ impl Server {
         Err("a call that may block would block".to_owned())
     }
 
-    /// What the volume's threads do once calls have come: write-back where a COMMIT asked for it, and a commit.
+    /// Runs the steps of the volume's threads: write-back if a COMMIT waits for it, and a commit.
     fn settle(&mut self) -> Result<(), String> {
         while self.volume.step_commit(self.now) == Progress::Worked {}
         let is_waiting = |wait: &Wait| wait.volume.durability(wait.durability) == Durable::NotYet;
@@ -159,12 +159,12 @@ impl Server {
         while self.volume.step_write_back(self.now, true, true) == Progress::Worked {}
     }
 
-    /// Makes a checkpoint, if anything has changed.
+    /// Makes a checkpoint if anything has changed.
     pub(crate) fn checkpoint(&mut self) {
         while self.volume.step_checkpoint(self.now, true) == Progress::Worked {}
     }
 
-    /// Makes one call; its results, without the header.
+    /// Makes one call. Returns its results, without the header.
     pub(crate) fn call(&mut self, record: &Record) -> Result<Vec<u8>, String> {
         self.serve(std::slice::from_ref(record))?;
         let results = self.out.get(MARK_BYTES + SUCCESS_BYTES..).ok_or("a reply without results")?;
@@ -173,7 +173,7 @@ impl Server {
         Ok(results)
     }
 
-    /// The handle of the root directory.
+    /// Returns the handle of the root directory.
     pub(crate) fn mount(&mut self) -> Result<Vec<u8>, String> {
         let mnt = mount3::Procedure::Mnt.code();
         let record = self.record_of(mount3::PROGRAM, mount3::VERSION, mnt, |out| {
@@ -184,7 +184,7 @@ impl Server {
         mounted.map(|it| it.fhandle.as_bytes().to_vec()).map_err(|status| format!("MNT: {status:?}"))
     }
 
-    /// Whether the last reply says that the call succeeded. A NULL call has nothing to say.
+    /// Whether the last reply reports success; a reply to NULL has no results.
     pub(crate) fn succeeded(&self) -> bool {
         match self.out.get(MARK_BYTES + SUCCESS_BYTES..) {
             Some([]) => true,

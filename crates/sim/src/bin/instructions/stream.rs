@@ -1,4 +1,4 @@
-//! The operations that are counted.
+//! The counted operations.
 
 use wire::nfs3::{
     CommitArgs, CreateArgs, CreateHow3, CreateRes, DirOpArgs3, FileHandle3, Filename3, GetattrArgs,
@@ -11,23 +11,23 @@ use super::{Record, Server, nfs4};
 
 /// An operation.
 pub(crate) struct Operation {
-    /// What the record calls it.
+    /// Its name in the record.
     pub(crate) name: &'static str,
-    /// On a volume that was just opened, so that what is needed has to be read from its index.
+    /// Whether the volume is reopened first, so that everything is read from its index.
     pub(crate) is_cold: bool,
     pub(crate) prepare: fn(&mut Server, &Tree) -> Result<Prepared, String>,
 }
 
-/// Calls to be counted.
+/// The calls to be counted.
 pub(crate) struct Prepared {
-    /// Operations that are made by all of it.
+    /// The number of operations that they make.
     pub(crate) count: usize,
-    /// Calls of a group are in flight together: they share a commit.
+    /// The calls of a group are in flight together and share a commit.
     pub(crate) groups: Vec<Vec<Record>>,
     pub(crate) after: After,
 }
 
-/// What is done once all calls are answered, and counted with them.
+/// The step that follows the calls and is counted with them.
 #[derive(Clone, Copy)]
 pub(crate) enum After {
     Nothing,
@@ -39,7 +39,7 @@ const fn warm(name: &'static str, prepare: fn(&mut Server, &Tree) -> Result<Prep
     Operation { name, is_cold: false, prepare }
 }
 
-/// All of them. The order is part of the stream.
+/// All operations. Their order is part of the stream.
 pub(crate) const OPERATIONS: &[Operation] = &[
     warm("NULL", null),
     warm("GETATTR", getattr),
@@ -65,7 +65,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
 
 /// Calls in flight.
 pub(crate) const GROUP: usize = 16;
-/// Calls that are counted, of small and cheap ones, of those that change something, and of large ones.
+/// The number of counted calls: of cheap ones, of changes, and of large ones.
 pub(crate) const MANY: usize = 1024;
 pub(crate) const SOME: usize = 512;
 const FEW: usize = 16;
@@ -76,13 +76,13 @@ const LARGE: u32 = 1 << 20;
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 const LISTING_BYTES: u32 = 32 << 10;
 
-/// What is there before anything is counted.
+/// The files that exist before anything is counted.
 pub(crate) struct Tree {
-    /// Of [`NAMES`] empty files.
+    /// A directory of [`NAMES`] empty files.
     pub(crate) full: Vec<u8>,
-    /// One that is empty but for what operations make there.
+    /// A directory that is empty but for what operations create.
     empty: Vec<u8>,
-    /// Files of [`LARGE_FILE_BYTES`], as many as are in flight.
+    /// Files of [`LARGE_FILE_BYTES`], one for each call in flight.
     pub(crate) files: Vec<Vec<u8>>,
 }
 
@@ -109,7 +109,7 @@ fn create_record(server: &mut Server, directory: &[u8], name: &str) -> Record {
 }
 
 fn write_record(server: &mut Server, file: &[u8], offset: u64, bytes: u32, stable: StableHow) -> Record {
-    // No block is like another.
+    // All blocks differ.
     let first = offset.to_be_bytes()[4] ^ offset.to_be_bytes()[6];
     let data: Vec<u8> = (0..bytes).map(|at| at.to_be_bytes()[3] ^ at.to_be_bytes()[2] ^ first).collect();
     let arguments = WriteArgs { file: handle(file), offset, count: bytes, stable, data: &data };
@@ -146,19 +146,19 @@ pub(crate) fn name(number: usize) -> String {
     format!("name-{number}")
 }
 
-/// Numbers that look random and are the same each time: a multiplicative congruential generator.
+/// Returns a number that looks random and is the same each time, by a multiplicative congruential generator.
 pub(crate) fn scattered(number: usize, below: usize) -> usize {
     let mixed = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     usize::try_from(mixed >> 33).expect("31 bits") % below
 }
 
-/// A small block anywhere in a large file.
+/// Returns the offset of a small block anywhere in a large file.
 pub(crate) fn scattered_offset(number: usize) -> u64 {
     let blocks = usize::try_from(LARGE_FILE_BYTES / u64::from(SMALL)).expect("a few thousand");
     scattered(number, blocks) as u64 * u64::from(SMALL)
 }
 
-/// So many calls, each an operation.
+/// Returns `count` calls, each an operation.
 fn calls(
     server: &mut Server,
     count: usize,
@@ -169,7 +169,7 @@ fn calls(
     Ok(Prepared { count, groups, after: After::Nothing })
 }
 
-/// The same, once all of them have been made before: what they need is in memory.
+/// Returns the same calls after executing them once, so that what they need is in memory.
 fn cached(
     server: &mut Server,
     count: usize,
@@ -232,7 +232,7 @@ fn remove(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     })
 }
 
-/// A stable write of a small block somewhere.
+/// Returns a stable WRITE of a small block.
 fn stable_write(server: &mut Server, tree: &Tree, number: usize) -> Record {
     let file = &tree.files[number % tree.files.len()];
     write_record(server, file, scattered_offset(number), SMALL, StableHow::FileSync)
@@ -242,7 +242,7 @@ fn write_stable(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     calls(server, SOME, |server, number| stable_write(server, tree, number))
 }
 
-/// An unstable write to each file, then a COMMIT of each.
+/// Prepares an unstable WRITE to each file, then a COMMIT of each.
 fn write_commit(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     let mut prepared = calls(server, SOME, |server, number| {
         let file = &tree.files[number % tree.files.len()];
@@ -267,7 +267,7 @@ fn write_large(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     Ok(Prepared { after: After::WriteBack, ..prepared })
 }
 
-/// The calls that list a directory, which are known once it was listed.
+/// Prepares the calls that list a directory, by listing it once.
 fn listing(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     let (mut cookie, mut cookieverf, mut count, mut groups) = (0, [0; 8], 0, Vec::new());
     loop {
@@ -290,7 +290,7 @@ fn listing(server: &mut Server, tree: &Tree) -> Result<Prepared, String> {
     }
 }
 
-/// A checkpoint of what these calls have changed; they are not counted.
+/// Executes the calls uncounted, and prepares a checkpoint of their changes.
 fn checkpoint_after(server: &mut Server, prepared: &Prepared) -> Result<Prepared, String> {
     for group in &prepared.groups {
         server.serve(group)?;

@@ -1,4 +1,4 @@
-//! Replies from bytes.
+//! Decodes NFSv3 replies.
 
 use volume::attributes::{Device, FileType};
 use volume::request::Error;
@@ -9,19 +9,19 @@ use wire::xdr::{Decode, decode_all};
 
 use crate::call::{Attrs, Call, CallResult, Listed, Success, Wcc};
 
-/// A listing without names: attributes, verifier, the end of the list, eof.
+/// The bytes of a listing without names: attributes, verifier, end of the list, eof.
 pub(super) const EMPTY_BYTES: u32 = 4 + 84 + 8 + 4 + 4;
 
-/// What a reply told.
+/// A decoded reply.
 pub(super) struct Decoded {
     pub(super) outcome: CallResult,
-    /// Attributes that a failure shows.
+    /// The attributes that a failure shows.
     pub(super) failure_attributes: Vec<Wcc>,
-    /// Handles, with the inode numbers that they belong to.
+    /// The handles shown, with their inode numbers.
     pub(super) handles: Vec<(u64, Vec<u8>)>,
 }
 
-/// RpcTransport of an entry of a listing.
+/// Returns the bytes of an entry of a listing.
 pub(super) fn entry_bytes(entry: &Listed, plus: bool) -> u32 {
     let name = u32::try_from(entry.name.len()).unwrap_or(u32::MAX);
     let plain = 4 + 8 + 4 + name.next_multiple_of(4) + 8;
@@ -29,12 +29,12 @@ pub(super) fn entry_bytes(entry: &Listed, plus: bool) -> u32 {
     if plus { plain + 4 + with + 4 } else { plain }
 }
 
-/// Whether a listing was refused for want of room.
+/// Whether a listing was refused with NFS3ERR_TOOSMALL.
 pub(super) fn is_too_small(bytes: &[u8]) -> bool {
     bytes.get(..4) == Some(&NfsStat3::TooSmall.code().to_be_bytes())
 }
 
-/// The handle that MNT gives.
+/// Returns the handle in a MNT reply.
 pub(super) fn mounted(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mounted: mount3::MntRes<'_> = whole(bytes)?;
     mounted.map(|mounted| mounted.fhandle.as_bytes().to_vec()).map_err(|status| format!("MNT: {status:?}"))
@@ -80,7 +80,7 @@ fn nanos(time: NfsTime3) -> Result<i64, String> {
     Ok(i64::from(time.seconds) * 1_000_000_000 + i64::from(time.nanoseconds))
 }
 
-/// Reads the results of one call.
+/// Decodes the results of one call.
 struct Reader {
     volume: u64,
     failure_attributes: Vec<Wcc>,
@@ -118,7 +118,7 @@ impl Reader {
         })
     }
 
-    /// Attributes that this server never leaves out of a success.
+    /// Returns attributes that this server never omits from a success.
     fn shown(&self, attributes: PostOpAttr) -> Result<Attrs, String> {
         self.seen(&attributes.ok_or("attributes are left out")?)
     }
@@ -131,7 +131,7 @@ impl Reader {
         })
     }
 
-    /// The error of a failure, and what it shows besides.
+    /// Returns a failure, and keeps the attributes it shows.
     fn failed<F>(&mut self, failed: &Failed<F>, wccs: &[WccData]) -> Result<CallResult, String> {
         for wcc in wccs.iter().filter(|wcc| wcc.after.is_some()) {
             let shown = self.wcc(*wcc)?;
@@ -140,7 +140,7 @@ impl Reader {
         Ok(Err(error(failed.status)?))
     }
 
-    /// The same with attributes of one side.
+    /// Returns a failure that shows one object's attributes without those before the call.
     fn failed_showing<F>(
         &mut self,
         failed: &Failed<F>,
@@ -198,7 +198,7 @@ impl Reader {
         }
     }
 
-    /// Calls about data.
+    /// Decodes READ, WRITE and COMMIT.
     fn data(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
             Call::Read { .. } => match whole::<ReadRes<'_>>(bytes)? {
@@ -231,7 +231,7 @@ impl Reader {
         }
     }
 
-    /// Calls that take names away, move them, or add one to an object.
+    /// Decodes LOOKUP, REMOVE, RMDIR, RENAME and LINK.
     fn names(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
             Call::Remove { .. } | Call::RemoveDirectory { .. } => match whole::<RemoveRes>(bytes)? {
@@ -267,7 +267,7 @@ impl Reader {
         }
     }
 
-    /// Calls about the file system.
+    /// Decodes FSSTAT, FSINFO and PATHCONF.
     fn file_system(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
             Call::Status => match whole::<FsstatRes>(bytes)? {
@@ -349,10 +349,10 @@ impl Reader {
     }
 }
 
-/// Reads the results of `call`, which was made of the volume with this id.
+/// Decodes the results of `call` on the volume with this id.
 ///
 /// # Errors
-/// What no server of this protocol may answer.
+/// An answer that is invalid under any circumstances.
 pub(super) fn read(call: &Call, volume: u64, bytes: &[u8]) -> Result<Decoded, String> {
     let mut reader = Reader { volume, failure_attributes: Vec::new(), handles: Vec::new() };
     let outcome = reader.read(call, bytes)?;

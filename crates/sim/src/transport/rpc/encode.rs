@@ -1,4 +1,4 @@
-//! Calls as bytes.
+//! Encodes NFSv3 calls.
 
 use volume::attributes::{Device, SetAttributes, SetTime};
 use volume::results::Stability;
@@ -10,10 +10,10 @@ use crate::call::{Call, CreateHow, NodeKind, payload, target};
 use crate::rpc::encoded;
 use crate::transport::ResolvedCall;
 
-/// RpcTransport that a client has room for in a listing, if the call is one.
+/// Returns the bytes that a client allows for a listing, or `None` for another call.
 pub(super) fn room(call: &ResolvedCall, given: Option<u32>) -> Option<u32> {
     let Call::ReadDirectory { entries_max, plus, .. } = call.operation.call else { return None };
-    // About `entries_max` short names: a longer one may not fit at all.
+    // Room for about `entries_max` short names; a long one may not fit at all.
     let each = if plus { 160 } else { 28 };
     Some(given.unwrap_or(decode::EMPTY_BYTES + u32::from(entries_max) * each))
 }
@@ -66,7 +66,7 @@ fn stable(stability: Stability) -> StableHow {
     }
 }
 
-/// The procedure of a call, and its arguments.
+/// Returns the procedure of a call and its encoded arguments.
 pub(super) fn arguments(
     bytes: &RpcTransport,
     call: &ResolvedCall,
@@ -120,7 +120,7 @@ fn listing(
     }
 }
 
-/// Calls that name something in a directory.
+/// Encodes a call that names a directory entry.
 fn names(
     call: &ResolvedCall,
     first: FileHandle3<'_>,
