@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use server::config::size::Size;
 use server::config::{LogFormat, LogLevel};
-use server::size::Size;
 use volume::ids::SegmentId;
 use volume::key::Table;
 

@@ -1,5 +1,7 @@
 //! The administrator's socket: whoever connects to `DATA/admin.sock` is sent one line of JSON that says what is going on.
 
+pub(crate) mod status;
+
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::driver::join;
+use crate::background::driver::join;
 use crate::error::Error;
 
 /// Name of the socket in the data directory.

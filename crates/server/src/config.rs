@@ -8,7 +8,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::size::Size;
+use crate::config::size::Size;
 
 /// A commented configuration that says what the defaults are.
 pub const EXAMPLE: &str = include_str!("config/example.toml");
@@ -234,5 +234,7 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
+pub mod memory;
+pub mod size;
 #[cfg(test)]
 mod tests;

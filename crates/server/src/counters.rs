@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::calls::Head;
+use crate::protocol::calls::Head;
 
 /// Procedures of NFSv3 and of MOUNT, by number.
 const NFS_PROCEDURES: [&str; 22] = [

@@ -2,52 +2,29 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`server`] | a server from start to end |
-//! | `loops`, `event_loop` | the thread that serves connections; one per core |
-//! | `connection`, `acceptor`, `listener` | sockets |
-//! | `calls`, `protocol` | what loops serve: a small seam, and the NFS service behind it |
-//! | `parked`, `workers`, `mailbox` | replies that wait, calls that wait for the disk, and how loops hear of both |
-//! | `callbacks`, `outbound` | calls that the server makes to clients |
-//! | `driver` | the threads that drive a volume's background work |
-//! | `commits` | whether the commit step is the driver's or the event loop's |
-//! | [`config`], [`size`], [`memory`], `exports` | what an operator says |
-//! | [`admin`], `status`, `counters` | what an operator sees |
-//! | `rpcbind` | registration with the system's rpcbind |
+//! | [`server`] | starts and stops a server |
+//! | [`admin`], `counters` | what an operator sees |
+//! | `net` | sockets, event loops, workers, calls to clients |
+//! | `admission` | who is served next, and how much memory connections may hold |
+//! | `background` | threads that run the background work of volumes |
+//! | `protocol` | the NFS service, its clock and its commits |
+//! | [`volumes`], `exports` | opens volumes, resolves exports |
+//! | [`config`] | the configuration file and the shares of memory |
 //! | [`limits`] | every limit, with its reason |
 //!
-//! What is absent: any knowledge of the protocol beyond its records, and of what volumes store.
+//! It knows nothing of the protocols beyond their records, and nothing of what volumes store.
 
-mod acceptor;
 pub mod admin;
-mod budget;
-mod buffers;
-mod callbacks;
-mod calls;
+mod admission;
+mod background;
 pub mod clock;
-mod commits;
 pub mod config;
-mod connection;
-mod copies;
 mod counters;
-mod driver;
 pub mod error;
-mod event_loop;
 mod exports;
 pub mod limits;
-mod lines;
-mod listener;
-mod loops;
-mod mailbox;
-pub mod memory;
-mod outbound;
-mod output;
-mod parked;
+mod net;
 mod protocol;
-mod ready;
-mod rpcbind;
 pub mod server;
 mod signal;
-pub mod size;
-mod status;
 pub mod volumes;
-mod workers;

@@ -1,5 +1,8 @@
 //! What event loops serve in earnest: the NFS service, with the wall clock.
 
+pub(crate) mod calls;
+pub(crate) mod commits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +16,10 @@ use wire::record::MARK_BYTES;
 use wire::rpc::{SUCCESS_BYTES, decode_call};
 use wire::xdr::Decode as _;
 
-use crate::callbacks::Caller;
-use crate::calls::{Calls, HEAD_BYTES, Handled, Head, Wait};
 use crate::clock::now;
-use crate::commits::Commits;
+use crate::net::callbacks::Caller;
+use crate::protocol::calls::{Calls, HEAD_BYTES, Handled, Head, Wait};
+use crate::protocol::commits::Commits;
 
 /// The NFS service and its volumes, by number.
 pub(crate) struct Protocol {

@@ -11,22 +11,23 @@ use store::Directory;
 use volume::Volume;
 
 use crate::admin::Admin;
-use crate::callbacks::{Callbacks, Caller};
-use crate::calls::Calls;
+use crate::admin::status;
+use crate::background::copies::Copies;
+use crate::background::driver::Drivers;
 use crate::clock::now;
-use crate::commits::Commits;
 use crate::config::Export;
-use crate::copies::Copies;
-use crate::driver::Drivers;
+use crate::config::memory;
+use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
 use crate::exports;
-use crate::listener::listen_at;
-use crate::loops::{self, Loops, no_thread};
-use crate::memory;
+use crate::net::callbacks::{Callbacks, Caller};
+use crate::net::listener::listen_at;
+use crate::net::loops;
+use crate::net::loops::{Loops, no_thread};
+use crate::net::rpcbind;
 use crate::protocol::Protocol;
-use crate::rpcbind;
-use crate::size::Size;
-use crate::status;
+use crate::protocol::calls::Calls;
+use crate::protocol::commits::Commits;
 use crate::volumes::{self, Served, milliseconds_since};
 
 /// The volume that a new data directory gets.

@@ -9,8 +9,8 @@ use volume::ids::VolumeId;
 use volume::{CreateOptions, Options, Volume};
 
 use crate::clock::now;
+use crate::config::size::Size;
 use crate::error::Error;
-use crate::size::Size;
 
 /// Mode of the root directory of a new volume.
 const ROOT_MODE: u16 = 0o755;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use server::config::size::Size;
 use server::error::Error;
-use server::size::Size;
 use store::Directory;
 use volume::check::{CheckOptions, Report, check};
 use volume::media::Media;

@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
+use server::config::size::Size;
 use server::config::{Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT};
 use server::error::Error;
 use server::limits::{THREADS_MAX, WORKERS_DEFAULT};
-use server::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
 use server::server::{Server, Settings};
-use server::size::Size;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use server::config::size::Size;
 use server::config::{Config, JOURNAL_BYTES_DEFAULT};
 use server::error::Error;
-use server::size::Size;
 use store::{Description, Directory, describe, list};
 
 use crate::cli::{Level, Log, Volume, VolumeAction};

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use load::run::{Connections, Length, Options};
 use load::steady::SteadyRule;
 use load::workload::{RateProcedure, Stability, Workload};
-use server::size::Size;
+use server::config::size::Size;
 
 /// What to do.
 #[derive(Clone, Debug, Args)]

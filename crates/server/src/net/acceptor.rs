@@ -11,11 +11,11 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use nfs::service::Connection as Ends;
 
-use crate::callbacks::connection_id;
-use crate::event_loop::MAILBOX;
 use crate::limits::{ACCEPT_PAUSE, CLIENTS_GREETED_MAX, CONNECTIONS_MAX};
-use crate::listener::prepare;
-use crate::mailbox::{Mailbox, Message};
+use crate::net::callbacks::connection_id;
+use crate::net::event_loop::MAILBOX;
+use crate::net::listener::prepare;
+use crate::net::mailbox::{Mailbox, Message};
 
 /// The listening sockets, and whose turn it is.
 pub(crate) struct Acceptor {

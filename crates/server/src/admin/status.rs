@@ -7,10 +7,10 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 use volume::Volume;
 
+use crate::config::memory;
 use crate::counters::{Counters, totals};
-use crate::memory;
+use crate::net::workers::Workers;
 use crate::protocol::Protocol;
-use crate::workers::Workers;
 
 /// Where the status comes from.
 pub(crate) struct Source {

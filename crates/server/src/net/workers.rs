@@ -11,11 +11,11 @@ use nfs::service::{Connection, Progress};
 use parking_lot::{Condvar, Mutex};
 use volume::request::Access;
 
-use crate::calls::{Calls, Handled};
+use crate::admission::lines::Place;
 use crate::limits::HELD_OVERHEAD_BYTES;
-use crate::lines::Place;
-use crate::mailbox::{Mailbox, Message};
-use crate::output::Body;
+use crate::net::mailbox::{Mailbox, Message};
+use crate::net::output::Body;
+use crate::protocol::calls::{Calls, Handled};
 
 /// A connection of a loop: its place, and which of those that were there over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
 
 use super::{EventLoop, Refused};
-use crate::connection::{Connection, Received, Waiting};
 use crate::counters::add;
 use crate::limits::{HEAVY_BYTES, PORTION_BYTES, READ_BYTES, SEND_EARLY_BYTES};
-use crate::workers::Owner;
+use crate::net::connection::{Connection, Received, Waiting};
+use crate::net::workers::Owner;
 
 /// What is reserved for a large reply: itself, and the blocks that it is made from.
 pub(super) fn reserved_bytes(reply_bytes_max: usize) -> usize {

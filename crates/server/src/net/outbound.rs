@@ -12,10 +12,10 @@ use nfs::service::{Callback, Destination};
 use parking_lot::{Condvar, Mutex};
 use wire::record::RecordReader;
 
-use crate::callbacks::Caller;
-use crate::driver::join;
+use crate::background::driver::join;
 use crate::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_KEPT, OUTBOUND_QUEUED, OUTBOUND_THREADS};
-use crate::rpcbind;
+use crate::net::callbacks::Caller;
+use crate::net::rpcbind;
 
 /// How long a client may take to accept a connection, and to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use volume::{Progress, Volume};
 
 use crate::clock::now;
-use crate::commits::Commits;
+use crate::protocol::commits::Commits;
 use crate::volumes::Served;
 
 /// The longest that a thread sleeps without looking whether it is to end.

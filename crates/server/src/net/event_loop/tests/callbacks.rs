@@ -1,8 +1,8 @@
 //! Calls that go out by connections of clients.
 
 use super::*;
-use crate::callbacks::loop_of;
-use crate::mailbox::Message;
+use crate::net::callbacks::loop_of;
+use crate::net::mailbox::Message;
 
 #[test]
 fn callbacks_go_out_by_the_connection_that_they_name() {

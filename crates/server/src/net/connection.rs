@@ -8,9 +8,9 @@ use nfs::service::Connection as Ends;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
 
-use crate::buffers::Buffers;
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX};
-use crate::output::Output;
+use crate::net::buffers::Buffers;
+use crate::net::output::Output;
 
 /// A connection that is being served.
 pub(crate) struct Connection {

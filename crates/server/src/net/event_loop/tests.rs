@@ -15,10 +15,10 @@ use wire::record::{MARK_BYTES, OpenRecord, write_record};
 use wire::xdr::Encoder;
 
 use super::*;
-use crate::calls::{Handled, Head, Wait};
 use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
-use crate::listener::listen_at;
-use crate::loops::{Loops, Size};
+use crate::net::listener::listen_at;
+use crate::net::loops::{Loops, Size};
+use crate::protocol::calls::{Handled, Head, Wait};
 
 mod callbacks;
 mod memory;

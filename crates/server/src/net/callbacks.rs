@@ -1,7 +1,7 @@
 //! Calls that the server makes: callbacks of NFSv4, and what NLM and NSM tell clients.
 //!
 //! One thread looks after the service's clock and takes from it what is to be sent. What goes by a connection that a client
-//! opened is handed to that connection's event loop; the rest is sent by [`crate::outbound`]. Answers go back to the service,
+//! opened is handed to that connection's event loop; the rest is sent by [`crate::net::outbound`]. Answers go back to the service,
 //! which knows what they are for.
 
 use std::io;
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use nfs::service::{Callback, ConnectionId, Destination};
 
-use crate::driver::join;
-use crate::mailbox::{Mailbox, Message};
-use crate::outbound::Outbound;
+use crate::background::driver::join;
+use crate::net::mailbox::{Mailbox, Message};
+use crate::net::outbound::Outbound;
 use crate::signal::Signal;
 
 /// What makes calls.

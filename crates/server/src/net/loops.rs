@@ -8,16 +8,16 @@ use std::thread::{self, JoinHandle};
 use mio::Poll;
 use mio::net::TcpListener;
 
-use crate::acceptor::Acceptor;
-use crate::calls::Calls;
+use crate::admission::lines::Lines;
+use crate::background::driver::join;
 use crate::counters::Counters;
-use crate::driver::join;
 use crate::error::Error;
-use crate::event_loop::{EventLoop, MAILBOX, Shared};
 use crate::limits::LOOP_BYTES_MIN;
-use crate::lines::Lines;
-use crate::mailbox::{Mailbox, Message};
-use crate::workers::Workers;
+use crate::net::acceptor::Acceptor;
+use crate::net::event_loop::{EventLoop, MAILBOX, Shared};
+use crate::net::mailbox::{Mailbox, Message};
+use crate::net::workers::Workers;
+use crate::protocol::calls::Calls;
 
 /// How many threads there are, and what they may hold.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use std::io::IoSlice;
 
 use volume::bytes::Slice;
 
-use crate::buffers::Buffers;
 use crate::limits::{SEND_EARLY_BYTES, SENT_BYTES_KEPT_MAX};
+use crate::net::buffers::Buffers;
 
 /// Parts that one system call takes along; the most that the kernel takes is 1024.
 const PARTS_MAX: usize = 64;

@@ -12,7 +12,7 @@ use mio::{Registry, Token, Waker};
 use nfs::service::{Connection as Ends, ConnectionId};
 use parking_lot::Mutex;
 
-use crate::workers::Finished;
+use crate::net::workers::Finished;
 
 /// A message to an event loop.
 pub(crate) enum Message {

@@ -7,14 +7,14 @@ use nfs::service::{ConnectionId, Progress};
 use volume::request::Access;
 
 use super::{EventLoop, Refused};
-use crate::calls::{Handled, Head, Wait};
-use crate::connection::Connection;
+use crate::admission::lines::Place;
 use crate::counters::add;
 use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES};
-use crate::lines::Place;
-use crate::output::Body;
-use crate::parked::Reply;
-use crate::workers::{Finished, HeldCall, Owner};
+use crate::net::connection::Connection;
+use crate::net::output::Body;
+use crate::net::parked::Reply;
+use crate::net::workers::{Finished, HeldCall, Owner};
+use crate::protocol::calls::{Handled, Head, Wait};
 
 impl EventLoop {
     /// Executes a call that has arrived, for whose reply there is room.

@@ -3,7 +3,7 @@
 //! In each turn it takes what happened (sockets, messages of other threads, durability), executes calls, and at the end
 //! writes to each connection once, however many replies that takes along.
 //!
-//! A turn is short: of connections that move much data one is served, with one portion ([`crate::ready`]), and of calls that
+//! A turn is short: of connections that move much data one is served, with one portion ([`crate::admission::ready`]), and of calls that
 //! are tried again as many as move a portion. So a small call of one client does not wait for megabytes of others.
 //!
 //! # Memory
@@ -23,18 +23,18 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use nfs::service::{Connection as Ends, ConnectionId};
 
-use crate::acceptor::Acceptor;
-use crate::budget::Budget;
-use crate::buffers::Buffers;
-use crate::calls::Calls;
-use crate::connection::Connection;
+use crate::admission::budget::Budget;
+use crate::admission::lines::{Lines, Place};
+use crate::admission::ready::Ready;
 use crate::counters::{Counters, add};
 use crate::limits::{BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX, TICK};
-use crate::lines::{Lines, Place};
-use crate::mailbox::{Mailbox, Message};
-use crate::parked::Parked;
-use crate::ready::Ready;
-use crate::workers::{HeldCall, Owner, Workers};
+use crate::net::acceptor::Acceptor;
+use crate::net::buffers::Buffers;
+use crate::net::connection::Connection;
+use crate::net::mailbox::{Mailbox, Message};
+use crate::net::parked::Parked;
+use crate::net::workers::{HeldCall, Owner, Workers};
+use crate::protocol::calls::Calls;
 
 mod answers;
 mod input;

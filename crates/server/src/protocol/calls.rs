@@ -62,7 +62,7 @@ pub(crate) trait Calls: Send + Sync {
     ) -> Handled;
     /// The most bytes that the reply to a call may have, with its record mark.
     fn reply_bytes_max(&self, call: &[u8]) -> usize;
-    /// How many lines there are for calls that find no room; see [`crate::lines`].
+    /// How many lines there are for calls that find no room; see [`crate::admission::lines`].
     fn lines(&self) -> usize;
     /// The line in which a call waits if it finds no room; none if it need not keep any order.
     fn line_of(&self, call: &[u8]) -> Option<usize>;

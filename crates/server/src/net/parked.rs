@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use volume::request::Durable;
 
-use crate::calls::{Calls, Head, Wait};
 use crate::limits::HELD_OVERHEAD_BYTES;
-use crate::output::Body;
-use crate::workers::Owner;
+use crate::net::output::Body;
+use crate::net::workers::Owner;
+use crate::protocol::calls::{Calls, Head, Wait};
 
 /// A reply that may not leave yet.
 pub(crate) struct Reply {
@@ -114,7 +114,7 @@ mod tests {
     use volume::request::{Access, Durability};
 
     use super::*;
-    use crate::calls::Handled;
+    use crate::protocol::calls::Handled;
 
     /// Volume 0 is durable up to a point; volume 1 has failed.
     struct Reached(Durability);

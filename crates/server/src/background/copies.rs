@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::calls::Calls as _;
+use crate::background::driver::join;
 use crate::clock::now;
-use crate::driver::join;
 use crate::protocol::Protocol;
+use crate::protocol::calls::Calls as _;
 use crate::signal::Signal;
 
 /// The thread.

@@ -1,0 +1,4 @@
+//! Threads that run the background work of volumes.
+
+pub(crate) mod copies;
+pub(crate) mod driver;

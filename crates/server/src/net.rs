@@ -1,0 +1,15 @@
+//! Sockets, event loops, and the threads behind them.
+
+pub(crate) mod acceptor;
+pub(crate) mod buffers;
+pub(crate) mod callbacks;
+pub(crate) mod connection;
+pub(crate) mod event_loop;
+pub(crate) mod listener;
+pub(crate) mod loops;
+pub(crate) mod mailbox;
+pub(crate) mod outbound;
+pub(crate) mod output;
+pub(crate) mod parked;
+pub(crate) mod rpcbind;
+pub(crate) mod workers;
