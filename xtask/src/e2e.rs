@@ -1,6 +1,7 @@
 //! Tests the release binary with a real Linux client. User-Mode-Linux guests and the server share a network namespace
 //! without a route to the outside. `e2e/guest` starts a guest; `e2e/scenarios` holds the scripts that run inside.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -149,12 +150,16 @@ fn prepare(options: &Options) -> Result<(), String> {
 fn outside(arguments: &[&str], budget: Duration) -> Result<(), String> {
     let guest = root().join("e2e/guest");
     let namespace = format!("holdfast-{}", std::process::id());
+    let registers = scratch().join(format!("{namespace}.so"));
+    fs::create_dir_all(scratch()).map_err(process::at(&scratch()))?;
+    process::output(Command::new(&guest).arg("registers").arg(&registers))?;
     process::output(Command::new(&guest).args(["net", "up", &namespace]))?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &namespace]).arg(program).arg("e2e").args(arguments);
-    command.env(INSIDE, &namespace);
+    command.env(INSIDE, &namespace).env("GUEST_REGISTERS", &registers);
     let outcome = process::run(command, budget);
+    let _ = fs::remove_file(&registers);
     process::output(Command::new(&guest).args(["net", "down", &namespace]))?;
     outcome.map_err(|_| "a scenario failed or exceeded its time limit, see above".to_owned())
 }
