@@ -5,4 +5,5 @@ pub mod handle;
 pub mod ids;
 pub mod request;
 pub mod results;
+pub mod state;
 pub mod time;

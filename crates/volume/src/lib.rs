@@ -18,17 +18,20 @@ pub mod media;
 mod offline;
 mod open;
 mod ops;
+pub mod options;
 #[cfg(test)]
 mod scenarios;
+mod schedule;
 mod segments;
 mod tables;
 mod transaction;
 pub mod volume;
 
-pub use api::{attributes, handle, ids, request, results, time};
+pub use api::{attributes, handle, ids, request, results, state, time};
+pub use background::Progress;
 pub use encoding::{codec, entry, key, record};
 pub use offline::{check, dump};
 pub use open::{CreateOptions, OpenError};
-pub use ops::state;
+pub use options::Options;
 pub use tables::index;
-pub use volume::{Options, Progress, Volume};
+pub use volume::Volume;

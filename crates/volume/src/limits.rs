@@ -27,7 +27,7 @@ pub const STATE_BYTES_PER_ENTRY: usize = 16 << 10;
 /// Most bytes of one WRITE or READ.
 pub const TRANSFER_BYTES: u32 = 1 << 20;
 /// Most remembered answers; at some 640 bytes each, 40 MiB. With little memory there are fewer, see
-/// [`crate::volume::MemoryLimits`].
+/// [`crate::options::MemoryLimits`].
 pub const REPLIES: usize = 65_536;
 /// Least remembered answers, however little memory there is.
 pub const REPLIES_MIN: usize = 4096;

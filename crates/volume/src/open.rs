@@ -12,11 +12,9 @@ use crate::api::attributes::{Device, FileType};
 use crate::api::ids::{Cookie, Epoch, ExtentId, Generation, Ino, Layer, SegmentId, Seq, VolumeId};
 use crate::api::request::{Durability, RequestKey};
 use crate::api::time::Time;
-use crate::background::checkpoint::Checkpoints;
-use crate::background::cleaner::Cleaner;
-use crate::background::orphans::Orphans;
-use crate::background::write_back::WriteBack;
+use crate::background::Progress;
 use crate::cache::blocks;
+use crate::cache::duplicate_requests::Replies;
 use crate::cache::names::NameCache;
 use crate::cache::negative_names::KnownNames;
 use crate::encoding::codec::Malformed;
@@ -32,18 +30,19 @@ use crate::journal::group_commit::Committer;
 use crate::journal::{RecoverError, Recovered, Ring};
 use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
+use crate::options::{MemoryLimits, Options};
+use crate::schedule::checkpoints::Checkpoints;
+use crate::schedule::cleaner::Cleaner;
+use crate::schedule::orphans::Orphans;
+use crate::schedule::write_back::WriteBack;
 use crate::segments::space::{Ledger, PIECE_OVERHEAD_BYTES};
 use crate::segments::{SegmentInfo, Segments};
 use crate::tables::index::{Index, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::Layers;
+use crate::tables::usage::Usage;
 use crate::transaction::apply;
-use crate::transaction::duplicate_requests::Replies;
-use crate::transaction::usage::Usage;
-use crate::volume::{MemoryLimits, Options, Progress, Volume};
-
-/// The first cookie that is handed out: 1 and 2 are `.` and `..`.
-pub const FIRST_COOKIE: Cookie = Cookie(3);
+use crate::volume::Volume;
 
 /// What an entry takes in a batch beside its bytes.
 const ENTRY_LENGTH_BYTES: u64 = 4;
@@ -300,7 +299,7 @@ fn root_record(options: &CreateOptions) -> InodeRecord {
         ctime: now,
         change: 1,
         parent: Ino::ROOT,
-        next_cookie: FIRST_COOKIE,
+        next_cookie: Cookie::FIRST,
         entries: 0,
         tree: 0,
         create_verifier: None,

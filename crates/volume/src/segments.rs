@@ -57,6 +57,18 @@ pub struct Segments {
     capacity: u64,
     pool: Arc<Pool>,
     state: Mutex<State>,
+    streams: Streams,
+}
+
+/// The streams that append to segments: one for each background step that writes file data.
+#[derive(Default)]
+pub struct Streams {
+    /// Of write-back.
+    pub write_back: Mutex<Stream>,
+    /// Of checkpoints.
+    pub checkpoint: Mutex<Stream>,
+    /// Of the cleaner.
+    pub cleaner: Mutex<Stream>,
 }
 
 #[derive(Default)]
@@ -93,6 +105,7 @@ impl Segments {
             capacity,
             pool: Arc::default(),
             state: Mutex::new(State { next, ..State::default() }),
+            streams: Streams::default(),
         }
     }
 
@@ -112,6 +125,22 @@ impl Segments {
     /// Memory for file data.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// The streams that append to these segments.
+    pub fn streams(&self) -> &Streams {
+        &self.streams
+    }
+
+    /// Seals open segments that are mostly dead, so that they can be deleted or cleaned. `oldest` is the oldest memtable.
+    pub fn seal_dead_streams(&self, oldest: Layer) {
+        let Streams { write_back, checkpoint, cleaner } = &self.streams;
+        for stream in [write_back, checkpoint, cleaner] {
+            // A stream in use is not dead.
+            if let Some(mut stream) = stream.try_lock() {
+                stream.seal_if_mostly_dead(self, oldest);
+            }
+        }
     }
 
     /// Bytes that a new segment takes on the device.
@@ -244,7 +273,7 @@ impl Segments {
     }
 }
 
-/// Appends extents to one segment after another. There is one for write-back, one for checkpoints, one for the cleaner.
+/// Appends extents to one segment after another.
 #[derive(Default)]
 pub struct Stream {
     open: Option<Open>,

@@ -3,3 +3,4 @@
 pub mod index;
 pub(crate) mod memtable;
 pub(crate) mod read_view;
+pub(crate) mod usage;

@@ -3,7 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod attempt;
 pub(crate) mod change;
-pub(crate) mod duplicate_requests;
 pub(crate) mod map_update;
+mod name_caches;
+pub(crate) mod objects;
 pub(crate) mod permission;
-pub(crate) mod usage;

@@ -70,6 +70,11 @@ impl Ino {
     pub const ROOT: Ino = Ino(1);
 }
 
+impl Cookie {
+    /// The first cookie that is handed out: 1 and 2 are `.` and `..`.
+    pub const FIRST: Cookie = Cookie(3);
+}
+
 impl SnapshotId {
     /// The live volume, not a snapshot.
     pub const LIVE: SnapshotId = SnapshotId(0);

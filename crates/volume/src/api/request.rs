@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::api::ids::Seq;
+use crate::api::state::StateChange;
 use crate::api::time::Time;
-use crate::ops::state::StateChange;
 
 /// Who asks: POSIX credentials after the export's squash rules were applied.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,91 +13,21 @@ mod destage;
 mod merge;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
-use crate::api::ids::{ExtentId, Ino, Layer, SegmentId, Seq};
+use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::cache::blocks::{GROUP_BYTES, WHOLE};
 use crate::encoding::entry::Slot;
 use crate::encoding::key::Key;
-use crate::encoding::record::UsageRecord;
-use crate::file::inodes::Load;
-use crate::segments::Stream;
+use crate::file::inodes;
+use crate::schedule::checkpoints::{Frozen, IndexRoom, Load};
+use crate::segments::space::SPARES_SET_ASIDE;
 use crate::tables::index::IndexError;
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::Layers;
-use crate::transaction::duplicate_requests::ReplyChanges;
-use crate::volume::{Progress, SPARES_SET_ASIDE, Volume};
-
-/// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
-const AGE: Duration = Duration::from_secs(60);
-
-/// On a device without room for the index, what was removed is checkpointed after this long.
-const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
-
-/// On a full device an index is searched for free pages at least this often, and one that has settled is committed again.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
-
-/// After a failed checkpoint the next one waits this long.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-
-/// State of checkpoints.
-#[derive(Default)]
-pub struct Checkpoints {
-    state: Mutex<State>,
-    due: Condvar,
-    done: AtomicU64,
-    /// Bytes of files whose places in segments were replaced since the last freeze.
-    replaced: AtomicU64,
-    pub(crate) stream: Mutex<Stream>,
-    /// Held by the one that makes a checkpoint: the thread for it, or a write-back that finds the ring full.
-    running: Mutex<()>,
-    /// The index could not be opened again for want of space.
-    index_closed: AtomicBool,
-    room: Mutex<IndexRoom>,
-}
-
-/// Room that the index has in its own file: pages that removed records left.
-#[derive(Default)]
-struct IndexRoom {
-    /// Bytes of pages that are not in use.
-    free: u64,
-    /// When that was looked for.
-    looked: Option<Time>,
-    /// Bytes in use then, and of the file.
-    used: u64,
-    file: u64,
-}
-
-#[derive(Default)]
-struct State {
-    kicked: bool,
-    last: Option<Time>,
-    last_failure: Option<Time>,
-    /// Removed or cut files wait for more of their maps to be freed.
-    more_to_reap: bool,
-    /// Nothing had changed before the last checkpoint, which was made for what the one before it freed.
-    settled: bool,
-    /// How many checkpoints there were when [`Checkpoints::may_help`] was asked last.
-    looked_at: u64,
-    /// What was frozen and is not in the index yet.
-    frozen: Option<Arc<Frozen>>,
-}
-
-/// A frozen memtable, with what else belongs to the same moment.
-pub struct Frozen {
-    /// The memtable.
-    pub memtable: Arc<Memtable>,
-    /// The last entry in it.
-    pub seq: Seq,
-    /// Usage counters that changed.
-    pub usage: Vec<(Key, Option<UsageRecord>)>,
-    /// Remembered answers.
-    pub replies: ReplyChanges,
-}
+use crate::volume::Volume;
 
 /// Why a checkpoint was not made. The frozen memtable stays and is tried again.
 #[derive(Debug)]
@@ -141,56 +71,6 @@ pub struct Outcome {
     pub more_to_reap: bool,
 }
 
-/// How long not to search an index of `file` bytes again, most of which is in use: about twenty times as long as a search
-/// takes that reads 160 MiB in a second.
-fn look_again(file: u64) -> Duration {
-    const BYTES_PER_SECOND: u64 = 8 << 20;
-    Duration::from_secs(file / BYTES_PER_SECOND).clamp(Duration::from_secs(1), LOOK_AGAIN)
-}
-
-impl Checkpoints {
-    /// Of a volume that is opened, where maps of removed or cut files may be left over.
-    pub fn new(more_to_reap: bool) -> Checkpoints {
-        let checkpoints = Checkpoints::default();
-        checkpoints.state.lock().more_to_reap = more_to_reap;
-        checkpoints
-    }
-
-    /// Asks for a checkpoint.
-    pub fn kick(&self) {
-        self.state.lock().kicked = true;
-        self.due.notify_all();
-    }
-
-    /// Counts bytes in segments that newer ones replaced, and asks for a checkpoint when they are `enough` since the last one.
-    pub(crate) fn note_replaced(&self, bytes: u64, enough: u64) {
-        let before = self.replaced.fetch_add(bytes, Ordering::Relaxed);
-        if before < enough && before + bytes >= enough {
-            self.kick();
-        }
-    }
-
-    /// Whether a checkpoint could still give room: it could not if one was made since the last look, or if the last
-    /// try failed.
-    pub fn may_help(&self) -> bool {
-        let mut state = self.state.lock();
-        let done = self.done();
-        let made_one = std::mem::replace(&mut state.looked_at, done) != done;
-        state.more_to_reap || !(made_one || state.last_failure.is_some())
-    }
-
-    /// The room inside the index is no more than what pages of a checkpoint left of it.
-    fn spend_room(&self, bytes: u64) {
-        let mut room = self.room.lock();
-        room.free = room.free.saturating_sub(bytes);
-    }
-
-    /// How many were made since the volume was opened.
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
-}
-
 impl Volume {
     /// Makes a checkpoint if one is due, or if `force`.
     pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress {
@@ -202,16 +82,16 @@ impl Volume {
         if !self.is_checkpoint_due(now, force) {
             return Progress::Idle;
         }
-        let _running = self.checkpoints.running.lock();
-        if self.checkpoints.index_closed.load(Ordering::Acquire) && !self.reopen_index() {
-            self.checkpoints.state.lock().last_failure = Some(now);
+        let _running = self.checkpoints.run();
+        if self.checkpoints.is_index_closed() && !self.reopen_index() {
+            self.checkpoints.note_failure(now);
             return Progress::Idle;
         }
         match self.checkpoint(now) {
             Ok(()) => Progress::Worked,
             Err(undone) => {
                 tracing::error!(%undone, "a checkpoint could not be made; it will be tried again");
-                self.checkpoints.state.lock().last_failure = Some(now);
+                self.checkpoints.note_failure(now);
                 self.recover_index(&undone);
                 Progress::Idle
             }
@@ -235,7 +115,7 @@ impl Volume {
         let mut index = self.index.lock();
         let opened = index.reopen().and_then(|()| index.snapshot());
         let is_full = matches!(opened, Err(IndexError::Full));
-        self.checkpoints.index_closed.store(is_full, Ordering::Release);
+        self.checkpoints.set_index_closed(is_full);
         match opened {
             Ok(snapshot) => {
                 // The same content as before: what was read from the index stays valid.
@@ -249,64 +129,48 @@ impl Volume {
         false
     }
 
-    /// Looks how much room the index has inside, when there is none outside: an index that grew and was emptied keeps its
-    /// length. That reads all of the tree, so seldom, unless little of the file is in use.
+    /// Measures how much room the index has inside, when there is none outside: an index that grew and was emptied keeps its
+    /// length. That reads all of the tree.
     fn look_for_room_in_index(&self, now: Time) {
         /// An object has at least its inode, a name and a cookie.
         const BYTES_PER_OBJECT: u64 = 256;
         const PAGE_BYTES: u64 = 4096;
-        let mut room = self.checkpoints.room.lock();
-        let seldom = room.used.saturating_mul(4) > room.file;
-        if (self.space.can_checkpoint() && room.free == 0)
-            || (seldom && room.looked.is_some_and(|looked| now.since(looked) < look_again(room.file)))
-        {
-            return;
-        }
-        let index = self.index.lock();
-        let file = index.file_bytes();
-        let objects = self.usage.get(crate::encoding::record::UsageKind::Volume, 0).inodes;
-        if objects.saturating_mul(2 * BYTES_PER_OBJECT) > file {
-            room.free = 0;
-            return;
-        }
-        match index.stats() {
-            Ok(stats) => {
-                let used = stats.pages.saturating_mul(PAGE_BYTES);
-                *room = IndexRoom { free: file.saturating_sub(used), looked: Some(now), used, file };
+        self.checkpoints.refresh_room(now, self.space.can_checkpoint(), |room| {
+            let index = self.index.lock();
+            let file = index.file_bytes();
+            let objects = self.usage.get(crate::encoding::record::UsageKind::Volume, 0).inodes;
+            if objects.saturating_mul(2 * BYTES_PER_OBJECT) > file {
+                room.free = 0;
+                return;
             }
-            Err(error) => tracing::warn!(%error, "the index could not be searched for room"),
-        }
+            match index.stats() {
+                Ok(stats) => {
+                    let used = stats.pages.saturating_mul(PAGE_BYTES);
+                    *room = IndexRoom { free: file.saturating_sub(used), looked: Some(now), used, file };
+                }
+                Err(error) => tracing::warn!(%error, "the index could not be searched for room"),
+            }
+        });
     }
 
     /// Blocks until a checkpoint is asked for, or the time is over.
     pub fn wait_checkpoint(&self, most: Duration) {
-        let mut state = self.checkpoints.state.lock();
-        if !state.kicked {
-            self.checkpoints.due.wait_for(&mut state, most);
-        }
+        self.checkpoints.wait(most);
     }
 
     fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
         let layers = self.layers();
-        let (empty, layer) = (layers.active.is_empty(), layers.active.layer);
+        let (is_empty, layer) = (layers.active.is_empty(), layers.active.layer);
         drop(layers);
-        let ring_filling = self.committer.used_bytes() * 5 > self.committer.capacity_bytes() * 2;
-        let mut state = self.checkpoints.state.lock();
-        if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
-            return false;
-        }
-        let last = *state.last.get_or_insert(now);
-        let short = self.space.is_short();
-        let full = !self.space.can_checkpoint() && now.since(last) >= AGE_WHEN_FULL;
-        let kicked = std::mem::take(&mut state.kicked) || short || full;
-        let dead = short && self.segments.has_dead(layer);
-        // Pages that the last transactions freed can be used again only after another one.
-        let pause = if state.settled { LOOK_AGAIN } else { AGE_WHEN_FULL };
-        let settle = !self.space.can_checkpoint() && now.since(last) >= pause;
-        if state.frozen.is_some() || state.more_to_reap || ring_filling || dead || settle {
-            return true;
-        }
-        !empty && (force || kicked || now.since(last) >= AGE)
+        let is_short = self.space.is_short();
+        let load = Load {
+            is_empty,
+            is_ring_filling: self.committer.used_bytes() * 5 > self.committer.capacity_bytes() * 2,
+            is_short,
+            has_dead_segments: is_short && self.segments.has_dead(layer),
+            is_index_full: !self.space.can_checkpoint(),
+        };
+        self.checkpoints.is_due(now, force, &load)
     }
 
     fn checkpoint(&self, now: Time) -> Result<(), Undone> {
@@ -329,40 +193,29 @@ impl Volume {
         self.space.release(frozen.memtable.inline_bytes());
         self.checkpoints.spend_room(self.limits.pages_bytes(frozen.memtable.bytes()));
         self.delete_segments(&outcome.dead);
-        self.checkpoints.done.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.checkpoints.state.lock();
-        state.frozen = None;
-        state.last = Some(now);
-        state.last_failure = None;
-        state.more_to_reap = outcome.more_to_reap;
-        state.settled = frozen.memtable.is_empty();
-        drop(state);
+        self.checkpoints.finish(now, outcome.more_to_reap);
         self.committer.wake_waiters();
         Ok(())
     }
 
     /// Sets the active memtable aside, unless one still is.
     fn freeze(&self, now: Time) -> Arc<Frozen> {
-        let mut state = self.checkpoints.state.lock();
-        if let Some(frozen) = &state.frozen {
-            return Arc::clone(frozen);
-        }
-        let mut layers = self.layers.write();
-        let old = Arc::clone(&layers.active);
-        self.checkpoints.replaced.store(0, Ordering::Relaxed);
-        let frozen = Arc::new(Frozen {
-            memtable: Arc::clone(&old),
-            seq: self.committer.fence(),
-            usage: self.usage.take_changed(),
-            replies: self.replies.take_changes(now),
-        });
-        *layers = Arc::new(Layers {
-            active: Arc::new(Memtable::new(Layer(old.layer.0 + 1))),
-            frozen: Some(old),
-            ..Layers::clone(&layers)
-        });
-        state.frozen = Some(Arc::clone(&frozen));
-        frozen
+        self.checkpoints.freeze(|| {
+            let mut layers = self.layers.write();
+            let old = Arc::clone(&layers.active);
+            let frozen = Frozen {
+                memtable: Arc::clone(&old),
+                seq: self.committer.fence(),
+                usage: self.usage.take_changed(),
+                replies: self.replies.take_changes(now),
+            };
+            *layers = Arc::new(Layers {
+                active: Arc::new(Memtable::new(Layer(old.layer.0 + 1))),
+                frozen: Some(old),
+                ..Layers::clone(&layers)
+            });
+            frozen
+        })
     }
 
     /// Lets lookups go to the index for what was frozen, in one step.
@@ -377,7 +230,7 @@ impl Volume {
         for (ino, count) in &outcome.cleared {
             let Some(cell) = self.inodes.peek(*ino) else { continue };
             let mut state = cell.lock();
-            if let Load::Present(record) = &mut state.load {
+            if let inodes::Load::Present(record) = &mut state.load {
                 record.cuts.retain(|cut| cut.count > *count);
             }
         }
@@ -409,15 +262,15 @@ impl Volume {
         /// Segments kept ready for new data beyond what is reserved.
         const AHEAD: u64 = 2;
         if self.space.is_short() {
-            self.seal_dead_streams();
+            self.segments.seal_dead_streams(self.layers().oldest_in_memory());
         }
         let usable = self.segments.usable_bytes();
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;
         // Without room for a checkpoint nothing new is accepted, so that removing always works (rule 13 of
         // `docs/design.md`).
         let index = self.media.index();
-        let inside = self.checkpoints.room.lock().free;
-        let can_checkpoint = if self.checkpoints.index_closed.load(Ordering::Acquire) {
+        let inside = self.checkpoints.free_in_index();
+        let can_checkpoint = if self.checkpoints.is_index_closed() {
             Err(std::io::ErrorKind::StorageFull.into())
         } else {
             index.len().and_then(|length| {

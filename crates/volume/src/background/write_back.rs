@@ -5,174 +5,379 @@
 //! segments, sync, then the journal entry that names them, then its sync. Meanwhile writes, truncates and stable writes
 //! go on; what they replaced is found out when the map is journaled, under the inode's lock.
 
-mod round;
+use std::io;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
-
-use crate::api::ids::Ino;
+use crate::api::ids::{ExtentId, Ino, Seq};
+use crate::api::request::{Access, Durability, Error, Promised};
 use crate::api::time::Time;
+use crate::background::Progress;
+use crate::cache::blocks::{GROUP_BYTES, WHOLE};
+use crate::encoding::key;
+use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source};
+use crate::file::dirty::DirtyPiece;
+use crate::file::extent_map::{PIECE_ENTRY_BYTES, replaceable};
 use crate::file::inodes::{Cell, InodeState};
-use crate::segments::Stream;
+use crate::limits::{EXTENT_BYTES, MAP_BYTES_PER_ENTRY, PIECES_PER_ENTRY, PORTION_BYTES};
+use crate::schedule::write_back::Round;
+use crate::segments::space::PIECE_OVERHEAD_BYTES;
+use crate::transaction::attempt::{Attempt, Stop};
+use crate::transaction::map_update::inline_pieces;
+use crate::volume::Volume;
 
-/// Unstable data is written back at the latest this long after it came.
-const AGE: Duration = Duration::from_secs(2);
+/// A checkpoint is worth it when data of so many segments was replaced: it frees them, and they are written again while
+/// others fill up. So a file that is written over and over takes little more of the device and of memory than its length.
+const RECLAIM_SEGMENTS: u64 = 8;
 
-/// Failed rounds that are remembered: replies wait for a round no longer than a few seconds.
-const FAILED_ROUNDS: usize = 1024;
-
-/// What a round takes.
-struct Round {
-    number: u64,
-    files: Vec<(Ino, Cell)>,
-    /// Files that somebody waits for, also such that an earlier round has written meanwhile.
-    requested: BTreeSet<Ino>,
+/// An extent that was written, and which unstable data it holds.
+struct Planned {
+    id: ExtentId,
+    record: ExtentRecord,
+    /// The pieces in it.
+    parts: Vec<DirtyPiece>,
 }
 
-/// State of write-back.
-pub struct WriteBack {
-    state: Mutex<State>,
-    wanted: Condvar,
-    done: AtomicU64,
-    dirty_bytes: AtomicU64,
-    next_write: AtomicU64,
-    pub(crate) stream: Mutex<Stream>,
-}
+/// Marks a round that failed.
+#[derive(Clone, Copy)]
+struct RoundFailed;
 
-#[derive(Default)]
-struct State {
-    /// Files with unstable data or unsaved times, and since when.
-    files: BTreeMap<Ino, (Cell, Time)>,
-    /// The last round that began. Their numbers are even: who waits for the odd one before waits for the same round, and
-    /// not for its success.
-    started: u64,
-    /// Files that somebody waits for.
-    requested: BTreeSet<Ino>,
-    /// Whether the device or memory is short: write all back.
-    pressed: bool,
-    /// Whether somebody waits for a round, whatever it finds to do.
-    paced: bool,
-    failed: BTreeSet<u64>,
-}
-
-impl Default for WriteBack {
-    fn default() -> WriteBack {
-        WriteBack {
-            state: Mutex::default(),
-            wanted: Condvar::new(),
-            done: AtomicU64::new(0),
-            dirty_bytes: AtomicU64::new(0),
-            next_write: AtomicU64::new(1),
-            stream: Mutex::default(),
-        }
-    }
-}
-
-impl WriteBack {
-    /// Bytes of unstable data.
-    pub fn dirty_bytes(&self) -> u64 {
-        self.dirty_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Counts unstable bytes that came and went.
-    pub fn count(&self, before: u64, after: u64) {
-        if after >= before {
-            self.dirty_bytes.fetch_add(after - before, Ordering::Relaxed);
-        } else {
-            self.dirty_bytes.fetch_sub(before - after, Ordering::Relaxed);
-        }
-    }
-
-    /// The identity of one more WRITE.
-    pub fn new_write(&self) -> u64 {
-        self.next_write.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// The last round that is done.
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Acquire)
-    }
-
-    /// Whether a round failed.
-    pub fn has_failed(&self, round: u64) -> bool {
-        round != 0 && self.state.lock().failed.contains(&round)
-    }
-
-    /// Enters a locked file that has unstable data or unsaved times.
-    pub fn enter(&self, state: &InodeState, cell: &Cell, now: Time) {
-        self.state.lock().files.entry(state.ino).or_insert_with(|| (Cell::clone(cell), now));
-    }
-
-    /// Files that wait to be written back.
-    pub fn files(&self) -> usize {
-        self.state.lock().files.len()
-    }
-
-    /// Asks for a file to be written back, and says which round will have done it.
-    pub fn request(&self, ino: Ino) -> u64 {
-        let mut state = self.state.lock();
-        state.requested.insert(ino);
-        self.wanted.notify_one();
-        state.started + 2
-    }
-
-    /// Asks for everything to be written back soon, and says what to wait for that is reached when that was tried.
-    pub fn pace(&self) -> u64 {
-        let mut state = self.state.lock();
-        (state.pressed, state.paced) = (true, true);
-        self.wanted.notify_one();
-        state.started + 1
-    }
-
-    /// Asks for everything to be written back soon.
-    pub fn press(&self) {
-        self.state.lock().pressed = true;
-        self.wanted.notify_one();
-    }
-
-    /// Blocks until somebody asks, or the time is over.
-    pub fn wait(&self, most: Duration) {
-        let mut state = self.state.lock();
-        if state.requested.is_empty() && !state.pressed {
-            self.wanted.wait_for(&mut state, most);
-        }
-    }
-
-    /// Begins a round.
-    fn begin(&self, now: Time, everything: bool) -> Option<Round> {
-        let mut state = self.state.lock();
-        let everything = std::mem::take(&mut state.pressed) || everything;
-        let requested = std::mem::take(&mut state.requested);
-        let due = |ino: &Ino, since: &Time| everything || requested.contains(ino) || now.since(*since) >= AGE;
-        let files: Vec<(Ino, Cell)> = state
-            .files
-            .iter()
-            .filter(|(ino, (_, since))| due(ino, since))
-            .map(|(ino, (cell, _))| (*ino, Cell::clone(cell)))
-            .collect();
-        let paced = std::mem::take(&mut state.paced);
-        if files.is_empty() && requested.is_empty() && !paced {
-            return None;
-        }
-        state.started += 2;
-        for (ino, _) in &files {
-            state.files.remove(ino);
-        }
-        Some(Round { number: state.started, files, requested })
-    }
-
-    /// Ends a round.
-    fn finish(&self, round: u64, failed: bool) {
+impl Volume {
+    /// One round of write-back: of what was asked for and what is old, or of everything. `drive_commit` makes it run the
+    /// commits that it waits for; else another thread must.
+    pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
+        self.maintain_space();
+        let Some(Round { number: round, files, requested }) = self.write_back.begin(now, everything) else {
+            return Progress::Idle;
+        };
+        let failed = self.write_back_files(&files, now, drive_commit).is_err();
         if failed {
-            let mut state = self.state.lock();
-            state.failed.insert(round);
-            if state.failed.len() > FAILED_ROUNDS {
-                state.failed.pop_first();
+            // What was accepted is still in memory, but a client may have been told that it could not be made stable.
+            self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+            // Who waits for this round gets an error; who looks later sees unstable data again, or what an earlier round
+            // made stable.
+            for cell in requested.iter().filter_map(|ino| self.inodes.peek(*ino)) {
+                let mut state = cell.lock();
+                state.round = if state.round <= round { 0 } else { state.round };
+            }
+            for (_, cell) in &files {
+                let mut state = cell.lock();
+                state.round = if state.round <= round { 0 } else { state.round };
+                if state.unsaved || !state.dirty.is_empty() {
+                    self.write_back.enter(&state, cell, now);
+                }
             }
         }
-        self.done.store(round, Ordering::Release);
+        self.write_back.finish(round, failed);
+        self.committer.wake_waiters();
+        if failed { Progress::Idle } else { Progress::Worked }
+    }
+
+    /// Blocks until a round is asked for, or the time is over.
+    pub fn wait_write_back(&self, most: std::time::Duration) {
+        self.write_back.wait(most);
+    }
+
+    fn write_back_files(
+        &self,
+        files: &[(Ino, Cell)],
+        now: Time,
+        drive_commit: bool,
+    ) -> Result<(), RoundFailed> {
+        if self.committer.has_failed() {
+            return Err(RoundFailed);
+        }
+        let mut large = Vec::new();
+        // What goes into the journal must stay small beside the ring: it is written although callers may have to wait.
+        let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes());
+        let inline_left = if used * 5 > capacity * 4 { 0 } else { capacity / 16 };
+        let mut inline_left = usize::try_from(inline_left).unwrap_or(usize::MAX);
+        for (ino, cell) in files {
+            self.make_room_in_journal(now);
+            match self.save_small(*ino, inline_left)? {
+                Some(bytes) => inline_left = inline_left.saturating_sub(bytes),
+                None => large.push((*ino, cell.lock().dirty.pieces().cloned().collect::<Vec<DirtyPiece>>())),
+            }
+        }
+        for portion in portions(large) {
+            self.write_portion(&portion, now)?;
+        }
+        let last = self.committer.last_queued();
+        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(RoundFailed) }
+    }
+
+    /// Puts unstable data of files into segments, and journals where it is.
+    fn write_portion(&self, files: &[(Ino, Vec<DirtyPiece>)], now: Time) -> Result<(), RoundFailed> {
+        let planned = self.write_extents(files)?;
+        let mut result = Ok(());
+        for ((ino, _), of_file) in files.iter().zip(&planned) {
+            for some in of_file.chunks(PIECES_PER_ENTRY) {
+                if result.is_ok() {
+                    result = self.save_extents(*ino, some, now);
+                }
+                self.settle_plans(some);
+            }
+        }
+        result
+    }
+
+    /// Writes and syncs the unstable data of files. A segment that failed is left; what was written to it goes to a new
+    /// one, from memory, once.
+    fn write_extents(&self, files: &[(Ino, Vec<DirtyPiece>)]) -> Result<Vec<Vec<Planned>>, RoundFailed> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        for _ in 0..2 {
+            let mut planned: Vec<Vec<Planned>> = Vec::new();
+            match self.try_write_extents(files, &mut planned) {
+                Ok(()) => return Ok(planned),
+                Err(error) => {
+                    tracing::error!(%error, "writing file data to a segment failed");
+                    self.segments.streams().write_back.lock().seal(&self.segments);
+                    planned.iter().for_each(|of_file| self.settle_plans(of_file));
+                }
+            }
+        }
+        Err(RoundFailed)
+    }
+
+    fn try_write_extents(
+        &self,
+        files: &[(Ino, Vec<DirtyPiece>)],
+        planned: &mut Vec<Vec<Planned>>,
+    ) -> io::Result<()> {
+        let mut stream = self.segments.streams().write_back.lock();
+        for (_, pieces) in files {
+            planned.push(Vec::new());
+            let of_file = planned.last_mut().expect("pushed just above");
+            for parts in extents(pieces) {
+                let id = self.new_extent();
+                let record = stream.append_parts(&self.segments, id, parts.iter().map(DirtyPiece::data))?;
+                of_file.push(Planned { id, record, parts });
+            }
+        }
+        stream.flush(&self.segments)
+    }
+
+    /// Journals the little unstable data that a file has, and its times; returns how many bytes. `None` if the file has
+    /// more than `most` bytes, or more than an entry takes: it may have got more since it was looked at last.
+    fn save_small(&self, ino: Ino, most: usize) -> Result<Option<usize>, RoundFailed> {
+        let saved = self.run(Access::Blocking, |attempt| {
+            let mut state = attempt.lock(ino)?;
+            let bytes = usize::try_from(state.dirty.bytes()).unwrap_or(usize::MAX);
+            let fits = bytes <= most && self.fits_an_entry(&state);
+            if fits {
+                self.save_inline(attempt, &mut state)?;
+            }
+            Ok(Promised { value: fits.then_some(bytes), after: Durability::NOW })
+        });
+        ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), Some(0))
+    }
+
+    /// Journals all unstable data of a locked file with its bytes in the entry, and its times.
+    pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut InodeState) -> Result<Seq, Stop> {
+        if state.dirty.is_empty() && !state.unsaved {
+            return Ok(state.seq);
+        }
+        let mut pieces = Vec::new();
+        let mut new_bytes = 0;
+        let dirty: Vec<DirtyPiece> = state.dirty.pieces().cloned().collect();
+        for piece in &dirty {
+            inline_pieces(state.record(), piece.start, piece.data(), &mut pieces);
+            new_bytes += piece.end - piece.start - attempt.mapped_bytes(state, piece.start, piece.end)?;
+        }
+        let mut change = self.begin_background()?;
+        let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + PIECE_OVERHEAD_BYTES).sum();
+        self.space.extend(reserved);
+        change.add_inline(reserved);
+        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        for piece in &dirty {
+            state.dirty.remove(piece.start, piece.end);
+        }
+        self.settle_dirty(state);
+        change.put_inode(state.ino, state.record());
+        state.journaled(change.commit());
+        Ok(state.seq)
+    }
+
+    /// Journals where the unstable data of a file went, as far as it is still the newest; in portions, each an entry of
+    /// bounded size. What a crash between two of them leaves is a part of an unstable write.
+    fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), RoundFailed> {
+        loop {
+            self.make_room_in_journal(now);
+            let saved = self.run(Access::Blocking, |attempt| {
+                let mut state = attempt.lock(ino)?;
+                let is_all = self.save_planned(attempt, &mut state, planned)?;
+                Ok(Promised { value: is_all, after: Durability::NOW })
+            });
+            if ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), true)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The entries of background work go beyond what stops callers, and a ring that is full to the last byte stays so.
+    pub(crate) fn make_room_in_journal(&self, now: Time) {
+        if self.committer.is_busy() {
+            self.step_checkpoint(now, true);
+        }
+    }
+
+    /// No more rows of these will be journaled; what no row names is dead bytes.
+    fn settle_plans(&self, planned: &[Planned]) {
+        for plan in planned {
+            self.segments.settle(plan.record.segment, 1, None);
+        }
+    }
+
+    /// Journals a portion of what is planned for a locked file; returns whether that was all. What is journaled is not
+    /// unstable any more, so the next call goes on behind it.
+    fn save_planned(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &mut InodeState,
+        planned: &[Planned],
+    ) -> Result<bool, Stop> {
+        let layers = self.layers();
+        let (mut pieces, mut used) = (Vec::new(), vec![false; planned.len()]);
+        let (mut bytes, mut new_bytes, mut left) = (0, 0, MAP_BYTES_PER_ENTRY);
+        'portion: for (index, plan) in planned.iter().enumerate() {
+            for (start, end) in plan.current(state) {
+                if left == 0 {
+                    break 'portion;
+                }
+                let (reached, taken) = replaceable(&layers.active, state.ino, (start, end), left);
+                bytes += reached - start;
+                new_bytes += reached - start - attempt.mapped_bytes(state, start, reached)?;
+                pieces.push((reached, plan.piece(state.record(), start)));
+                used[index] = true;
+                left = if reached < end { 0 } else { left.saturating_sub(taken + PIECE_ENTRY_BYTES) };
+            }
+        }
+        drop(layers);
+        let mut change = self.begin_background()?;
+        let layer = change.layers().active.layer;
+        for (plan, _) in planned.iter().zip(used).filter(|(_, used)| *used) {
+            // In each portion again, as a checkpoint between two may have found the extent replaced and dropped its row.
+            change.put(key::extent(plan.id), plan.record.encode());
+            self.put_segment(&mut change, plan.record.segment);
+            self.segments.settle(plan.record.segment, 0, Some(layer));
+            plan.cache(self);
+        }
+        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        for (end, piece) in &pieces {
+            state.dirty.remove(piece.start, *end);
+        }
+        self.settle_dirty(state);
+        change.put_inode(state.ino, state.record());
+        state.journaled(change.commit());
+        self.checkpoints.note_replaced(bytes - new_bytes, RECLAIM_SEGMENTS * self.segments.capacity_bytes());
+        Ok(left > 0)
+    }
+
+    /// Journals the creation of a segment with the first entry that names it.
+    pub(crate) fn put_segment(
+        &self,
+        change: &mut crate::transaction::change::Change<'_>,
+        id: crate::api::ids::SegmentId,
+    ) {
+        if let Some(info) = self.segments.info(id)
+            && info.newest_layer == crate::api::ids::Layer(0)
+        {
+            change.put(key::segment(id), SegmentRecord { capacity: info.capacity, live: 0 }.encode());
+        }
+    }
+}
+
+impl Planned {
+    /// The ranges of this extent that still hold the newest data of a locked file.
+    fn current(&self, state: &InodeState) -> Vec<(u64, u64)> {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for part in &self.parts {
+            for piece in
+                state.dirty.overlapping(part.start, part.end).filter(|piece| piece.write == part.write)
+            {
+                let range = (piece.start.max(part.start), piece.end.min(part.end));
+                match ranges.last_mut() {
+                    Some(last) if last.1 == range.0 => last.1 = range.1,
+                    _ => ranges.push(range),
+                }
+            }
+        }
+        ranges
+    }
+
+    fn piece(&self, record: &InodeRecord, start: u64) -> MapRecord {
+        let offset = u32::try_from(start - self.parts[0].start).expect("an extent is far below 4 GiB");
+        let source = Source::Extent { id: self.id, offset };
+        MapRecord { epoch: record.epoch, start, birth: record.truncations, source }
+    }
+
+    /// Keeps the bytes at hand for readers.
+    fn cache(&self, volume: &Volume) {
+        let group = if self.record.length as usize <= GROUP_BYTES { 0 } else { WHOLE };
+        let whole = match &self.parts[..] {
+            [part] => part.whole_buffer().cloned(),
+            _ => None,
+        };
+        let bytes =
+            whole.unwrap_or_else(|| volume.segments.pool().concat(self.parts.iter().map(DirtyPiece::data)));
+        volume.blocks.insert((self.id, group), bytes);
+    }
+}
+
+/// Cuts unstable data into what becomes one extent each: pieces that follow each other.
+fn extents(pieces: &[DirtyPiece]) -> Vec<Vec<DirtyPiece>> {
+    let mut extents: Vec<Vec<DirtyPiece>> = Vec::new();
+    for piece in pieces {
+        let mut start = piece.start;
+        while start < piece.end {
+            let boundary = (start / EXTENT_BYTES as u64 + 1) * EXTENT_BYTES as u64;
+            let end = piece.end.min(boundary);
+            let part = piece.clipped(start, end);
+            match extents.last_mut() {
+                Some(parts)
+                    if start % EXTENT_BYTES as u64 != 0
+                        && parts.last().is_some_and(|last| last.end == start) =>
+                {
+                    parts.push(part);
+                }
+                _ => extents.push(vec![part]),
+            }
+            start = end;
+        }
+    }
+    extents
+}
+
+/// Divides the unstable data of files into portions of [`PORTION_BYTES`] each, or of one piece.
+fn portions(files: Vec<(Ino, Vec<DirtyPiece>)>) -> Vec<Vec<(Ino, Vec<DirtyPiece>)>> {
+    let mut portions: Vec<Vec<(Ino, Vec<DirtyPiece>)>> = Vec::new();
+    let mut left = 0;
+    for (ino, pieces) in files {
+        for piece in pieces {
+            let length = piece.end - piece.start;
+            if left < length || portions.is_empty() {
+                portions.push(Vec::new());
+                left = PORTION_BYTES;
+            }
+            left = left.saturating_sub(length);
+            let portion = portions.last_mut().expect("pushed at the latest just above");
+            match portion.last_mut() {
+                Some((last, pieces)) if *last == ino => pieces.push(piece),
+                _ => portion.push((ino, vec![piece])),
+            }
+        }
+    }
+    portions
+}
+
+/// A file that was removed meanwhile needs no write-back: `done`.
+fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, RoundFailed> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(Error::Stale) => Ok(done),
+        Err(error) => {
+            tracing::error!(?error, "unstable data could not be journaled");
+            Err(RoundFailed)
+        }
     }
 }

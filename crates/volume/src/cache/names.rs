@@ -14,11 +14,7 @@ use parking_lot::Mutex;
 
 use crate::api::ids::{Cookie, Epoch, Ino};
 use crate::cache::blocks::Hasher;
-use crate::encoding::entry::Slot;
-use crate::encoding::key;
-use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{NameRecord, type_byte, type_from_byte};
-use crate::volume::Volume;
 
 /// Longest name that is kept, bytes: longer ones are rare, and would take a second line.
 pub const KEPT_NAME_BYTES: usize = 32;
@@ -156,22 +152,6 @@ impl Shard {
             None => self.hand = (self.hand + 1) % WAYS,
         }
         way
-    }
-}
-
-impl Volume {
-    /// Does what records say of names, while their directories are locked.
-    pub(crate) fn follow_names(&self, records: &[(Key, Slot)]) {
-        for (key, slot) in records {
-            let Some((_, Table::Name, fields)) = key::parse(key) else { continue };
-            let (Some(directory), Some(name)) = (key::number(fields).map(Ino), fields.get(8..)) else {
-                continue;
-            };
-            match slot.as_deref().map(NameRecord::decode) {
-                Some(Ok(record)) => self.name_cache.put(directory, name, &record),
-                _ => self.name_cache.remove(directory, name),
-            }
-        }
     }
 }
 

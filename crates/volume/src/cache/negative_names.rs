@@ -10,18 +10,12 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::ops::ControlFlow;
 
 use foldhash::{HashMap, HashSet};
 use parking_lot::Mutex;
 
 use crate::api::ids::Ino;
 use crate::cache::blocks::Hasher;
-use crate::encoding::entry::Slot;
-use crate::encoding::key;
-use crate::encoding::key::{Key, Table};
-use crate::file::inodes::Load;
-use crate::volume::Volume;
 
 /// Parts that are locked one by one; a power of two.
 const SHARDS: usize = 16;
@@ -213,59 +207,6 @@ impl Shard {
             self.hand = Ino(victim.0 + 1);
             self.forget(victim);
         }
-    }
-}
-
-impl Volume {
-    /// What records do to names.
-    pub(crate) fn name_changes(&self, records: &[(Key, Slot)]) -> Vec<NameChange> {
-        let change = |(key, slot): &(Key, Slot)| match (key::parse(key)?, slot) {
-            ((_, Table::Inode, fields), None) => Some(NameChange::Gone(Ino(key::number(fields)?))),
-            ((_, Table::Name, fields), slot) => {
-                let (directory, hash) = (Ino(key::number(fields)?), self.names.hash(fields.get(8..)?));
-                Some(match slot {
-                    Some(_) => NameChange::Added(directory, hash),
-                    None => NameChange::Removed(directory, hash),
-                })
-            }
-            _ => None,
-        };
-        records.iter().filter_map(change).collect()
-    }
-
-    /// After a lookup in vain of a name: reads the names of its directory, if that is worth it. Reads media, so no lock
-    /// may be held.
-    pub(crate) fn learn_names_around(&self, key: &Key) {
-        let Some((_, Table::Name, fields)) = key::parse(key) else { return };
-        let Some(directory) = key::number(fields).map(Ino) else { return };
-        let cell = self.inodes.get(directory, self.committer.durable(), self.rounds_done());
-        let entries = match &cell.lock().load {
-            Load::Present(record) => record.entries,
-            _ => return,
-        };
-        if let Some(reading) = self.names.missed(directory, entries) {
-            let hashes = self.hashes_of(directory);
-            self.names.learnt(directory, reading, hashes.as_deref());
-        }
-    }
-
-    /// Hashes of all names in a directory and of some that are gone; none if they cannot be read.
-    fn hashes_of(&self, directory: Ino) -> Option<Vec<u64>> {
-        let layers = self.layers();
-        let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
-        let mut hashes = Vec::new();
-        let mut take = |key: &[u8]| {
-            hashes.push(self.names.hash(key.get(from.len()..).unwrap_or_default()));
-            ControlFlow::Continue(())
-        };
-        for memtable in [Some(&layers.active), layers.frozen.as_ref()].into_iter().flatten() {
-            memtable.scan(&from, &to, &mut |key, slot| match slot {
-                Some(_) => take(key),
-                None => ControlFlow::Continue(()),
-            });
-        }
-        layers.index.scan(&from, &to, &mut |key, _| take(key)).ok()?;
-        Some(hashes)
     }
 }
 

@@ -11,7 +11,6 @@ use crate::file::inodes::{InodeState, MapPiece, MapWindow};
 use crate::limits::INLINE_PIECE_BYTES;
 use crate::tables::memtable::Memtable;
 use crate::tables::read_view::Layers;
-use crate::transaction::attempt::Stop;
 
 /// Where a run of bytes is.
 #[derive(Clone, Debug)]
@@ -85,29 +84,29 @@ impl Cover {
 }
 
 /// The runs of `[from, to)` of a locked file, in file order. `windows` gives the part of the index's map around an offset.
-pub fn resolve(
+pub fn resolve<E>(
     layers: &Layers,
     state: &mut InodeState,
     range: (u64, u64),
     with_dirty: bool,
-    windows: Windows<'_>,
-) -> Result<Vec<Run>, Stop> {
+    windows: Windows<'_, E>,
+) -> Result<Vec<Run>, E> {
     Ok(resolve_some(layers, state, range, with_dirty, usize::MAX, windows)?.0)
 }
 
 /// Gives the part of the index's map around an offset.
-pub type Windows<'a> = &'a mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, Stop>;
+pub type Windows<'a, E> = &'a mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, E>;
 
 /// The same, but only as far as each layer has about `most` runs: the runs, and where the part ends that they are all of.
 /// It is never empty unless `range` is.
-pub fn resolve_some(
+pub fn resolve_some<E>(
     layers: &Layers,
     state: &mut InodeState,
     range: (u64, u64),
     with_dirty: bool,
     most: usize,
-    windows: Windows<'_>,
-) -> Result<(Vec<Run>, u64), Stop> {
+    windows: Windows<'_, E>,
+) -> Result<(Vec<Run>, u64), E> {
     let (from, mut to) = range;
     let mut cover = Cover { gaps: vec![(from, to)], runs: Vec::new() };
     if from >= to {

@@ -13,7 +13,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::api::ids::{Generation, Seq};
 use crate::api::time::Time;
 use crate::bytes::Bytes;
-use crate::journal::{Anchor, AppendError, Batch, Ring};
+use crate::encoding::anchor::Anchor;
+use crate::journal::{AppendError, Batch, Ring};
 use crate::limits::ENTRY_BYTES;
 use crate::media::Media;
 

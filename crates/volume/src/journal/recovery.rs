@@ -19,14 +19,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHeader};
-use super::{
-    Anchor, Apply, Link, PIECE_BYTES, Ring, Visit, erase_block, largest_stored_bytes, usable_length,
-};
+use super::ring::{Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length};
+use super::{Apply, Visit};
 use crate::api::ids::{Generation, Seq};
 use crate::api::time::Time;
+use crate::encoding::anchor::Anchor;
 use crate::media::RandomFile;
 
 /// What recovery found.
@@ -133,15 +132,7 @@ pub(super) fn recover(
         erase_block(&*log, torn.position)?;
     }
     log.sync()?;
-    let ring = Ring {
-        log,
-        journal: anchor.journal,
-        length: found.length,
-        generation: found.chain.generation,
-        links: found.links,
-        encoded: Vec::new(),
-        failed: AtomicBool::new(false),
-    };
+    let ring = Ring::recovered(log, anchor.journal, found.length, found.chain.generation, found.links);
     Ok((ring, found.summary))
 }
 

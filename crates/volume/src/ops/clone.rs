@@ -4,7 +4,6 @@
 //! locked, and the source shows the extent in a layer that no later checkpoint takes away without seeing the new piece
 //! too: so no checkpoint finds the extent without references in between.
 
-use super::signed;
 use crate::api::attributes::{FileType, Wcc};
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Error, Promised, Request};
@@ -16,6 +15,7 @@ use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS, FILE_BYTES, MAP_BYTES_PER_ENT
 use crate::segments::space::PIECE_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, Held, Stop};
 use crate::transaction::map_update::inline_pieces;
+use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 

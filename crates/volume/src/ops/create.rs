@@ -11,7 +11,6 @@ use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, NameRecord, encode_symlink};
 use crate::file::inodes::Load;
 use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES};
-use crate::open::FIRST_COOKIE;
 use crate::transaction::attempt::{Attempt, Held, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
@@ -335,7 +334,7 @@ impl Volume {
             ctime: stamp,
             change: self.next_change(0),
             parent: if is_directory { directory } else { Ino(0) },
-            next_cookie: if is_directory { FIRST_COOKIE } else { Cookie(0) },
+            next_cookie: if is_directory { Cookie::FIRST } else { Cookie(0) },
             entries: 0,
             tree: parent.tree,
             create_verifier: new.verifier,

@@ -1,6 +1,5 @@
 //! ALLOCATE and DEALLOCATE (RFC 7862 sections 15.1 and 15.4).
 
-use super::signed;
 use crate::api::attributes::Wcc;
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Error, Failure, Promised, Request};
@@ -10,6 +9,7 @@ use crate::file::inodes::Guard;
 use crate::limits::{CUTS, FILE_BYTES, HOLE_BYTES, MAP_BYTES_PER_ENTRY};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::objects::signed;
 use crate::volume::Volume;
 
 impl Volume {

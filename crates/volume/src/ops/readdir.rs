@@ -9,7 +9,6 @@ use crate::api::request::{Access, Answer, Durability, Error, Failure, Promised, 
 use crate::api::results::{Entry, Listing};
 use crate::encoding::key;
 use crate::encoding::record::{CookieRecord, InodeRecord};
-use crate::open::FIRST_COOKIE;
 use crate::transaction::attempt::Stop;
 use crate::transaction::permission;
 use crate::transaction::permission::READ;
@@ -75,7 +74,7 @@ impl Volume {
         most: usize,
         entries: &mut Vec<Entry>,
     ) -> Result<bool, Error> {
-        let first = Cookie(cookie.0 + 1).max(FIRST_COOKIE);
+        let first = Cookie(cookie.0 + 1).max(Cookie::FIRST);
         let room = most - entries.len();
         let (from, to) = (key::cookie(directory, first), key::cookie(directory, Cookie(u64::MAX)));
         let found = self.layers().scan(&from, &to, room + 1).map_err(|error| self.index_failed(&error))?;

@@ -1,6 +1,6 @@
 //! SETATTR (RFC 1813 section 3.3.2).
 
-use super::{chosen, signed};
+use super::chosen;
 use crate::api::attributes::{FileType, SetAttributes, SetTime, Wcc};
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
@@ -10,6 +10,7 @@ use crate::file::inodes::InodeState;
 use crate::limits::{CUTS, FILE_BYTES};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
+use crate::transaction::objects::signed;
 use crate::transaction::permission;
 use crate::transaction::permission::{SETGID, WRITE, owns, without_privilege_bits};
 use crate::volume::Volume;

@@ -4,7 +4,8 @@ use crate::api::request::{Answer, Promised, Request};
 use crate::api::results::VolumeStatus;
 use crate::encoding::record::UsageKind;
 use crate::segments::SegmentInfo;
-use crate::volume::{SPARES_SET_ASIDE, Volume};
+use crate::segments::space::SPARES_SET_ASIDE;
+use crate::volume::Volume;
 
 /// Bytes that an object takes at least: its records in the index, twice for what a tree leaves unused.
 const BYTES_PER_OBJECT: u64 = 1024;

@@ -15,10 +15,11 @@ use crate::limits::{
     TRANSFER_BYTES,
 };
 use crate::segments::space::PIECE_OVERHEAD_BYTES;
+use crate::segments::space::SPARES_SET_ASIDE;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::map_update::inline_pieces;
 use crate::transaction::permission::{check_write, without_privilege_bits};
-use crate::volume::{SPARES_SET_ASIDE, Volume};
+use crate::volume::Volume;
 
 const _: () = assert!(PIECE_REPLACED_BYTES_MOST <= MAP_BYTES_PER_ENTRY);
 

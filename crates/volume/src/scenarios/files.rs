@@ -6,9 +6,9 @@ use crate::api::ids::Ino;
 use crate::api::request::{Access, Error, Request};
 use crate::api::results::{Stability, VolumeStatus};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::limits::FILE_BYTES;
 use crate::media::memory::Random;
-use crate::volume::Progress;
 
 /// Where the tests of huge files write.
 const FAR: u64 = 1 << 62;

@@ -5,10 +5,12 @@ use crate::api::ids::{Ino, VolumeId};
 use crate::api::request::{Durable, Error};
 use crate::api::results::Stability;
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::limits::TRANSFER_BYTES;
 use crate::media::memory::MemoryMedia;
 use crate::open::CreateOptions;
-use crate::volume::{Options, Progress, Volume};
+use crate::options::Options;
+use crate::volume::Volume;
 
 /// Bytes of the range that is covered by many pieces.
 const COVERED: usize = 64 << 10;

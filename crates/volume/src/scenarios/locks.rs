@@ -14,9 +14,10 @@ use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Access, Credentials, Error, Request};
 use crate::api::results::{CreateHow, Stability};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::hooks::Point;
 use crate::limits::ENTRY_BYTES;
-use crate::volume::{Progress, Volume};
+use crate::volume::Volume;
 
 /// A hung test says so instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);

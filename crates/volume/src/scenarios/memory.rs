@@ -6,9 +6,9 @@ use super::world::World;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Access, Durable, Error, Request};
 use crate::api::results::Stability;
+use crate::background::Progress;
 use crate::encoding::key;
 use crate::limits::{EXTENT_BYTES, READ_RUNS, REMEMBERED_SWITCHES_INODES};
-use crate::volume::Progress;
 
 #[test]
 fn many_files_with_a_byte_of_unstable_data_each_are_too_much() {

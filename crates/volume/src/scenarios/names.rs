@@ -5,7 +5,7 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Credentials, Error};
 use crate::api::results::AccessMask;
-use crate::volume::Progress;
+use crate::background::Progress;
 
 fn user(uid: u32, gid: u32) -> Credentials {
     Credentials { uid, gid, groups: Vec::new() }

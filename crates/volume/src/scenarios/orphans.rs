@@ -5,9 +5,9 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
 use crate::api::request::{Durable, Error};
 use crate::api::results::CreateHow;
+use crate::background::Progress;
 use crate::media::Media;
 use crate::offline::check::{CheckOptions, FaultKind, check};
-use crate::volume::Progress;
 
 fn step(world: &mut World) -> Progress {
     let now = world.now();

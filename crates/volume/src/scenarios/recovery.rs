@@ -9,9 +9,9 @@ use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Durability, Durable, Error, RequestKey};
 use crate::api::results::{CreateHow, Recall, Stability};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::limits::INLINE_WRITE_BYTES;
 use crate::media::memory::Random;
-use crate::volume::Progress;
 
 #[test]
 fn two_memtables_are_replayed_into_one() {

@@ -10,9 +10,9 @@ use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Access, Credentials, Durable, Error, Request};
 use crate::api::results::{CreateHow, Stability};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::limits::CUTS;
 use crate::media::memory::MemoryMedia;
-use crate::volume::Progress;
 
 /// Bytes that go to a segment.
 const LARGE: usize = 200 << 10;

@@ -8,10 +8,10 @@ use crate::api::attributes::SetAttributes;
 use crate::api::ids::Ino;
 use crate::api::request::{Durable, Error, Journaled, RequestKey};
 use crate::api::results::CreateHow;
+use crate::api::state::StateChange;
 use crate::encoding::key;
 use crate::encoding::record::MetaRecord;
 use crate::limits::{STATE_BYTES_PER_ENTRY, STATE_KEY_BYTES, STATE_VALUE_BYTES};
-use crate::ops::state::StateChange;
 
 fn put(key: &[u8], value: &[u8]) -> StateChange {
     StateChange { key: key.into(), value: Some(value.into()) }

@@ -9,11 +9,13 @@ use crate::api::request::{
 };
 use crate::api::results::{CreateHow, Created, Entry, Piece, Stability, WriteVerifier, Written};
 use crate::api::time::Time;
+use crate::background::Progress;
 use crate::media::Media;
 use crate::media::memory::{MemoryMedia, Random};
 use crate::offline::check::{CheckOptions, check};
 use crate::open::CreateOptions;
-use crate::volume::{Options, Progress, Volume};
+use crate::options::Options;
+use crate::volume::Volume;
 
 pub(super) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
 

@@ -35,6 +35,10 @@ const ROOM_AGAIN_BYTES: u64 = {
     transfer + (transfer / crate::limits::EXTENT_BYTES as u64 + 1) * PIECE_OVERHEAD_BYTES
 };
 
+/// Spare segments that are not for new data: one for the cleaner, one because data that is accepted as a whole is written
+/// through two streams.
+pub(crate) const SPARES_SET_ASIDE: u64 = 2;
+
 /// What a piece of data takes in a segment beyond its bytes: header and alignment.
 pub const PIECE_OVERHEAD_BYTES: u64 = 64;
 

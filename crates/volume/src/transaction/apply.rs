@@ -3,6 +3,7 @@
 
 use crate::api::ids::Ino;
 use crate::api::request::Durability;
+use crate::cache::duplicate_requests::Replies;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
@@ -12,9 +13,8 @@ use crate::encoding::record::{MapRecord, ReplyRecord, Source};
 use crate::file::extent_map::{decode_held, memtable_pieces};
 use crate::limits::STATE_KEY_BYTES;
 use crate::tables::memtable::Memtable;
+use crate::tables::usage::Usage;
 use crate::transaction::change::cut_piece;
-use crate::transaction::duplicate_requests::Replies;
-use crate::transaction::usage::Usage;
 
 /// Makes an entry's changes visible: records, usage, remembered answer. `after` is what its reply waits for: the entry,
 /// and a write-back round if what it shows depends on one.

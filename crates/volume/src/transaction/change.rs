@@ -7,6 +7,8 @@ use parking_lot::RwLockReadGuard;
 
 use crate::api::ids::{Ino, Seq};
 use crate::api::request::{Durability, Encode, Error, Journaled, Request};
+use crate::api::state;
+use crate::api::state::StateChange;
 use crate::bytes::Value;
 use crate::encoding::entry::{Draft, Remembered};
 use crate::encoding::key;
@@ -14,11 +16,9 @@ use crate::encoding::key::Key;
 use crate::encoding::record::{InodeRecord, MapRecord, Source};
 use crate::file::extent_map::{decode_held, memtable_pieces};
 use crate::limits::REQUEST_ANSWER_BYTES;
-use crate::ops::state;
-use crate::ops::state::StateChange;
 use crate::tables::read_view::Layers;
+use crate::tables::usage;
 use crate::transaction::apply;
-use crate::transaction::usage;
 use crate::volume::Volume;
 
 /// What a piece takes in an entry beside its record, at most, bytes: tag, key and lengths.
@@ -207,8 +207,7 @@ impl Change<'_> {
             active.add_inline(self.inline_bytes);
         }
         let after = Durability { seq, round: self.round };
-        let names = self.volume.name_changes(&entry.records);
-        self.volume.follow_names(&entry.records);
+        let names = self.volume.follow_names(&entry.records);
         #[cfg(test)]
         self.volume.hooks.reach(crate::hooks::Point::NamesFollowed);
         apply::apply(entry, after, active, &self.volume.usage, &self.volume.replies);

@@ -49,7 +49,7 @@ impl Volume {
     pub(super) fn destage(&self, records: &[(Key, Slot)]) -> io::Result<Destaged> {
         let mut destaged = Destaged::default();
         let visible = collect(records, &mut destaged.removed)?;
-        let mut stream = self.checkpoints.stream.lock();
+        let mut stream = self.segments.streams().checkpoint.lock();
         let written = self
             .write_pieces(&mut stream, &visible, &mut destaged)
             .and_then(|()| stream.flush(&self.segments));

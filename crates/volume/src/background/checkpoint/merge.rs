@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::destage::Destaged;
-use super::{Frozen, Outcome, Undone};
+use super::{Outcome, Undone};
 use crate::api::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
+use crate::encoding::anchor::Anchor;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, MetaRecord, SegmentRecord, Source};
-use crate::journal::Anchor;
 use crate::limits::{EXTENT_BYTES, REAP_PIECES};
+use crate::schedule::checkpoints::Frozen;
 use crate::tables::index::{Index, IndexError, Records};
 use crate::transaction::change::cut_piece;
 use crate::volume::Volume;

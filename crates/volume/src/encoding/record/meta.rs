@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::api::ids::{Epoch, ExtentId, Generation, Ino, SegmentId, Seq, VolumeId};
 use crate::api::time::Time;
+use crate::encoding::anchor::Anchor;
 use crate::encoding::codec::{Malformed, Reader, Write};
-use crate::journal::Anchor;
 
 /// The one record about a family: what a checkpoint covered.
 #[derive(Clone, Debug, PartialEq, Eq)]

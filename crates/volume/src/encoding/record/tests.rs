@@ -81,7 +81,7 @@ fn format_2_has_these_bytes() {
 #[test]
 fn a_volume_of_either_format_is_known_and_no_other() {
     let meta = |format| {
-        let anchor = crate::journal::Anchor {
+        let anchor = crate::encoding::anchor::Anchor {
             journal: [9; 16],
             seq: crate::api::ids::Seq(3),
             start: 4096,

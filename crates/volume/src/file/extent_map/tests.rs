@@ -1,3 +1,4 @@
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::*;
@@ -120,9 +121,9 @@ impl File {
             let some: Vec<MapPiece> =
                 pieces.iter().filter(|piece| piece.end > offset).take(window).copied().collect();
             let to = if some.len() < window { u64::MAX } else { some.last().unwrap().end };
-            Ok(MapWindow { version: 1, from: offset, to, pieces: Arc::new(some) })
+            Ok::<_, Infallible>(MapWindow { version: 1, from: offset, to, pieces: Arc::new(some) })
         };
-        let runs = resolve(&self.layers, &mut self.state, range, with_dirty, &mut windows).unwrap();
+        let Ok(runs) = resolve(&self.layers, &mut self.state, range, with_dirty, &mut windows);
         let mut found = vec![None; self.model.len()];
         let mut last = range.0;
         for run in &runs {

@@ -9,7 +9,6 @@ use crate::api::ids::{Cookie, Ino};
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
 use crate::encoding::record::{CookieRecord, NameRecord};
-use crate::open::FIRST_COOKIE;
 use crate::tables::index::IndexError;
 use crate::volume::check_name;
 
@@ -32,7 +31,7 @@ pub(super) fn check_names(
         if check_name(name).is_err() || name == b"." || name == b".." {
             faults.push((FaultKind::Name, "no client can use this name".to_owned()));
         }
-        if record.cookie < FIRST_COOKIE {
+        if record.cookie < Cookie::FIRST {
             let what = format!("its cookie {} is one of `.` and `..`, so READDIR skips it", record.cookie);
             faults.push((FaultKind::Directory, what));
         }

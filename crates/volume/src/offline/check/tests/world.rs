@@ -11,7 +11,8 @@ use crate::media::Media;
 use crate::media::memory::MemoryMedia;
 use crate::offline::check::{CheckOptions, Report, check};
 use crate::open::CreateOptions;
-use crate::volume::{Options, Volume};
+use crate::options::Options;
+use crate::volume::Volume;
 
 pub(crate) const OPTIONS: Options = Options { memory: 8 << 20, segment_bytes: 1 << 20, cache_seed: Some(0) };
 
@@ -120,7 +121,7 @@ impl World {
 
     pub(crate) fn commit(&mut self) {
         let now = self.now();
-        while self.volume.step_commit(now) == crate::volume::Progress::Worked {}
+        while self.volume.step_commit(now) == crate::background::Progress::Worked {}
     }
 
     pub(crate) fn write_back(&mut self) {

@@ -1,0 +1,232 @@
+//! When a checkpoint is due, and what is frozen for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::api::ids::Seq;
+use crate::api::time::Time;
+use crate::cache::duplicate_requests::ReplyChanges;
+use crate::encoding::key::Key;
+use crate::encoding::record::UsageRecord;
+use crate::tables::memtable::Memtable;
+
+/// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
+const AGE: Duration = Duration::from_secs(60);
+
+/// On a device without room for the index, what was removed is checkpointed after this long.
+const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
+
+/// On a full device an index is searched for free pages at least this often, and one that has settled is committed again.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// After a failed checkpoint the next one waits this long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// State of checkpoints.
+#[derive(Default)]
+pub struct Checkpoints {
+    state: Mutex<State>,
+    due: Condvar,
+    done: AtomicU64,
+    /// Bytes of files whose places in segments were replaced since the last freeze.
+    replaced: AtomicU64,
+    /// Held by the one that makes a checkpoint: the thread for it, or a write-back that finds the ring full.
+    running: Mutex<()>,
+    /// The index could not be opened again for want of space.
+    index_closed: AtomicBool,
+    room: Mutex<IndexRoom>,
+}
+
+/// Room that the index has in its own file: pages that removed records left.
+#[derive(Default)]
+pub struct IndexRoom {
+    /// Bytes of pages that are not in use.
+    pub free: u64,
+    /// When that was looked for.
+    pub looked: Option<Time>,
+    /// Bytes in use then.
+    pub used: u64,
+    /// Bytes of the file then.
+    pub file: u64,
+}
+
+#[derive(Default)]
+struct State {
+    kicked: bool,
+    last: Option<Time>,
+    last_failure: Option<Time>,
+    /// Removed or cut files wait for more of their maps to be freed.
+    more_to_reap: bool,
+    /// Nothing had changed before the last checkpoint, which was made for what the one before it freed.
+    settled: bool,
+    /// How many checkpoints there were when [`Checkpoints::may_help`] was asked last.
+    looked_at: u64,
+    /// What was frozen and is not in the index yet.
+    frozen: Option<Arc<Frozen>>,
+}
+
+/// A frozen memtable, with what else belongs to the same moment.
+pub struct Frozen {
+    /// The memtable.
+    pub memtable: Arc<Memtable>,
+    /// The last entry in it.
+    pub seq: Seq,
+    /// Usage counters that changed.
+    pub usage: Vec<(Key, Option<UsageRecord>)>,
+    /// Remembered answers.
+    pub replies: ReplyChanges,
+}
+
+/// What decides whether a checkpoint is due.
+pub struct Load {
+    /// Whether nothing changed since the last freeze.
+    pub is_empty: bool,
+    /// Whether much of the journal's ring is used.
+    pub is_ring_filling: bool,
+    /// Whether somebody was refused room lately.
+    pub is_short: bool,
+    /// Whether a checkpoint would delete segments.
+    pub has_dead_segments: bool,
+    /// Whether the index cannot grow by a whole checkpoint.
+    pub is_index_full: bool,
+}
+
+/// How long not to search an index of `file` bytes again, most of which is in use: about twenty times as long as a search
+/// takes that reads 160 MiB in a second.
+fn look_again(file: u64) -> Duration {
+    const BYTES_PER_SECOND: u64 = 8 << 20;
+    Duration::from_secs(file / BYTES_PER_SECOND).clamp(Duration::from_secs(1), LOOK_AGAIN)
+}
+
+impl Checkpoints {
+    /// Of a volume that is opened, where maps of removed or cut files may be left over.
+    pub fn new(more_to_reap: bool) -> Checkpoints {
+        let checkpoints = Checkpoints::default();
+        checkpoints.state.lock().more_to_reap = more_to_reap;
+        checkpoints
+    }
+
+    /// Asks for a checkpoint.
+    pub fn kick(&self) {
+        self.state.lock().kicked = true;
+        self.due.notify_all();
+    }
+
+    /// Counts bytes in segments that newer ones replaced, and asks for a checkpoint when they are `enough` since the last one.
+    pub fn note_replaced(&self, bytes: u64, enough: u64) {
+        let before = self.replaced.fetch_add(bytes, Ordering::Relaxed);
+        if before < enough && before + bytes >= enough {
+            self.kick();
+        }
+    }
+
+    /// Whether a checkpoint could still give room: it could not if one was made since the last look, or if the last
+    /// try failed.
+    pub fn may_help(&self) -> bool {
+        let mut state = self.state.lock();
+        let done = self.done();
+        let made_one = std::mem::replace(&mut state.looked_at, done) != done;
+        state.more_to_reap || !(made_one || state.last_failure.is_some())
+    }
+
+    /// The room inside the index is no more than what pages of a checkpoint left of it.
+    pub fn spend_room(&self, bytes: u64) {
+        let mut room = self.room.lock();
+        room.free = room.free.saturating_sub(bytes);
+    }
+
+    /// How many were made since the volume was opened.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Blocks until a checkpoint is asked for, or the time is over.
+    pub fn wait(&self, most: Duration) {
+        let mut state = self.state.lock();
+        if !state.kicked {
+            self.due.wait_for(&mut state, most);
+        }
+    }
+
+    /// Waits until no other checkpoint is being made, and keeps others out.
+    pub fn run(&self) -> MutexGuard<'_, ()> {
+        self.running.lock()
+    }
+
+    /// Whether a checkpoint is due, or made because of `force`.
+    pub fn is_due(&self, now: Time, force: bool, load: &Load) -> bool {
+        let mut state = self.state.lock();
+        if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
+            return false;
+        }
+        let last = *state.last.get_or_insert(now);
+        let full = load.is_index_full && now.since(last) >= AGE_WHEN_FULL;
+        let kicked = std::mem::take(&mut state.kicked) || load.is_short || full;
+        // Pages that the last transactions freed can be used again only after another one.
+        let pause = if state.settled { LOOK_AGAIN } else { AGE_WHEN_FULL };
+        let settle = load.is_index_full && now.since(last) >= pause;
+        if state.frozen.is_some()
+            || state.more_to_reap
+            || load.is_ring_filling
+            || load.has_dead_segments
+            || settle
+        {
+            return true;
+        }
+        !load.is_empty && (force || kicked || now.since(last) >= AGE)
+    }
+
+    /// Returns what is frozen and not in the index yet, or freezes what `freeze` sets aside.
+    pub fn freeze(&self, freeze: impl FnOnce() -> Frozen) -> Arc<Frozen> {
+        let mut state = self.state.lock();
+        let frozen = state.frozen.get_or_insert_with(|| {
+            self.replaced.store(0, Ordering::Relaxed);
+            Arc::new(freeze())
+        });
+        Arc::clone(frozen)
+    }
+
+    /// Notes that a checkpoint was made of what was frozen.
+    pub fn finish(&self, now: Time, more_to_reap: bool) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let frozen = state.frozen.take();
+        state.settled = frozen.is_some_and(|frozen| frozen.memtable.is_empty());
+        state.last = Some(now);
+        state.last_failure = None;
+        state.more_to_reap = more_to_reap;
+    }
+
+    /// Notes that a checkpoint could not be made.
+    pub fn note_failure(&self, now: Time) {
+        self.state.lock().last_failure = Some(now);
+    }
+
+    /// Whether the index could not be opened again for want of space.
+    pub fn is_index_closed(&self) -> bool {
+        self.index_closed.load(Ordering::Acquire)
+    }
+
+    /// Notes whether the index could be opened again.
+    pub fn set_index_closed(&self, closed: bool) {
+        self.index_closed.store(closed, Ordering::Release);
+    }
+
+    /// Bytes that are free inside the index's file, as last measured.
+    pub fn free_in_index(&self) -> u64 {
+        self.room.lock().free
+    }
+
+    /// Has the room inside the index measured when there is none outside: seldom, unless little of the file is in use.
+    pub fn refresh_room(&self, now: Time, can_grow: bool, measure: impl FnOnce(&mut IndexRoom)) {
+        let mut room = self.room.lock();
+        let seldom = room.used.saturating_mul(4) > room.file;
+        let too_soon = room.looked.is_some_and(|looked| now.since(looked) < look_again(room.file));
+        if !(can_grow && room.free == 0 || seldom && too_soon) {
+            measure(&mut room);
+        }
+    }
+}

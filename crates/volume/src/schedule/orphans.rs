@@ -1,0 +1,99 @@
+//! Files that protocols hold open, and files without a name.
+
+use std::collections::BTreeSet;
+
+use foldhash::HashMap;
+use parking_lot::Mutex;
+
+use crate::api::ids::Ino;
+
+/// Who is held, and who has no name.
+#[derive(Debug, Default)]
+pub struct Orphans {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How often each file is held.
+    held: HashMap<Ino, u64>,
+    /// Files without a name.
+    orphans: BTreeSet<Ino>,
+    /// Those of them that are to go.
+    leaving: BTreeSet<Ino>,
+}
+
+impl Orphans {
+    /// The orphans of a volume that is opened: they stay until [`Orphans::release_unheld`] is called.
+    pub fn new(orphans: BTreeSet<Ino>) -> Orphans {
+        Orphans { state: Mutex::new(State { orphans, ..State::default() }) }
+    }
+
+    /// Whether anybody holds a file.
+    pub fn is_held(&self, ino: Ino) -> bool {
+        self.state.lock().held.contains_key(&ino)
+    }
+
+    /// Notes that a file which is held lost its last name. Its holder may have let go of it just now.
+    pub fn add(&self, ino: Ino) {
+        let mut state = self.state.lock();
+        state.orphans.insert(ino);
+        if !state.held.contains_key(&ino) {
+            state.leaving.insert(ino);
+        }
+    }
+
+    /// Notes that an orphan is gone.
+    pub fn remove(&self, ino: Ino) {
+        let mut state = self.state.lock();
+        state.orphans.remove(&ino);
+        state.leaving.remove(&ino);
+    }
+
+    /// Counts one more holder of a file.
+    pub fn hold(&self, ino: Ino) {
+        let mut state = self.state.lock();
+        *state.held.entry(ino).or_default() += 1;
+        state.leaving.remove(&ino);
+    }
+
+    /// Counts one holder of a file less; an orphan without holders is to be removed.
+    pub fn release(&self, ino: Ino) {
+        let mut state = self.state.lock();
+        let Some(times) = state.held.get_mut(&ino) else { return };
+        *times -= 1;
+        if *times == 0 {
+            state.held.remove(&ino);
+            if state.orphans.contains(&ino) {
+                state.leaving.insert(ino);
+            }
+        }
+    }
+
+    /// Returns all orphans, by number.
+    pub fn list(&self) -> Vec<Ino> {
+        self.state.lock().orphans.iter().copied().collect()
+    }
+
+    /// Marks all orphans without holders to be removed.
+    pub fn release_unheld(&self) {
+        let mut state = self.state.lock();
+        let State { held, orphans, leaving } = &mut *state;
+        leaving.extend(orphans.iter().filter(|ino| !held.contains_key(ino)));
+    }
+
+    /// Returns the next orphan to remove.
+    pub fn next_to_remove(&self) -> Option<Ino> {
+        self.state.lock().leaving.first().copied()
+    }
+
+    /// Leaves an orphan for the next start.
+    pub fn give_up(&self, ino: Ino) {
+        self.state.lock().leaving.remove(&ino);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.state.lock().orphans.len()
+    }
+}

@@ -1,0 +1,71 @@
+//! Keeps the caches of names in step with transactions.
+
+use std::ops::ControlFlow;
+
+use crate::api::ids::Ino;
+use crate::cache::negative_names::NameChange;
+use crate::encoding::entry::Slot;
+use crate::encoding::key;
+use crate::encoding::key::{Key, Table};
+use crate::encoding::record::NameRecord;
+use crate::file::inodes::Load;
+use crate::volume::Volume;
+
+impl Volume {
+    /// Applies what a transaction does to names to the name cache, and returns what the filter of absent names is to be
+    /// told once the transaction is in the memtable. The directories are locked.
+    pub(super) fn follow_names(&self, records: &[(Key, Slot)]) -> Vec<NameChange> {
+        let change = |(key, slot): &(Key, Slot)| match (key::parse(key)?, slot) {
+            ((_, Table::Inode, fields), None) => Some(NameChange::Gone(Ino(key::number(fields)?))),
+            ((_, Table::Name, fields), slot) => {
+                let (directory, name) = (Ino(key::number(fields)?), fields.get(8..)?);
+                match slot.as_deref().map(NameRecord::decode) {
+                    Some(Ok(record)) => self.name_cache.put(directory, name, &record),
+                    _ => self.name_cache.remove(directory, name),
+                }
+                let hash = self.names.hash(name);
+                Some(match slot {
+                    Some(_) => NameChange::Added(directory, hash),
+                    None => NameChange::Removed(directory, hash),
+                })
+            }
+            _ => None,
+        };
+        records.iter().filter_map(change).collect()
+    }
+
+    /// After a lookup in vain of a name: reads the names of its directory, if that is worth it. Reads media, so no lock
+    /// may be held.
+    pub(crate) fn learn_names_around(&self, key: &Key) {
+        let Some((_, Table::Name, fields)) = key::parse(key) else { return };
+        let Some(directory) = key::number(fields).map(Ino) else { return };
+        let cell = self.inodes.get(directory, self.committer.durable(), self.rounds_done());
+        let entries = match &cell.lock().load {
+            Load::Present(record) => record.entries,
+            _ => return,
+        };
+        if let Some(reading) = self.names.missed(directory, entries) {
+            let hashes = self.hashes_of(directory);
+            self.names.learnt(directory, reading, hashes.as_deref());
+        }
+    }
+
+    /// Hashes of all names in a directory and of some that are gone; none if they cannot be read.
+    fn hashes_of(&self, directory: Ino) -> Option<Vec<u64>> {
+        let layers = self.layers();
+        let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
+        let mut hashes = Vec::new();
+        let mut take = |key: &[u8]| {
+            hashes.push(self.names.hash(key.get(from.len()..).unwrap_or_default()));
+            ControlFlow::Continue(())
+        };
+        for memtable in [Some(&layers.active), layers.frozen.as_ref()].into_iter().flatten() {
+            memtable.scan(&from, &to, &mut |key, slot| match slot {
+                Some(_) => take(key),
+                None => ControlFlow::Continue(()),
+            });
+        }
+        layers.index.scan(&from, &to, &mut |key, _| take(key)).ok()?;
+        Some(hashes)
+    }
+}
