@@ -155,6 +155,11 @@ impl<'a> Object<'a> {
         Object { volume, ino, export, credentials, now, access }
     }
 
+    /// The file as the state names it.
+    pub(crate) fn file_id(&self) -> FileId {
+        FileId { volume: self.volume.id(), ino: self.ino }
+    }
+
     /// Another object of the same volume, in the same name.
     pub(crate) fn beside(&self, ino: Ino) -> Object<'a> {
         let Object { volume, export, now, access, .. } = *self;
@@ -225,11 +230,6 @@ impl<'a> Object<'a> {
         Failed { status, body }.encode(out);
         Ok(self.after(after))
     }
-}
-
-/// The file of an object.
-pub(crate) fn file_of(object: &Object<'_>) -> FileId {
-    FileId { volume: object.volume.id(), ino: object.ino }
 }
 
 /// The handle of these bytes.

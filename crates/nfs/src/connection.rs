@@ -1,18 +1,18 @@
-//! The connection that a call came by.
+//! Connections as calls and the state name them.
 
 use std::net::SocketAddr;
 
-/// Tells connections apart: never used twice while a process lives.
+/// Identifies a connection. Never used twice while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// The connection that a call came by: which one, and its two ends.
+/// The connection that a call came by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The client.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// Ours: what a portmapper's answer names.
+    /// The server's address, which the portmapper answers with.
     pub local: SocketAddr,
-    /// Which one.
+    /// The connection itself.
     pub id: ConnectionId,
 }

@@ -35,6 +35,11 @@ pub const COMPOUND_REPLY_BYTES: usize = volume::limits::TRANSFER_BYTES as usize 
 /// The first port that any user of a client may use.
 pub const UNPRIVILEGED_PORT: u16 = 1024;
 
+/// Whether a range of bytes ends within the largest possible file.
+pub(crate) fn fits_a_file(offset: u64, length: u64) -> bool {
+    offset.checked_add(length).is_some_and(|end| end <= volume::limits::FILE_BYTES)
+}
+
 // A WRITE that could be decoded is never larger than what the engine takes at once.
 const _: () = assert!(wire::limits::DATA_BYTES_MAX == volume::limits::TRANSFER_BYTES as usize);
 // The engine's handles are handles of NFSv3.

@@ -10,18 +10,16 @@ use volume::attributes::FileType;
 use volume::request::Durable;
 use volume::results::AccessMask;
 use wire::nfs3::{FileHandle3, NfsStat3};
-use wire::nfs4::NfsStat4;
 use wire::nlm4::{HostName, Netobj, Nlm4Lock, Nlm4Stats, Procedure, Res};
 use wire::rpc::Credential;
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::Operation;
-use crate::call::file_of;
 use crate::call::{After, Call, Handled, Object, Stop};
 use crate::state::client::{Client, Host};
 use crate::state::nlm::owner_name;
 use crate::state::ranges::{LockKind, Range};
-use crate::state::{Context, Kept, Refusal, State};
+use crate::state::{Context, Kept, State, StateError};
 use crate::status;
 use crate::v3::null;
 
@@ -90,17 +88,17 @@ impl From<Stop> for Refused {
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Refused {
-        match refusal {
-            // The client is just being removed.
-            Refusal::Status(NfsStat4::Expired) => Stop::Busy.into(),
-            // A delegation is asked back. This is how NLM says "in a few seconds".
-            Refusal::Status(NfsStat4::Delay) => Nlm4Stats::DeniedGracePeriod.into(),
-            Refusal::Status(NfsStat4::Resource) => Nlm4Stats::DeniedNolocks.into(),
-            Refusal::Status(NfsStat4::NoGrace | NfsStat4::ShareDenied) => Nlm4Stats::Denied.into(),
-            Refusal::Status(_) => Nlm4Stats::Failed.into(),
-            Refusal::Engine(error) => engine(error),
+impl From<StateError> for Refused {
+    fn from(error: StateError) -> Refused {
+        match error {
+            // The client is being removed.
+            StateError::Expired => Stop::Busy.into(),
+            // A delegation is being recalled. This is how NLM says "in a few seconds".
+            StateError::TryLater => Nlm4Stats::DeniedGracePeriod.into(),
+            StateError::LimitReached => Nlm4Stats::DeniedNolocks.into(),
+            StateError::NothingToReclaim | StateError::ShareDenied => Nlm4Stats::Denied.into(),
+            StateError::Engine(error) => engine(error),
+            _ => Nlm4Stats::Failed.into(),
         }
     }
 }
@@ -225,7 +223,7 @@ fn client(
     let context = context(call);
     let client = state(call).host(&context, host, name.as_bytes())?;
     match client.recorded.get() {
-        Some(kept) if kept.volume != file_of(object).volume => match context.keep.durability(*kept) {
+        Some(kept) if kept.volume != object.file_id().volume => match context.keep.durability(*kept) {
             Durable::Yes => Ok(client),
             Durable::NotYet => Err(Stop::Busy.into()),
             Durable::Failed => Err(Nlm4Stats::Failed.into()),

@@ -7,7 +7,7 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::call::Operation;
 use crate::call::{After, Call, Handled, Stop};
 use crate::nlm::{UNAVAILABLE, after, context, state};
-use crate::state::Refusal;
+use crate::state::StateError;
 use crate::v3::null;
 
 /// The procedures in the order of their numbers ([`wire::nsm::Procedure`]).
@@ -34,10 +34,10 @@ fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let name = args.mon_name.as_bytes();
     match state(call).host_restarted(&context(call), call.client(), name, args.state) {
         Ok(kept) => Ok(after(call, kept)),
-        Err(Refusal::Engine(error)) => {
+        Err(StateError::Engine(error)) => {
             crate::status::nfs3(error)?;
             Err(Stop::Failed)
         }
-        Err(Refusal::Status(_)) => Err(Stop::Busy),
+        Err(_) => Err(Stop::Busy),
     }
 }

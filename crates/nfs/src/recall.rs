@@ -1,7 +1,7 @@
-//! What an operation of any version does before it touches a file of which an NFSv4 client may have a delegation: it
-//! recalls that, and asks its own client to come again. So does one on data that a share reservation denies.
+//! Recalls the delegations of NFSv4 clients that an operation of any version conflicts with.
 //!
-//! As long as there is no delegation at all, and nobody denies anything, this costs a look at two counters.
+//! The operation is refused until they are gone, and its client tries again. NFSv3 data operations respect share
+//! reservations in the same way. While nothing is delegated and nobody denies anything, this costs a look at two counters.
 
 use std::sync::Arc;
 
@@ -10,31 +10,71 @@ use volume::request::{Answer, Error, Failure};
 use volume::results::{Found, Removed, Renamed};
 use wire::nfs3::NfsStat3;
 
-use crate::call::file_of;
 use crate::call::{Call, Object, Stop};
 use crate::state::changing::Changing;
 use crate::state::client::Client;
 use crate::state::delegations::Touch;
 use crate::state::ids::FileId;
 use crate::state::stateids::Use;
-use crate::state::{Caller, Context, Refusal, State};
-use crate::status;
+use crate::state::{Context, State, StateError};
 
-/// What a name in a directory stands for, if anything may be delegated at all.
-///
-/// # Errors
-/// Those of [`found`].
-pub(crate) fn named(state: &State, directory: &Object<'_>, name: &[u8]) -> Result<Option<Ino>, Error> {
-    if !state.has_delegations() {
-        return Ok(None);
+/// The errors of the shared state as statuses of NFSv3; the one place that maps them.
+impl From<StateError> for Stop {
+    fn from(error: StateError) -> Stop {
+        match error {
+            StateError::Engine(Error::WouldBlock) => Stop::WouldBlock,
+            StateError::Engine(_) => Stop::Busy,
+            _ => Stop::Status(NfsStat3::Jukebox),
+        }
     }
-    found(directory.volume.lookup(&directory.request(), directory.ino, name))
 }
 
-/// What was looked up. If there is nothing, nothing is to be recalled; the operation itself says what is wrong.
+/// Recalls delegations for one caller.
+pub(crate) struct Recaller<'a, 'c> {
+    pub(crate) state: &'a State,
+    pub(crate) context: Context<'a>,
+    /// The client of the caller's session. Its own delegations do not conflict.
+    pub(crate) client: Option<&'c Arc<Client>>,
+}
+
+impl<'a> Recaller<'a, '_> {
+    /// Recalls delegations that conflict with an operation on `object`. Hold what is returned until a change is done.
+    ///
+    /// # Errors
+    /// [`StateError::TryLater`] until they are gone.
+    pub(crate) fn object(&self, object: &Object<'_>, touch: Touch) -> Result<Changing<'a>, StateError> {
+        if touch == Touch::Read && !self.state.has_delegations() {
+            return Ok(Changing::NOTHING);
+        }
+        self.state.check_delegations(&self.context, self.client, object.file_id(), touch)
+    }
+
+    /// Recalls delegations of the object that is about to lose the name `name`.
+    ///
+    /// # Errors
+    /// Those of [`Recaller::object`]; [`Error::WouldBlock`] and [`Error::Busy`] if the name cannot be looked up now.
+    pub(crate) fn name(&self, directory: &Object<'_>, name: &[u8]) -> Result<Changing<'a>, StateError> {
+        let changing = self.state.changing_name(directory.file_id());
+        if !self.state.has_delegations() {
+            return Ok(changing);
+        }
+        match found(directory.volume.lookup(&directory.request(), directory.ino, name))? {
+            Some(ino) => self.object(&directory.beside(ino), Touch::Change),
+            None => Ok(changing),
+        }
+    }
+
+    /// What an operation on a name in `directory` does when it is done.
+    pub(crate) fn afterwards(&self, directory: &Object<'_>) -> Afterwards<'a> {
+        let Recaller { state, context, client } = *self;
+        Afterwards { state, context, client: client.cloned(), volume: directory.volume.id() }
+    }
+}
+
+/// The object that was looked up. None if there is none: then nothing is recalled, and the operation reports the error.
 ///
 /// # Errors
-/// That it is not known yet: `WouldBlock` and `Busy`.
+/// [`Error::WouldBlock`] and [`Error::Busy`]: it is not known yet.
 fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
     match looked {
         Ok(found) => Ok(Some(found.value.attributes.ino)),
@@ -43,30 +83,24 @@ fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
     }
 }
 
-/// It is not known yet what there is to recall.
-fn later(error: Error) -> Stop {
-    status::nfs3(error).map_or_else(Stop::from, Stop::Status)
-}
-
-/// What an operation on a name does when it is done.
+/// Recalls delegations after an operation on a name.
 ///
-/// Others may have given the name to another file since it was looked up, and had that delegated. Who has it delegated does
-/// not ask what its name stands for any more: it is recalled late rather than never.
+/// Another file may have taken the name since it was looked up, and may have been delegated. Its holder no longer asks what
+/// the name stands for, so a late recall is better than none.
 pub(crate) struct Afterwards<'a> {
-    pub(crate) state: &'a State,
-    pub(crate) context: Context<'a>,
-    /// The client of the session that it came by.
-    pub(crate) client: Option<Arc<Client>>,
-    pub(crate) volume: VolumeId,
+    state: &'a State,
+    context: Context<'a>,
+    client: Option<Arc<Client>>,
+    volume: VolumeId,
 }
 
 impl Afterwards<'_> {
-    /// A name was taken away.
+    /// A name was removed.
     pub(crate) fn removed(&self, removed: &Removed) {
         self.recall(removed.object);
     }
 
-    /// A name was taken from an object and given to it again elsewhere, where it may have been another's.
+    /// An object was renamed, perhaps over another one.
     pub(crate) fn moved(&self, renamed: &Renamed) {
         self.recall(renamed.object);
         if let Some(replaced) = renamed.replaced {
@@ -81,75 +115,37 @@ impl Afterwards<'_> {
 }
 
 impl<'a> Call<'a> {
-    /// See [`Afterwards`].
-    pub(crate) fn afterwards(&self, directory: &Object<'a>) -> Afterwards<'a> {
+    /// Recalls delegations for an operation of NFSv3.
+    pub(crate) fn recaller(&self) -> Recaller<'a, 'static> {
         let (state, context) = (&self.service.shared.state, self.service.context(self.now));
-        Afterwards { state, context, client: None, volume: directory.volume.id() }
+        Recaller { state, context, client: None }
     }
 
-    /// Recalls the delegations that are in the way of an operation of NFSv3. What is returned is kept until a change is
-    /// done.
+    /// Checks share reservations and recalls delegations that conflict with I/O on `file`: an operation without an open
+    /// must respect both (RFC 7530 section 9.9).
     ///
     /// # Errors
-    /// NFS3ERR_JUKEBOX until they are gone.
-    pub(crate) fn check_delegations(&self, object: &Object<'a>, touch: Touch) -> Result<Changing<'a>, Stop> {
-        let state = &self.service.shared.state;
-        if touch == Touch::Read && !state.has_delegations() {
-            return Ok(Changing::NOTHING);
-        }
-        let context = self.service.context(self.now);
-        match state.check_delegations(&context, Caller::Unknown, file_of(object), touch) {
-            Ok(changing) => Ok(changing),
-            Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
-            Err(Refusal::Engine(_)) => Err(Stop::Busy),
-        }
-    }
-
-    /// The same for an operation of NFSv3 on the data of a file, with which share reservations interfere too: an operation
-    /// without an open must heed them (RFC 7530 section 9.9).
-    ///
-    /// # Errors
-    /// NFS3ERR_JUKEBOX until nothing is in the way.
+    /// NFS3ERR_JUKEBOX while something conflicts.
     pub(crate) fn check_use(&self, file: &Object<'a>, wanted: Use) -> Result<Changing<'a>, Stop> {
-        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
-        match state.check_shares(&context, file_of(file), wanted, Some(self.client())) {
-            Ok(()) => self.check_delegations(file, wanted.into()),
-            Err(Refusal::Status(_)) => Err(Stop::Status(NfsStat3::Jukebox)),
-            Err(Refusal::Engine(_)) => Err(Stop::Busy),
-        }
+        let recaller = self.recaller();
+        recaller.state.check_shares(&recaller.context, file.file_id(), wanted, Some(self.client()))?;
+        Ok(recaller.object(file, wanted.into())?)
     }
 
-    /// The same for the file of a name, if there is one, which is about to be cut. No other may be cut than the one that is
-    /// returned, even if it has taken the name: nobody has looked who holds that.
+    /// Does the same for the file of a name, if there is one, which is about to be truncated. Only the file that is
+    /// returned may be truncated, even if another one has taken the name: that one was not checked.
     ///
     /// # Errors
-    /// NFS3ERR_JUKEBOX until nothing is in the way.
+    /// Those of [`Call::check_use`].
     pub(crate) fn check_cut_of(
         &self,
         directory: &Object<'a>,
         name: &[u8],
     ) -> Result<(Option<Ino>, Changing<'a>), Stop> {
         let looked = directory.volume.lookup(&directory.request(), directory.ino, name);
-        let known = found(looked).map_err(later)?;
+        let known = found(looked).map_err(StateError::from)?;
         let changing = known.map(|ino| self.check_use(&directory.beside(ino), Use::Write)).transpose()?;
         Ok((known, changing.unwrap_or(Changing::NOTHING)))
-    }
-
-    /// The same for what a name stands for, which is about to lose that name.
-    ///
-    /// # Errors
-    /// NFS3ERR_JUKEBOX until they are gone.
-    pub(crate) fn check_delegations_of(
-        &self,
-        directory: &Object<'a>,
-        name: &[u8],
-    ) -> Result<Changing<'a>, Stop> {
-        let state = &self.service.shared.state;
-        let changing = state.changing_name(file_of(directory));
-        match named(state, directory, name).map_err(later)? {
-            Some(ino) => self.check_delegations(&directory.beside(ino), Touch::Change),
-            None => Ok(changing),
-        }
     }
 }
 
@@ -158,9 +154,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_cannot_be_looked_up_yet_is_not_one_that_stands_for_nothing() {
+    fn a_name_that_cannot_be_looked_up_yet_is_not_missing() {
+        let later = |error| Stop::from(StateError::from(error));
         for error in [Error::WouldBlock, Error::Busy] {
-            assert_eq!(found(Err(error.into())).map_err(later), Err(later(error)));
+            assert_eq!(found(Err(error.into())), Err(error));
         }
         assert_eq!((later(Error::WouldBlock), later(Error::Busy)), (Stop::WouldBlock, Stop::Busy));
         for error in [Error::NoEntry, Error::Stale, Error::NotDirectory] {

@@ -20,6 +20,7 @@
 //! | [`expiry`] | what time does: leases, recalls, owners that are not used any more |
 //! | [`record`], [`restart`] | what is kept, and coming back from it |
 //! | [`config`] | limits and gauges |
+//! | `error` | why an operation is refused |
 //!
 //! # Locks
 //!
@@ -42,7 +43,6 @@ use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
 use volume::state::StateChange;
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 
 pub(crate) mod callbacks;
 pub(crate) mod changing;
@@ -50,6 +50,7 @@ pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod config;
 pub(crate) mod delegations;
+mod error;
 pub(crate) mod expiry;
 pub(crate) mod files;
 pub(crate) mod holding;
@@ -74,13 +75,13 @@ use changing::Changes;
 use client::Client;
 use clients::Clients;
 use config::{Config, Counters};
+pub(crate) use error::StateError;
 use files::Files;
 use ids::{FileId, Other, SessionId};
 use offload::Copies;
 pub(crate) use sessions::InSlot;
 use sessions::Sessions;
 
-pub(crate) use crate::v4::held::{Io, check_io};
 use shards::Shards;
 
 /// Where records are kept: the volumes, as the state machine sees them.
@@ -130,34 +131,13 @@ pub(crate) struct Kept {
 
 impl Context<'_> {
     /// Journals changes of `volume`.
-    fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Kept, Refusal> {
+    fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Kept, StateError> {
         Ok(Kept { volume, after: self.keep.change(volume, changes)? })
     }
 
     /// Journals changes of clients and sessions.
-    fn change_home(&self, changes: &[StateChange]) -> Result<Kept, Refusal> {
+    fn change_home(&self, changes: &[StateChange]) -> Result<Kept, StateError> {
         self.change(self.keep.home(), changes)
-    }
-}
-
-/// Why something was not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The protocol forbids it.
-    Status(NfsStat4),
-    /// The journal did not take it.
-    Engine(Error),
-}
-
-impl From<NfsStat4> for Refusal {
-    fn from(status: NfsStat4) -> Refusal {
-        Refusal::Status(status)
-    }
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
-        Refusal::Engine(error)
     }
 }
 
@@ -168,8 +148,6 @@ pub(crate) enum Caller<'a> {
     Zero,
     /// NFSv4.1 and later: the session does.
     Session(&'a Arc<Client>),
-    /// Nobody can tell: another protocol, or nothing that tells.
-    Unknown,
 }
 
 impl<'a> Caller<'a> {
@@ -177,7 +155,7 @@ impl<'a> Caller<'a> {
     pub(crate) fn client(self) -> Option<&'a Arc<Client>> {
         match self {
             Caller::Session(client) => Some(client),
-            Caller::Zero | Caller::Unknown => None,
+            Caller::Zero => None,
         }
     }
 }

@@ -15,6 +15,7 @@ mod once;
 mod operations;
 mod ops;
 mod regular;
+mod status;
 
 /// The procedures in the order of their numbers (RFC 7530 section 16).
 pub(crate) static OPERATIONS: [Operation; 2] =

@@ -3,7 +3,6 @@
 use wire::nlm4::{CancelArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
 
-use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
 use crate::state::nlm::Asker;
@@ -26,7 +25,7 @@ fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
 /// Denied if nobody waits so.
 fn cancel(call: &Call<'_>, args: &CancelArgs<'_>) -> Done {
     let lock = &args.alock;
-    let file = file_of(&super::object(call, lock.fh)?);
+    let file = super::object(call, lock.fh)?.file_id();
     let (range, owner) = (super::range(lock)?, super::owner(lock));
     let Some(client) = super::known(call, lock.caller_name) else { return Ok((Nlm4Stats::Denied, None)) };
     let asker = Asker { client: &client, file, owner: &owner };

@@ -3,7 +3,6 @@
 use wire::nlm4::{LockArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
 
-use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
 use crate::state::locking::{NoLock, Wanted};
@@ -35,12 +34,12 @@ fn lock(call: &Call<'_>, args: &LockArgs<'_>) -> Done {
     let wanted = Wanted { range, kind, waits: args.block && !args.reclaim };
     let owner = super::owner(lock);
     let client = super::client(call, lock.caller_name, args.state, &object)?;
-    let asker = Asker { client: &client, file: file_of(&object), owner: &owner };
+    let asker = Asker { client: &client, file: object.file_id(), owner: &owner };
     match super::state(call).lock_for_host(&super::context(call), asker, &wanted, args.reclaim) {
         Ok(kept) => Ok((Nlm4Stats::Granted, Some(kept))),
         Err(NoLock::Denied(denied)) => {
             Ok((if denied.waits { Nlm4Stats::Blocked } else { Nlm4Stats::Denied }, None))
         }
-        Err(NoLock::Refused(refusal)) => Err(refusal.into()),
+        Err(NoLock::Refused(error)) => Err(error.into()),
     }
 }

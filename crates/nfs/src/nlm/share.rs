@@ -3,7 +3,6 @@
 use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
 use wire::xdr::Encoder;
 
-use crate::call::file_of;
 use crate::call::{Call, Handled};
 use crate::state::nlm::Asker;
 use crate::state::share::Mode;
@@ -23,7 +22,7 @@ fn share(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
     let mode = Mode::share(access.code(), mode.code()).ok_or(Nlm4Stats::Failed)?;
     // A SHARE does not say the state of the status monitor.
     let client = super::client(call, caller_name, 0, &object)?;
-    let asker = Asker { client: &client, file: file_of(&object), owner: oh.as_bytes() };
+    let asker = Asker { client: &client, file: object.file_id(), owner: oh.as_bytes() };
     let kept = super::state(call).share(&super::context(call), asker, mode, args.reclaim)?;
     Ok((Nlm4Stats::Granted, kept))
 }

@@ -3,9 +3,7 @@
 use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, TestRes};
 use wire::xdr::{Encode, Encoder};
 
-use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
-use crate::state::Caller;
 use crate::state::client::Who;
 use crate::state::locking::{Denied, NoLock};
 use crate::state::nlm::{nlm_range, owner_of};
@@ -81,13 +79,13 @@ fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), NoTest> {
     let object = super::object(call, lock.fh)?;
     super::check_access(call, &object)?;
     let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
-    let (state, context, file) = (super::state(call), super::context(call), file_of(&object));
-    drop(state.check_delegations(&context, Caller::Unknown, file, kind.into())?);
+    let (state, context, file) = (super::state(call), super::context(call), object.file_id());
+    drop(state.check_delegations(&context, None, file, kind.into())?);
     let client = super::known(call, lock.caller_name);
     let owner = client.and_then(|client| client.known_lock_owner(&super::owner(lock)));
     match state.test_lock(&context, file, owner.as_ref(), range, kind) {
         Ok(()) => Ok(()),
         Err(NoLock::Denied(denied)) => Err(NoTest::Denied(denied)),
-        Err(NoLock::Refused(refusal)) => Err(refusal.into()),
+        Err(NoLock::Refused(error)) => Err(error.into()),
     }
 }

@@ -3,7 +3,6 @@
 use wire::nlm4::{Nlm4Stats, Procedure, Res, UnlockArgs};
 use wire::xdr::Encoder;
 
-use crate::call::file_of;
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
 use crate::state::nlm::Asker;
@@ -25,7 +24,7 @@ fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
 
 fn unlock(call: &Call<'_>, args: &UnlockArgs<'_>) -> Done {
     let lock = &args.alock;
-    let file = file_of(&super::object(call, lock.fh)?);
+    let file = super::object(call, lock.fh)?.file_id();
     let (range, owner) = (super::range(lock)?, super::owner(lock));
     let Some(client) = super::known(call, lock.caller_name) else { return Ok((Nlm4Stats::Granted, None)) };
     let asker = Asker { client: &client, file, owner: &owner };

@@ -3,7 +3,6 @@
 use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
 use wire::xdr::Encoder;
 
-use crate::call::file_of;
 use crate::call::{Call, Handled};
 use crate::state::nlm::Asker;
 
@@ -17,7 +16,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
 
 fn unshare(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
     let Nlm4Share { caller_name, fh, oh, .. } = args.share;
-    let file = file_of(&super::object(call, fh)?);
+    let file = super::object(call, fh)?.file_id();
     let Some(client) = super::known(call, caller_name) else { return Ok((Nlm4Stats::Granted, None)) };
     let asker = Asker { client: &client, file, owner: oh.as_bytes() };
     Ok((Nlm4Stats::Granted, super::state(call).unshare(&super::context(call), asker)?))

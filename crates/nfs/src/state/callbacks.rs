@@ -298,7 +298,7 @@ impl State {
             Job::Offload(copying) => Body::Offload {
                 stateid: copying.stateid(),
                 handle: context.keep.handle(copying.file),
-                result: copying.result(),
+                progress: copying.progress(),
             },
             // Encoded by nlm.rs.
             Job::Nlm(_) => Body::Null,

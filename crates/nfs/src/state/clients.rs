@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 
 use crate::connection::ConnectionId;
 
@@ -20,7 +19,7 @@ use super::config::Counters;
 use super::ids::{ClientId, SessionId};
 use super::record::{CallbackAddress, CallbackSecurity, ClientRecord, Key, Kind, Principal, SessionRecord};
 use super::sessions::{Channels, Session};
-use super::{Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 /// One that is to be confirmed.
 #[derive(Clone, Debug)]
@@ -119,15 +118,15 @@ impl Clients {
         version: Version,
         name: &[u8],
         most: usize,
-        make: impl FnOnce() -> Result<Arc<Client>, Refusal>,
-    ) -> Result<Arc<Client>, Refusal> {
+        make: impl FnOnce() -> Result<Arc<Client>, StateError>,
+    ) -> Result<Arc<Client>, StateError> {
         let name = (version, Box::from(name));
         let mut table = self.0.write();
         if let (Some(there), _) = table.named(&name) {
             return Ok(there);
         }
         if table.len() >= most {
-            return Err(NfsStat4::Resource.into());
+            return Err(StateError::LimitReached);
         }
         let client = make()?;
         table.confirm(&name, &client);
@@ -226,7 +225,7 @@ pub(crate) struct CreateSession {
 pub(crate) enum NotSet {
     /// NFS4ERR_CLID_INUSE, and where the other one listens.
     InUse(Option<CallbackAddress>),
-    Refused(Refusal),
+    Refused(StateError),
 }
 
 impl State {
@@ -257,14 +256,14 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_EXPIRED if it was expired, NFS4ERR_STALE_CLIENTID if nothing is known of it.
-    pub(crate) fn client(&self, context: &Context<'_>, id: ClientId) -> Result<Arc<Client>, NfsStat4> {
+    pub(crate) fn client(&self, context: &Context<'_>, id: ClientId) -> Result<Arc<Client>, StateError> {
         match self.clients.confirmed(id) {
             Some(client) if client.version == Version::Zero => {
                 client.renew(context.now);
                 Ok(client)
             }
-            None if self.is_of_known_instance(id) => Err(NfsStat4::Expired),
-            _ => Err(NfsStat4::StaleClientId),
+            None if self.is_of_known_instance(id) => Err(StateError::Expired),
+            _ => Err(StateError::UnknownClient),
         }
     }
 
@@ -273,12 +272,12 @@ impl State {
     /// # Errors
     /// Those of [`State::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled, and
     /// while it has not tried to return one that was revoked: nothing else tells it to give up what it trusts in.
-    pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), NfsStat4> {
+    pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let client = self.client(context, id)?;
         let down = client.inner.lock().path == super::callbacks::Path::Down;
         let was_revoked = client.revoked.load(Ordering::Relaxed) > 0;
         if was_revoked || down && client.delegations.load(Ordering::Relaxed) > 0 {
-            Err(NfsStat4::CbPathDown)
+            Err(StateError::CallbackPathDown)
         } else {
             Ok(())
         }
@@ -310,7 +309,7 @@ impl State {
             _ => self.next_client(now),
         };
         if !table.make_room(self.config.clients) {
-            return Err(NotSet::Refused(NfsStat4::Resource.into()));
+            return Err(NotSet::Refused(StateError::LimitReached));
         }
         let confirm = self.next_confirm(now);
         let record = record_of(who, Kind::Zero { confirm, callback });
@@ -320,7 +319,7 @@ impl State {
 
     /// Before a client of this name introduces itself: removes the rest of one that is half removed, because the journal
     /// was full in between; and makes room.
-    fn make_way(&self, context: &Context<'_>, version: Version, name: &[u8]) -> Result<(), Refusal> {
+    fn make_way(&self, context: &Context<'_>, version: Version, name: &[u8]) -> Result<(), StateError> {
         if let Some(gone) = self.clients.of_name(version, name).filter(|known| known.is_gone()) {
             self.remove_client(context, &gone)?;
         }
@@ -342,7 +341,7 @@ impl State {
         id: ClientId,
         confirm: [u8; 8],
         principal: Principal,
-    ) -> Result<Option<Kept>, Refusal> {
+    ) -> Result<Option<Kept>, StateError> {
         let mut table = self.clients.0.write();
         let proposed = table.unconfirmed.get(&id).cloned().and_then(|name| {
             let (_, unconfirmed) = table.named(&name);
@@ -355,12 +354,12 @@ impl State {
             });
             return match known {
                 Some(client) if client.principal == principal => Ok(client.inner.lock().confirmed),
-                Some(_) => Err(NfsStat4::ClidInUse.into()),
-                None => Err(NfsStat4::StaleClientId.into()),
+                Some(_) => Err(StateError::ClientInUse),
+                None => Err(StateError::UnknownClient),
             };
         };
         if unconfirmed.record.principal != principal {
-            return Err(NfsStat4::ClidInUse.into());
+            return Err(StateError::ClientInUse);
         }
         let kept = context.change_home(&[Key::Client(id).put(&unconfirmed.record)])?;
         let (earlier, _) = table.named(&name);
@@ -394,7 +393,7 @@ impl State {
         context: &Context<'_>,
         earlier: Option<Arc<Client>>,
         now_there: &Client,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         match earlier {
             Some(earlier) if earlier.id != now_there.id => self.remove_client(context, &earlier).map(drop),
             _ => Ok(()),
@@ -422,7 +421,7 @@ impl State {
         who: &Introduction<'_>,
         minor: u32,
         update: bool,
-    ) -> Result<Exchanged, Refusal> {
+    ) -> Result<Exchanged, StateError> {
         let now = context.now;
         self.make_way(context, Version::Sessions, who.name)?;
         let name = (Version::Sessions, Box::from(who.name));
@@ -430,7 +429,7 @@ impl State {
         let (confirmed, _) = table.named(&name);
         let mut replaced = None;
         match (confirmed, update) {
-            (None, true) => return Err(NfsStat4::NoEnt.into()),
+            (None, true) => return Err(StateError::NotConfirmed),
             (None, false) => {}
             (Some(client), _) if client.verifier == who.verifier && client.principal == who.principal => {
                 client.renew(now);
@@ -440,18 +439,23 @@ impl State {
             }
             (Some(client), true) => {
                 let other_verifier = client.verifier != who.verifier;
-                return Err(if other_verifier { NfsStat4::NotSame } else { NfsStat4::Perm }.into());
+                return Err(if other_verifier {
+                    StateError::VerifierDiffers
+                } else {
+                    StateError::PrincipalDiffers
+                }
+                .into());
             }
             (Some(client), false) if client.principal != who.principal => {
                 if self.is_in_use(&client, now) {
-                    return Err(NfsStat4::ClidInUse.into());
+                    return Err(StateError::ClientInUse);
                 }
                 replaced = Some(client);
             }
             (Some(_), false) => {}
         }
         if !table.make_room(self.config.clients) {
-            return Err(NfsStat4::Delay.into());
+            return Err(StateError::TryLater);
         }
         let id = self.next_client(now);
         let record = record_of(who, Kind::Sessions { minor, created: None, reclaimed: false });
@@ -473,7 +477,7 @@ impl State {
         &self,
         context: &Context<'_>,
         args: &CreateSession,
-    ) -> Result<(Arc<Session>, Option<Kept>), Refusal> {
+    ) -> Result<(Arc<Session>, Option<Kept>), StateError> {
         let mut table = self.clients.0.write();
         let confirmed = table.confirmed.get(&args.client).cloned();
         let confirmed = confirmed.filter(|client| client.version == Version::Sessions);
@@ -487,36 +491,36 @@ impl State {
                 let held = client.inner.lock();
                 if held.gone {
                     // It is being removed.
-                    return Err(NfsStat4::StaleClientId.into());
+                    return Err(StateError::UnknownClient);
                 }
                 (held.created, held.confirmed)
             }
             (None, Some(_)) => (None, None),
-            (None, None) => return Err(NfsStat4::StaleClientId.into()),
+            (None, None) => return Err(StateError::UnknownClient),
         };
         if let Some((_, made)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
-            return Ok((self.session(made).map_err(|_| NfsStat4::SeqMisordered)?, kept));
+            return Ok((self.session(made).map_err(|_| StateError::OutOfSequence)?, kept));
         }
         if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
-            return Err(NfsStat4::SeqMisordered.into());
+            return Err(StateError::OutOfSequence);
         }
         if let (None, Some((_, unconfirmed))) = (&confirmed, &proposed)
             && unconfirmed.record.principal != args.principal
         {
-            return Err(NfsStat4::ClidInUse.into());
+            return Err(StateError::ClientInUse);
         }
         let taken = Counters::get(&self.counters.slot_bytes);
         let channels = args.channels.granted(&self.config, taken)?;
         let most = if taken < self.config.slot_bytes { self.config.sessions_per_client } else { 1 };
         if confirmed.as_ref().is_some_and(|client| client.inner.lock().sessions.len() >= most) {
-            return Err(NfsStat4::NoSpc.into());
+            return Err(StateError::TooManySessions);
         }
         let client = match (&confirmed, &proposed) {
             (Some(client), _) => Arc::clone(client),
             (None, Some((_, unconfirmed))) => {
                 Arc::new(Client::new(unconfirmed.id, &unconfirmed.record, context.now, &self.counters))
             }
-            (None, None) => return Err(NfsStat4::StaleClientId.into()),
+            (None, None) => return Err(StateError::UnknownClient),
         };
         let (session, kept) = self.make_session(context, &client, args, channels)?;
         let mut earlier = None;
@@ -537,7 +541,7 @@ impl State {
         client: &Arc<Client>,
         args: &CreateSession,
         channels: Channels,
-    ) -> Result<(Arc<Session>, Kept), Refusal> {
+    ) -> Result<(Arc<Session>, Kept), StateError> {
         let id = SessionId::new(client.id, self.instance(context.now), self.next_number());
         let CreateSession { flags, program, security, .. } = *args;
         let record = SessionRecord { fore: channels.fore, back: channels.back, flags, program, security };
@@ -561,10 +565,14 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_COMPLETE_ALREADY, and those of the journal.
-    pub(crate) fn reclaim_complete(&self, context: &Context<'_>, client: &Client) -> Result<Kept, Refusal> {
+    pub(crate) fn reclaim_complete(
+        &self,
+        context: &Context<'_>,
+        client: &Client,
+    ) -> Result<Kept, StateError> {
         let mut held = client.inner.lock();
         if held.reclaimed {
-            return Err(NfsStat4::CompleteAlready.into());
+            return Err(StateError::AlreadyReclaimed);
         }
         let kind = Kind::Sessions { minor: client.minor, created: held.created, reclaimed: true };
         let record = ClientRecord { kind, ..client.record(&held) };
@@ -577,7 +585,7 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_STALE_CLIENTID; NFS4ERR_CLIENTID_BUSY if it has sessions or holds anything; those of the journal.
-    pub(crate) fn destroy_client_id(&self, context: &Context<'_>, id: ClientId) -> Result<(), Refusal> {
+    pub(crate) fn destroy_client_id(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let mut table = self.clients.0.write();
         if let Some(name) = table.unconfirmed.get(&id).cloned()
             && name.0 == Version::Sessions
@@ -588,9 +596,9 @@ impl State {
         let client = table.confirmed.get(&id).cloned();
         drop(table);
         let client = client.filter(|client| client.version == Version::Sessions);
-        let client = client.ok_or(NfsStat4::StaleClientId)?;
+        let client = client.ok_or(StateError::UnknownClient)?;
         if client.has_state() || self.has_copies(&client) {
-            return Err(NfsStat4::ClientIdBusy.into());
+            return Err(StateError::ClientBusy);
         }
         self.remove_client(context, &client).map(drop)
     }

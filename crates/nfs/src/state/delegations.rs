@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 
 use super::changing::Changing;
 use super::client::{Client, Version};
@@ -20,7 +19,7 @@ use super::ids::{FileId, StateId};
 use super::ranges::LockKind;
 use super::record::{DelegationRecord, Key};
 use super::stateids::Use;
-use super::{Caller, Context, Kept, Refusal, State};
+use super::{Caller, Context, Kept, State, StateError};
 
 /// What an operation does to a file that others may have delegations of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,15 +101,15 @@ impl State {
     pub(crate) fn check_delegations(
         &self,
         context: &Context<'_>,
-        caller: Caller<'_>,
+        client: Option<&Arc<Client>>,
         file: FileId,
         touch: Touch,
-    ) -> Result<Changing<'_>, Refusal> {
+    ) -> Result<Changing<'_>, StateError> {
         let changing = match touch {
             Touch::Read => Changing::NOTHING,
             Touch::Change => self.changing(file),
         };
-        self.recall_from_others(context, caller.client(), file, touch)?;
+        self.recall_from_others(context, client, file, touch)?;
         Ok(changing)
     }
 
@@ -137,7 +136,7 @@ impl State {
         client: Option<&Arc<Client>>,
         file: FileId,
         touch: Touch,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         if !self.has_delegations() {
             return Ok(());
         }
@@ -154,7 +153,7 @@ impl State {
             }
             if expired.is_empty() {
                 conflicting.iter().for_each(|holding| self.recall(context, holding));
-                return Err(NfsStat4::Delay.into());
+                return Err(StateError::TryLater);
             }
             self.expire(context, &expired)?;
         }
@@ -283,17 +282,17 @@ impl State {
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         match self.current(context, caller, stateid, file) {
             Ok(holding) => self.return_delegation(context, &holding),
-            Err(NfsStat4::Expired) => {
+            Err(StateError::Expired) => {
                 let holding = self.holding(caller, stateid.other)?;
                 if holding.file == file {
                     self.forget_revoked(&holding);
                 }
-                Err(NfsStat4::Expired.into())
+                Err(StateError::Expired)
             }
-            Err(status) => Err(status.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -305,9 +304,9 @@ impl State {
         &self,
         context: &Context<'_>,
         holding: &Arc<Holding>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         if holding.as_delegation().is_none() {
-            return Err(NfsStat4::BadStateId.into());
+            return Err(StateError::BadStateId);
         }
         self.take_delegation(context, holding)?;
         holding.end();
@@ -316,7 +315,7 @@ impl State {
     }
 
     /// A delegation was not returned in time: it is taken away, and the client told when it asks.
-    pub(super) fn revoke(&self, context: &Context<'_>, holding: &Arc<Holding>) -> Result<(), Refusal> {
+    pub(super) fn revoke(&self, context: &Context<'_>, holding: &Arc<Holding>) -> Result<(), StateError> {
         self.take_delegation(context, holding)?;
         if holding.standing() == Standing::Live {
             holding.revoke();
@@ -354,7 +353,7 @@ impl State {
         &self,
         context: &Context<'_>,
         holding: &Arc<Holding>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         let file = holding.file;
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(()) };
@@ -378,19 +377,19 @@ impl State {
         context: &Context<'_>,
         client: &Arc<Client>,
         stateid: StateId,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         let holding = self.holding(Caller::Session(client), stateid.other)?;
         match holding.standing() {
             Standing::Revoked => {
                 self.forget_revoked(&holding);
                 Ok(())
             }
-            Standing::Gone => Err(NfsStat4::BadStateId.into()),
+            Standing::Gone => Err(StateError::BadStateId),
             Standing::Live => {
                 holding.verify(stateid.seqid, true)?;
                 match &holding.what {
                     What::Locks(_) => self.free_lock_state(context, &holding),
-                    What::Open(_) | What::Delegation(_) => Err(NfsStat4::LocksHeld.into()),
+                    What::Open(_) | What::Delegation(_) => Err(StateError::LocksHeld),
                 }
             }
         }

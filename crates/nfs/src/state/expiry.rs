@@ -11,7 +11,7 @@ use super::config::Counters;
 use super::holding::{Holding, Recall, Standing, What};
 use super::record::Key;
 use super::sessions::Session;
-use super::{Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 /// The longest until [`State::tick`] is to be called again.
 const TICK: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the journal.
-    pub(super) fn make_room_for_client(&self, context: &Context<'_>) -> Result<(), Refusal> {
+    pub(super) fn make_room_for_client(&self, context: &Context<'_>) -> Result<(), StateError> {
         if self.clients.total() < self.config.clients {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the journal; what was not done is done when it is tried again.
-    pub(crate) fn expire(&self, context: &Context<'_>, clients: &[Arc<Client>]) -> Result<(), Refusal> {
+    pub(crate) fn expire(&self, context: &Context<'_>, clients: &[Arc<Client>]) -> Result<(), StateError> {
         for client in clients {
             if client.unheard(context.now) <= self.config.lease && !client.is_gone() {
                 continue;
@@ -140,7 +140,11 @@ impl State {
     ///
     /// # Errors
     /// Those of the journal; the rest goes when it is tried again.
-    pub(super) fn remove_client(&self, context: &Context<'_>, client: &Arc<Client>) -> Result<Kept, Refusal> {
+    pub(super) fn remove_client(
+        &self,
+        context: &Context<'_>,
+        client: &Arc<Client>,
+    ) -> Result<Kept, StateError> {
         let (holdings, sessions) = {
             let mut held = client.inner.lock();
             held.gone = true;
@@ -164,8 +168,8 @@ impl State {
                 }
                 // Its locks go with it.
                 What::Open(_) => match self.close(context, holding) {
-                    Ok(_) | Err(Refusal::Status(_)) => self.forget(client, holding.other),
-                    Err(refusal) => return Err(refusal),
+                    Err(error @ StateError::Engine(_)) => return Err(error),
+                    Ok(_) | Err(_) => self.forget(client, holding.other),
                 },
                 What::Locks(_) => {}
             }

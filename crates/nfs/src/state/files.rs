@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use volume::state::StateChange;
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 
 use super::changing::Changing;
 use super::client::{Client, LockOwner, OpenOwner, Version};
@@ -19,7 +18,7 @@ use super::record::{Key, OpenRecord};
 use super::shards::Shards;
 use super::share::{Mode, Modes};
 use super::stateids::Use;
-use super::{Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 /// All state of a file.
 #[derive(Debug, Default)]
@@ -143,7 +142,7 @@ impl State {
         file: FileId,
         opening: &Opening<'_>,
         cuts: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         self.check_room(opening.client)?;
         loop {
             let found = match self.files.read(&file).get(&file) {
@@ -152,13 +151,13 @@ impl State {
             };
             match found {
                 InTheWay::Nobody => break,
-                InTheWay::Somebody => return Err(NfsStat4::ShareDenied.into()),
+                InTheWay::Somebody => return Err(StateError::ShareDenied),
                 InTheWay::Silent(clients) => self.expire(context, &clients)?,
             }
         }
         if cuts {
-            self.check_shares(context, file, Use::Write, None).map_err(|refusal| match refusal {
-                Refusal::Status(NfsStat4::Locked) => NfsStat4::ShareDenied.into(),
+            self.check_shares(context, file, Use::Write, None).map_err(|error| match error {
+                StateError::ShareLocked => StateError::ShareDenied,
                 other => other,
             })?;
         }
@@ -187,13 +186,13 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_RESOURCE, NFS4ERR_DELAY.
-    pub(crate) fn check_room(&self, client: &Client) -> Result<(), NfsStat4> {
+    pub(crate) fn check_room(&self, client: &Client) -> Result<(), StateError> {
         let holdings = self.counters.holdings();
         let owners = client.has_owners(self.config.owners_per_client);
         match client.version {
             _ if holdings < self.config.holdings && !owners => Ok(()),
-            Version::Zero | Version::Nlm => Err(NfsStat4::Resource),
-            Version::Sessions => Err(NfsStat4::Delay),
+            Version::Zero | Version::Nlm => Err(StateError::LimitReached),
+            Version::Sessions => Err(StateError::TryLater),
         }
     }
 
@@ -206,7 +205,7 @@ impl State {
         context: &Context<'_>,
         file: FileId,
         opening: &Opening<'_>,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, StateError> {
         loop {
             self.check_open(context, file, opening, false)?;
             let mut files = self.files.write(&file);
@@ -259,12 +258,12 @@ impl State {
         opening: &Opening<'_>,
         (prepared, _changing): (&Prepared, Changing<'_>),
         kept: Kept,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, StateError> {
         let mut files = self.files.write(&file);
         let state = enter(&mut files, context, file);
         let refused = match self.open_conflicts(context.now, state, opening) {
             InTheWay::Nobody => self.insert_open(state, file, opening, prepared, kept),
-            InTheWay::Silent(_) | InTheWay::Somebody => Err(NfsStat4::ShareDenied.into()),
+            InTheWay::Silent(_) | InTheWay::Somebody => Err(StateError::ShareDenied),
         };
         if refused.is_err() {
             context.change(file.volume, &[Key::Open(file.ino, prepared.stateid.other).deleted()])?;
@@ -280,7 +279,7 @@ impl State {
         opening: &Opening<'_>,
         prepared: &Prepared,
         kept: Kept,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<Opened, StateError> {
         let Opening { client, owner, mode } = *opening;
         let holding = Holding::open(client, file, prepared.stateid, owner, prepared.modes, false);
         self.add(&holding)?;
@@ -301,8 +300,8 @@ impl State {
         context: &Context<'_>,
         holding: &Arc<Holding>,
         opening: &Opening<'_>,
-    ) -> Result<Opened, Refusal> {
-        let What::Open(open) = &holding.what else { return Err(NfsStat4::ServerFault.into()) };
+    ) -> Result<Opened, StateError> {
+        let What::Open(open) = &holding.what else { return Err(StateError::TooManyRanges) };
         let modes = open.modes().with(opening.mode);
         let (stateid, kept) = self.change_open(context, holding, modes)?;
         let confirm = opening.client.version == Version::Zero && !opening.owner.turns.is_confirmed();
@@ -320,11 +319,11 @@ impl State {
         context: &Context<'_>,
         holding: &Holding,
         modes: Modes,
-    ) -> Result<(StateId, Kept), Refusal> {
-        let What::Open(open) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+    ) -> Result<(StateId, Kept), StateError> {
+        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
         if holding.standing() != Standing::Live {
             // Closed a moment ago: a record of it would come back after a restart.
-            return Err(NfsStat4::BadStateId.into());
+            return Err(StateError::BadStateId);
         }
         let seqid = holding.next_seqid();
         let confirmed = holding.client.version == Version::Sessions || open.owner.turns.is_confirmed();
@@ -345,11 +344,11 @@ impl State {
         &self,
         context: &Context<'_>,
         holding: &Arc<Holding>,
-    ) -> Result<StateId, Refusal> {
-        let What::Open(open) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+    ) -> Result<StateId, StateError> {
+        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
         let _files = self.files.write(&holding.file);
         if open.owner.turns.is_confirmed() {
-            return Err(NfsStat4::BadStateId.into());
+            return Err(StateError::BadStateId);
         }
         open.owner.turns.confirm();
         self.change_open(context, holding, open.modes()).map(|(stateid, _)| stateid)
@@ -364,10 +363,10 @@ impl State {
         context: &Context<'_>,
         holding: &Arc<Holding>,
         to: Mode,
-    ) -> Result<(StateId, Kept), Refusal> {
-        let What::Open(open) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+    ) -> Result<(StateId, Kept), StateError> {
+        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
         let _files = self.files.write(&holding.file);
-        let modes = open.modes().downgraded(to).ok_or(NfsStat4::Inval)?;
+        let modes = open.modes().downgraded(to).ok_or(StateError::NeverOpenedSo)?;
         self.change_open(context, holding, modes)
     }
 
@@ -380,8 +379,8 @@ impl State {
         &self,
         context: &Context<'_>,
         holding: &Arc<Holding>,
-    ) -> Result<(StateId, Kept), Refusal> {
-        let What::Open(open) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+    ) -> Result<(StateId, Kept), StateError> {
+        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
         let file = holding.file;
         let mut files = self.files.write(&file);
         let kept = self.close_held(context, &mut files, holding)?;
@@ -401,11 +400,11 @@ impl State {
         context: &Context<'_>,
         files: &mut foldhash::HashMap<FileId, File>,
         holding: &Arc<Holding>,
-    ) -> Result<Kept, Refusal> {
+    ) -> Result<Kept, StateError> {
         let file = holding.file;
-        let state = files.get_mut(&file).ok_or(NfsStat4::BadStateId)?;
+        let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
         if !state.opens.iter().any(|other| Arc::ptr_eq(other, holding)) {
-            return Err(NfsStat4::BadStateId.into());
+            return Err(StateError::BadStateId);
         }
         let depending: Vec<_> = state
             .lock_states
@@ -459,7 +458,7 @@ impl State {
         file: FileId,
         wanted: Use,
         host: Option<IpAddr>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         if !self.has_denials() {
             return Ok(());
         }
@@ -480,7 +479,7 @@ impl State {
             };
             match found {
                 InTheWay::Nobody => return Ok(()),
-                InTheWay::Somebody => return Err(NfsStat4::Locked.into()),
+                InTheWay::Somebody => return Err(StateError::ShareLocked),
                 InTheWay::Silent(clients) => self.expire(context, &clients)?,
             }
         }

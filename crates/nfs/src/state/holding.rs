@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, O
 
 use volume::state::StateChange;
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 
+use super::StateError;
 use super::client::{Client, LockOwner, OpenOwner};
 use super::ids::{FileId, Other, StateId};
 use super::record::{Key, OpenRecord};
@@ -217,13 +217,13 @@ impl Holding {
     ///
     /// # Errors
     /// NFS4ERR_OLD_STATEID and NFS4ERR_BAD_STATEID.
-    pub(crate) fn verify(&self, seqid: u32, zero_is_current: bool) -> Result<(), NfsStat4> {
+    pub(crate) fn verify(&self, seqid: u32, zero_is_current: bool) -> Result<(), StateError> {
         let current = self.seqid.load(Ordering::Acquire);
         match current.wrapping_sub(seqid) {
             0 => Ok(()),
             _ if seqid == 0 && zero_is_current => Ok(()),
-            behind if behind < 1 << 31 => Err(NfsStat4::OldStateId),
-            _ => Err(NfsStat4::BadStateId),
+            behind if behind < 1 << 31 => Err(StateError::OldStateId),
+            _ => Err(StateError::BadStateId),
         }
     }
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use volume::state::StateChange;
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 
 use super::client::{Client, LockOwner, Version, Who};
 use super::config::Counters;
@@ -19,7 +18,7 @@ use super::ids::{FileId, StateId};
 use super::ranges::{Change, Lock, LockKind, Range};
 use super::record::{Key, LockStateRecord, RangeRecord};
 use super::turns::Turns;
-use super::{Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 /// A place in the queue for a range.
 #[derive(Clone, Debug)]
@@ -51,18 +50,12 @@ pub(crate) enum NoLock {
     /// Somebody else has one.
     Denied(Denied),
     /// Something else.
-    Refused(Refusal),
+    Refused(StateError),
 }
 
-impl From<Refusal> for NoLock {
-    fn from(refusal: Refusal) -> NoLock {
-        NoLock::Refused(refusal)
-    }
-}
-
-impl From<NfsStat4> for NoLock {
-    fn from(status: NfsStat4) -> NoLock {
-        NoLock::Refused(status.into())
+impl From<StateError> for NoLock {
+    fn from(error: StateError) -> NoLock {
+        NoLock::Refused(error)
     }
 }
 
@@ -157,7 +150,7 @@ impl State {
         client: &Client,
         name: &[u8],
         turns: impl FnOnce() -> Turns,
-    ) -> Result<Arc<LockOwner>, NfsStat4> {
+    ) -> Result<Arc<LockOwner>, StateError> {
         if let Some(known) = client.known_lock_owner(name) {
             return Ok(known);
         }
@@ -180,7 +173,7 @@ impl State {
         let (open, owner) = match locker {
             Locker::New { open, owner } => (open, owner),
             Locker::Known(holding) => {
-                let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+                let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
                 (&locks.open, &locks.owner)
             }
         };
@@ -190,14 +183,14 @@ impl State {
         });
         let nlm = open.client.version == Version::Nlm;
         if !allowed && !nlm {
-            return Err(NfsStat4::OpenMode.into());
+            return Err(StateError::OpenMode.into());
         }
         let file = open.file;
         loop {
             let mut files = self.files.write(&file);
             if !locker.is_held() {
                 // Closed a moment ago: nothing would free what it locks.
-                return Err(NfsStat4::BadStateId.into());
+                return Err(StateError::BadStateId.into());
             }
             let state = enter(&mut files, context, file);
             state.waiters.retain(|waiter| {
@@ -205,7 +198,7 @@ impl State {
                 waiter.open.is_some() || context.now.since(waiter.asked) <= self.config.lease
             });
             if nlm && self.is_delegated_against_lock(state, &open.client, wanted.kind) {
-                return Err(NfsStat4::Delay.into());
+                return Err(StateError::TryLater.into());
             }
             match self.locks_in_the_way(context, state, owner, wanted) {
                 InTheWay::Nobody => {
@@ -219,7 +212,7 @@ impl State {
                 }
                 InTheWay::Somebody => {
                     let Some(mut denied) = denied(state, owner, wanted) else {
-                        return Err(NfsStat4::Delay.into());
+                        return Err(StateError::TryLater.into());
                     };
                     if wanted.waits {
                         let most = self.config.waiters_per_file;
@@ -320,14 +313,14 @@ impl State {
         state: &File,
         client: &Client,
         change: &Change<Arc<LockOwner>>,
-    ) -> Result<(), NfsStat4> {
+    ) -> Result<(), StateError> {
         let all = Counters::get(&self.counters.ranges).saturating_add(change.growth() as u64);
         let fits = state.locks.len() + change.growth() <= self.config.ranges_per_file;
         match client.version {
             _ if change.growth() == 0 || (fits && all <= self.config.ranges) => Ok(()),
-            Version::Zero | Version::Nlm => Err(NfsStat4::Resource),
-            Version::Sessions if fits => Err(NfsStat4::Delay),
-            Version::Sessions => Err(NfsStat4::ServerFault),
+            Version::Zero | Version::Nlm => Err(StateError::LimitReached),
+            Version::Sessions if fits => Err(StateError::TryLater),
+            Version::Sessions => Err(StateError::TooManyRanges),
         }
     }
 
@@ -338,8 +331,8 @@ impl State {
         holding: &Holding,
         opened: Option<&Arc<Holding>>,
         change: &Change<Arc<LockOwner>>,
-    ) -> Result<Kept, Refusal> {
-        let What::Locks(locks) = &holding.what else { return Err(NfsStat4::BadStateId.into()) };
+    ) -> Result<Kept, StateError> {
+        let What::Locks(locks) = &holding.what else { return Err(StateError::BadStateId) };
         let (ino, other) = (holding.file.ino, holding.other);
         let seqid = holding.next_seqid();
         let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
@@ -438,14 +431,14 @@ impl State {
         context: &Context<'_>,
         holding: &Arc<Holding>,
         range: Range,
-    ) -> Result<(StateId, Kept), Refusal> {
-        let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+    ) -> Result<(StateId, Kept), StateError> {
+        let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
         let file = holding.file;
         let mut files = self.files.write(&file);
         if holding.standing() != Standing::Live {
-            return Err(NfsStat4::BadStateId.into());
+            return Err(StateError::BadStateId);
         }
-        let state = files.get_mut(&file).ok_or(NfsStat4::BadStateId)?;
+        let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
         state.waiters.retain(|waiter| waiter.owner != locks.owner || !waiter.range.overlaps(range));
         let kept = self.unlock_held(context, state, holding, range)?;
         Ok((holding.stateid(), kept))
@@ -458,8 +451,8 @@ impl State {
         state: &mut File,
         holding: &Arc<Holding>,
         range: Range,
-    ) -> Result<Kept, Refusal> {
-        let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+    ) -> Result<Kept, StateError> {
+        let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
         let change = state.locks.plan(&locks.owner, range, None);
         self.check_ranges(state, &holding.client, &change)?;
         let kept = self.journal_ranges(context, holding, None, &change)?;
@@ -477,7 +470,7 @@ impl State {
         context: &Context<'_>,
         client: &Arc<Client>,
         name: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateError> {
         let Some(owner) = client.known_lock_owner(name) else { return Ok(()) };
         if client.forget_idle(&owner) {
             return Ok(());
@@ -488,7 +481,7 @@ impl State {
             files.get(&holding.file).is_some_and(|state| state.locks.of(&owner).next().is_some())
         };
         if states.iter().any(holds) {
-            return Err(NfsStat4::LocksHeld.into());
+            return Err(StateError::LocksHeld);
         }
         for holding in &states {
             self.free_lock_state(context, holding)?;
@@ -511,13 +504,13 @@ impl State {
         &self,
         context: &Context<'_>,
         holding: &Arc<Holding>,
-    ) -> Result<(), Refusal> {
-        let locks = holding.as_locks().ok_or(NfsStat4::BadStateId)?;
+    ) -> Result<(), StateError> {
+        let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
         let file = holding.file;
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(()) };
         if state.locks.of(&locks.owner).next().is_some() {
-            return Err(NfsStat4::LocksHeld.into());
+            return Err(StateError::LocksHeld);
         }
         context.change(file.volume, &state.lock_state_deleted(holding))?;
         self.drop_lock_state(context, state, holding);

@@ -13,7 +13,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use volume::request::Durable;
 use volume::time::Time;
-use wire::nfs4::NfsStat4;
 use wire::nlm4::Nlm4Stats;
 
 use super::client::{Client, Host, LockOwner, Version};
@@ -25,7 +24,7 @@ use super::ranges::{LockKind, Range};
 use super::record::{ClientRecord, Key, Kind, MonitorRecord, NAME_BYTES, Principal, address_bytes};
 use super::share::{Mode, Modes};
 use super::turns::Turns;
-use super::{Caller, Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 mod message;
 
@@ -106,8 +105,8 @@ fn open_name(tag: u8, owner: &[u8]) -> Box<[u8]> {
 ///
 /// # Errors
 /// NFS4ERR_RESOURCE.
-fn check_owner(name: &[u8]) -> Result<(), NfsStat4> {
-    if open_name(b'L', name).len() > NAME_BYTES { Err(NfsStat4::Resource) } else { Ok(()) }
+fn check_owner(name: &[u8]) -> Result<(), StateError> {
+    if open_name(b'L', name).len() > NAME_BYTES { Err(StateError::LimitReached) } else { Ok(()) }
 }
 
 /// Whether names are of one host, of which one may be with its domain.
@@ -179,9 +178,9 @@ impl State {
         context: &Context<'_>,
         host: Host,
         name: &[u8],
-    ) -> Result<Arc<Client>, Refusal> {
+    ) -> Result<Arc<Client>, StateError> {
         if name.len() + ADDRESS_BYTES > NAME_BYTES {
-            return Err(NfsStat4::Resource.into());
+            return Err(StateError::LimitReached);
         }
         if let Some(known) = self.known_host(context, host.address, name) {
             let before = known.host.map_or(0, |host| host.state);
@@ -192,7 +191,7 @@ impl State {
             self.remove_client(context, &known)?;
         }
         if self.clients.at(host.address).len() >= self.config.names_per_host {
-            return Err(NfsStat4::Resource.into());
+            return Err(StateError::LimitReached);
         }
         self.make_room_for_client(context)?;
         let name = [&address_bytes(host.address)[..], name].concat();
@@ -225,7 +224,7 @@ impl State {
         address: IpAddr,
         name: &[u8],
         state: i32,
-    ) -> Result<Option<Kept>, Refusal> {
+    ) -> Result<Option<Kept>, StateError> {
         let there = self.clients.at(address);
         let named: Vec<_> =
             there.iter().filter(|client| same_host(client.caller_name(), name)).cloned().collect();
@@ -248,7 +247,7 @@ impl State {
         context: &Context<'_>,
         address: IpAddr,
         name: &[u8],
-    ) -> Result<Option<Kept>, Refusal> {
+    ) -> Result<Option<Kept>, StateError> {
         let client = self.known_host(context, address, name);
         client.map(|client| self.remove_client(context, &client)).transpose()
     }
@@ -266,7 +265,7 @@ impl State {
     ) -> Result<Kept, NoLock> {
         let Asker { client, file, owner: name } = asker;
         check_owner(name)?;
-        drop(self.check_delegations(context, Caller::Unknown, file, wanted.kind.into())?);
+        drop(self.check_delegations(context, None, file, wanted.kind.into())?);
         let turns = || Turns::restored(context.now, true);
         let owner = self.lock_owner(client, name, turns)?;
         let opener = client.open_owner(&open_name(b'L', name), turns);
@@ -274,7 +273,7 @@ impl State {
         let open = Holding::open(client, file, stateid, &opener, Modes::NOTHING, false);
         let locker = Locker::New { open: &open, owner: &owner };
         if reclaim && !self.has_lock(locker, wanted) {
-            return Err(NfsStat4::NoGrace.into());
+            return Err(StateError::NothingToReclaim.into());
         }
         let (_, kept) = self.lock(context, locker, wanted)?;
         self.hosts.know(&owner, file);
@@ -290,7 +289,7 @@ impl State {
         context: &Context<'_>,
         asker: Asker<'_>,
         range: Range,
-    ) -> Result<Option<Kept>, Refusal> {
+    ) -> Result<Option<Kept>, StateError> {
         match asker.client.known_lock_owner(asker.owner) {
             Some(owner) => self.unlock_owner(context, asker.file, &owner, range),
             None => Ok(None),
@@ -303,7 +302,7 @@ impl State {
         file: FileId,
         owner: &Arc<LockOwner>,
         range: Range,
-    ) -> Result<Option<Kept>, Refusal> {
+    ) -> Result<Option<Kept>, StateError> {
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(None) };
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(range));
@@ -318,7 +317,7 @@ impl State {
             return self.unlock_held(context, state, &holding, range).map(Some);
         }
         let open = holding.as_locks().map(|locks| Arc::clone(&locks.open));
-        let open = open.ok_or(NfsStat4::ServerFault)?;
+        let open = open.ok_or(StateError::BadStateId)?;
         self.close_held(context, &mut files, &open).map(Some)
     }
 
@@ -331,7 +330,7 @@ impl State {
         context: &Context<'_>,
         asker: Asker<'_>,
         range: Range,
-    ) -> Result<(bool, Option<Kept>), Refusal> {
+    ) -> Result<(bool, Option<Kept>), StateError> {
         let Asker { client, file, owner } = asker;
         let Some(owner) = client.known_lock_owner(owner) else { return Ok((false, None)) };
         let mut files = self.files.write(&file);
@@ -350,7 +349,7 @@ impl State {
         }
     }
 
-    fn give_back(&self, context: &Context<'_>, grant: &Grant) -> Result<Option<Kept>, Refusal> {
+    fn give_back(&self, context: &Context<'_>, grant: &Grant) -> Result<Option<Kept>, StateError> {
         self.hosts.grants.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
         self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
     }
@@ -365,7 +364,7 @@ impl State {
         asker: Asker<'_>,
         mode: Mode,
         reclaim: bool,
-    ) -> Result<Option<Kept>, Refusal> {
+    ) -> Result<Option<Kept>, StateError> {
         let Asker { client, file, owner } = asker;
         check_owner(owner)?;
         self.check_room(client)?;
@@ -376,7 +375,7 @@ impl State {
             let own =
                 files.get(&file).and_then(|state| state.open_of(client, &owner)).and_then(|own| own.mode());
             if own.is_none_or(|own| !own.covers(mode)) {
-                return Err(NfsStat4::NoGrace.into());
+                return Err(StateError::NothingToReclaim);
             }
         }
         Ok(self.open(context, file, &opening)?.kept)
@@ -386,15 +385,19 @@ impl State {
     ///
     /// # Errors
     /// Those of the journal.
-    pub(crate) fn unshare(&self, context: &Context<'_>, asker: Asker<'_>) -> Result<Option<Kept>, Refusal> {
+    pub(crate) fn unshare(
+        &self,
+        context: &Context<'_>,
+        asker: Asker<'_>,
+    ) -> Result<Option<Kept>, StateError> {
         let Asker { client, file, owner } = asker;
         let Some(owner) = client.known_open_owner(&open_name(b'S', owner)) else { return Ok(None) };
         let own = self.files.read(&file).get(&file).and_then(|state| state.open_of(client, &owner).cloned());
         match own.map(|own| self.close(context, &own)) {
             Some(Ok((_, kept))) => Ok(Some(kept)),
+            Some(Err(error @ StateError::Engine(_))) => Err(error),
             // Closed by another call a moment ago.
-            None | Some(Err(Refusal::Status(_))) => Ok(None),
-            Some(Err(refusal)) => Err(refusal),
+            None | Some(Err(_)) => Ok(None),
         }
     }
 
@@ -472,7 +475,7 @@ impl State {
     }
 
     /// The owner does not want, or cannot be told, what it was given.
-    fn refused(&self, context: &Context<'_>, grant: &Grant) -> Result<(), Refusal> {
+    fn refused(&self, context: &Context<'_>, grant: &Grant) -> Result<(), StateError> {
         if grant.known.load(Ordering::Relaxed) {
             return Ok(());
         }

@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use volume::request::{Credentials, Durability};
 use volume::time::Time;
-use wire::nfs4::callback::OffloadFail;
-use wire::nfs4::{NfsStat4, Res4, StableHow4, Verifier4, WriteResponse4};
+use wire::limits::VERIFIER_BYTES;
 
 use super::callbacks::Notify;
 use super::client::{Client, Version};
 use super::config::Counters;
 use super::ids::{FileId, Other, StateId};
 use super::record::{CopyRecord, Key};
-use super::{Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 /// The minor version that brought COPY and CB_OFFLOAD.
 const MINOR: u32 = 2;
@@ -56,10 +55,23 @@ pub(crate) enum Phase {
     Running,
     /// Nothing more is copied; what was is not durable yet.
     Settling,
-    /// It came to this; the client is told.
-    Ended(NfsStat4),
+    /// It is over; the client is told how it ended.
+    Ended(CopyEnd),
     /// Nobody waits for it any more.
     Gone,
+}
+
+/// How a copy ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyEnd {
+    /// All that was copied is durable.
+    Complete,
+    /// Nothing could be copied, or what was is lost.
+    Failed,
+    /// The volume is not served any more.
+    NotServed,
+    /// The server restarted; the client has to ask again.
+    Interrupted,
 }
 
 /// How far a copy is, and how much of it is done.
@@ -71,7 +83,7 @@ pub(crate) struct Progress {
     /// What makes them durable.
     pub(crate) after: Durability,
     /// Of the destination's volume, when it ended.
-    pub(crate) verifier: Verifier4,
+    pub(crate) verifier: [u8; VERIFIER_BYTES],
 }
 
 /// A copy.
@@ -130,24 +142,6 @@ impl Copying {
     pub(super) fn not_told(&self) {
         self.calling.store(false, Ordering::Release);
     }
-
-    /// What CB_OFFLOAD says. All that was copied is durable by then.
-    pub(super) fn result(&self) -> Res4<WriteResponse4, OffloadFail> {
-        let Progress { phase, done, verifier, .. } = self.progress();
-        match phase {
-            Phase::Ended(NfsStat4::Ok) => Ok(WriteResponse4 {
-                callback_id: None,
-                count: done,
-                committed: StableHow4::FileSync,
-                writeverf: verifier,
-            }),
-            Phase::Ended(status) => Err(OffloadFail { status, bytes_copied: done }),
-            // It was cancelled a moment ago; its stateid means nothing any more.
-            Phase::Running | Phase::Settling | Phase::Gone => {
-                Err(OffloadFail { status: NfsStat4::BadStateId, bytes_copied: done })
-            }
-        }
-    }
 }
 
 /// All copies. Their lock is taken before those of shards and clients.
@@ -183,7 +177,7 @@ impl State {
         client: &Arc<Client>,
         order: Order,
         (done, after): (u64, Durability),
-    ) -> Result<Option<(StateId, Kept)>, Refusal> {
+    ) -> Result<Option<(StateId, Kept)>, StateError> {
         let mut copies = self.copies.all.lock();
         let own = copies.values().filter(|copying| copying.client.id == client.id).count();
         let room = copies.len() < self.config.copies && own < self.config.copies_per_client;
@@ -194,7 +188,7 @@ impl State {
         let (other, file) = (self.next_other(client), order.to.file);
         let kept = context.change(file.volume, &[Key::Copy(file.ino, other).put(&CopyRecord)])?;
         [order.from.file, file].iter().for_each(|file| context.keep.hold(*file));
-        let progress = Progress { phase: Phase::Running, done, after, verifier: Verifier4::default() };
+        let progress = Progress { phase: Phase::Running, done, after, verifier: Default::default() };
         let copying = Arc::new(Copying {
             other,
             client: Arc::clone(client),
@@ -211,7 +205,7 @@ impl State {
         // Who removes a client says so first, and then ends its copies: this one is seen there, or that is seen here.
         if client.inner.lock().gone {
             self.end_copies(context, client)?;
-            return Err(NfsStat4::BadSession.into());
+            return Err(StateError::UnknownSession);
         }
         if let Some(notify) = &*self.copies.notify.read() {
             notify();
@@ -234,8 +228,8 @@ impl State {
         let Some(client) = self.clients.confirmed(other.client()) else { return false };
         client.known(other);
         // The client asks again, for all of it.
-        let phase = Phase::Ended(NfsStat4::Delay);
-        let progress = Progress { phase, done: 0, after: Durability::NOW, verifier: Verifier4::default() };
+        let phase = Phase::Ended(CopyEnd::Interrupted);
+        let progress = Progress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
         let copying = Copying {
             other,
             client,
@@ -262,14 +256,14 @@ impl State {
         &self,
         context: &Context<'_>,
         copying: &Arc<Copying>,
-        status: NfsStat4,
-        verifier: Verifier4,
+        end: CopyEnd,
+        verifier: [u8; VERIFIER_BYTES],
     ) {
         let mut progress = copying.progress.lock();
         if progress.phase != Phase::Settling {
             return;
         }
-        (progress.phase, progress.verifier) = (Phase::Ended(status), verifier);
+        (progress.phase, progress.verifier) = (Phase::Ended(end), verifier);
         drop(progress);
         self.tell_copy(context, copying);
     }
@@ -304,12 +298,12 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Copying>, NfsStat4> {
+    ) -> Result<Arc<Copying>, StateError> {
         let found = self.copies.all.lock().get(&stateid.other).cloned();
         found
             .filter(|copying| copying.client.id == client.id && copying.file == file)
             .filter(|copying| copying.stateid() == stateid)
-            .ok_or(NfsStat4::BadStateId)
+            .ok_or(StateError::BadStateId)
     }
 
     /// OFFLOAD_STATUS (RFC 7862 section 15.9).
@@ -321,7 +315,7 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Progress, NfsStat4> {
+    ) -> Result<Progress, StateError> {
         self.copying(client, stateid, file).map(|copying| copying.progress())
     }
 
@@ -335,14 +329,14 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Kept, Refusal> {
+    ) -> Result<Kept, StateError> {
         let copying = self.copying(client, stateid, file)?;
-        let _idle = copying.working.try_lock().ok_or(NfsStat4::Delay)?;
+        let _idle = copying.working.try_lock().ok_or(StateError::TryLater)?;
         self.forget_copy(context, &copying)
     }
 
     /// A client is gone: nobody waits for its copies. A part that is being copied is the last.
-    pub(super) fn end_copies(&self, context: &Context<'_>, client: &Client) -> Result<(), Refusal> {
+    pub(super) fn end_copies(&self, context: &Context<'_>, client: &Client) -> Result<(), StateError> {
         let copies = self.copies.all.lock();
         let own = copies.values().filter(|copying| copying.client.id == client.id);
         let own: Vec<_> = own.cloned().collect();
@@ -355,10 +349,10 @@ impl State {
         self.copies.all.lock().values().any(|copying| copying.client.id == client.id)
     }
 
-    fn forget_copy(&self, context: &Context<'_>, copying: &Arc<Copying>) -> Result<Kept, Refusal> {
+    fn forget_copy(&self, context: &Context<'_>, copying: &Arc<Copying>) -> Result<Kept, StateError> {
         let mut copies = self.copies.all.lock();
         if !copies.contains_key(&copying.other) {
-            return Err(NfsStat4::BadStateId.into());
+            return Err(StateError::BadStateId);
         }
         let file = copying.file;
         let kept = context.change(file.volume, &[Key::Copy(file.ino, copying.other).deleted()])?;

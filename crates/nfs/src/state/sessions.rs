@@ -7,10 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use parking_lot::Mutex;
 use volume::ids::VolumeId;
 use volume::request::Durability;
-use wire::nfs4::{
-    ChannelDirFromClient4, ChannelDirFromServer4, NfsStat4, SequenceArgs, SequenceOk, create_session_flag,
-    sequence_status,
-};
+use wire::nfs4::{create_session_flag, sequence_status};
 
 use crate::connection::ConnectionId;
 
@@ -20,7 +17,7 @@ use super::ids::SessionId;
 use super::record::{CallbackSecurity, Channel, Key, SessionRecord};
 use super::shards::Shards;
 use super::slots::{Begun, Reply, Slot};
-use super::{Context, Kept, Refusal, State};
+use super::{Context, Kept, State, StateError};
 
 /// All sessions.
 pub(super) type Sessions = Shards<SessionId, Arc<Session>>;
@@ -137,7 +134,7 @@ impl Session {
     }
 
     /// What the client has to know (`sr_status_flags`).
-    fn status(&self) -> u32 {
+    fn status_flags(&self) -> u32 {
         let mut flags = 0;
         let mut raise = |when: bool, flag: u32| flags |= if when { flag } else { 0 };
         if self.flags & create_session_flag::CONN_BACK_CHAN != 0 {
@@ -226,11 +223,24 @@ fn body_bytes(bytes: u32) -> usize {
     usize::try_from(bytes.saturating_sub(REPLY_HEADER_BYTES)).unwrap_or(usize::MAX)
 }
 
+/// A request that asks for a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotRequest {
+    pub(crate) slot: u32,
+    pub(crate) sequence: u32,
+    /// The highest slot that the client uses.
+    pub(crate) highest_slot: u32,
+    /// Whether the client wants the reply to be kept.
+    pub(crate) cache_this: bool,
+    /// Tells requests apart that come with the same sequence.
+    pub(crate) checksum: u64,
+}
+
 /// What SEQUENCE leads to.
 #[derive(Debug)]
 pub(crate) enum Sequenced {
-    /// The request is to be executed.
-    Go(InSlot, SequenceOk),
+    /// The request is to be executed; the status flags of the session.
+    Go(InSlot, u32),
     /// It was answered before.
     Again(Reply),
 }
@@ -247,13 +257,13 @@ impl Channels {
     ///
     /// # Errors
     /// NFS4ERR_TOOSMALL if nothing would fit (RFC 8881 section 18.36.3).
-    pub(super) fn granted(self, config: &Config, taken: u64) -> Result<Channels, NfsStat4> {
+    pub(super) fn granted(self, config: &Config, taken: u64) -> Result<Channels, StateError> {
         let Channels { fore, back } = self;
         let small = |channel: Channel, bytes: u32, operations: u32| {
             channel.request_bytes < bytes || channel.reply_bytes < bytes || channel.operations < operations
         };
         if small(fore, FORE_BYTES_MIN, 1) || small(back, BACK_BYTES_MIN, BACK_OPERATIONS_MIN) {
-            return Err(NfsStat4::TooSmall);
+            return Err(StateError::ChannelTooSmall);
         }
         let reply_bytes = fore.reply_bytes.min(config.message_bytes);
         let fore = Channel {
@@ -285,12 +295,11 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_BADSESSION.
-    pub(crate) fn session(&self, id: SessionId) -> Result<Arc<Session>, NfsStat4> {
-        self.sessions.read(&id).get(&id).cloned().ok_or(NfsStat4::BadSession)
+    pub(crate) fn session(&self, id: SessionId) -> Result<Arc<Session>, StateError> {
+        self.sessions.read(&id).get(&id).cloned().ok_or(StateError::UnknownSession)
     }
 
-    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request be executed once. `checksum` tells requests
-    /// apart that come with the same sequence.
+    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request be executed once.
     ///
     /// # Errors
     /// NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, and
@@ -298,46 +307,33 @@ impl State {
     pub(crate) fn sequence(
         &self,
         context: &Context<'_>,
-        args: &SequenceArgs,
-        checksum: u64,
-    ) -> Result<Sequenced, NfsStat4> {
-        let session = self.session(SessionId(args.sessionid.0))?;
-        let index = usize::try_from(args.slotid).unwrap_or(usize::MAX);
-        let slot = session.slots.get(index).ok_or(NfsStat4::BadSlot)?;
-        if args.highest_slotid >= session.fore.slots {
-            return Err(NfsStat4::BadHighSlot);
+        session: Arc<Session>,
+        request: SlotRequest,
+    ) -> Result<Sequenced, StateError> {
+        let SlotRequest { slot, sequence, highest_slot, cache_this, checksum } = request;
+        let own = usize::try_from(slot).ok().and_then(|index| session.slots.get(index));
+        let own = own.ok_or(StateError::BadSlot)?;
+        if highest_slot >= session.fore.slots {
+            return Err(StateError::BadHighSlot);
         }
         session.client.renew(context.now);
-        let perhaps_again = match slot.begin(args.sequenceid, checksum) {
+        let perhaps_again = match own.begin(sequence, checksum) {
             Begun::Go => {
                 // Who goes on in a slot has the reply to what was asked there before; the first request asks nothing yet.
-                if args.sequenceid != 1 {
+                if sequence != 1 {
                     session.client.is_told();
                 }
                 false
             }
             Begun::GoPerhapsAgain => true,
             Begun::Again(reply) => return Ok(Sequenced::Again(reply)),
-            Begun::FalseRetry => return Err(NfsStat4::SeqFalseRetry),
-            Begun::Taken => return Err(NfsStat4::Delay),
-            Begun::OutOfOrder => return Err(NfsStat4::SeqMisordered),
+            Begun::FalseRetry => return Err(StateError::FalseRetry),
+            Begun::Taken => return Err(StateError::TryLater),
+            Begun::OutOfOrder => return Err(StateError::OutOfSequence),
         };
-        let highest = session.fore.slots - 1;
-        let ok = SequenceOk {
-            sessionid: args.sessionid,
-            sequenceid: args.sequenceid,
-            slotid: args.slotid,
-            highest_slotid: highest,
-            target_highest_slotid: highest,
-            status_flags: session.status(),
-        };
-        let (slot, sequence) = (args.slotid, args.sequenceid);
-        let cache_this = args.cachethis;
-        let finished = false;
-        Ok(Sequenced::Go(
-            InSlot { session, slot, sequence, checksum, cache_this, perhaps_again, finished },
-            ok,
-        ))
+        let (flags, finished) = (session.status_flags(), false);
+        let in_slot = InSlot { session, slot, sequence, checksum, cache_this, perhaps_again, finished };
+        Ok(Sequenced::Go(in_slot, flags))
     }
 
     /// Makes a session; its record is among `changes`, which the caller journals first.
@@ -368,7 +364,8 @@ impl State {
         }
     }
 
-    /// BIND_CONN_TO_SESSION (RFC 8881 section 18.34).
+    /// BIND_CONN_TO_SESSION (RFC 8881 section 18.34); `back` if callbacks may use the connection. Any connection can be
+    /// used for requests.
     ///
     /// # Errors
     /// NFS4ERR_BADSESSION.
@@ -376,26 +373,18 @@ impl State {
         &self,
         context: &Context<'_>,
         id: SessionId,
-        direction: ChannelDirFromClient4,
         connection: ConnectionId,
-    ) -> Result<ChannelDirFromServer4, NfsStat4> {
+        back: bool,
+    ) -> Result<(), StateError> {
         let session = self.session(id)?;
         session.client.renew(context.now);
-        let granted = match direction {
-            ChannelDirFromClient4::Fore => ChannelDirFromServer4::Fore,
-            // A connection can always be used for requests: nothing keeps them apart.
-            ChannelDirFromClient4::Back => ChannelDirFromServer4::Back,
-            ChannelDirFromClient4::ForeOrBoth | ChannelDirFromClient4::BackOrBoth => {
-                ChannelDirFromServer4::Both
-            }
-        };
-        if granted == ChannelDirFromServer4::Fore {
-            session.unbind(connection);
-        } else {
+        if back {
             self.bind(&session, connection);
             self.call_waiting(context, &session.client);
+        } else {
+            session.unbind(connection);
         }
-        Ok(granted)
+        Ok(())
     }
 
     /// BACKCHANNEL_CTL (RFC 8881 section 18.33).
@@ -408,7 +397,7 @@ impl State {
         session: &Session,
         program: u32,
         security: CallbackSecurity,
-    ) -> Result<Kept, Refusal> {
+    ) -> Result<Kept, StateError> {
         let mut back = session.inner.lock();
         let record = SessionRecord { program, security, ..session.record(&back) };
         let kept = context.change_home(&[Key::Session(session.id).put(&record)])?;
@@ -420,7 +409,7 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_BADSESSION, and those of the journal.
-    pub(crate) fn destroy_session(&self, context: &Context<'_>, id: SessionId) -> Result<Kept, Refusal> {
+    pub(crate) fn destroy_session(&self, context: &Context<'_>, id: SessionId) -> Result<Kept, StateError> {
         let session = self.session(id)?;
         session.client.renew(context.now);
         let kept = self.end_session(context, &session)?;
@@ -429,7 +418,11 @@ impl State {
         Ok(kept)
     }
 
-    pub(super) fn end_session(&self, context: &Context<'_>, session: &Arc<Session>) -> Result<Kept, Refusal> {
+    pub(super) fn end_session(
+        &self,
+        context: &Context<'_>,
+        session: &Arc<Session>,
+    ) -> Result<Kept, StateError> {
         let kept = context.change_home(&[Key::Session(session.id).deleted()])?;
         if self.sessions.write(&session.id).remove(&session.id).is_some() {
             self.counters.slot_bytes.fetch_sub(slots_bytes(&session.fore), Ordering::Relaxed);

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wire::nfs4::NfsStat4;
-
 use super::changing::Changing;
 use super::client::{Client, Version};
 use super::holding::{Holding, Standing};
 use super::ids::{FileId, Other, StateId};
-use super::{Caller, Context, Refusal, State};
+use super::{Caller, Context, State, StateError};
 
 /// What READ, WRITE, SETATTR of the size, and their like do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,29 +21,29 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID, and of a client that is not there any more NFS4ERR_EXPIRED or NFS4ERR_STALE_STATEID.
-    pub(crate) fn holding(&self, caller: Caller<'_>, other: Other) -> Result<Arc<Holding>, NfsStat4> {
+    pub(crate) fn holding(&self, caller: Caller<'_>, other: Other) -> Result<Arc<Holding>, StateError> {
         if other == Other::ZEROS || other == Other::ONES {
-            return Err(NfsStat4::BadStateId);
+            return Err(StateError::BadStateId);
         }
         let found = self.stateids.read(&other).get(&other).cloned();
         match (found, caller) {
             (Some(holding), Caller::Session(client)) if holding.client.id == client.id => Ok(holding),
             (Some(holding), Caller::Zero) if holding.client.version == Version::Zero => Ok(holding),
             (None, Caller::Zero) => Err(self.unknown(other)),
-            _ => Err(NfsStat4::BadStateId),
+            _ => Err(StateError::BadStateId),
         }
     }
 
     /// Why NFSv4.0 does not know a stateid: of a client that is there it is no stateid, of one that is not it was
     /// forgotten, by this server or before all it knows.
-    fn unknown(&self, other: Other) -> NfsStat4 {
+    fn unknown(&self, other: Other) -> StateError {
         let client = other.client();
         if self.clients.confirmed(client).is_some() {
-            NfsStat4::BadStateId
+            StateError::BadStateId
         } else if self.is_of_known_instance(client) {
-            NfsStat4::Expired
+            StateError::Expired
         } else {
-            NfsStat4::StaleStateId
+            StateError::StaleStateId
         }
     }
 
@@ -61,13 +59,13 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID, and for what was revoked NFS4ERR_EXPIRED or NFS4ERR_DELEG_REVOKED.
-    pub(crate) fn verify(&self, holding: &Holding, stateid: StateId) -> Result<(), NfsStat4> {
+    pub(crate) fn verify(&self, holding: &Holding, stateid: StateId) -> Result<(), StateError> {
         let sessions = holding.client.version == Version::Sessions;
         match holding.standing() {
             Standing::Live => holding.verify(stateid.seqid, sessions),
-            Standing::Revoked if sessions => Err(NfsStat4::DelegRevoked),
-            Standing::Revoked => Err(NfsStat4::Expired),
-            Standing::Gone => Err(NfsStat4::BadStateId),
+            Standing::Revoked if sessions => Err(StateError::Revoked),
+            Standing::Revoked => Err(StateError::Expired),
+            Standing::Gone => Err(StateError::BadStateId),
         }
     }
 
@@ -81,11 +79,11 @@ impl State {
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Holding>, NfsStat4> {
+    ) -> Result<Arc<Holding>, StateError> {
         let holding = self.holding(caller, stateid.other)?;
         self.verify(&holding, stateid)?;
         if holding.file != file {
-            return Err(NfsStat4::BadStateId);
+            return Err(StateError::BadStateId);
         }
         holding.client.renew(context.now);
         Ok(holding)
@@ -102,11 +100,11 @@ impl State {
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Holding>, NfsStat4> {
+    ) -> Result<Arc<Holding>, StateError> {
         let holding = self.holding(caller, stateid.other)?;
         let fits = holding.file == file && holding.as_open().is_some();
         holding.client.renew(context.now);
-        if fits { Ok(holding) } else { Err(NfsStat4::BadStateId) }
+        if fits { Ok(holding) } else { Err(StateError::BadStateId) }
     }
 
     /// The same for the locks of an owner.
@@ -119,11 +117,11 @@ impl State {
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Holding>, NfsStat4> {
+    ) -> Result<Arc<Holding>, StateError> {
         let holding = self.holding(caller, stateid.other)?;
         let fits = holding.file == file && holding.as_locks().is_some();
         holding.client.renew(context.now);
-        if fits { Ok(holding) } else { Err(NfsStat4::BadStateId) }
+        if fits { Ok(holding) } else { Err(StateError::BadStateId) }
     }
 
     /// Whether `stateid` allows its holder to read or write `file`. On the path of every READ and WRITE: takes the read
@@ -142,17 +140,17 @@ impl State {
         stateid: StateId,
         file: FileId,
         wanted: Use,
-    ) -> Result<Changing<'_>, Refusal> {
+    ) -> Result<Changing<'_>, StateError> {
         if stateid.is_without_state() {
             self.check_shares(context, file, wanted, None)?;
-            return self.check_delegations(context, caller, file, wanted.into());
+            return self.check_delegations(context, caller.client(), file, wanted.into());
         }
         let changing = self.using(file, wanted);
         let holding = self.current(context, caller, stateid, file)?;
-        let mode = holding.mode().ok_or(NfsStat4::BadStateId)?;
+        let mode = holding.mode().ok_or(StateError::BadStateId)?;
         // Who may write may read: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3 allows it).
         if wanted == Use::Write && !mode.writes() {
-            return Err(NfsStat4::OpenMode.into());
+            return Err(StateError::OpenMode);
         }
         Ok(changing)
     }
@@ -169,14 +167,14 @@ impl State {
         stateid: StateId,
         file: FileId,
         wanted: Use,
-    ) -> Result<Changing<'_>, Refusal> {
+    ) -> Result<Changing<'_>, StateError> {
         let caller = Caller::Session(client);
         let changing = self.using(file, wanted);
         let holding = self.holding(caller, stateid.other).ok();
         let held = holding.filter(|holding| holding.standing() == Standing::Live && holding.file == file);
         match held.and_then(|holding| holding.mode()) {
             Some(mode) if wanted == Use::Read || mode.writes() => Ok(changing),
-            Some(_) => Err(NfsStat4::OpenMode.into()),
+            Some(_) => Err(StateError::OpenMode),
             None => self.check_io(context, caller, StateId::ANONYMOUS, file, wanted),
         }
     }
@@ -191,12 +189,9 @@ impl State {
     }
 
     /// What TEST_STATEID answers for a stateid (RFC 8881 section 18.48).
-    pub(crate) fn test_stateid(&self, client: &Arc<Client>, stateid: StateId) -> NfsStat4 {
-        let found = self.holding(Caller::Session(client), stateid.other);
-        match found.and_then(|holding| self.verify(&holding, stateid)) {
-            Ok(()) => NfsStat4::Ok,
-            Err(status) => status,
-        }
+    pub(crate) fn test_stateid(&self, client: &Arc<Client>, stateid: StateId) -> Result<(), StateError> {
+        let holding = self.holding(Caller::Session(client), stateid.other)?;
+        self.verify(&holding, stateid)
     }
 
     /// The `other` of a new stateid of a client.
@@ -211,12 +206,12 @@ impl State {
     }
 
     /// A stateid can be found from now on. Fails if its client is gone meanwhile.
-    pub(super) fn add(&self, holding: &Arc<Holding>) -> Result<(), NfsStat4> {
+    pub(super) fn add(&self, holding: &Arc<Holding>) -> Result<(), StateError> {
         let mut held = holding.client.inner.lock();
         if held.gone {
             return Err(match holding.client.version {
-                Version::Zero | Version::Nlm => NfsStat4::Expired,
-                Version::Sessions => NfsStat4::BadSession,
+                Version::Zero | Version::Nlm => StateError::Expired,
+                Version::Sessions => StateError::UnknownSession,
             });
         }
         held.holdings.insert(holding.other, holding.file);

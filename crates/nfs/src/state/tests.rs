@@ -116,11 +116,16 @@ impl World {
         self.state.restore(&self.ask(), records);
     }
 
-    fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, Refusal> {
+    fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, StateError> {
         exchange_id(&self.state, &self.ask(), name, verifier, user)
     }
 
-    fn create_session(&self, client: ids::ClientId, sequence: u32, back: u32) -> Result<SessionId, Refusal> {
+    fn create_session(
+        &self,
+        client: ids::ClientId,
+        sequence: u32,
+        back: u32,
+    ) -> Result<SessionId, StateError> {
         create_session(&self.state, &self.ask(), client, sequence, back)
     }
 
@@ -135,7 +140,7 @@ impl World {
         owner: &[u8],
         file: FileId,
         mode: (u32, u32),
-    ) -> Result<files::Opened, Refusal> {
+    ) -> Result<files::Opened, StateError> {
         let owner = client.open_owner(owner, || Turns::new(self.now));
         let mode = share::Mode::new(mode.0, mode.1).unwrap();
         self.state.open(&self.ask(), file, &Opening { client, owner: &owner, mode })
@@ -146,9 +151,9 @@ fn file(ino: u64) -> FileId {
     FileId { volume: VOLUME, ino: Ino(ino) }
 }
 
-fn refused<T: std::fmt::Debug>(result: Result<T, Refusal>) -> NfsStat4 {
+fn refused<T: std::fmt::Debug>(result: Result<T, StateError>) -> StateError {
     match result {
-        Err(Refusal::Status(status)) => status,
+        Err(error) if !matches!(error, StateError::Engine(_)) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -159,7 +164,7 @@ fn exchange_id(
     name: &[u8],
     verifier: u8,
     user: u32,
-) -> Result<Exchanged, Refusal> {
+) -> Result<Exchanged, StateError> {
     let who = Introduction { name, verifier: [verifier; 8], principal: Principal::User(user) };
     state.exchange_id(context, &who, 1, false)
 }
@@ -170,7 +175,7 @@ fn create_session(
     client: ids::ClientId,
     sequence: u32,
     back: u32,
-) -> Result<SessionId, Refusal> {
+) -> Result<SessionId, StateError> {
     let channel =
         Channel { request_bytes: 4096, reply_bytes: 4096, cached_bytes: 512, operations: 8, slots: 4 };
     let wanted = CreateSession {

@@ -9,7 +9,7 @@ use crate::state::delegations::Touch;
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: GetattrArgs<'_> = call.arguments()?;
     let object = call.object(args.object)?;
-    drop(call.check_delegations(&object, Touch::Read)?);
+    drop(call.recaller().object(&object, Touch::Read)?);
     match object.volume.attributes(&object.request(), object.ino) {
         Ok(promised) => {
             let obj_attributes = object.fattr3(&promised.value);

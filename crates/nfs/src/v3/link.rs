@@ -16,7 +16,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     if !file.is_beside(&directory) {
         return Err(Stop::Status(NfsStat3::Xdev));
     }
-    let _changing = call.check_delegations(&file, Touch::Change)?;
+    let _changing = call.recaller().object(&file, Touch::Change)?;
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             file.volume.link(request, file.ino, directory.ino, args.link.name.0, encode)

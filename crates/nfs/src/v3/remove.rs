@@ -12,8 +12,8 @@ use crate::rpc_cache::{Once, ToJournal, once};
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: RemoveArgs<'_> = call.arguments()?;
     let directory = call.object(args.object.dir)?;
-    let _changing = call.check_delegations_of(&directory, args.object.name.0)?;
-    let afterwards = call.afterwards(&directory);
+    let _changing = call.recaller().name(&directory, args.object.name.0)?;
+    let afterwards = call.recaller().afterwards(&directory);
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let removed = directory.volume.remove(request, directory.ino, args.object.name.0, encode);

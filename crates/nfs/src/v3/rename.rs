@@ -15,9 +15,9 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     if !from.is_beside(&to) {
         return Err(Stop::Status(NfsStat3::Xdev));
     }
-    let _moved = call.check_delegations_of(&from, args.from.name.0)?;
-    let _replaced = call.check_delegations_of(&to, args.to.name.0)?;
-    let afterwards = call.afterwards(&to);
+    let _moved = call.recaller().name(&from, args.from.name.0)?;
+    let _replaced = call.recaller().name(&to, args.to.name.0)?;
+    let afterwards = call.recaller().afterwards(&to);
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let (name, new_name) = (args.from.name.0, args.to.name.0);

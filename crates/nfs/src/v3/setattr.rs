@@ -15,7 +15,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let object = call.object(args.object)?;
     let _changing = match args.new_attributes.size {
         Some(_) => call.check_use(&object, Use::Write)?,
-        None => call.check_delegations(&object, Touch::Change)?,
+        None => call.recaller().object(&object, Touch::Change)?,
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

@@ -1,6 +1,5 @@
 //! WRITE (RFC 1813 section 3.3.7): data into a file. It may be repeated, so no answer is remembered.
 
-use volume::limits::FILE_BYTES;
 use volume::request::{Answer, Error};
 use volume::results::{Stability, Written};
 use wire::nfs3::{NfsStat3, StableHow, WccData, WriteArgs, WriteFail, WriteOk, WriteRes};
@@ -8,6 +7,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Object};
+use crate::limits::fits_a_file;
 use crate::state::stateids::Use;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -37,7 +37,7 @@ fn write(file: &Object<'_>, args: &WriteArgs<'_>) -> Answer<Written> {
     if usize::try_from(args.count) != Ok(args.data.len()) {
         return Err(Error::Invalid.into());
     }
-    if args.offset.checked_add(u64::from(args.count)).is_none_or(|end| end > FILE_BYTES) {
+    if !fits_a_file(args.offset, u64::from(args.count)) {
         return Err(Error::FileTooLarge.into());
     }
     file.volume.write(&file.request(), file.ino, args.offset, args.data, stability(args.stable))

@@ -6,38 +6,17 @@ use wire::nfs4::{ClientId4, NfsStat4, Stateid4};
 use wire::rpc::Credential;
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
-use crate::call::{Object, file_of};
-use crate::recall::{self, Afterwards};
+use crate::call::Object;
+use crate::recall::Recaller;
 use crate::state::changing::Changing;
 use crate::state::client::Client;
-use crate::state::delegations::Touch;
 use crate::state::holding::{Holding, Standing};
 use crate::state::ids::{ClientId, Other, StateId};
 use crate::state::record::Principal;
 use crate::state::stateids::Use;
 use crate::state::turns::{Again, Begun, Turns};
-use crate::state::{Caller, Context, InSlot, Kept, Refusal, State};
+use crate::state::{Caller, Context, InSlot, Kept, State};
 use crate::v4::context::{Compound, Done, Stop, Target};
-
-/// What an operation does with the data of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Io {
-    /// Reads a range.
-    Read { offset: u64, length: u64 },
-    /// Writes a range.
-    Write { offset: u64, length: u64 },
-    /// Sets the size.
-    SetSize,
-}
-
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Stop {
-        match refusal {
-            Refusal::Status(status) => Stop::Status(status),
-            Refusal::Engine(error) => error.into(),
-        }
-    }
-}
 
 impl From<Stateid4> for StateId {
     fn from(stateid: Stateid4) -> StateId {
@@ -51,18 +30,17 @@ impl From<StateId> for Stateid4 {
     }
 }
 
-/// Whether a stateid allows to do this with a file, and nothing that others hold forbids it. What is returned is kept until it
-/// is done.
+/// Checks that a stateid allows this I/O, and that nothing that others hold conflicts. Hold what is returned until the I/O is
+/// done.
 pub(crate) fn check_io<'c>(
     compound: &Compound<'c>,
     stateid: Stateid4,
     file: &Object<'_>,
-    io: Io,
+    wanted: Use,
 ) -> Result<Changing<'c>, Stop> {
-    let wanted = if matches!(io, Io::Read { .. }) { Use::Read } else { Use::Write };
     let client = compound.session_client();
     let caller = caller(client.as_ref());
-    Ok(compound.state().check_io(&compound.ask(), caller, stateid.into(), file_of(file), wanted)?)
+    Ok(compound.state().check_io(&compound.ask(), caller, stateid.into(), file.file_id(), wanted)?)
 }
 
 /// Who asks, by the client of the session.
@@ -137,40 +115,10 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Recalls the delegations of others that are in the way of an operation on `object`. What is returned is kept until a
-    /// change is done.
-    ///
-    /// # Errors
-    /// NFS4ERR_DELAY until they are gone.
-    pub(super) fn check_delegations(&self, object: &Object<'_>, touch: Touch) -> Result<Changing<'c>, Stop> {
-        if touch == Touch::Read && !self.state().has_delegations() {
-            return Ok(Changing::NOTHING);
-        }
-        let client = self.session_client();
-        let caller = caller(client.as_ref());
-        Ok(self.state().check_delegations(&self.ask(), caller, file_of(object), touch)?)
-    }
-
-    /// The same for what a name stands for, which is about to lose that name.
-    ///
-    /// # Errors
-    /// NFS4ERR_DELAY until they are gone.
-    pub(super) fn check_delegations_of(
-        &self,
-        directory: &Object<'c>,
-        name: &[u8],
-    ) -> Result<Changing<'c>, Stop> {
-        let changing = self.state().changing_name(file_of(directory));
-        match recall::named(self.state(), directory, name)? {
-            Some(ino) => self.check_delegations(&directory.beside(ino), Touch::Change),
-            None => Ok(changing),
-        }
-    }
-
-    /// See [`Afterwards`].
-    pub(super) fn afterwards(&self, directory: &Object<'c>) -> Afterwards<'c> {
-        let (state, context, client) = (self.state(), self.ask(), self.session_client());
-        Afterwards { state, context, client, volume: directory.volume.id() }
+    /// Recalls delegations for an operation of this COMPOUND.
+    pub(super) fn recaller(&self) -> Recaller<'c, '_> {
+        let client = self.slot.as_ref().map(|slot| &slot.session.client);
+        Recaller { state: self.state(), context: self.ask(), client }
     }
 
     /// Executes request `seqid` of an owner in NFSv4.0, or repeats what was answered to it; since NFSv4.1 slots see to
@@ -201,7 +149,7 @@ impl<'c> Compound<'c> {
             Err(_) => return done,
         }
         let current = match &self.current {
-            Some(Target::Stored(object)) => Some(file_of(object)),
+            Some(Target::Stored(object)) => Some(object.file_id()),
             _ => None,
         };
         let waits = self.waits.first().map(|(volume, after)| Kept { volume: volume.id(), after: *after });

@@ -7,12 +7,11 @@ use std::time::Duration;
 use volume::request::{Access, Durable, Error, Request};
 use volume::time::Time;
 use volume::volume::Volume;
-use wire::nfs4::NfsStat4;
 
 use crate::context::ServiceContext;
-use crate::state::Refusal;
+use crate::state::StateError;
 use crate::state::changing::Changing;
-use crate::state::offload::{Copying, Order, Phase, Side};
+use crate::state::offload::{CopyEnd, Copying, Order, Phase, Side};
 use crate::state::stateids::Use;
 
 /// When to look again at copies that wait for the journal, for write-back or for a delegation.
@@ -47,7 +46,7 @@ impl ServiceContext {
         let (Some(volume), Some(order)) = (volume, &copying.order) else {
             // It is not served any more.
             copying.stop();
-            return self.end(copying, NfsStat4::Stale, now);
+            return self.end(copying, CopyEnd::NotServed, now);
         };
         match copying.progress().phase {
             Phase::Running => self.copy_part(copying, order, volume, now),
@@ -63,8 +62,8 @@ impl ServiceContext {
         }
         let _changing = match self.allowed(copying, order, now) {
             Ok(changing) => changing,
-            Err(Refusal::Status(NfsStat4::Delay) | Refusal::Engine(_)) => return Step::After(SOON),
-            Err(Refusal::Status(_)) => {
+            Err(StateError::TryLater | StateError::Engine(_)) => return Step::After(SOON),
+            Err(_) => {
                 copying.stop();
                 return Step::After(Duration::ZERO);
             }
@@ -90,7 +89,7 @@ impl ServiceContext {
 
     /// Whether the client may still do this: with its stateids, or if it gave them back meanwhile, as without. What is
     /// returned is kept until a part is copied.
-    fn allowed(&self, copying: &Copying, order: &Order, now: Time) -> Result<Changing<'_>, Refusal> {
+    fn allowed(&self, copying: &Copying, order: &Order, now: Time) -> Result<Changing<'_>, StateError> {
         let (state, context) = (&self.shared.state, self.context(now));
         let check = |side: &Side, wanted| {
             state.check_lasting_io(&context, &copying.client, side.stateid, side.file, wanted)
@@ -103,17 +102,17 @@ impl ServiceContext {
         let progress = copying.progress();
         match volume.durability(progress.after) {
             Durable::NotYet => Step::After(SOON),
-            Durable::Failed => self.end(copying, NfsStat4::Io, now),
+            Durable::Failed => self.end(copying, CopyEnd::Failed, now),
             Durable::Yes => {
-                let status = if progress.done > 0 || order.count == 0 { NfsStat4::Ok } else { NfsStat4::Io };
-                self.end(copying, status, now)
+                let complete = progress.done > 0 || order.count == 0;
+                self.end(copying, if complete { CopyEnd::Complete } else { CopyEnd::Failed }, now)
             }
         }
     }
 
-    fn end(&self, copying: &Arc<Copying>, status: NfsStat4, now: Time) -> Step {
+    fn end(&self, copying: &Arc<Copying>, end: CopyEnd, now: Time) -> Step {
         let verifier = self.volume(copying.file.volume).map(|volume| volume.write_verifier().0);
-        self.shared.state.end_copy(&self.context(now), copying, status, verifier.unwrap_or_default());
+        self.shared.state.end_copy(&self.context(now), copying, end, verifier.unwrap_or_default());
         Step::Done
     }
 }

@@ -5,12 +5,16 @@ use wire::nfs4::callback::{
     CALLBACK_VERSION, CbArgOp4, CbCompoundArgsEncoder, CbNotifyLockArgs, CbOffloadArgs, CbProcedure,
     CbRecallArgs, CbSequenceArgs, OffloadFail,
 };
-use wire::nfs4::{ClientId4, FileHandle4, OwnerId4, Res4, SessionId4, StateOwner4, Utf8Str4, WriteResponse4};
+use wire::nfs4::{
+    ClientId4, FileHandle4, NfsStat4, OwnerId4, Res4, SessionId4, StableHow4, StateOwner4, Stateid4,
+    Utf8Str4, WriteResponse4,
+};
 use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, OpaqueAuth};
 use wire::xdr::{Encode, Encoder};
 
 use crate::state::ids::{ClientId, SessionId, StateId};
+use crate::state::offload::{CopyEnd, Phase, Progress};
 use crate::state::record::CallbackSecurity;
 
 /// What CB_SEQUENCE says.
@@ -41,7 +45,7 @@ pub(super) enum Body {
     Null,
     Recall { stateid: StateId, handle: Box<[u8]> },
     NotifyLock { handle: Box<[u8]>, client: ClientId, owner: Box<[u8]> },
-    Offload { stateid: StateId, handle: Box<[u8]>, result: Res4<WriteResponse4, OffloadFail> },
+    Offload { stateid: StateId, handle: Box<[u8]>, progress: Progress },
 }
 
 impl Body {
@@ -52,7 +56,7 @@ impl Body {
             Body::Recall { stateid, handle } => {
                 // The file is not about to be truncated.
                 CbArgOp4::Recall(CbRecallArgs {
-                    stateid: (*stateid).into(),
+                    stateid: stateid4(*stateid),
                     truncate: false,
                     fh: file(handle),
                 })
@@ -61,13 +65,46 @@ impl Body {
                 let lock_owner = StateOwner4 { clientid: ClientId4(client.0), owner: OwnerId4(owner) };
                 CbArgOp4::NotifyLock(CbNotifyLockArgs { fh: file(handle), lock_owner })
             }
-            Body::Offload { stateid, handle, result } => CbArgOp4::Offload(CbOffloadArgs {
+            Body::Offload { stateid, handle, progress } => CbArgOp4::Offload(CbOffloadArgs {
                 fh: file(handle),
-                stateid: (*stateid).into(),
-                offload_info: *result,
+                stateid: stateid4(*stateid),
+                offload_info: offload_info(progress),
             }),
         })
     }
+}
+
+fn stateid4(stateid: StateId) -> Stateid4 {
+    Stateid4 { seqid: stateid.seqid, other: stateid.other.0 }
+}
+
+impl From<CopyEnd> for NfsStat4 {
+    fn from(end: CopyEnd) -> NfsStat4 {
+        match end {
+            CopyEnd::Complete => NfsStat4::Ok,
+            CopyEnd::Failed => NfsStat4::Io,
+            CopyEnd::NotServed => NfsStat4::Stale,
+            CopyEnd::Interrupted => NfsStat4::Delay,
+        }
+    }
+}
+
+/// What CB_OFFLOAD reports. All that was copied is durable by then.
+fn offload_info(progress: &Progress) -> Res4<WriteResponse4, OffloadFail> {
+    let status = match progress.phase {
+        Phase::Ended(CopyEnd::Complete) => {
+            return Ok(WriteResponse4 {
+                callback_id: None,
+                count: progress.done,
+                committed: StableHow4::FileSync,
+                writeverf: progress.verifier,
+            });
+        }
+        Phase::Ended(end) => end.into(),
+        // It was cancelled a moment ago; its stateid names nothing any more.
+        Phase::Running | Phase::Settling | Phase::Gone => NfsStat4::BadStateId,
+    };
+    Err(OffloadFail { status, bytes_copied: progress.done })
 }
 
 fn file(handle: &[u8]) -> FileHandle4<'_> {

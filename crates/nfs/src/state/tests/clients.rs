@@ -10,12 +10,12 @@ fn exchange_id_finds_each_case() {
     let session = world.create_session(again.id, 1, 0).unwrap();
     let known = world.exchange_id(b"one", 1, 0).unwrap();
     assert_eq!(known, Exchanged { id: again.id, sequence: 2, confirmed: true });
-    assert_eq!(refused(world.exchange_id(b"one", 1, 5)), NfsStat4::ClidInUse);
+    assert_eq!(refused(world.exchange_id(b"one", 1, 5)), StateError::ClientInUse);
     let restarted = world.exchange_id(b"one", 2, 0).unwrap();
     assert!(restarted.id != again.id && !restarted.confirmed);
     assert!(world.state.session(session).is_ok(), "until the new one is confirmed");
     world.create_session(restarted.id, 1, 0).unwrap();
-    assert_eq!(world.state.session(session).err(), Some(NfsStat4::BadSession));
+    assert_eq!(world.state.session(session).err(), Some(StateError::UnknownSession));
 
     let who = |verifier, user| Introduction {
         name: b"one",
@@ -24,21 +24,21 @@ fn exchange_id_finds_each_case() {
     };
     let update = |verifier, user| world.state.exchange_id(&world.ask(), &who(verifier, user), 1, true);
     assert_eq!(update(2, 0).unwrap().id, restarted.id);
-    assert_eq!(refused(update(3, 0)), NfsStat4::NotSame);
-    assert_eq!(refused(update(2, 5)), NfsStat4::Perm);
+    assert_eq!(refused(update(3, 0)), StateError::VerifierDiffers);
+    assert_eq!(refused(update(2, 5)), StateError::PrincipalDiffers);
 }
 
 #[test]
 fn create_session_is_executed_once_also_over_a_restart() {
     let mut world = World::new();
     let one = world.exchange_id(b"one", 1, 0).unwrap();
-    assert_eq!(refused(world.create_session(one.id, 2, 0)), NfsStat4::SeqMisordered);
+    assert_eq!(refused(world.create_session(one.id, 2, 0)), StateError::OutOfSequence);
     let session = world.create_session(one.id, 1, 0).unwrap();
     assert_eq!(world.create_session(one.id, 1, 0).unwrap(), session);
     world.restart();
     assert_eq!(world.create_session(one.id, 1, 0).unwrap(), session);
     assert_ne!(world.create_session(one.id, 2, 0).unwrap(), session);
-    assert_eq!(refused(world.create_session(one.id, 4, 0)), NfsStat4::SeqMisordered);
+    assert_eq!(refused(world.create_session(one.id, 4, 0)), StateError::OutOfSequence);
 }
 
 #[test]
@@ -46,13 +46,13 @@ fn a_full_journal_leaves_nothing_half_done() {
     let world = World::new();
     let one = world.exchange_id(b"one", 1, 0).unwrap();
     *world.memory.full.lock() = true;
-    assert_eq!(world.create_session(one.id, 1, 0), Err(Refusal::Engine(Error::Busy)));
+    assert_eq!(world.create_session(one.id, 1, 0), Err(StateError::Engine(Error::Busy)));
     *world.memory.full.lock() = false;
     let session = world.create_session(one.id, 1, 0).unwrap();
     let client = Arc::clone(&world.state.session(session).unwrap().client);
     *world.memory.full.lock() = true;
     let failed = world.open(&client, b"o", file(1), (3, 0)).map(drop);
-    assert_eq!(failed, Err(Refusal::Engine(Error::Busy)));
+    assert_eq!(failed, Err(StateError::Engine(Error::Busy)));
     *world.memory.full.lock() = false;
     assert_eq!(world.state.gauges().iter().find(|(name, _)| *name == "nfs4_opens").unwrap().1, 0);
     world.open(&client, b"o", file(1), (3, 0)).unwrap();
@@ -68,9 +68,9 @@ fn a_silent_client_keeps_what_it_has_until_somebody_minds() {
     assert!(world.state.session(session).is_ok(), "courtesy");
     let (two, _) = world.client(b"two", 1, 0);
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
-    assert_eq!(world.state.session(session).err(), Some(NfsStat4::BadSession));
+    assert_eq!(world.state.session(session).err(), Some(StateError::UnknownSession));
     let gone = world.state.holding(Caller::Session(&one), opened.stateid.other);
-    assert_eq!(gone.err(), Some(NfsStat4::BadStateId));
+    assert_eq!(gone.err(), Some(StateError::BadStateId));
     assert_eq!(world.memory.records.lock().len(), 3, "the other client, its session, its open");
 }
 
@@ -92,9 +92,9 @@ fn a_client_without_sessions_that_was_expired_is_told_so_after_a_restart_too() {
     world.pass(100);
     let two = client(&world, made[1]).unwrap();
     world.open(&two, b"o", file(1), (3, 0)).unwrap();
-    assert_eq!(client(&world, made[0]).err(), Some(NfsStat4::Expired));
+    assert_eq!(client(&world, made[0]).err(), Some(StateError::Expired));
     let of_open = world.state.open_of(&world.ask(), Caller::Zero, opened.stateid, file(1));
-    assert_eq!(of_open.err(), Some(NfsStat4::Expired));
+    assert_eq!(of_open.err(), Some(StateError::Expired));
     let never = ids::ClientId::new(1, 1);
-    assert_eq!(client(&world, never).err(), Some(NfsStat4::StaleClientId));
+    assert_eq!(client(&world, never).err(), Some(StateError::UnknownClient));
 }

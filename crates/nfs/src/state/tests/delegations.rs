@@ -1,8 +1,8 @@
 use std::sync::atomic::Ordering;
 
+use wire::nfs4::NfsStat4;
 use wire::nfs4::create_session_flag::CONN_BACK_CHAN;
 use wire::nfs4::sequence_status::RECALLABLE_STATE_REVOKED;
-use wire::nfs4::{SequenceArgs, SessionId4};
 use wire::record::MARK_BYTES;
 use wire::rpc::{AcceptStat, ReplyHeader, decode_call};
 use wire::xdr::{Encode as _, Encoder};
@@ -27,7 +27,7 @@ fn a_conflict_recalls_and_a_lease_later_revokes() {
     };
     let (two, _) = world.client(b"two", 1, 0);
     world.open(&two, b"o", file(1), (1, 0)).unwrap();
-    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), NfsStat4::Delay);
+    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), StateError::TryLater);
     assert_eq!(world.state.take_callbacks().len(), 1);
     for _ in 0..7 {
         world.pass(10);
@@ -37,10 +37,10 @@ fn a_conflict_recalls_and_a_lease_later_revokes() {
     }
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
     let status = world.state.test_stateid(&one, stateid);
-    assert_eq!(status, NfsStat4::DelegRevoked);
+    assert_eq!(status, Err(StateError::Revoked));
     assert!(world.state.session(session).is_ok());
     world.state.free_stateid(&world.ask(), &one, stateid).unwrap();
-    assert_eq!(world.state.test_stateid(&one, stateid), NfsStat4::BadStateId);
+    assert_eq!(world.state.test_stateid(&one, stateid), Err(StateError::BadStateId));
 }
 
 /// A confirmed client of NFSv4.0 that can be called.
@@ -70,7 +70,7 @@ fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
     };
     assert_eq!(world.state.renew(&world.ask(), one.id), Ok(()));
     let (two, _) = world.client(b"two", 1, 0);
-    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), NfsStat4::Delay);
+    assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), StateError::TryLater);
     for _ in 0..7 {
         world.pass(10);
         one.renew(world.now);
@@ -80,11 +80,14 @@ fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
     one.inner.lock().path = Path::Up;
     let renew = |world: &World| world.state.renew(&world.ask(), one.id);
-    assert_eq!((renew(&world), renew(&world)), (Err(NfsStat4::CbPathDown), Err(NfsStat4::CbPathDown)));
+    assert_eq!(
+        (renew(&world), renew(&world)),
+        (Err(StateError::CallbackPathDown), Err(StateError::CallbackPathDown))
+    );
     let give_back = || world.state.return_stateid(&world.ask(), Caller::Zero, stateid, file(1));
-    assert_eq!(refused(give_back()), NfsStat4::Expired);
+    assert_eq!(refused(give_back()), StateError::Expired);
     assert_eq!(renew(&world), Ok(()));
-    assert_eq!(refused(give_back()), NfsStat4::BadStateId);
+    assert_eq!(refused(give_back()), StateError::BadStateId);
 }
 
 #[test]
@@ -94,17 +97,17 @@ fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
     let Delegated::Write(stateid) = delegate(&world, &one, Ask::Any, (3, 0)) else {
         panic!("nobody minds");
     };
-    let read = |world: &World, caller: Caller<'_>| {
-        world.state.check_delegations(&world.ask(), caller, file(1), Touch::Read).map(drop)
+    let read = |world: &World, client: Option<&Arc<Client>>| {
+        world.state.check_delegations(&world.ask(), client, file(1), Touch::Read).map(drop)
     };
-    assert_eq!(read(&world, Caller::Session(&one)), Ok(()));
-    assert_eq!(refused(read(&world, Caller::Unknown)), NfsStat4::Delay);
+    assert_eq!(read(&world, Some(&one)), Ok(()));
+    assert_eq!(refused(read(&world, None)), StateError::TryLater);
     world.restart();
     let one = Arc::clone(&world.state.session(session).unwrap().client);
-    assert_eq!(refused(read(&world, Caller::Unknown)), NfsStat4::Delay);
+    assert_eq!(refused(read(&world, None)), StateError::TryLater);
     let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
     world.state.return_delegation(&world.ask(), &holding).unwrap();
-    assert_eq!(read(&world, Caller::Unknown), Ok(()));
+    assert_eq!(read(&world, None), Ok(()));
 }
 
 #[test]
@@ -116,10 +119,9 @@ fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_ope
         world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
     };
     let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("nobody minds") };
-    let change = |world: &World| {
-        world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).map(drop)
-    };
-    assert_eq!(refused(change(&world)), NfsStat4::Delay);
+    let change =
+        |world: &World| world.state.check_delegations(&world.ask(), None, file(1), Touch::Change).map(drop);
+    assert_eq!(refused(change(&world)), StateError::TryLater);
     let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
     world.state.return_delegation(&world.ask(), &holding).unwrap();
     world.state.close(&world.ask(), &opened.holding).unwrap();
@@ -137,7 +139,7 @@ fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_b
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     assert!(matches!(delegate(&world, &one, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
     world.pass(61);
-    drop(world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).unwrap());
+    drop(world.state.check_delegations(&world.ask(), None, file(1), Touch::Change).unwrap());
     let counted = world.state.gauges().into_iter().find(|(name, _)| *name == "nfs4_delegations_revoked");
     assert_eq!(counted, Some(("nfs4_delegations_revoked", 1)));
     world.pass(120);
@@ -150,13 +152,14 @@ fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_b
 }
 
 /// Whether a request in a slot of a session is answered with the flag that delegations may be lost.
-fn is_told(world: &World, session: SessionId, slotid: u32, sequenceid: u32) -> bool {
-    let sessionid = SessionId4(session.0);
-    let args = SequenceArgs { sessionid, sequenceid, slotid, highest_slotid: slotid, cachethis: false };
-    match world.state.sequence(&world.ask(), &args, 7) {
-        Ok(sessions::Sequenced::Go(slot, ok)) => {
+fn is_told(world: &World, session: SessionId, slot: u32, sequence: u32) -> bool {
+    let session = world.state.session(session).unwrap();
+    let request =
+        sessions::SlotRequest { slot, sequence, highest_slot: slot, cache_this: false, checksum: 7 };
+    match world.state.sequence(&world.ask(), session, request) {
+        Ok(sessions::Sequenced::Go(slot, flags)) => {
             slot.finish(None, None);
-            ok.status_flags & RECALLABLE_STATE_REVOKED != 0
+            flags & RECALLABLE_STATE_REVOKED != 0
         }
         other => panic!("{other:?}"),
     }
@@ -181,7 +184,7 @@ fn who_may_have_lost_a_delegation_in_a_crash_is_told_until_a_reply_has_reached_h
     assert!(!is_told(&world, session, 0, 4), "who goes on has the reply to what was before");
     assert!(!is_told(&world, session, 2, 1));
     let client = Arc::clone(&world.state.session(session).unwrap().client);
-    assert_eq!(world.state.test_stateid(&client, stateid), NfsStat4::BadStateId);
+    assert_eq!(world.state.test_stateid(&client, stateid), Err(StateError::BadStateId));
     world.pass(10);
     let (new, session) = world.client(b"new", 1, CONN_BACK_CHAN);
     assert_eq!(new.delegations.load(Ordering::Relaxed), 0);
@@ -225,13 +228,12 @@ fn who_did_not_know_what_is_recalled_is_asked_again_until_he_does() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     delegate(&world, &one, Ask::NoPreference, (1, 0));
-    let change = |world: &World| {
-        world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), Touch::Change).map(drop)
-    };
-    assert_eq!(refused(change(&world)), NfsStat4::Delay);
+    let change =
+        |world: &World| world.state.check_delegations(&world.ask(), None, file(1), Touch::Change).map(drop);
+    assert_eq!(refused(change(&world)), StateError::TryLater);
     for status in [NfsStat4::BadStateId, NfsStat4::Delay, NfsStat4::RetryUncachedRep] {
         assert_eq!(answer(&world, &one, status), 1);
-        assert_eq!(refused(change(&world)), NfsStat4::Delay);
+        assert_eq!(refused(change(&world)), StateError::TryLater);
         assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "{status:?}: not at once");
         world.pass(1);
         world.state.tick(&world.ask());

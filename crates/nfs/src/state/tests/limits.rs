@@ -27,7 +27,7 @@ fn ranges_that_are_split_by_unlocking_are_bounded_too() {
     let locks = world.state.holding(Caller::Session(&client), stateid.other).unwrap();
     let unlock = |byte| world.state.unlock(&world.ask(), &locks, Range { first: byte, last: byte });
     let failed = (1..100).find_map(|number| unlock(number * 2).err());
-    assert_eq!(failed, Some(NfsStat4::ServerFault.into()), "nobody else can make room");
+    assert_eq!(failed, Some(StateError::TooManyRanges), "nobody else can make room");
     assert!(gauge(&world, "nfs4_locked_ranges") <= 8);
     // What makes nothing more may be done all the same.
     unlock(0).unwrap();
@@ -43,7 +43,7 @@ fn ranges_of_all_files_are_bounded() {
         lock(&world, &client, file(ino), 0).unwrap();
     }
     let (two, _) = world.client(b"two", 1, 0);
-    assert_eq!(lock(&world, &two, file(9), 0), Err(NoLock::Refused(NfsStat4::Delay.into())));
+    assert_eq!(lock(&world, &two, file(9), 0), Err(NoLock::Refused(StateError::TryLater)));
     // Of one that is there as much as ever may be locked.
     lock(&world, &client, file(1), 0).unwrap();
     // There is hope: who is silent gives way.
@@ -75,7 +75,7 @@ fn what_the_slots_of_all_sessions_may_keep_is_bounded() {
 fn when_there_are_too_many_clients_those_that_are_silent_give_way() {
     let mut world = World::with(Config { clients: 3, ..Config::default() });
     let all: Vec<_> = [b"1", b"2", b"3"].iter().map(|name| world.client(*name, 1, 0)).collect();
-    assert_eq!(refused(world.exchange_id(b"4", 1, 0)), NfsStat4::Delay);
+    assert_eq!(refused(world.exchange_id(b"4", 1, 0)), StateError::TryLater);
     world.pass(100);
     all[1].0.renew(world.now);
     let (_, session) = world.client(b"4", 1, 0);
@@ -91,7 +91,7 @@ fn when_there_are_too_many_opens_those_of_silent_clients_give_way() {
     for number in 0..8 {
         world.open(&one, b"o", file(number), (1, 0)).unwrap();
     }
-    assert_eq!(refused(world.open(&two, b"o", file(9), (1, 0)).map(drop)), NfsStat4::Delay);
+    assert_eq!(refused(world.open(&two, b"o", file(9), (1, 0)).map(drop)), StateError::TryLater);
     world.state.tick(&world.ask());
     assert_eq!(gauge(&world, "nfs4_opens"), 8, "nobody is silent");
     world.pass(61);
@@ -138,7 +138,7 @@ fn when_slots_keep_as_much_as_they_may_each_client_has_one_session() {
     let world = World::with(Config { slot_bytes: bytes, ..Config::default() });
     let names: Vec<[u8; 1]> = (0..8).map(|number| [number]).collect();
     let clients: Vec<_> = names.iter().map(|name| world.client(name, 1, 0).0).collect();
-    assert_eq!(refused(world.create_session(clients[0].id, 2, 0)), NfsStat4::NoSpc);
+    assert_eq!(refused(world.create_session(clients[0].id, 2, 0)), StateError::TooManySessions);
     let (another, session) = world.client(b"another", 1, 0);
     world.open(&another, b"o", file(1), (3, 0)).unwrap();
     world.state.destroy_session(&world.ask(), session).unwrap();
@@ -154,8 +154,8 @@ fn owners_are_bounded_with_what_they_hold() {
     let opened = [1, 2, 3].map(|number| world.open(&client, &long(number), file(1), (1, 0)).unwrap());
     let new = |name: &[u8]| world.state.lock_owner(&client, name, || Turns::new(world.now)).map(drop);
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 3 * (400 + 2 * 1024));
-    assert_eq!(refused(world.open(&client, &long(4), file(1), (1, 0)).map(drop)), NfsStat4::Delay);
-    assert_eq!(new(b"l"), Err(NfsStat4::Delay));
+    assert_eq!(refused(world.open(&client, &long(4), file(1), (1, 0)).map(drop)), StateError::TryLater);
+    assert_eq!(new(b"l"), Err(StateError::TryLater));
     assert!(client.known_lock_owner(b"l").is_none(), "that would take room too");
     for opened in opened {
         world.state.close(&world.ask(), &opened.holding).unwrap();
@@ -178,9 +178,12 @@ fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
     let mode = share::Mode::share(1, 2).unwrap();
     let wanted = Wanted { range: Range { first: 0, last: 9 }, kind: LockKind::Write, waits: false };
     assert_eq!(world.state.unshare(&world.ask(), ask(asker)), Ok(None));
-    assert_eq!(refused(world.state.share(&world.ask(), ask(&too_long), mode, false)), NfsStat4::Resource);
+    assert_eq!(
+        refused(world.state.share(&world.ask(), ask(&too_long), mode, false)),
+        StateError::LimitReached
+    );
     let locked = world.state.lock_for_host(&world.ask(), ask(&too_long), &wanted, false);
-    assert_eq!(locked, Err(NfsStat4::Resource.into()));
+    assert_eq!(locked, Err(StateError::LimitReached.into()));
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 0);
     world.state.share(&world.ask(), ask(asker), mode, false).unwrap();
     world.state.lock_for_host(&world.ask(), ask(asker), &wanted, false).unwrap();

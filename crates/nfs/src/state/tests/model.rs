@@ -119,10 +119,10 @@ impl Model {
         let owner = format!("owner {owner}");
         let result = self.world.open(self.client(client), owner.as_bytes(), ino(file), mode);
         if conflicts {
-            assert_eq!(refused(result), NfsStat4::ShareDenied, "seed {}", self.seed);
+            assert_eq!(refused(result), StateError::ShareDenied, "seed {}", self.seed);
             return;
         }
-        let stateid = result.unwrap_or_else(|refusal| panic!("seed {}: {refusal:?}", self.seed)).stateid;
+        let stateid = result.unwrap_or_else(|error| panic!("seed {}: {error:?}", self.seed)).stateid;
         let opened = self.opens.entry(key).or_default();
         if let Some(before) = opened.stateid {
             assert_eq!(stateid, StateId { seqid: before.seqid + 1, ..before }, "seed {}", self.seed);
@@ -143,10 +143,10 @@ impl Model {
         let holding = self.holding(client, stateid);
         let result = self.world.state.downgrade(&self.world.ask(), &holding, mode);
         if left.union() == to {
-            let (stateid, _) = result.unwrap_or_else(|refusal| panic!("seed {}: {refusal:?}", self.seed));
+            let (stateid, _) = result.unwrap_or_else(|error| panic!("seed {}: {error:?}", self.seed));
             self.opens.insert(key, Opened { stateid: Some(stateid), ..left });
         } else {
-            assert_eq!(refused(result), NfsStat4::Inval, "seed {}", self.seed);
+            assert_eq!(refused(result), StateError::NeverOpenedSo, "seed {}", self.seed);
         }
     }
 
@@ -156,7 +156,7 @@ impl Model {
         let holding = self.holding(client, opened.stateid.unwrap());
         self.world.state.close(&self.world.ask(), &holding).unwrap();
         let gone = self.world.state.holding(Caller::Session(self.client(client)), holding.other);
-        assert_eq!(gone.err(), Some(NfsStat4::BadStateId), "seed {}", self.seed);
+        assert_eq!(gone.err(), Some(StateError::BadStateId), "seed {}", self.seed);
         let depends =
             |key: &(usize, usize, usize), open: usize| key.0 == client && key.1 == file && open == owner;
         let lost: Vec<_> =
@@ -199,7 +199,7 @@ impl Model {
             *other != key && other.1 == file && held.copied().any(|held| held.conflicts(kind))
         });
         match result {
-            Err(NoLock::Refused(Refusal::Status(NfsStat4::OpenMode))) => {
+            Err(NoLock::Refused(StateError::OpenMode)) => {
                 assert_eq!(opened.union().0 & needed, 0, "seed {}", self.seed);
             }
             Err(NoLock::Denied(_)) => assert!(conflicts, "seed {}", self.seed),
@@ -237,14 +237,14 @@ impl Model {
         let seed = self.seed;
         assert_eq!(io(current, number, Use::Read), Ok(()), "seed {seed}");
         let writes = io(current, number, Use::Write);
-        let expected = if opened.union().0 & 2 != 0 { Ok(()) } else { Err(NfsStat4::OpenMode.into()) };
+        let expected = if opened.union().0 & 2 != 0 { Ok(()) } else { Err(StateError::OpenMode) };
         assert_eq!(writes, expected, "seed {seed}");
-        assert_eq!(refused(io(current, number + 1, Use::Read)), NfsStat4::BadStateId, "seed {seed}");
+        assert_eq!(refused(io(current, number + 1, Use::Read)), StateError::BadStateId, "seed {seed}");
         let later = StateId { seqid: current.seqid + 1, ..current };
-        assert_eq!(refused(io(later, number, Use::Read)), NfsStat4::BadStateId, "seed {seed}");
+        assert_eq!(refused(io(later, number, Use::Read)), StateError::BadStateId, "seed {seed}");
         if current.seqid > 1 {
             let older = StateId { seqid: current.seqid - 1, ..current };
-            assert_eq!(refused(io(older, number, Use::Read)), NfsStat4::OldStateId, "seed {seed}");
+            assert_eq!(refused(io(older, number, Use::Read)), StateError::OldStateId, "seed {seed}");
         }
         assert_eq!(io(StateId { seqid: 0, ..current }, number, Use::Read), Ok(()), "seed {seed}");
     }

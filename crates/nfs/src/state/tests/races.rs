@@ -26,7 +26,7 @@ fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
     world.state.close(&world.ask(), &opened.holding).unwrap();
 
     let mode = share::Mode::new(3, 2).unwrap();
-    let bad = NfsStat4::BadStateId;
+    let bad = StateError::BadStateId;
     assert_eq!(refused(world.state.downgrade(&world.ask(), &opened.holding, mode)), bad);
     let further = [first, Locker::Known(&locks)];
     for locker in further {
@@ -56,7 +56,7 @@ fn a_client_that_is_heard_of_just_before_it_is_expired_keeps_what_it_has() {
         Ok(())
     }));
     let denied = world.open(&third, b"o", file(1), (2, 0)).map(drop);
-    assert_eq!(refused(denied), NfsStat4::ShareDenied);
+    assert_eq!(refused(denied), StateError::ShareDenied);
     *world.memory.meanwhile.lock() = None;
     let left = clients.iter().filter(|(_, session)| world.state.session(*session).is_ok()).count();
     assert_eq!(left, 1, "only the first was not heard of in time");
@@ -78,9 +78,9 @@ fn a_client_that_is_half_removed_can_begin_anew() {
         if changes > 1 { Err(Error::Busy) } else { Ok(()) }
     }));
     let failed = world.open(&two, b"o", file(1), (2, 0)).map(drop);
-    assert_eq!(failed, Err(Refusal::Engine(Error::Busy)));
+    assert_eq!(failed, Err(StateError::Engine(Error::Busy)));
     *world.memory.meanwhile.lock() = None;
-    assert_eq!(refused(world.create_session(one.id, 2, 0)), NfsStat4::StaleClientId);
+    assert_eq!(refused(world.create_session(one.id, 2, 0)), StateError::UnknownClient);
     let (one, _) = world.client(b"one", 1, 0);
     world.open(&one, b"o", file(1), (3, 0)).unwrap();
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
@@ -128,7 +128,7 @@ fn what_is_being_changed_is_not_delegated() {
         world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
     };
     let contended = Delegated::None(WhyNone::Contention);
-    let check = |touch| world.state.check_delegations(&world.ask(), Caller::Unknown, file(1), touch);
+    let check = |touch| world.state.check_delegations(&world.ask(), None, file(1), touch);
     let changing = check(Touch::Change).unwrap();
     assert_eq!(delegate(1), contended);
     drop(changing);
@@ -144,7 +144,7 @@ fn what_is_being_changed_is_not_delegated() {
     assert!(world.state.has_delegations(), "who renames now looks");
     assert!(matches!(delegate(2), Delegated::Read(_)));
     drop(renaming);
-    assert_eq!(refused(check(Touch::Change).map(drop)), NfsStat4::Delay);
+    assert_eq!(refused(check(Touch::Change).map(drop)), StateError::TryLater);
     assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
 }
 
@@ -183,7 +183,7 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
         let (context, stateid) = (world.ask(), opened.stateid);
         world.state.check_io(&context, Caller::Session(&one), stateid, file(1), Use::Write).map(drop)
     };
-    let checks: [&(dyn Fn() -> Result<(), Refusal> + Sync); 2] = [&lasting, &once];
+    let checks: [&(dyn Fn() -> Result<(), StateError> + Sync); 2] = [&lasting, &once];
     for check in checks {
         thread::scope(|scope| {
             // It cannot look as long as this is held.

@@ -4,10 +4,10 @@ use wire::nfs4::{AllocateArgs, AllocateRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state;
-use crate::state::Io;
 use crate::state::changing::Changing;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::held::check_io;
 use crate::v4::regular;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &AllocateArgs, out: &mut Encoder<'_>) -> Done {
@@ -30,7 +30,7 @@ pub(crate) fn writable<'c>(
 ) -> Result<Changing<'c>, Stop> {
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
-    let changing = state::check_io(compound, stateid, file, Io::Write { offset, length })?;
+    let changing = check_io(compound, stateid, file, Use::Write)?;
     if length == 0 || offset.checked_add(length).is_none() {
         Err(NfsStat4::Inval.into())
     } else {

@@ -1,6 +1,9 @@
 //! BIND_CONN_TO_SESSION (RFC 8881 section 18.34): for which calls of a session a connection is.
 
-use wire::nfs4::{BindConnToSessionArgs, BindConnToSessionOk, BindConnToSessionRes};
+use wire::nfs4::{
+    BindConnToSessionArgs, BindConnToSessionOk, BindConnToSessionRes, ChannelDirFromClient4,
+    ChannelDirFromServer4,
+};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::ids::SessionId;
@@ -8,7 +11,13 @@ use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &BindConnToSessionArgs, out: &mut Encoder<'_>) -> Done {
     let (ask, connection) = (compound.ask(), compound.connection.id);
-    let dir = compound.state().bind_connection(&ask, SessionId(args.sessid.0), args.dir, connection)?;
+    let dir = match args.dir {
+        ChannelDirFromClient4::Fore => ChannelDirFromServer4::Fore,
+        ChannelDirFromClient4::Back => ChannelDirFromServer4::Back,
+        ChannelDirFromClient4::ForeOrBoth | ChannelDirFromClient4::BackOrBoth => ChannelDirFromServer4::Both,
+    };
+    let back = dir != ChannelDirFromServer4::Fore;
+    compound.state().bind_connection(&ask, SessionId(args.sessid.0), connection, back)?;
     BindConnToSessionRes::Ok(BindConnToSessionOk { sessid: args.sessid, dir, use_conn_in_rdma_mode: false })
         .encode(out);
     Ok(())

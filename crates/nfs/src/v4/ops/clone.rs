@@ -9,16 +9,15 @@ use wire::nfs4::{CloneArgs, CloneRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state;
-use crate::state::Io;
 use crate::state::changing::Changing;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::held::check_io;
 use crate::v4::regular;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encoder<'_>) -> Done {
     let (offset, at) = (args.src_offset, args.dst_offset);
-    let Copied { from, to, size, changing: _changing } =
-        both(compound, (args.src_stateid, offset), (args.dst_stateid, at), args.count)?;
+    let Copied { from, to, size, changing: _changing } = both(compound, args.src_stateid, args.dst_stateid)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     let count = if args.count == 0 { rest } else { args.count };
     if !offset.is_multiple_of(CLONE_BLOCK_BYTES) || !at.is_multiple_of(CLONE_BLOCK_BYTES) || count > rest {
@@ -55,9 +54,8 @@ pub(crate) struct Copied<'c> {
 /// NFS4ERR_XDEV between volumes; NFS4ERR_WRONG_TYPE and the like.
 pub(crate) fn both<'c>(
     compound: &mut Compound<'c>,
-    (from_stateid, offset): (Stateid4, u64),
-    (to_stateid, at): (Stateid4, u64),
-    length: u64,
+    from_stateid: Stateid4,
+    to_stateid: Stateid4,
 ) -> Result<Copied<'c>, Stop> {
     let to = compound.changeable()?;
     let from = compound.saved_object_or(NfsStat4::Xdev)?;
@@ -69,7 +67,7 @@ pub(crate) fn both<'c>(
     // The current stateid that one may mean is that of its own filehandle.
     let from_stateid = compound.saved_stateid(from_stateid)?;
     let to_stateid = compound.stateid(to_stateid)?;
-    drop(state::check_io(compound, from_stateid, &from, Io::Read { offset, length })?);
-    let changing = state::check_io(compound, to_stateid, &to, Io::Write { offset: at, length })?;
+    drop(check_io(compound, from_stateid, &from, Use::Read)?);
+    let changing = check_io(compound, to_stateid, &to, Use::Write)?;
     Ok(Copied { from, to, size, changing })
 }

@@ -3,13 +3,12 @@
 use wire::nfs4::{CloseArgs, CloseOk, CloseRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encoder<'_>) -> Done {
-    let file = file_of(&*compound.file()?);
+    let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
     if compound.is_given_up(stateid) {

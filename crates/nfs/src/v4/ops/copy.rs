@@ -9,7 +9,6 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::state::offload::{Order, Side};
 use crate::v4::context::{Compound, Done, Stop};
@@ -23,8 +22,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
         return Err(NfsStat4::NotSupp.into());
     }
     let (offset, at) = (args.src_offset, args.dst_offset);
-    let Copied { from, to, size, changing: _changing } =
-        both(compound, (args.src_stateid, offset), (args.dst_stateid, at), args.count)?;
+    let Copied { from, to, size, changing: _changing } = both(compound, args.src_stateid, args.dst_stateid)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     if args.count > rest {
         return Err(NfsStat4::Inval.into());
@@ -92,7 +90,7 @@ fn order(
         stateid => StateId { seqid: 0, ..stateid },
     };
     let side = |object: &Object<'_>, stateid, offset| Side {
-        file: file_of(object),
+        file: object.file_id(),
         stateid: lasting(stateid),
         offset,
     };

@@ -3,13 +3,12 @@
 use wire::nfs4::{DelegreturnArgs, DelegreturnRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
-    let file = file_of(&*compound.file()?);
+    let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.deleg_stateid)?.into();
     if compound.is_given_up(stateid) {
         DelegreturnRes::Ok(()).encode(out);

@@ -12,7 +12,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Enc
     attributes::check_request(args.attr_request)?;
     if let Target::Stored(object) = &target {
         // Size and change are those that the holder of a delegation to write knows.
-        drop(compound.check_delegations(object, Touch::Read)?);
+        drop(compound.recaller().object(object, Touch::Read)?);
     }
     let shown = Shown::of(compound, &target, args.attr_request)?;
     NfsStat4::Ok.encode(out);

@@ -3,16 +3,16 @@
 use wire::nfs4::{Bitmap4, IoAdviseArgs, IoAdviseOk, IoAdviseRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state;
-use crate::state::Io;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
+use crate::v4::held::check_io;
 use crate::v4::regular;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &IoAdviseArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.object_or(NfsStat4::WrongType)?;
     regular::check(compound, &file)?;
     let stateid = compound.stateid(args.stateid)?;
-    drop(state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: args.count })?);
+    drop(check_io(compound, stateid, &file, Use::Read)?);
     IoAdviseRes::Ok(IoAdviseOk { hints: Bitmap4::EMPTY }).encode(out);
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LinkArgs<'_>, out: &mut En
     }
     compound.check_directory(&directory)?;
     let name = names::check(args.newname)?;
-    let _changing = compound.check_delegations(&object, Touch::Change)?;
+    let _changing = compound.recaller().object(&object, Touch::Change)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             directory.volume.link(request, object.ino, directory.ino, name, encode)

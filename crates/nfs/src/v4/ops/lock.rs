@@ -6,7 +6,6 @@ use wire::nfs4::{
 };
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::InSlot;
 use crate::state::client::Who;
 use crate::state::ids::{FileId, StateId};
@@ -17,7 +16,7 @@ use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
-    let file = file_of(&*compound.file()?);
+    let file = compound.file()?.file_id();
     match &args.locker {
         Locker4::OpenOwner(locker) => first(compound, file, args, locker, out),
         Locker4::LockOwner(locker) => further(compound, file, args, locker, out),
@@ -108,7 +107,7 @@ fn lock(
             LockRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
             Ok(false)
         }
-        Err(NoLock::Refused(refusal)) => Err(refusal.into()),
+        Err(NoLock::Refused(error)) => Err(error.into()),
     }
 }
 

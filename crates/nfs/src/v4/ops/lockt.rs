@@ -3,7 +3,6 @@
 use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::locking::NoLock;
 use crate::state::ranges::Range;
 use crate::v4::context::{Compound, Done};
@@ -16,13 +15,13 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LocktArgs<'_>, out: &mut E
     let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
     let client = compound.client(args.owner.clientid)?;
     let owner = client.known_lock_owner(args.owner.owner.0);
-    let (ask, file) = (compound.ask(), file_of(&object));
+    let (ask, file) = (compound.ask(), object.file_id());
     match compound.state().test_lock(&ask, file, owner.as_ref(), range, kind(args.locktype)) {
         Ok(()) => LocktRes::Ok(()).encode(out),
         Err(NoLock::Denied(denied)) => {
             LocktRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
         }
-        Err(NoLock::Refused(refusal)) => return Err(refusal.into()),
+        Err(NoLock::Refused(error)) => return Err(error.into()),
     }
     Ok(())
 }

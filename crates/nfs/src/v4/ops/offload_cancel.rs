@@ -3,14 +3,13 @@
 use wire::nfs4::{NfsStat4, OffloadCancelArgs, OffloadCancelRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadCancelArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
     let stateid = compound.stateid(args.stateid)?;
-    let kept = compound.state().cancel_copy(&compound.ask(), &client, stateid.into(), file_of(&file))?;
+    let kept = compound.state().cancel_copy(&compound.ask(), &client, stateid.into(), file.file_id())?;
     compound.wait_for_kept(kept);
     OffloadCancelRes::Ok(()).encode(out);
     Ok(())

@@ -3,7 +3,6 @@
 use wire::nfs4::{NfsStat4, OffloadStatusArgs, OffloadStatusOk, OffloadStatusRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::offload::Phase;
 use crate::v4::context::{Compound, Done};
 
@@ -11,10 +10,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadStatusArgs, out: &m
     let file = compound.file()?;
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
     let stateid = compound.stateid(args.stateid)?;
-    let progress = compound.state().copy_progress(&client, stateid.into(), file_of(&file))?;
+    let progress = compound.state().copy_progress(&client, stateid.into(), file.file_id())?;
     compound.wait_for(file.volume, progress.after);
     let complete = match progress.phase {
-        Phase::Ended(status) => Some(status),
+        Phase::Ended(end) => Some(end.into()),
         Phase::Running | Phase::Settling => None,
         Phase::Gone => return Err(NfsStat4::BadStateId.into()),
     };

@@ -16,7 +16,6 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::call::file_of;
 use crate::state::client::{Client, OpenOwner, Version};
 use crate::state::delegations::{Ask, Delegated, WhyNone};
 use crate::state::files::{Opened, Opening};
@@ -188,15 +187,15 @@ fn open_file<'c>(
     let _staying = Staying::of(file);
     check_file(compound, file, request.mode, size.is_some())?;
     let state = compound.state();
-    let changing = size.map(|_| state.changing(file_of(file)));
-    state.check_open(&compound.ask(), file_of(file), &request.opening(), size.is_some())?;
+    let changing = size.map(|_| state.changing(file.file_id()));
+    state.check_open(&compound.ask(), file.file_id(), &request.opening(), size.is_some())?;
     let mut attrset = AttrMask::EMPTY;
     if let Some(size) = size {
         truncate(compound, file, size)?;
         attrset = attrset.with(Attr4::Size);
     }
     drop(changing);
-    let opened = state.open(&compound.ask(), file_of(file), &request.opening())?;
+    let opened = state.open(&compound.ask(), file.file_id(), &request.opening())?;
     if let Some(kept) = opened.kept {
         compound.wait_for_kept(kept);
     }
@@ -260,7 +259,7 @@ fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder
     if sessions && request.client.inner.lock().reclaimed {
         return Err(NfsStat4::NoGrace.into());
     }
-    let held = compound.state().restored_open(file_of(&file), &request.opening());
+    let held = compound.state().restored_open(file.file_id(), &request.opening());
     let holding = held.ok_or(NfsStat4::NoGrace)?;
     let opened = Opened { stateid: holding.stateid(), holding, confirm: false, kept: None };
     let none = Delegated::None(WhyNone::NotWanted);

@@ -3,12 +3,11 @@
 use wire::nfs4::{NfsStat4, OpenConfirmArgs, OpenConfirmOk, OpenConfirmRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::Caller;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenConfirmArgs, out: &mut Encoder<'_>) -> Done {
-    let file = file_of(&*compound.file()?);
+    let file = compound.file()?.file_id();
     let stateid = args.open_stateid.into();
     let holding = compound.state().open_of(&compound.ask(), Caller::Zero, stateid, file)?;
     let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;

@@ -3,14 +3,13 @@
 use wire::nfs4::{NfsStat4, OpenDowngradeArgs, OpenDowngradeOk, OpenDowngradeRes, share_access};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::call::file_of;
 use crate::state::ids::StateId;
 use crate::state::share::Mode;
 use crate::v4::context::{Compound, Done};
 use crate::v4::held::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &mut Encoder<'_>) -> Done {
-    let file = file_of(&*compound.file()?);
+    let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
     let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;

@@ -7,9 +7,9 @@ use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder, Stateid4};
 use wire::xdr::Encoder;
 
 use crate::call::Object;
-use crate::state;
-use crate::state::Io;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::held::check_io;
 use crate::v4::regular;
 
 /// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
@@ -18,7 +18,7 @@ const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     let count = args.count.min(TRANSFER_BYTES);
-    readable(compound, &file, args.stateid, args.offset, count)?;
+    readable(compound, &file, args.stateid)?;
     let room = compound.room(out.position()).saturating_sub(ReadEncoder::HEADER_BYTES);
     let count = shortened(count, args.offset, room)?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
@@ -47,12 +47,10 @@ pub(crate) fn readable<'c>(
     compound: &mut Compound<'c>,
     file: &Object<'c>,
     stateid: Stateid4,
-    offset: u64,
-    count: u32,
 ) -> Result<(), Stop> {
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
-    state::check_io(compound, stateid, file, Io::Read { offset, length: u64::from(count) }).map(drop)
+    check_io(compound, stateid, file, Use::Read).map(drop)
 }
 
 /// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.

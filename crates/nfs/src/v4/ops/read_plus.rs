@@ -17,7 +17,7 @@ const SEGMENTS_BYTES: usize = wire::limits::READ_PLUS_SEGMENTS_MAX * SEGMENT_BYT
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     let count = args.count.min(TRANSFER_BYTES);
-    readable(compound, &file, args.stateid, args.offset, count)?;
+    readable(compound, &file, args.stateid)?;
     let room = compound.room(out.position());
     let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES).max(room / 2))?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);

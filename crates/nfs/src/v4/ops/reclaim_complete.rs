@@ -4,7 +4,7 @@
 use wire::nfs4::{NfsStat4, ReclaimCompleteArgs, ReclaimCompleteRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::{InSlot, Refusal};
+use crate::state::{InSlot, StateError};
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
@@ -17,8 +17,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: 
         match compound.state().reclaim_complete(&compound.ask(), &client) {
             Ok(kept) => compound.wait_for_kept(kept),
             // It was said before a restart, and the reply lost.
-            Err(Refusal::Status(NfsStat4::CompleteAlready)) if again => {}
-            Err(refusal) => return Err(refusal.into()),
+            Err(StateError::AlreadyReclaimed) if again => {}
+            Err(error) => return Err(error.into()),
         }
     }
     ReclaimCompleteRes::Ok(()).encode(out);

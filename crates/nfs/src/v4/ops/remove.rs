@@ -15,8 +15,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
     let directory = compound.changeable()?;
     compound.check_directory(&directory)?;
     let name = names::check(args.target)?;
-    let _changing = compound.check_delegations_of(&directory, name)?;
-    let afterwards = compound.afterwards(&directory);
+    let _changing = compound.recaller().name(&directory, name)?;
+    let afterwards = compound.recaller().afterwards(&directory);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             // NFSv4 has one operation for what are two in the engine.

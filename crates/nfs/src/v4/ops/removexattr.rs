@@ -13,7 +13,7 @@ use crate::v4::ops::setxattr::missing;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &RemovexattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
-    let _changing = compound.check_delegations(&object, Touch::Change)?;
+    let _changing = compound.recaller().object(&object, Touch::Change)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             object.volume.remove_xattr(request, object.ino, args.name.0, encode)

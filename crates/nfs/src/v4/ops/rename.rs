@@ -19,9 +19,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &RenameArgs<'_>, out: &mut 
     compound.check_directory(&from)?;
     compound.check_directory(&to)?;
     let (name, new_name) = (names::check(args.oldname)?, names::check(args.newname)?);
-    let _moved = compound.check_delegations_of(&from, name)?;
-    let _replaced = compound.check_delegations_of(&to, new_name)?;
-    let afterwards = compound.afterwards(&to);
+    let _moved = compound.recaller().name(&from, name)?;
+    let _replaced = compound.recaller().name(&to, new_name)?;
+    let afterwards = compound.recaller().afterwards(&to);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);

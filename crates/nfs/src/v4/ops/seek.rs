@@ -4,16 +4,16 @@ use volume::results::{Sought, SoughtContent};
 use wire::nfs4::{DataContent4, NfsStat4, SeekArgs, SeekOk, SeekRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state;
-use crate::state::Io;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
+use crate::v4::held::check_io;
 use crate::v4::regular;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SeekArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.object_or(NfsStat4::WrongType)?;
     let size = regular::check(compound, &file)?.size;
     let stateid = compound.stateid(args.stateid)?;
-    drop(state::check_io(compound, stateid, &file, Io::Read { offset: args.offset, length: 0 })?);
+    drop(check_io(compound, stateid, &file, Use::Read)?);
     let content = match DataContent4::from_code(args.what) {
         Some(DataContent4::Data) => SoughtContent::Data,
         Some(DataContent4::Hole) => SoughtContent::Hole,

@@ -1,11 +1,11 @@
 //! SEQUENCE (RFC 8881 section 18.46): the COMPOUND takes a slot of a session, so that it is executed once.
 
-use wire::nfs4::{NfsStat4, SequenceArgs, SequenceRes};
+use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk, SequenceRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::checksum;
 use crate::state::ids::SessionId;
-use crate::state::sessions::Sequenced;
+use crate::state::sessions::{Sequenced, SlotRequest};
 use crate::state::slots::Reply;
 use crate::v4::context::{Compound, Done, Replay, Stop};
 
@@ -24,10 +24,26 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
     }
     let rest = compound.following_bytes();
     let checked = checksum(rest.get(..CHECKED_BYTES).unwrap_or(rest)) ^ u64::from(bytes);
-    match compound.state().sequence(&compound.ask(), args, checked)? {
-        Sequenced::Go(slot, ok) => {
+    let highest = session.fore.slots - 1;
+    let request = SlotRequest {
+        slot: args.slotid,
+        sequence: args.sequenceid,
+        highest_slot: args.highest_slotid,
+        cache_this: args.cachethis,
+        checksum: checked,
+    };
+    match compound.state().sequence(&compound.ask(), session, request)? {
+        Sequenced::Go(slot, status_flags) => {
             compound.slot = Some(slot);
-            SequenceRes::Ok(ok).encode(out);
+            SequenceRes::Ok(SequenceOk {
+                sessionid: args.sessionid,
+                sequenceid: args.sequenceid,
+                slotid: args.slotid,
+                highest_slotid: highest,
+                target_highest_slotid: highest,
+                status_flags,
+            })
+            .encode(out);
             Ok(())
         }
         Sequenced::Again(Reply::Kept(reply, wait)) => {

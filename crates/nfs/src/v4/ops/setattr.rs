@@ -6,10 +6,10 @@ use wire::nfs4::{NfsStat4, SetattrArgs, SetattrRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::ToJournal;
-use crate::state;
-use crate::state::Io;
 use crate::state::delegations::Touch;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
+use crate::v4::held::check_io;
 use crate::v4::once::{Once4, once};
 use crate::v4::{attributes, regular};
 
@@ -20,9 +20,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
     if set.size.is_some() {
         regular::check_type(found.file_type, compound.minor)?;
         let stateid = compound.stateid(args.stateid)?;
-        drop(state::check_io(compound, stateid, &object, Io::SetSize)?);
+        drop(check_io(compound, stateid, &object, Use::Write)?);
     }
-    let _changing = compound.check_delegations(&object, Touch::Change)?;
+    let _changing = compound.recaller().object(&object, Touch::Change)?;
     let attrsset = args.obj_attributes.attrmask;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

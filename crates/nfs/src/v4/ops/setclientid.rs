@@ -41,7 +41,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
             SetClientIdRes::Err(SetClientIdFail::ClientUsing(Netaddr4 { netid, addr })).encode(out);
         }
         Err(NotSet::InUse(None)) => return Err(NfsStat4::ServerFault.into()),
-        Err(NotSet::Refused(refusal)) => return Err(refusal.into()),
+        Err(NotSet::Refused(error)) => return Err(error.into()),
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::v4::ops::getxattr::named;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
-    let _changing = compound.check_delegations(&object, Touch::Change)?;
+    let _changing = compound.recaller().object(&object, Touch::Change)?;
     let how = match args.option {
         SetxattrOption4::Either => SetXattr::Either,
         SetxattrOption4::Create => SetXattr::Create,

@@ -8,7 +8,9 @@ use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &TestStateidArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
-    let tested = |stateid: wire::nfs4::Stateid4| compound.state().test_stateid(&client, stateid.into());
+    let tested = |stateid: wire::nfs4::Stateid4| {
+        compound.state().test_stateid(&client, stateid.into()).err().map_or(NfsStat4::Ok, NfsStat4::from)
+    };
     let codes: Vec<NfsStat4> = args.stateids.iter().map(tested).collect();
     let status_codes = Array::new(&codes).ok_or(NfsStat4::ServerFault)?;
     TestStateidRes::Ok(TestStateidOk { status_codes }).encode(out);

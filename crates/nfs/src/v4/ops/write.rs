@@ -1,13 +1,13 @@
 //! WRITE (RFC 8881 section 18.32): data into a file. It may be repeated, so no answer is remembered.
 
-use volume::limits::FILE_BYTES;
 use volume::results::Stability;
 use wire::nfs4::{NfsStat4, StableHow4, WriteArgs, WriteOk, WriteRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state;
-use crate::state::Io;
+use crate::limits::fits_a_file;
+use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
+use crate::v4::held::check_io;
 use crate::v4::regular;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -18,8 +18,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut E
     regular::check(compound, &file)?;
     let length = u64::try_from(args.data.len()).expect("limited by the decoder");
     let stateid = compound.stateid(args.stateid)?;
-    let _changing = state::check_io(compound, stateid, &file, Io::Write { offset: args.offset, length })?;
-    if args.offset.checked_add(length).is_none_or(|end| end > FILE_BYTES) {
+    let _changing = check_io(compound, stateid, &file, Use::Write)?;
+    if !fits_a_file(args.offset, length) {
         return Err(NfsStat4::Fbig.into());
     }
     let written =

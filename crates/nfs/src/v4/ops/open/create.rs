@@ -10,7 +10,6 @@ use wire::nfs4::{Createhow4, NfsStat4, Stateid4};
 use wire::xdr::{Decode as _, Decoder, Encoder};
 
 use crate::call::Object;
-use crate::call::file_of;
 use crate::rpc_cache::ToJournal;
 use crate::state::Kept;
 use crate::state::changing::Changing;
@@ -181,7 +180,7 @@ fn open_created<'c>(
     }
     let kept = Kept { volume: directory.volume.id(), after: made.after };
     let ask = compound.ask();
-    let opened = compound.state().adopt_open(&ask, file_of(&file), &request.opening(), prepared, kept)?;
+    let opened = compound.state().adopt_open(&ask, file.file_id(), &request.opening(), prepared, kept)?;
     let delegated = delegate(compound, &file, &opened, request.ask, true);
     compound.set_current(Target::Stored(file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
