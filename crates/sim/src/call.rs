@@ -78,7 +78,7 @@ pub enum Guard {
 
 /// Where a READDIR starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum ListingStart {
     /// At the first entry.
     Start,
     /// Where the last READDIR of this directory ended, whichever client made it.
@@ -105,7 +105,7 @@ pub enum Call {
     RemoveDirectory { directory: Obj, name: Name },
     Rename { from: Obj, name: Name, to: Obj, as_name: Name },
     Link { object: Obj, directory: Obj, name: Name },
-    ReadDirectory { directory: Obj, from: From, entries_max: u8, plus: bool },
+    ReadDirectory { directory: Obj, from: ListingStart, entries_max: u8, plus: bool },
     Status,
     Limits { object: Obj },
     Configuration { object: Obj },
@@ -293,7 +293,7 @@ pub struct Attrs {
     pub change: Option<u64>,
 }
 
-impl std::convert::From<&Attributes> for Attrs {
+impl From<&Attributes> for Attrs {
     fn from(seen: &Attributes) -> Attrs {
         Attrs {
             ino: seen.ino.0,
@@ -322,7 +322,7 @@ pub struct Wcc {
     pub after: Option<Attrs>,
 }
 
-impl std::convert::From<&volume::attributes::Wcc> for Wcc {
+impl From<&volume::attributes::Wcc> for Wcc {
     fn from(wcc: &volume::attributes::Wcc) -> Wcc {
         let Before { size, mtime, ctime, .. } = wcc.before;
         Wcc { before: Some((size, mtime.nanos(), ctime.nanos())), after: Some(Attrs::from(&wcc.after)) }

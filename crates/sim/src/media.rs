@@ -216,11 +216,6 @@ impl SimMedia {
         self.lock().plan.add(fault);
     }
 
-    /// Removes the planned faults.
-    pub fn heal(&self) {
-        self.lock().plan.clear();
-    }
-
     /// Returns how many planned faults took effect.
     #[must_use]
     pub fn faults_struck(&self) -> u64 {

@@ -158,7 +158,7 @@ impl Model {
     }
 
     fn edit(&mut self, ino: u64) -> &mut Inode {
-        Rc::make_mut(self.inodes.get_mut(&ino).expect("the model edits only what is there"))
+        Rc::make_mut(self.inodes.get_mut(&ino).expect("the model edits only existing objects"))
     }
 
     /// Counts a mutation of the attributes of these objects.
@@ -271,7 +271,7 @@ impl Model {
 
     /// Returns the object's inode number. Ends the judgement of a call that names a removed object.
     fn present(&self, call: &Judged<'_>, object: Obj) -> Result<u64, End> {
-        let never = || End::Wrong("the harness called an object that never was".to_owned());
+        let never = || End::Wrong("the harness used an object that never existed".to_owned());
         let ino = self.ino(object).ok_or_else(never)?;
         if self.inodes.contains_key(&ino) {
             return Ok(ino);
@@ -319,7 +319,7 @@ impl Model {
                 before.is_directory() || size == before.content.size.max(before.target.len() as u64);
             if !size_fits || !before.mtime.is(mtime) || !before.ctime.is(ctime) {
                 return Err(format!(
-                    "{what}, inode {ino}: before it were ({size}, {mtime}, {ctime}), expected ({}, {:?}, {:?})",
+                    "{what}, inode {ino}: the attributes before were ({size}, {mtime}, {ctime}), expected ({}, {:?}, {:?})",
                     before.content.size, before.mtime, before.ctime
                 ));
             }

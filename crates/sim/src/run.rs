@@ -8,7 +8,7 @@ use volume::request::{Access, Credentials, Durability, Durable, Journaled, Reque
 use volume::time::Time;
 use volume::{Progress, Volume};
 
-use crate::call::{Attrs, Call, CallResult, From, Guard, Operation, OperationId, Success, Wcc};
+use crate::call::{Attrs, Call, CallResult, Guard, ListingStart, Operation, OperationId, Success, Wcc};
 use crate::engine::{START, Sizes, attributes, check_usage, create, open, walk};
 use crate::media::SimMedia;
 use crate::model::recovery::{Safe, Tree};
@@ -16,6 +16,9 @@ use crate::model::{Model, Observed};
 use crate::random::Random;
 use crate::transport::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transport};
 use crate::workload::{Event, Step};
+
+/// When the first call arrives, nanoseconds since 1970.
+pub const FIRST_CALL: i64 = START + 10_000_000_000;
 
 /// How far the engine may be ahead of the clock after opening, nanoseconds.
 const AHEAD_MAX_NANOS: i64 = 5_000_000_000;
@@ -146,8 +149,8 @@ impl Run {
             sizes,
             target: Box::new(DirectTransport::default()),
             parked: Vec::new(),
-            now: START + 10_000_000_000,
-            latest: START + 10_000_000_000,
+            now: FIRST_CALL,
+            latest: FIRST_CALL,
             floor: 0,
             floor_below: 0,
             floor_known: true,
@@ -374,13 +377,16 @@ impl Run {
             },
             _ => None,
         };
-        let last = matches!(operation.call, Call::ReadDirectory { from: From::Last, .. });
+        let last = matches!(operation.call, Call::ReadDirectory { from: ListingStart::Last, .. });
         let cookie = if last { self.model.cursor(object) } else { 0 };
         let call = ResolvedCall { operation, object, other, guard, cookie };
         self.calls.insert(operation.id, call.clone());
         let reply = self.perform(&call)?;
         if reply.replayed == Replayed::Yes {
-            return Err(format!("operation {} got a remembered answer at first", operation.id));
+            return Err(format!(
+                "operation {} got a remembered answer to its first transmission",
+                operation.id
+            ));
         }
         self.judge(&call, reply)
     }
@@ -525,7 +531,7 @@ impl Run {
             return Ok(());
         };
         if self.lost_verifiers.contains(verifier) {
-            return Err("the write verifier of before the crash is in force again".to_owned());
+            return Err("the write verifier of before the crash is used again".to_owned());
         }
         let known = *self.verifier.get_or_insert(*verifier);
         if known != *verifier && !self.faulty {
@@ -649,7 +655,7 @@ impl Run {
             let (failure_attributes, state, after) = (Vec::new(), Vec::new(), Durability::NOW);
             return Ok(Reply { outcome, failure_attributes, state, after, replayed: Replayed::No });
         }
-        Err(format!("{:?}: busy for ever; {:?}", call.operation, self.volume().gauges()))
+        Err(format!("{:?}: busy after all attempts; {:?}", call.operation, self.volume().gauges()))
     }
 }
 

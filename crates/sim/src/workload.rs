@@ -4,7 +4,9 @@ use volume::attributes::{Device, FileType, SetAttributes, SetTime};
 use volume::results::{SetXattr, SoughtContent, Stability};
 use volume::time::Time;
 
-use crate::call::{Call, CreateHow, From, Guard, Name, Nfs4Op, NodeKind, Obj, Operation, OperationId, User};
+use crate::call::{
+    Call, CreateHow, Guard, ListingStart, Name, Nfs4Op, NodeKind, Obj, Operation, OperationId, User,
+};
 use crate::model::Model;
 use crate::model::recovery::WINDOWS;
 use crate::random::Random;
@@ -69,7 +71,7 @@ pub struct Workload {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum CallKind {
     GetAttributes,
     SetAttributes,
     Lookup,
@@ -107,42 +109,42 @@ enum Kind {
     Clone,
 }
 
-const MIX: [(u64, Kind); 35] = [
-    (6, Kind::GetAttributes),
-    (10, Kind::SetAttributes),
-    (6, Kind::Lookup),
-    (3, Kind::Access),
-    (2, Kind::ReadLink),
-    (12, Kind::Read),
-    (24, Kind::Write),
-    (5, Kind::Commit),
-    (14, Kind::Create),
-    (6, Kind::MakeDirectory),
-    (3, Kind::MakeSymlink),
-    (2, Kind::MakeNode),
-    (7, Kind::Remove),
-    (3, Kind::RemoveDirectory),
-    (9, Kind::Rename),
-    (4, Kind::Link),
-    (6, Kind::ReadDirectory),
-    (2, Kind::Status),
-    (1, Kind::Limits),
-    (1, Kind::Configuration),
-    (1, Kind::Nothing),
-    (3, Kind::ChangeState),
-    (4, Kind::Hold),
-    (3, Kind::Release),
-    (2, Kind::ReapOrphan),
-    (1, Kind::LookupParent),
-    (2, Kind::CreateExclusive),
-    (3, Kind::Seek),
-    (2, Kind::Allocate),
-    (6, Kind::Deallocate),
-    (2, Kind::GetXattr),
-    (5, Kind::SetXattr),
-    (2, Kind::RemoveXattr),
-    (1, Kind::ListXattrs),
-    (9, Kind::Clone),
+const MIX: [(u64, CallKind); 35] = [
+    (6, CallKind::GetAttributes),
+    (10, CallKind::SetAttributes),
+    (6, CallKind::Lookup),
+    (3, CallKind::Access),
+    (2, CallKind::ReadLink),
+    (12, CallKind::Read),
+    (24, CallKind::Write),
+    (5, CallKind::Commit),
+    (14, CallKind::Create),
+    (6, CallKind::MakeDirectory),
+    (3, CallKind::MakeSymlink),
+    (2, CallKind::MakeNode),
+    (7, CallKind::Remove),
+    (3, CallKind::RemoveDirectory),
+    (9, CallKind::Rename),
+    (4, CallKind::Link),
+    (6, CallKind::ReadDirectory),
+    (2, CallKind::Status),
+    (1, CallKind::Limits),
+    (1, CallKind::Configuration),
+    (1, CallKind::Nothing),
+    (3, CallKind::ChangeState),
+    (4, CallKind::Hold),
+    (3, CallKind::Release),
+    (2, CallKind::ReapOrphan),
+    (1, CallKind::LookupParent),
+    (2, CallKind::CreateExclusive),
+    (3, CallKind::Seek),
+    (2, CallKind::Allocate),
+    (6, CallKind::Deallocate),
+    (2, CallKind::GetXattr),
+    (5, CallKind::SetXattr),
+    (2, CallKind::RemoveXattr),
+    (1, CallKind::ListXattrs),
+    (9, CallKind::Clone),
 ];
 
 impl Workload {
@@ -192,12 +194,6 @@ impl Workload {
             self.remembered.push(id);
         }
         Event::Call(operation)
-    }
-
-    /// Returns the number of the last operation.
-    #[must_use]
-    pub fn last_id(&self) -> OperationId {
-        self.next - 1
     }
 
     fn object(&mut self, model: &Model, wanted: impl Fn(FileType) -> bool) -> Obj {
@@ -371,67 +367,69 @@ impl Workload {
         Operation { id, client: self.random.below(3).to_le_bytes()[0], user: User::ROOT, call }
     }
 
-    fn call(&mut self, kind: Kind, model: &Model) -> Call {
+    fn call(&mut self, kind: CallKind, model: &Model) -> Call {
         let length = u16::try_from(self.random.weighted(&[(8, 20), (2, 255), (2, 3000), (1, 0), (1, 4095)]))
             .unwrap_or(1);
         match kind {
-            Kind::GetAttributes => Call::GetAttributes { object: self.any(model) },
-            Kind::SetAttributes => {
+            CallKind::GetAttributes => Call::GetAttributes { object: self.any(model) },
+            CallKind::SetAttributes => {
                 let object = if self.random.chance(2, 3) { self.file(model) } else { self.any(model) };
                 let guard = self.random.weighted(&[(10, Guard::No), (2, Guard::Right), (1, Guard::Wrong)]);
                 Call::SetAttributes { object, set: self.set(), guard }
             }
-            Kind::Lookup => Call::Lookup { directory: self.directory(model), name: self.name() },
-            Kind::Access => Call::Access { object: self.any(model), mask: 0x3F },
-            Kind::ReadLink => Call::ReadLink { object: self.object(model, |kind| kind == FileType::Symlink) },
-            Kind::Read => {
+            CallKind::Lookup => Call::Lookup { directory: self.directory(model), name: self.name() },
+            CallKind::Access => Call::Access { object: self.any(model), mask: 0x3F },
+            CallKind::ReadLink => {
+                Call::ReadLink { object: self.object(model, |kind| kind == FileType::Symlink) }
+            }
+            CallKind::Read => {
                 Call::Read { object: self.file(model), offset: self.read_offset(), count: self.length() }
             }
-            Kind::Write => self.write(model),
-            Kind::Commit => {
+            CallKind::Write => self.write(model),
+            CallKind::Commit => {
                 let whole = self.random.chance(2, 3);
                 let (offset, count) = if whole { (0, 0) } else { (self.offset(), self.length()) };
                 Call::Commit { object: self.file(model), offset, count }
             }
-            Kind::Create => {
+            CallKind::Create => {
                 Call::Create { directory: self.directory(model), name: self.name(), how: self.how() }
             }
-            Kind::MakeDirectory => Call::MakeDirectory {
+            CallKind::MakeDirectory => Call::MakeDirectory {
                 directory: self.directory(model),
                 name: self.name(),
                 set: self.set_new(),
             },
-            Kind::MakeSymlink => {
+            CallKind::MakeSymlink => {
                 let set = SetAttributes::default();
                 Call::MakeSymlink { directory: self.directory(model), name: self.name(), length, set }
             }
-            Kind::MakeNode => {
+            CallKind::MakeNode => {
                 let (kind, set) = (self.node(), self.set_new());
                 Call::MakeNode { directory: self.directory(model), name: self.name(), kind, set }
             }
-            Kind::Remove => Call::Remove { directory: self.directory(model), name: self.name() },
-            Kind::RemoveDirectory => {
+            CallKind::Remove => Call::Remove { directory: self.directory(model), name: self.name() },
+            CallKind::RemoveDirectory => {
                 Call::RemoveDirectory { directory: self.directory(model), name: self.name() }
             }
-            Kind::Rename => Call::Rename {
+            CallKind::Rename => Call::Rename {
                 from: self.directory(model),
                 name: self.name(),
                 to: self.directory(model),
                 as_name: self.name(),
             },
-            Kind::Link => {
+            CallKind::Link => {
                 let object = if self.random.chance(5, 6) { self.file(model) } else { self.any(model) };
                 Call::Link { object, directory: self.directory(model), name: self.name() }
             }
-            Kind::ReadDirectory => {
-                let from = if self.random.chance(1, 3) { From::Start } else { From::Last };
+            CallKind::ReadDirectory => {
+                let from = if self.random.chance(1, 3) { ListingStart::Start } else { ListingStart::Last };
                 let (entries_max, plus) = (*self.random.pick(&[1, 2, 3, 5, 100]), self.random.chance(1, 2));
                 Call::ReadDirectory { directory: self.directory(model), from, entries_max, plus }
             }
-            Kind::Status => Call::Status,
-            Kind::Limits => Call::Limits { object: self.any(model) },
-            Kind::Configuration => Call::Configuration { object: self.any(model) },
-            Kind::Nothing => Call::Nothing,
+            CallKind::Status => Call::Status,
+            CallKind::Limits => Call::Limits { object: self.any(model) },
+            CallKind::Configuration => Call::Configuration { object: self.any(model) },
+            CallKind::Nothing => Call::Nothing,
             _ => Call::Nfs4(self.nfs4_op(kind, model)),
         }
     }
@@ -469,41 +467,41 @@ impl Workload {
     }
 
     /// Returns a call that NFSv3 lacks.
-    fn nfs4_op(&mut self, kind: Kind, model: &Model) -> Nfs4Op {
+    fn nfs4_op(&mut self, kind: CallKind, model: &Model) -> Nfs4Op {
         match kind {
-            Kind::ChangeState => {
+            CallKind::ChangeState => {
                 let key = self.random.below(6).to_le_bytes()[0];
                 let value = self.random.weighted(&[(4, Some(60)), (1, Some(2048)), (1, Some(0)), (2, None)]);
                 Nfs4Op::ChangeState { key, length: value }
             }
-            Kind::Hold => Nfs4Op::Hold { object: self.file(model) },
-            Kind::Release => {
+            CallKind::Hold => Nfs4Op::Hold { object: self.file(model) },
+            CallKind::Release => {
                 let held = model.held_objects();
                 let object = if held.is_empty() { self.file(model) } else { *self.random.pick(&held) };
                 Nfs4Op::Release { object }
             }
-            Kind::LookupParent => Nfs4Op::LookupParent { directory: self.directory(model) },
-            Kind::CreateExclusive => Nfs4Op::CreateExclusive {
+            CallKind::LookupParent => Nfs4Op::LookupParent { directory: self.directory(model) },
+            CallKind::CreateExclusive => Nfs4Op::CreateExclusive {
                 directory: self.directory(model),
                 name: self.name(),
                 verifier: [self.random.below(3).to_le_bytes()[0]; 8],
                 set: self.set_new(),
             },
-            Kind::Seek => {
+            CallKind::Seek => {
                 let content = *self.random.pick(&[SoughtContent::Data, SoughtContent::Hole]);
                 Nfs4Op::Seek { object: self.file(model), offset: self.read_offset(), content }
             }
-            Kind::Allocate => {
+            CallKind::Allocate => {
                 let (offset, length) = self.range();
                 Nfs4Op::Allocate { object: self.file(model), offset, length }
             }
-            Kind::Deallocate => {
+            CallKind::Deallocate => {
                 let (offset, length) = self.range();
                 Nfs4Op::Deallocate { object: self.file(model), offset, length }
             }
-            Kind::Clone => self.clone_call(model),
-            Kind::GetXattr => Nfs4Op::GetXattr { object: self.any(model), key: self.key() },
-            Kind::SetXattr => {
+            CallKind::Clone => self.clone_call(model),
+            CallKind::GetXattr => Nfs4Op::GetXattr { object: self.any(model), key: self.key() },
+            CallKind::SetXattr => {
                 let length = self.random.weighted(&[(6, 50), (1, 0), (2, 5000), (1, 40_000), (1, u16::MAX)]);
                 let how = *self.random.pick(&[
                     SetXattr::Either,
@@ -513,8 +511,8 @@ impl Workload {
                 ]);
                 Nfs4Op::SetXattr { object: self.any(model), key: self.key(), length, how }
             }
-            Kind::RemoveXattr => Nfs4Op::RemoveXattr { object: self.any(model), key: self.key() },
-            Kind::ListXattrs => Nfs4Op::ListXattrs { object: self.any(model) },
+            CallKind::RemoveXattr => Nfs4Op::RemoveXattr { object: self.any(model), key: self.key() },
+            CallKind::ListXattrs => Nfs4Op::ListXattrs { object: self.any(model) },
             _ => Nfs4Op::ReapOrphan,
         }
     }

@@ -296,7 +296,7 @@ impl World {
         match last {
             Some((_, NfsStat4::RetryUncachedRep)) => {}
             Some((OpNum4::Sequence, NfsStat4::BadSession)) if results.iter().any(ended) => {}
-            _ => panic!("it was answered {results:?}, and again {answered:?}"),
+            _ => panic!("the first answer was {results:?}, the retransmission got {answered:?}"),
         }
     }
 
@@ -313,7 +313,7 @@ impl World {
                 Outcome::Reply { after, .. } => {
                     self.work();
                     let durable = after.map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
-                    assert_eq!(durable, Durable::Yes, "what is committed is durable");
+                    assert_eq!(durable, Durable::Yes, "committed changes are durable");
                     assert!(out.len() <= COMPOUND_REPLY_BYTES + HEAD_BYTES, "a reply of {} bytes", out.len());
                     return Some(out);
                 }
@@ -326,7 +326,7 @@ impl World {
                 }
             }
         }
-        panic!("it is not answered");
+        panic!("the call is not answered");
     }
 
     /// Lets all clients expire: no state may remain in memory or on media.
@@ -340,10 +340,10 @@ impl World {
         }
         self.work();
         let left: Vec<_> = self.held().into_iter().filter(|(_, count)| *count > 0).collect();
-        assert!(left.is_empty(), "{left:?} are held when all clients are gone");
+        assert!(left.is_empty(), "{left:?} are held after all clients expired");
         let mut records = Vec::new();
         self.volume.scan_state(&mut |key, _| records.push(key.to_vec())).expect("the state can be read");
-        assert!(records.is_empty(), "{records:02x?} are kept when all clients are gone");
+        assert!(records.is_empty(), "{records:02x?} are stored after all clients expired");
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
         };
         let after = input.rest().len();
         assert!(after <= before, "the decoder went backwards");
-        assert!(data.ends_with(input.rest()), "what is left is the end of what was given");
+        assert!(data.ends_with(input.rest()), "the rest is the end of the input");
         if read.is_ok() {
             assert_eq!((before - after) % 4, 0, "XDR is made of units of four bytes");
         }

@@ -98,7 +98,9 @@ fn failing_media(arguments: &Arguments) -> Result<(), String> {
         sum.judged += tally.judged;
     }
     let media_faults::Tally { struck, refused, judged } = sum;
-    println!("{struck} faults struck, {refused} changes refused after them, {judged} times all was judged");
+    println!(
+        "{struck} faults took effect, {refused} changes refused after them, {judged} open volumes judged"
+    );
     Ok(())
 }
 
@@ -128,7 +130,9 @@ fn main() -> ExitCode {
             "full" => full_devices(&arguments),
             "faults" => failing_media(&arguments),
             "nfs4" => version_four(&arguments),
-            other => Err(format!("there is no `{other}`; try `crash`, `model`, `full`, `faults` or `nfs4`")),
+            other => {
+                Err(format!("unknown proof `{other}`; try `crash`, `model`, `full`, `faults` or `nfs4`"))
+            }
         }
     });
     match done {

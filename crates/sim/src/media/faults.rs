@@ -64,10 +64,6 @@ impl FaultPlan {
         self.faults.push(fault);
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.faults.clear();
-    }
-
     /// Counts a call, and returns the fault that it meets.
     pub(crate) fn strike(&mut self, part: MediaPart, action: Action) -> Option<Effect> {
         let concerned = |fault: &Fault| fault.action == action && fault.part.is_none_or(|at| at == part);

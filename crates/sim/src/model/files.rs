@@ -183,7 +183,7 @@ impl Model {
         };
         if *count != length || *committed < stability {
             return Err(format!(
-                "WRITE of {length} bytes, {stability:?}: took {count}, made them {committed:?}"
+                "WRITE of {length} bytes, {stability:?}: wrote {count}, committed {committed:?}"
             )
             .into());
         }
@@ -279,7 +279,7 @@ pub(super) fn difference(seen: &[u8], expected: &[u8]) -> Option<String> {
     let at = seen.iter().zip(expected).position(|(seen, expected)| seen != expected)?;
     let many = seen.iter().zip(expected).filter(|(seen, expected)| seen != expected).count();
     Some(format!(
-        "{many} of {} bytes differ, from {at} on: {:#x}, expected {:#x}",
+        "{many} of {} bytes differ, the first at {at}: {:#x}, expected {:#x}",
         seen.len(),
         seen[at],
         expected[at]

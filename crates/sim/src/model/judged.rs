@@ -106,7 +106,7 @@ impl Expected {
                 Err(End::Failed(self.observed))
             }
             Err(error) => Err(End::Wrong(format!(
-                "failed with {error:?}, expected {:?}, perhaps {:?}",
+                "failed with {error:?}, expected {:?}, allowed {:?}",
                 self.must, self.may
             ))),
         }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use volume::request::Error;
 
 use super::{End, Expected, Judged, Judgement, Model, Observed};
-use crate::call::{From, Listed, Obj, Success};
+use crate::call::{Listed, ListingStart, Obj, Success};
 
 impl Model {
     pub(super) fn read_directory(
         &mut self,
         call: &Judged<'_>,
-        (directory, from, plus): (Obj, From, bool),
+        (directory, from, plus): (Obj, ListingStart, bool),
     ) -> Result<Observed, End> {
         let Judged { who, now, .. } = *call;
         let dir = self.present(call, directory)?;
@@ -19,12 +19,12 @@ impl Model {
         let mut expected = Expected::default();
         expected.must(!inode.is_directory(), Error::NotDirectory);
         expected.must(inode.is_directory() && !inode.grants(who, 4), Error::AccessDenied);
-        let start = if from == From::Start { 0 } else { self.cursor(dir) };
+        let start = if from == ListingStart::Start { 0 } else { self.cursor(dir) };
         let Success::Listing { entries, end, directory } = self.decide(call, expected)? else {
             return call.unexpected();
         };
         if entries.is_empty() && !*end {
-            return Err(format!("READDIR of {dir} gave nothing, and that is not the end").into());
+            return Err(format!("READDIR of {dir} returned nothing before the end").into());
         }
         self.judge_page(dir, start, entries, *end)
             .map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;
@@ -73,7 +73,7 @@ impl Model {
             .map(|(name, _)| name.clone())
             .collect();
         if let Some(name) = missing.first() {
-            return Err(format!("{:?} is left out", name.escape_ascii().to_string()));
+            return Err(format!("{:?} is missing", name.escape_ascii().to_string()));
         }
         if end {
             let listed = |name: &[u8]| entries.iter().any(|listed| listed.name == name);
@@ -93,13 +93,13 @@ impl Model {
             b"." => dir,
             b".." => inode.parent,
             name => {
-                let entry = inode.entries.get_mut(name).ok_or(format!("{shown:?} is not there"))?;
+                let entry = inode.entries.get_mut(name).ok_or(format!("{shown:?} does not exist"))?;
                 if entry.cookie.is_some_and(|cookie| cookie != listed.cookie) {
                     return Err(format!("{shown:?} has cookie {}, had {:?}", listed.cookie, entry.cookie));
                 }
                 if listed.cookie > entry.cookie_at_most {
                     return Err(format!(
-                        "{shown:?} was left out by a listing that passed {}",
+                        "{shown:?} was missing from a listing that passed {}",
                         entry.cookie_at_most
                     ));
                 }

@@ -428,8 +428,8 @@ impl Model {
             self.finish_names(id, &[(from, &name), (to, &as_name)], &others);
             self.usage_by = self.mutations;
         }
-        let observed = self.meet_wcc(&from_before, from, from_wcc, "directory it left")?;
-        let observed = observed.max(self.meet_wcc(&to_before, to, to_wcc, "directory it entered")?);
+        let observed = self.meet_wcc(&from_before, from, from_wcc, "source directory")?;
+        let observed = observed.max(self.meet_wcc(&to_before, to, to_wcc, "target directory")?);
         let observed = observed.max(self.named_by(from, &name)).max(self.named_by(to, &as_name));
         Ok(Observed { mutation: observed, ..Observed::default() })
     }

@@ -126,7 +126,7 @@ impl Model {
             return call.unexpected();
         };
         if *count > asked || (*count == 0) != (asked == 0) {
-            return Err(format!("CLONE of {asked} bytes did {count}").into());
+            return Err(format!("CLONE of {asked} bytes copied {count}").into());
         }
         if *count > 0 {
             self.mutations += 1;
@@ -159,7 +159,7 @@ impl Model {
         expected.observed = failed;
         let Success::Xattr(seen) = self.decide(call, expected)? else { return call.unexpected() };
         if value != Some(seen) {
-            return Err(format!("inode {ino}: another value of extended attribute {key}").into());
+            return Err(format!("inode {ino}: wrong value of extended attribute {key}").into());
         }
         Ok(observed)
     }
@@ -280,7 +280,13 @@ impl Model {
                 self.inodes.remove(&ino);
                 Rc::make_mut(&mut self.gone).insert(ino, self.mutations);
             }
-            _ => return Err(format!("unexpected result {:?}, {first:?} may go", call.result).into()),
+            _ => {
+                return Err(format!(
+                    "unexpected result {:?}, expected the removal of {first:?}",
+                    call.result
+                )
+                .into());
+            }
         }
         Ok(Observed::default())
     }

@@ -52,7 +52,7 @@ pub struct Tree {
 
 /// A range that a reply has shown.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+struct ShownRange {
     operation: OperationId,
     start: u64,
     end: u64,
@@ -63,16 +63,16 @@ struct Range {
 /// The ranges that replies which left have shown.
 #[derive(Clone, Debug, Default)]
 pub struct Safe {
-    ranges: BTreeMap<u64, Vec<Range>>,
+    ranges: BTreeMap<u64, Vec<ShownRange>>,
 }
 
 impl Safe {
     /// Adds a range from start to end that the reply to `operation` has shown or committed.
     pub fn add(&mut self, operation: OperationId, (ino, start, end): (u64, u64, u64), committed: bool) {
-        self.ranges.entry(ino).or_default().push(Range { operation, start, end, committed });
+        self.ranges.entry(ino).or_default().push(ShownRange { operation, start, end, committed });
     }
 
-    fn of(&self, ino: u64) -> &[Range] {
+    fn of(&self, ino: u64) -> &[ShownRange] {
         self.ranges.get(&ino).map_or(&[], Vec::as_slice)
     }
 
@@ -135,7 +135,7 @@ impl Model {
             return Err(format!("the state is {:?}, expected {:?}", tree.state, self.state));
         }
         if let Some(ino) = tree.objects.keys().find(|ino| !self.inodes.contains_key(ino)) {
-            return Err(format!("inode {ino} should not be there"));
+            return Err(format!("inode {ino} should not exist"));
         }
         for (ino, inode) in &self.inodes {
             let found = tree.objects.get(ino).ok_or_else(|| format!("inode {ino} is missing"))?;
@@ -191,19 +191,6 @@ impl Model {
         }
     }
 
-    /// Whether a crash could lose unstable data of this state.
-    #[must_use]
-    pub fn could_lose(&self, safe: &Safe) -> bool {
-        self.inodes
-            .iter()
-            .any(|(ino, inode)| inode.changes.iter().any(|change| !safe.touches(*ino, change, true)))
-    }
-
-    /// Returns the highest change value and ctime shown of each object.
-    pub fn shown(&self) -> impl Iterator<Item = (u64, (u64, i64))> {
-        self.inodes.iter().map(|(ino, inode)| (*ino, (inode.change, inode.ctime.latest())))
-    }
-
     /// Returns the bytes that all files use.
     #[must_use]
     pub fn used(&self) -> u64 {
@@ -224,7 +211,7 @@ impl Inode {
         if found.xattrs != *self.xattrs {
             let names: Vec<_> = found.xattrs.keys().collect();
             return Err(format!(
-                "extended attributes {names:?}, expected {:?}, or other values",
+                "extended attributes {names:?}, expected {:?}; or their values differ",
                 self.xattrs.keys()
             ));
         }
@@ -247,8 +234,7 @@ impl Inode {
         let mut count = 0;
         for listed in plain {
             let name = listed.name.escape_ascii();
-            let entry =
-                self.entries.get(&listed.name).ok_or_else(|| format!("{name} should not be there"))?;
+            let entry = self.entries.get(&listed.name).ok_or_else(|| format!("{name} should not exist"))?;
             if entry.ino != listed.ino {
                 return Err(format!("{name} is inode {}, expected {}", listed.ino, entry.ino));
             }
@@ -264,7 +250,7 @@ impl Inode {
                 .filter(|(name, _)| entries.iter().all(|listed| listed.name != **name))
                 .map(|(name, entry)| (name.escape_ascii().to_string(), entry.ino, entry.cookie))
                 .collect();
-            return Err(format!("{count} names, missing are {missing:?}"));
+            return Err(format!("{count} names; {missing:?} are missing"));
         }
         let dots = entries.iter().find(|listed| listed.name == b"..");
         match dots {
@@ -311,7 +297,7 @@ impl Inode {
         let all = || std::iter::once(&self.base_stamp).chain(self.changes.iter().map(|change| &change.stamp));
         if !stamps().any(|stamp| stamp.ctime.is(seen.ctime)) {
             return Err(format!(
-                "ctime {} is of no change after the last safe one ({:?})",
+                "ctime {} belongs to no change from the last safe one on ({:?})",
                 seen.ctime, first.ctime
             ));
         }
@@ -319,7 +305,7 @@ impl Inode {
             return Err(format!("mtime {} never was", seen.mtime));
         }
         if !stamps().any(|stamp| stamp.mode.is_empty() || stamp.mode.contains(&seen.mode)) {
-            return Err(format!("mode {:o} is of no change after the last safe one", seen.mode));
+            return Err(format!("mode {:o} belongs to no change from the last safe one on", seen.mode));
         }
         Ok(())
     }
@@ -361,7 +347,9 @@ impl Inode {
             }
             for (at, (byte, likely)) in (*start..).zip(bytes.iter().zip(&likely)) {
                 if likely != byte && !self.may_hold(ino, at, *byte, safe) {
-                    return Err(format!("byte {at} is {byte:#x}, expected {likely:#x}, or of a later write"));
+                    return Err(format!(
+                        "byte {at} is {byte:#x}, expected {likely:#x} or that of a later write"
+                    ));
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::nfs4::*;
 
-use super::op::{CreateMode, Naming, Op, REGIONS, Range, Requester};
+use super::op::{CreateMode, LockRange, Naming, Op, REGIONS, Requester};
 use super::state::{HeldState, StateKind};
 use crate::random::Random;
 
@@ -296,8 +296,8 @@ impl Client {
 }
 
 /// Draws one of a few ranges, so that ranges often overlap.
-fn range(random: &mut Random) -> Range {
+fn range(random: &mut Random) -> LockRange {
     let first = random.below(8) * 100;
     let last = if random.chance(1, 8) { u64::MAX } else { first + 100 * (1 + random.below(3)) - 1 };
-    Range { first, last }
+    LockRange { first, last }
 }

@@ -86,7 +86,7 @@ impl World {
             if same || repeatable || again {
                 return Ok(());
             } else if !anew {
-                return Err(context(format!("it was answered {first:?} before, now {results:?}")));
+                return Err(context(format!("it was answered with {first:?} before, now with {results:?}")));
             }
         }
         let call = &mut self.calls[number];
@@ -140,7 +140,7 @@ impl World {
             _ if !current => Ok(()),
             _ if is_loss(status) && client.overdue => Ok(()),
             NfsStat4::RetryUncachedRep if call.op.is_read_only() => Ok(()),
-            _ => Err("a slot refuses what is next, or was last".to_owned()),
+            _ => Err("the slot refuses its next or last request".to_owned()),
         }
     }
 
@@ -163,7 +163,7 @@ impl World {
                     other.revoked |= !is_delegation;
                 }
             } else if !overdue {
-                return Err(format!("{held:?} is in the way"));
+                return Err(format!("{held:?} conflicts"));
             }
         }
         Ok(())
@@ -244,7 +244,7 @@ impl World {
                     values.push(0);
                     self.calls[number].marks[region] = values.len() - 1;
                 }
-                _ => return Err(format!("{bytes:02x?} are in region {region}, which nobody wrote last")),
+                _ => return Err(format!("{bytes:02x?} are in region {region}, which was not written last")),
             }
         }
         Ok(())
@@ -265,7 +265,7 @@ impl World {
                 held.certain |= held.stateid.seqid == stateid.seqid;
                 Ok(())
             }
-            None => Err(format!("{stateid:?} is not held, or of another file, but was accepted")),
+            None => Err(format!("{stateid:?} is not held, or belongs to another file, but was accepted")),
         }
     }
 
@@ -283,7 +283,7 @@ impl World {
         for stateid in results.stateid().into_iter().chain(delegated) {
             let known = *self.issued.entry(stateid.other).or_insert((client, file));
             if known != (client, file) {
-                return Err(format!("{stateid:?} was of client and file {known:?} before"));
+                return Err(format!("{stateid:?} belonged to client and file {known:?} before"));
             }
         }
         Ok(())
@@ -362,7 +362,7 @@ impl World {
             Op::Read { .. } | Op::Write { .. } | Op::Truncate { .. } => status == NfsStat4::OpenMode,
             _ => false,
         };
-        if allowed { Ok(()) } else { Err("it must not fail so".to_owned()) }
+        if allowed { Ok(()) } else { Err("it must not fail with this status".to_owned()) }
     }
 
     /// Notes that delegations which conflict with the operation are recalled, at the latest now.
@@ -594,7 +594,7 @@ impl World {
         let mut found = self.server.names(self.now)?;
         for file in 0..self.plan.files {
             if !found.remove(&shared_name(file)) {
-                return Err(format!("{} is gone", shared_name(file)));
+                return Err(format!("{} is missing", shared_name(file)));
             }
         }
         let slots = self.clients.iter_mut().flat_map(|client| &mut client.slots).map(|slot| &mut slot.names);
@@ -606,7 +606,7 @@ impl World {
             let matching = possible.iter().rposition(|names| names.keys().collect::<BTreeSet<_>>() == mine);
             let matching = matching.ok_or_else(|| {
                 let possible: Vec<Vec<_>> = possible.iter().map(|names| names.keys().collect()).collect();
-                format!("of the names of a slot there are {mine:?}, which is none of {possible:?} (ended: {ended})")
+                format!("the names of a slot are {mine:?}, expected one of {possible:?} (ended: {ended})")
             })?;
             let taken: Vec<String> = mine.into_iter().cloned().collect();
             for name in taken {
@@ -615,7 +615,7 @@ impl World {
             possible.drain(..matching);
         }
         match found.first() {
-            Some(name) => Err(format!("nobody made {name}")),
+            Some(name) => Err(format!("no client created {name}")),
             None => Ok(()),
         }
     }

@@ -15,13 +15,13 @@ pub(super) const REGION_BYTES: u32 = 32;
 
 /// A locked range of bytes, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct LockRange {
     pub(super) first: u64,
     pub(super) last: u64,
 }
 
-impl Range {
-    pub(super) fn overlaps(self, other: Range) -> bool {
+impl LockRange {
+    pub(super) fn overlaps(self, other: LockRange) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
@@ -98,18 +98,18 @@ pub(super) enum Op {
         file: usize,
         open: Stateid4,
         locks: Option<Stateid4>,
-        range: Range,
+        range: LockRange,
         exclusive: bool,
     },
     Test {
         file: usize,
-        range: Range,
+        range: LockRange,
         exclusive: bool,
     },
     Unlock {
         file: usize,
         stateid: Stateid4,
-        range: Range,
+        range: LockRange,
     },
     Return {
         file: usize,

@@ -96,7 +96,7 @@ impl Server {
     pub(super) fn handle_of(&self, name: &str, now: i64) -> Result<Vec<u8>, String> {
         let listed = list(&self.volume, Ino::ROOT.0, now)?;
         let found = listed.iter().find(|entry| entry.name == name.as_bytes());
-        let found = found.ok_or_else(|| format!("{name} is not there"))?;
+        let found = found.ok_or_else(|| format!("{name} does not exist"))?;
         Ok(self.volume.handle(Ino(found.ino)).to_bytes().to_vec())
     }
 
@@ -222,7 +222,7 @@ impl Server {
         self.media = SimMedia::of(disk, self.sizes.capacity, random.fork());
         self.dies_at = u64::MAX;
         self.volume = open(&self.media, &self.sizes, now).map_err(|wrong| {
-            format!("after a crash with {survival:?} surviving it does not open: {wrong}")
+            format!("after a crash with {survival:?} surviving, the volume does not open: {wrong}")
         })?;
         self.service = service(&self.volume, now)?;
         Ok(survival)

@@ -3,13 +3,13 @@
 use wire::nfs4::{OpenDelegation4, ResOp4, Stateid4, share_access};
 
 use super::message::Results;
-use super::op::{Op, Range};
+use super::op::{LockRange, Op};
 
 /// The kind of state.
 #[derive(Clone, Debug)]
 pub(super) enum StateKind {
     Open { access: u32, deny: u32 },
-    Locks { open: [u8; 12], ranges: Vec<(Range, bool)> },
+    Locks { open: [u8; 12], ranges: Vec<(LockRange, bool)> },
     Delegation { write: bool },
 }
 
@@ -70,7 +70,7 @@ impl HeldState {
         &self,
         client: usize,
         slot: usize,
-        range: Range,
+        range: LockRange,
         exclusive: bool,
     ) -> bool {
         match &self.kind {
@@ -83,7 +83,7 @@ impl HeldState {
 }
 
 /// Subtracts a range from ranges.
-fn subtract(ranges: &mut Vec<(Range, bool)>, out: Range) {
+fn subtract(ranges: &mut Vec<(LockRange, bool)>, out: LockRange) {
     let mut left = Vec::new();
     for (range, exclusive) in ranges.drain(..) {
         if !range.overlaps(out) {
@@ -91,10 +91,10 @@ fn subtract(ranges: &mut Vec<(Range, bool)>, out: Range) {
             continue;
         }
         if range.first < out.first {
-            left.push((Range { first: range.first, last: out.first - 1 }, exclusive));
+            left.push((LockRange { first: range.first, last: out.first - 1 }, exclusive));
         }
         if range.last > out.last {
-            left.push((Range { first: out.last + 1, last: range.last }, exclusive));
+            left.push((LockRange { first: out.last + 1, last: range.last }, exclusive));
         }
     }
     *ranges = left;

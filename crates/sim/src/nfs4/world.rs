@@ -23,7 +23,7 @@ const ATTEMPTS_MAX: usize = 3000;
 
 /// A client's request, and what is known of it.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct IssuedCall {
     pub(super) client: usize,
     pub(super) slot: usize,
     pub(super) xid: u32,
@@ -66,7 +66,7 @@ pub(super) struct World {
     pub(super) now: i64,
     pub(super) server: Server,
     pub(super) clients: Vec<Client>,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<IssuedCall>,
     pub(super) files: Vec<File>,
     /// The state that the server must know.
     pub(super) held: Vec<HeldState>,
@@ -261,7 +261,7 @@ impl World {
         if self.plan.losses && self.random.chance(1, 8) {
             return Ok(());
         }
-        self.note(|| format!("client {client} is callback back: {:?}", callback.recalled));
+        self.note(|| format!("client {client} receives a callback: {:?}", callback.recalled));
         if let Some(stateid) = callback.recalled {
             self.return_delegation(client, stateid.other);
         }
@@ -279,7 +279,7 @@ impl World {
                     &mut out,
                 );
                 if !out.is_empty() {
-                    return Err("the answer to a callback was answered".to_owned());
+                    return Err("the server answered the answer to a callback".to_owned());
                 }
             }
             _ => self.server.service.callback_answered(&callback.answer, now),
@@ -347,7 +347,7 @@ impl World {
             self.clients[client].requester(client, slot, cache).record(xid, &op, &handle, &self.root);
         self.note(|| format!("{client}.{slot} asks {number}: {op:?}"));
         let marks = [0; REGIONS];
-        self.calls.push(Call {
+        self.calls.push(IssuedCall {
             client,
             slot,
             xid,
@@ -456,7 +456,7 @@ impl World {
         }
         self.calls[number].told = true;
         let status = results.status;
-        self.note(|| format!("{client}.{slot} is told {number}: {status:?}"));
+        self.note(|| format!("{client}.{slot} receives {number}: {status:?}"));
         self.learn(number, &results)
     }
 
@@ -509,7 +509,7 @@ impl World {
             1 => self.end_client(client, false),
             _ => {
                 let seconds = i64::try_from(1 + self.random.below(50)).expect("less than a minute");
-                self.note(|| format!("client {client} is cut off for {seconds} s"));
+                self.note(|| format!("client {client} is partitioned for {seconds} s"));
                 self.clients[client].cut_off_until = self.now + seconds * 1_000_000_000;
             }
         }
@@ -522,7 +522,7 @@ impl World {
         self.now += 10_000_000 + i64::try_from(self.random.below(3000)).expect("a few seconds") * 1_000_000;
         let survival = self.server.crash(&mut self.random, self.now)?;
         self.tally.crashes += 1;
-        self.note(|| format!("the server was crashed, {survival:?} survived, and started again"));
+        self.note(|| format!("the server crashed, {survival:?} survived, and restarted"));
         let lease = i64::try_from(LEASE.as_nanos()).expect("a short lease");
         for client in 0..self.clients.len() {
             if self.now - self.clients[client].contact > lease {
@@ -567,7 +567,7 @@ impl World {
                 format!("{client}.{slot}: {:?} {:?}", state.outstanding, state.known)
             })
             .collect();
-        Err(format!("it does not come to an end: {waiting:?}, {} calls pending", self.server.pending_count()))
+        Err(format!("the run does not end: {waiting:?}, {} calls pending", self.server.pending_count()))
     }
 
     /// Lets everything happen once.
@@ -590,6 +590,11 @@ impl World {
             let written = self.server.resume_one(&mut self.random, self.now)?;
             self.written(written)?;
         }
+        self.deliver_all_replies()
+    }
+
+    /// Runs all background steps, and delivers every reply.
+    fn deliver_all_replies(&mut self) -> Result<(), String> {
         self.server.run_all_steps(self.now);
         self.collect()?;
         while !self.replies.is_empty() {
@@ -621,13 +626,13 @@ impl World {
         // By now every dead client has been silent for longer than a lease.
         self.pass(i64::try_from(LEASE.as_nanos()).expect("a short lease") + 1_000_000_000);
         for file in 0..self.plan.files {
-            let everything = super::op::Range { first: 0, last: u64::MAX };
+            let everything = super::op::LockRange { first: 0, last: u64::MAX };
             let open = Op::Open { file, name: shared_name(file), access: 3, deny: 3, how: None, want: 0 };
             self.retry_until_success(number, open)?;
             let known = self.clients[number].slots[0].known.iter();
             let mut open =
                 known.filter(|held| matches!(held.kind, StateKind::Open { .. }) && held.file == file);
-            let stateid = open.next_back().ok_or("an open that is not known")?.stateid;
+            let stateid = open.next_back().ok_or("the open is not known")?.stateid;
             self.retry_until_success(
                 number,
                 Op::Lock { file, open: stateid, locks: None, range: everything, exclusive: true },
@@ -654,7 +659,7 @@ impl World {
             }
             self.pass(1_000_000_000);
         }
-        Err(format!("in the end a new client cannot have {op:?}"))
+        Err(format!("at the end a new client cannot do {op:?}"))
     }
 
     fn round_for(&mut self, client: usize) -> Result<(), String> {
@@ -666,12 +671,7 @@ impl World {
         self.deliver_request()?;
         let written = self.server.resume_one(&mut self.random, self.now)?;
         self.written(written)?;
-        self.server.run_all_steps(self.now);
-        self.collect()?;
-        while !self.replies.is_empty() {
-            self.deliver_reply()?;
-        }
-        Ok(())
+        self.deliver_all_replies()
     }
 }
 

@@ -8,13 +8,13 @@ use volume::Volume;
 use volume::check::{CheckOptions, check};
 use volume::media::Media;
 
-use crate::engine::{START, Sizes, open};
+use crate::engine::{Sizes, open};
 use crate::engine::{attributes, check_usage, walk};
 use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
 use crate::model::recovery::{Safe, Tree};
 use crate::random::Random;
-use crate::run::Run;
+use crate::run::{FIRST_CALL, Run};
 use crate::transport::Transport;
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
@@ -95,8 +95,8 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
     }
     let context = |wrong: String| format!("after a crash with {survival:?} surviving, {wrong}");
     let now = run.now() + 1_000_000;
-    let volume =
-        open(&media, &run.sizes(), now).map_err(|wrong| context(format!("it does not open: {wrong}")))?;
+    let volume = open(&media, &run.sizes(), now)
+        .map_err(|wrong| context(format!("the volume does not open: {wrong}")))?;
     let mut again = media.recorded();
     again.iter_mut().for_each(|boundary_of| boundary_of.mark = boundary.mark);
     let tree = walk(&volume, now).map_err(context)?;
@@ -104,7 +104,7 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
     let teller = run.acks.iter().find(|ack| ack.mark <= boundary.mark && ack.observed.mutation == least);
     let teller = teller.map(|ack| (ack.id, ack.mark, boundary.mark));
     let state = find_state(run, boundary.mark, least, &tree, &safe).map_err(|wrong| {
-        context(format!("{wrong}\n      the last was told by {teller:?} (operation, event, event now)"))
+        context(format!("{wrong}\n      shown by {teller:?} (operation, event, current event)"))
     })?;
     check_usage(&volume, &tree, now).map_err(context)?;
     for ino in state.gone() {
@@ -154,7 +154,7 @@ fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Res
         }
     }
     Err(format!(
-        "what is there is no state between mutations {least} and {most}:\n      {}",
+        "the tree matches no state between mutations {least} and {most}:\n      {}",
         wrong.join("\n      ")
     ))
 }
@@ -175,7 +175,7 @@ pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
     let profile = Profile { reopen: false, ..Profile::default() };
-    let mut workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
+    let mut workload = Workload::new(random.fork(), profile, FIRST_CALL);
     let fail = |generation, boundary, wrong, events: &[Event]| Failure {
         seed,
         generation,
@@ -232,7 +232,7 @@ fn judge_all(
         for again in &recovered.again {
             if random.chance(1, 3) {
                 judge(run, again, random, false)
-                    .map_err(|wrong| (number, format!("crashed while it recovered: {wrong}")))?;
+                    .map_err(|wrong| (number, format!("crashed during recovery: {wrong}")))?;
                 points += 1;
             }
         }
@@ -285,7 +285,7 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
 /// What was wrong.
 pub fn digest(seed: u64, events: usize) -> Result<u64, String> {
     let mut random = Random::new(seed);
-    let mut workload = Workload::new(random.fork(), Profile::default(), START + 10_000_000_000);
+    let mut workload = Workload::new(random.fork(), Profile::default(), FIRST_CALL);
     let mut run = Run::new(Sizes::draw(&mut random), random.fork())?.with_transport(transport_of(seed));
     for _ in 0..events {
         let event = workload.next(&run.model);

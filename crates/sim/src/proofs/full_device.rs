@@ -7,10 +7,10 @@ use volume::time::Time;
 
 use super::crash::judge;
 use crate::call::{Call, Nfs4Op};
-use crate::engine::{START, Sizes};
+use crate::engine::Sizes;
 use crate::media::Fault;
 use crate::random::Random;
-use crate::run::Run;
+use crate::run::{FIRST_CALL, Run};
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Step, Workload};
 
@@ -33,7 +33,7 @@ pub struct Tally {
 fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, write_bytes: 60_000, root_percent: 80, ..Profile::default() };
-    let workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
+    let workload = Workload::new(random.fork(), profile, FIRST_CALL);
     let mut sizes = Sizes { segment_bytes: 512 << 10, ..Sizes::draw(&mut random) };
     sizes.capacity = sizes.log_bytes + (*random.pick(&[16, 24, 32]) << 20);
     let mut run = Run::new(sizes, random.fork())?.with_transport(transport_of(seed));
@@ -83,7 +83,7 @@ fn fill(run: &mut Run, workload: &mut Workload, random: &mut Random) -> Result<(
             return Ok(());
         }
     }
-    Err(format!("{FILLING} events do not fill {} bytes", run.sizes().capacity))
+    Err(format!("{FILLING} events do not fill a device of {} bytes", run.sizes().capacity))
 }
 
 /// Removes a name, which must work however full the device is.
@@ -114,7 +114,7 @@ fn release_all(run: &mut Run, workload: &mut Workload) -> Result<(), String> {
         run.step(Event::Call(workload.operation(Call::Nfs4(Nfs4Op::ReapOrphan))))?;
         run.step(Event::Step(Step::Checkpoint(true)))?;
     }
-    Err("files that nobody holds stay on a full device".to_owned())
+    Err("orphans that nobody holds stay on a full device".to_owned())
 }
 
 /// Removes a file of a volume that was opened on a full device.
@@ -142,7 +142,7 @@ fn remove_after_opening(run: &Run, volume: &volume::Volume) -> Result<(), String
             Err(failure) => return Err(format!("REMOVE after opening: {:?}", failure.error)),
         }
     }
-    Err("REMOVE after opening: busy for ever".to_owned())
+    Err("REMOVE after opening: busy after all attempts".to_owned())
 }
 
 /// Crashes the device at some of the boundaries.
@@ -183,7 +183,7 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
     if used < room / 4 {
         let left = free(&run)?;
         return Err(format!(
-            "refused with {used} bytes used, where {room} were free; FSSTAT: {left} are left"
+            "refused with {used} bytes used of {room} that were free; FSSTAT shows {left} free"
         ));
     }
     run.step(Event::Reopen)?;
@@ -211,7 +211,7 @@ pub fn run_on(seed: u64, most: usize, fault: Option<Fault>) -> Result<Tally, Str
     fill(&mut run, &mut workload, &mut random)?;
     let again = run.model.used();
     if again < used / 2 {
-        return Err(format!("{used} bytes fitted at first, {again} after everything was removed"));
+        return Err(format!("{used} bytes fit at first, {again} after everything was removed"));
     }
     run.compare_all()?;
     Ok(Tally { refused: run.model.refused, points })

@@ -4,10 +4,10 @@
 use volume::request::Error;
 
 use super::crash::{judge, judge_damaged};
-use crate::engine::{START, Sizes};
+use crate::engine::Sizes;
 use crate::media::{Action, Boundary, Effect, Fault, MediaPart};
 use crate::random::Random;
-use crate::run::Run;
+use crate::run::{FIRST_CALL, Run};
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
@@ -16,7 +16,7 @@ const EVENTS: usize = 80;
 fn start(seed: u64) -> Result<(Run, Workload, Random), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
-    let workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
+    let workload = Workload::new(random.fork(), profile, FIRST_CALL);
     let run = Run::new(Sizes::draw(&mut random), random.fork())?.with_transport(transport_of(seed));
     Ok((run, workload, random))
 }
@@ -85,7 +85,7 @@ fn refused(run: &mut Run, workload: &mut Workload) -> Result<u64, String> {
     }
     match run.probe_change() {
         Err(Error::ReadOnly | Error::Io) => Ok(refused),
-        other => Err(format!("the volume refuses changes, but a MKDIR is answered {other:?}")),
+        other => Err(format!("the volume refuses changes, but MKDIR returns {other:?}")),
     }
 }
 

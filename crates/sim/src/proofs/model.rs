@@ -1,9 +1,9 @@
 //! Random operations and background work without crashes: every reply is judged, and the whole tree compared regularly.
 
 use super::shrink::shrink;
-use crate::engine::{START, Sizes};
+use crate::engine::Sizes;
 use crate::random::Random;
-use crate::run::Run;
+use crate::run::{FIRST_CALL, Run};
 use crate::transport::transport_of;
 use crate::workload::{Event, Profile, Workload};
 
@@ -39,7 +39,7 @@ impl std::fmt::Display for Failure {
 pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
     let mut random = Random::new(seed);
     let sizes = Sizes::draw(&mut random);
-    let mut workload = Workload::new(random.fork(), Profile::default(), START + 10_000_000_000);
+    let mut workload = Workload::new(random.fork(), Profile::default(), FIRST_CALL);
     let mut events = Vec::new();
     let failed = |wrong, events: &[Event]| Failure { seed, wrong, events: events.to_vec() };
     let run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;

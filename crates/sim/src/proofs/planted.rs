@@ -9,10 +9,10 @@ use volume::request::Access;
 use super::crash::{Plan, judge};
 use super::{crash, full_device};
 use crate::call::Success;
-use crate::engine::{START, Sizes};
+use crate::engine::Sizes;
 use crate::media::{Action, Effect, Fault, MediaPart};
 use crate::random::Random;
-use crate::run::Run;
+use crate::run::{FIRST_CALL, Run};
 use crate::transport::RpcTransport;
 use crate::transport::transport_of;
 use crate::transport::{CallStatus, DirectTransport, ResolvedCall, Transport};
@@ -98,7 +98,7 @@ impl Transport for Unchanging {
 fn crash_everywhere(planted: Planted, seed: u64) -> Result<(), String> {
     let mut random = Random::new(seed);
     let profile = Profile { reopen: false, ..Profile::default() };
-    let mut workload = Workload::new(random.fork(), profile, START + 10_000_000_000);
+    let mut workload = Workload::new(random.fork(), profile, FIRST_CALL);
     let mut run = Run::new(Sizes::default(), random.fork())?.with_transport(transport_of(seed));
     match planted {
         Planted::Media(fault) => run.media.plan(fault),

@@ -181,7 +181,7 @@ impl Transport for DirectTransport {
                     && entries.len() > usize::from(entries_max)
                 {
                     return CallStatus::Wrong(format!(
-                        "READDIR for {entries_max} names gave {}",
+                        "READDIR for {entries_max} names returned {}",
                         entries.len()
                     ));
                 }

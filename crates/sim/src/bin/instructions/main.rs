@@ -23,7 +23,7 @@ use stream::{After, OPERATIONS, Prepared, Tree};
 fn main() -> ExitCode {
     let outcome = match std::env::args().nth(1) {
         None => run(),
-        Some(_) => Err("it takes no arguments".to_owned()),
+        Some(_) => Err("the program takes no arguments".to_owned()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

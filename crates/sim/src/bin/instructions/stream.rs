@@ -100,7 +100,7 @@ fn mkdir(server: &mut Server, parent: &[u8], name: &str) -> Result<Vec<u8>, Stri
     let results = server.call(&record)?;
     let made: MkdirRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
     let made = made.map_err(|failed| format!("MKDIR: {:?}", failed.status))?;
-    Ok(made.obj.ok_or("MKDIR tells no handle")?.as_bytes().to_vec())
+    Ok(made.obj.ok_or("MKDIR returned no handle")?.as_bytes().to_vec())
 }
 
 fn create_record(server: &mut Server, directory: &[u8], name: &str) -> Record {
@@ -130,7 +130,7 @@ impl Tree {
             let results = server.call(&record)?;
             let created: CreateRes<'_> = decode_all(&results).map_err(|error| error.to_string())?;
             let created = created.map_err(|failed| format!("CREATE: {:?}", failed.status))?;
-            let file = created.obj.ok_or("CREATE tells no handle")?.as_bytes().to_vec();
+            let file = created.obj.ok_or("CREATE returned no handle")?.as_bytes().to_vec();
             for offset in (0..LARGE_FILE_BYTES).step_by(LARGE as usize) {
                 let record = write_record(server, &file, offset, LARGE, StableHow::Unstable);
                 server.call(&record)?;

@@ -75,7 +75,7 @@ fn stability(stable: StableHow) -> Stability {
 
 fn nanos(time: NfsTime3) -> Result<i64, String> {
     if time.nanoseconds >= 1_000_000_000 {
-        return Err(format!("{time:?} is no time"));
+        return Err(format!("{time:?} is not a valid time"));
     }
     Ok(i64::from(time.seconds) * 1_000_000_000 + i64::from(time.nanoseconds))
 }
@@ -90,7 +90,7 @@ struct Reader {
 impl Reader {
     fn seen(&self, attributes: &Fattr3) -> Result<Attrs, String> {
         if attributes.fsid != self.volume || attributes.mode > 0o7777 {
-            return Err(format!("odd attributes {attributes:?}"));
+            return Err(format!("invalid attributes {attributes:?}"));
         }
         let kind = match attributes.file_type {
             FileType3::Reg => FileType::Regular,
@@ -120,11 +120,11 @@ impl Reader {
 
     /// Returns attributes that this server never omits from a success.
     fn shown(&self, attributes: PostOpAttr) -> Result<Attrs, String> {
-        self.seen(&attributes.ok_or("attributes are left out")?)
+        self.seen(&attributes.ok_or("attributes are missing")?)
     }
 
     fn wcc(&self, wcc: WccData) -> Result<Wcc, String> {
-        let before = wcc.before.ok_or("attributes before the change are left out")?;
+        let before = wcc.before.ok_or("attributes before the change are missing")?;
         Ok(Wcc {
             before: Some((before.size, nanos(before.mtime)?, nanos(before.ctime)?)),
             after: Some(self.shown(wcc.after)?),
@@ -154,7 +154,7 @@ impl Reader {
         match whole::<CreateRes<'_>>(bytes)? {
             Ok(created) => {
                 let object = self.shown(created.obj_attributes)?;
-                let handle = created.obj.ok_or("the handle is left out")?;
+                let handle = created.obj.ok_or("the handle is missing")?;
                 self.handles.push((object.ino, handle.as_bytes().to_vec()));
                 Ok(Ok(Success::Created { object, directory: self.wcc(created.dir_wcc)? }))
             }
@@ -272,7 +272,7 @@ impl Reader {
         match call {
             Call::Status => match whole::<FsstatRes>(bytes)? {
                 Ok(status) if status.fbytes > status.tbytes || status.ffiles > status.tfiles => {
-                    Err(format!("more is free than there is: {status:?}"))
+                    Err(format!("more is free than the total: {status:?}"))
                 }
                 Ok(status) => Ok(Ok(Success::Status {
                     bytes_used: Some(status.tbytes - status.fbytes),
@@ -307,7 +307,7 @@ impl Reader {
 
     fn read(&mut self, call: &Call, bytes: &[u8]) -> Result<CallResult, String> {
         match call {
-            Call::Nfs4(_) => Err("no procedure of NFSv3".to_owned()),
+            Call::Nfs4(_) => Err("not a procedure of NFSv3".to_owned()),
             Call::Nothing if bytes.is_empty() => Ok(Ok(Success::Nothing)),
             Call::Nothing => Err(format!("{} bytes of results", bytes.len())),
             Call::GetAttributes { .. } => match whole::<GetattrRes>(bytes)? {

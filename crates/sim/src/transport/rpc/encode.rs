@@ -19,7 +19,7 @@ pub(super) fn room(call: &ResolvedCall, given: Option<u32>) -> Option<u32> {
 }
 
 fn time(time: Time) -> Result<NfsTime3, String> {
-    let seconds = u32::try_from(time.seconds()).map_err(|_| format!("NFS cannot name {time:?}"))?;
+    let seconds = u32::try_from(time.seconds()).map_err(|_| format!("NFSv3 cannot express {time:?}"))?;
     Ok(NfsTime3 { seconds, nanoseconds: time.subsecond_nanos() })
 }
 
