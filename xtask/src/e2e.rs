@@ -17,7 +17,6 @@ mod guest_requests;
 mod kill;
 mod lab;
 mod libnfs;
-pub(crate) mod nfs;
 mod observer;
 mod prerequisites;
 mod probe;

@@ -10,6 +10,7 @@
 //! | [`conformance`] | pynfs against the release binary |
 //! | [`perf`] | the cost of operations |
 //! | [`soak`] | long runs of the simulations, fuzzers and scenarios |
+//! | [`server`], [`nfs`] | servers started by chores, and the client that calls them |
 //! | [`work`] | the workload of a guest whose server is killed, and its verification |
 
 use std::process::ExitCode;
@@ -18,10 +19,12 @@ mod ci;
 mod conformance;
 mod e2e;
 mod guided;
+mod nfs;
 mod perf;
 mod process;
 mod readme;
 mod report;
+mod server;
 mod soak;
 mod tidy;
 mod work;

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`rows`] | the main table: workloads and bounds |
 //! | [`parts`], [`growth`], [`tails`] | measurements outside the main table |
-//! | [`server`] | the servers under measurement |
 //! | [`bench`] | runs `holdfast bench` |
 //! | [`cpu`], [`counter`] | CPU time, memory and instructions of processes |
 //! | [`results`] | results as tables and JSON |
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::process::{self, root, target_directory};
 use crate::report::usage;
+use crate::server::{self, Server};
 
 mod bench;
 mod counter;
@@ -29,14 +29,12 @@ mod instructions;
 mod parts;
 mod results;
 mod rows;
-mod server;
 mod tails;
 
 use bench::{Bench, Sample, Time};
 use parts::{LIMIT_ROWS, LIMITS, PARTS, Part};
 use results::{Figure, RowResult};
 use rows::{DEPTH, ROWS};
-use server::Server;
 
 /// What `cargo xtask help perf` prints.
 pub(crate) const HELP: &str = "\

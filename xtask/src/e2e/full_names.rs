@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::lab::Lab;
-use super::nfs::{Arguments, Connection, NOSPC, OK, Procedure};
 use super::{Options, probe};
+use crate::nfs::{Arguments, Connection, NOSPC, OK, Procedure};
 
 /// Size of the disk in MiB: the initial size of a volume and some 100 MiB for names.
 const DISK_MEBIBYTES: u64 = 640;

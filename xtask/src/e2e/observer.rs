@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::nfs::{Arguments, Connection, OK, Procedure};
+use crate::nfs::{Arguments, Connection, OK, Procedure};
 
 /// Pause between calls.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::nfs::{Arguments, Connection, Procedure};
+use crate::nfs::{Arguments, Connection, Procedure};
 
 const PATIENCE: Duration = Duration::from_secs(2);
 

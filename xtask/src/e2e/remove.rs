@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::lab::{Lab, Summary};
-use super::nfs::{Arguments, Connection, OK, Procedure};
 use super::observer::{Latencies, Progress, observe};
 use super::{Options, probe};
+use crate::nfs::{Arguments, Connection, OK, Procedure};
 use crate::process::random_bytes;
 
 /// Time limit of a call.

@@ -1,6 +1,5 @@
 //! Runs `holdfast bench --json` and extracts the figures.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,17 +7,10 @@ use serde_json::Value;
 
 use super::counter::Counter;
 use super::cpu;
+use crate::server::Target;
 
 /// Time limit of a measurement.
 const LIMIT_SECONDS: u32 = 900;
-
-/// A server under measurement.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) address: SocketAddr,
-    pub(super) mount_port: u16,
-    pub(super) pid: u32,
-}
 
 /// Durations of the warm-up and of the measurement, in seconds.
 #[derive(Clone, Copy, Debug)]

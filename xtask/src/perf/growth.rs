@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::results::{Figure, Goal};
-use super::server::{NO_DELAY, Server};
 use super::{Run, cpu};
-use crate::e2e::nfs::{Arguments, Connection, OK, Procedure, Results};
+use crate::nfs::{Arguments, Connection, OK, Procedure, Results};
 use crate::process::random_bytes;
+use crate::server::{NO_DELAY, Server};
 
 const CONNECTIONS: usize = 8;
 const WINDOW: usize = 16;

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
-use super::server::NO_DELAY;
 use super::{Run, cpu, growth, tails};
 use crate::process;
+use crate::server::NO_DELAY;
 
 /// A part: its name on the command line, and its measurement.
 pub(super) struct Part {

@@ -3,9 +3,9 @@
 
 use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median};
-use super::server::{NO_DELAY, Server};
 use super::{Run, cpu};
 use crate::process;
+use crate::server::{NO_DELAY, Server};
 
 /// Streaming writers, which overwrite their working set.
 const WRITERS: &[&str] =

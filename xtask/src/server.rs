@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::bench::Target;
-use crate::e2e::nfs::{Arguments, Connection, MOUNT, NFS, Procedure};
+use crate::nfs::{Arguments, Connection, MOUNT, NFS, Procedure};
 use crate::process;
 
 /// Time limit from a server's start to its first reply, after a crash too.
@@ -23,16 +22,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(2);
 
 /// No minimum duration of syncs.
-pub(super) const NO_DELAY: u64 = 0;
+pub(crate) const NO_DELAY: u64 = 0;
+
+/// A server that accepts calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) mount_port: u16,
+    pub(crate) pid: u32,
+}
 
 /// A running server. Dropping it stops the server and removes its data.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     folder: PathBuf,
     /// Its program and arguments.
     command: Vec<String>,
-    pub(super) target: Target,
+    pub(crate) target: Target,
 }
 
 /// A path as an argument.
@@ -46,7 +53,7 @@ fn write(path: &Path, content: &str) -> Result<(), String> {
 
 impl Server {
     /// Serves a new volume with Holdfast; each sync takes at least `sync_delay_us`.
-    pub(super) fn holdfast(binary: &Path, folder: PathBuf, sync_delay_us: u64) -> Result<Server, String> {
+    pub(crate) fn holdfast(binary: &Path, folder: PathBuf, sync_delay_us: u64) -> Result<Server, String> {
         let address = process::free_address()?;
         let mut command = vec![text(binary), "serve".to_owned(), text(&folder.join("data"))];
         command.extend(["--listen".to_owned(), address.to_string()]);
@@ -55,7 +62,7 @@ impl Server {
     }
 
     /// Serves an empty folder with Debian's nfs-ganesha.
-    pub(super) fn ganesha(folder: PathBuf) -> Result<Server, String> {
+    pub(crate) fn ganesha(folder: PathBuf) -> Result<Server, String> {
         let (address, mount) = (process::free_address()?, process::free_address()?);
         let export = folder.join("export");
         fs::create_dir_all(&export).map_err(process::at(&export))?;
@@ -107,7 +114,7 @@ impl Server {
     }
 
     /// Kills the server with SIGKILL and restarts it. Returns the time to the first reply.
-    pub(super) fn kill_and_restart(&mut self) -> Result<Duration, String> {
+    pub(crate) fn kill_and_restart(&mut self) -> Result<Duration, String> {
         process::stop(&mut self.child);
         let began = Instant::now();
         self.child = spawn(&self.command, &self.folder)?;
@@ -117,7 +124,7 @@ impl Server {
     }
 
     /// Opens a connection and makes a NULL call on it.
-    pub(super) fn connect(&self) -> Result<Connection, String> {
+    pub(crate) fn connect(&self) -> Result<Connection, String> {
         let words = |error: std::io::Error| format!("{}: {error}", self.target.address);
         let mut connection = Connection::open_at(self.target.address, NFS, PATIENCE).map_err(words)?;
         connection.call(Procedure::Null, &Arguments::default()).map_err(words)?;
@@ -125,7 +132,7 @@ impl Server {
     }
 
     /// Returns the root handle of the export.
-    pub(super) fn root(&self) -> Result<Vec<u8>, String> {
+    pub(crate) fn root(&self) -> Result<Vec<u8>, String> {
         let address = SocketAddr::new(self.target.address.ip(), self.target.mount_port);
         let mut mount =
             Connection::open_at(address, MOUNT, PATIENCE).map_err(|error| format!("{address}: {error}"))?;
@@ -137,7 +144,7 @@ impl Server {
     }
 
     /// Reads a gauge of the volume from `holdfast status`.
-    pub(super) fn gauge(&self, name: &str) -> Result<f64, String> {
+    pub(crate) fn gauge(&self, name: &str) -> Result<f64, String> {
         let mut command = Command::new(&self.command[0]);
         let json = process::output(command.args(["status", "--json"]).arg(self.folder.join("data")))?;
         let status: Value = serde_json::from_str(&json).map_err(|error| format!("status: {error}"))?;
