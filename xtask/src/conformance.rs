@@ -3,16 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::process::{self, root, target_directory};
 use crate::report::usage;
+use crate::server::Server;
 
 /// What `cargo xtask help conformance` prints.
 pub(crate) const HELP: &str = "\
@@ -32,8 +31,6 @@ e2e/pynfs.expected do not count.
 
 /// Time limit of a suite.
 const SUITE: Duration = Duration::from_secs(1800);
-/// Time limit for a server to listen.
-const START: Duration = Duration::from_secs(30);
 
 /// The suites: their names, and their folders in pynfs.
 const SUITES: [(&str, &str); 2] = [("4.0", "nfs4.0"), ("4.1", "nfs4.1")];
@@ -117,8 +114,8 @@ fn measure(options: &Options, suite: &str, folder: &str) -> Result<Outcome, Stri
     let place = match &options.server {
         Some(place) => place.clone(),
         None => {
-            let server = Server::start(suite, options.lease)?;
-            let place = server.place.clone();
+            let server = serve(suite, options.lease)?;
+            let place = format!("{}/main", server.target.address);
             served = Some(server);
             place
         }
@@ -187,50 +184,21 @@ fn scratch() -> PathBuf {
     target_directory().join("conformance")
 }
 
-/// A server on a new data directory. Dropping it stops the server.
-struct Server {
-    child: Child,
-    place: String,
-    data: PathBuf,
-}
-
-impl Server {
-    fn start(suite: &str, lease: u32) -> Result<Server, String> {
-        let binary = process::build_holdfast()?;
-        let folder = scratch();
-        let data = folder.join(format!("data-{suite}"));
-        let _ = fs::remove_dir_all(&data);
-        fs::create_dir_all(&folder).map_err(process::at(&folder))?;
-        let port = process::free_address()?.port();
-        let config = folder.join("holdfast.toml");
-        write_config(&config, port, lease)?;
-        let mut command = Command::new(binary);
-        command.arg("serve").arg("--config").arg(&config).arg(&data);
-        let child = process::start(&mut command)?;
-        let server = Server { child, place: format!("127.0.0.1:{port}/main"), data };
-        let end = Instant::now() + START;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if Instant::now() > end {
-                return Err("the server does not listen".to_owned());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        process::signal(&self.child, "TERM");
-        let _ = process::wait(&mut self.child, START);
-        let _ = fs::remove_dir_all(&self.data);
-    }
+/// Serves a new volume with this lease.
+fn serve(suite: &str, lease: u32) -> Result<Server, String> {
+    let binary = process::build_holdfast()?;
+    fs::create_dir_all(scratch()).map_err(process::at(&scratch()))?;
+    let config = scratch().join("holdfast.toml");
+    write_config(&config, lease)?;
+    let folder = scratch().join(format!("data-{suite}"));
+    let _ = fs::remove_dir_all(&folder);
+    Server::holdfast(&binary, folder, &["--config", &config.to_string_lossy()])
 }
 
 /// Writes a configuration without root squashing, as most tests need.
-fn write_config(path: &Path, port: u16, lease: u32) -> Result<(), String> {
+fn write_config(path: &Path, lease: u32) -> Result<(), String> {
     let text = format!(
-        "listen = [\"127.0.0.1:{port}\"]\nlease = {lease}\n\n[log]\nlevel = \"warn\"\n\n\
+        "lease = {lease}\n\n[log]\nlevel = \"warn\"\n\n\
          [[export]]\npath = \"/main\"\nvolume = \"main\"\nsquash = \"none\"\n"
     );
     fs::write(path, text).map_err(process::at(path))

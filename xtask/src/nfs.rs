@@ -2,10 +2,9 @@
 //! does not share mistakes with Holdfast's.
 
 use std::io::{self, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 /// The program number of NFS.
 pub(crate) const NFS: u32 = 100_003;
 /// The program number of MOUNT.
@@ -111,23 +110,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to NFS. `patience` limits each read and write.
-    pub(crate) fn open(patience: Duration) -> io::Result<Connection> {
-        Connection::open_nfs(2049, patience)
-    }
-
-    /// Connects to NFS at another port.
-    pub(crate) fn open_nfs(port: u16, patience: Duration) -> io::Result<Connection> {
-        Connection::open_at(SocketAddr::new(SERVER, port), NFS, patience)
-    }
-
-    /// Connects to MOUNT.
-    pub(crate) fn open_mount(port: u16, patience: Duration) -> io::Result<Connection> {
-        Connection::open_at(SocketAddr::new(SERVER, port), MOUNT, patience)
-    }
-
-    /// Connects to a program at any address.
-    pub(crate) fn open_at(address: SocketAddr, program: u32, patience: Duration) -> io::Result<Connection> {
+    /// Connects to a program. `patience` limits each read and write.
+    pub(crate) fn open(address: SocketAddr, program: u32, patience: Duration) -> io::Result<Connection> {
         let stream = TcpStream::connect_timeout(&address, patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::process::{self, root, target_directory};
 use crate::report::usage;
-use crate::server::{self, Server};
+use crate::server::Server;
 
 mod bench;
 mod counter;
@@ -238,9 +238,9 @@ impl Run<'_> {
     }
 
     /// Starts a server with a new volume.
-    fn server(&mut self, sync_delay_us: u64) -> Result<Server, String> {
+    fn server(&mut self, arguments: &[&str]) -> Result<Server, String> {
         let folder = self.folder();
-        Server::holdfast(&self.binary, folder, sync_delay_us)
+        Server::holdfast(&self.binary, folder, arguments)
     }
 
     fn time(&self) -> Time {
@@ -320,7 +320,7 @@ fn measure_rows(run: &mut Run<'_>) -> Result<(), String> {
     if run.measured.is_empty() {
         return Ok(());
     }
-    let ours = run.server(server::NO_DELAY)?;
+    let ours = run.server(&[])?;
     let peer = if run.options.peer { Some(Server::ganesha(run.folder())?) } else { None };
     for round in 1..=run.options.rounds {
         eprintln!("perf: round {round} of {}", run.options.rounds);

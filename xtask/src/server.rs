@@ -1,4 +1,4 @@
-//! The servers under measurement, each with a folder of its own on the chosen device, at a free loopback port.
+//! Servers that chores measure or test, each with a folder of its own and a free loopback port.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -20,9 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Interval between attempts to reach a starting server.
 const POLL: Duration = Duration::from_millis(2);
-
-/// No minimum duration of syncs.
-pub(crate) const NO_DELAY: u64 = 0;
 
 /// A server that accepts calls.
 #[derive(Clone, Debug)]
@@ -52,12 +49,12 @@ fn write(path: &Path, content: &str) -> Result<(), String> {
 }
 
 impl Server {
-    /// Serves a new volume with Holdfast; each sync takes at least `sync_delay_us`.
-    pub(crate) fn holdfast(binary: &Path, folder: PathBuf, sync_delay_us: u64) -> Result<Server, String> {
+    /// Serves a new volume with Holdfast, with further arguments of `holdfast serve`.
+    pub(crate) fn holdfast(binary: &Path, folder: PathBuf, arguments: &[&str]) -> Result<Server, String> {
         let address = process::free_address()?;
         let mut command = vec![text(binary), "serve".to_owned(), text(&folder.join("data"))];
         command.extend(["--listen".to_owned(), address.to_string()]);
-        command.extend(["--sync-delay".to_owned(), sync_delay_us.to_string()]);
+        command.extend(arguments.iter().map(|argument| (*argument).to_owned()));
         Server::start(command, folder, address, address.port())
     }
 
@@ -126,7 +123,7 @@ impl Server {
     /// Opens a connection and makes a NULL call on it.
     pub(crate) fn connect(&self) -> Result<Connection, String> {
         let words = |error: std::io::Error| format!("{}: {error}", self.target.address);
-        let mut connection = Connection::open_at(self.target.address, NFS, PATIENCE).map_err(words)?;
+        let mut connection = Connection::open(self.target.address, NFS, PATIENCE).map_err(words)?;
         connection.call(Procedure::Null, &Arguments::default()).map_err(words)?;
         Ok(connection)
     }
@@ -135,7 +132,7 @@ impl Server {
     pub(crate) fn root(&self) -> Result<Vec<u8>, String> {
         let address = SocketAddr::new(self.target.address.ip(), self.target.mount_port);
         let mut mount =
-            Connection::open_at(address, MOUNT, PATIENCE).map_err(|error| format!("{address}: {error}"))?;
+            Connection::open(address, MOUNT, PATIENCE).map_err(|error| format!("{address}: {error}"))?;
         // Procedure 1 is GETATTR in NFS and MNT in MOUNT.
         let results = mount.ask(Procedure::Getattr, &[0], |path| {
             path.opaque(b"/main");

@@ -26,7 +26,7 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     lab.mount_disk(DISK_MEBIBYTES)?;
     lab.start()?;
     let root = probe::mount(lab.peer.mount_port()).map_err(|error| format!("MNT: {error}"))?;
-    let mut names = Names { connection: connect()?, folder: Vec::new(), next: 0 };
+    let mut names = Names { connection: probe::connect(PATIENCE)?, folder: Vec::new(), next: 0 };
     names.folder = names.connection.make(Procedure::Mkdir, &root, "folder")?;
     let fitting = names.fill()?;
     names.check_full_disk(&root)?;
@@ -36,12 +36,12 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
 
     lab.kill();
     lab.start()?;
-    names.connection = connect()?;
+    names.connection = probe::connect(PATIENCE)?;
     names.check_full_disk(&root)?;
     lab.stop()?;
     lab.summary()?;
     lab.start()?;
-    names.connection = connect()?;
+    names.connection = probe::connect(PATIENCE)?;
     names.check_full_disk(&root)?;
     names.remove(REMOVED..2 * REMOVED)?;
     let later = names.wait_for_room()?;
@@ -49,10 +49,6 @@ pub(super) fn run(lab: &mut Lab, _: &Options) -> Result<String, String> {
     Ok(format!(
         "{fitting} names fit; after removing {REMOVED}, {again} fit again, the first after {first:.1} s, after restarts {later:.1} s"
     ))
-}
-
-fn connect() -> Result<Connection, String> {
-    Connection::open(PATIENCE).map_err(|error| format!("cannot connect: {error}"))
 }
 
 /// Names of the maximal length, so that few calls fill the disk.

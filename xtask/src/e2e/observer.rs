@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::probe;
 use crate::nfs::{Arguments, Connection, OK, Procedure};
 
 /// Pause between calls.
@@ -52,8 +53,7 @@ impl Latencies {
 
 /// Makes calls in a folder of its own below `root` until the work is over, then removes the folder.
 pub(super) fn observe(root: &[u8], progress: &Progress, phases: usize) -> Result<Latencies, String> {
-    let connection = Connection::open(PATIENCE).map_err(|error| format!("cannot connect: {error}"));
-    let latencies = connection.and_then(|mut connection| {
+    let latencies = probe::connect(PATIENCE).and_then(|mut connection| {
         let folder = connection.make(Procedure::Mkdir, root, "observer")?;
         let mut observer = Observer { folder, file: Vec::new(), connection, made: 0 };
         observer.begin()?;

@@ -86,7 +86,7 @@ fn report(latencies: &Latencies) {
 
 /// Does the work that the observer observes.
 fn run_phases(root: &[u8], size: &Size, progress: &Progress) -> Result<(), String> {
-    let mut connection = connect()?;
+    let mut connection = probe::connect(PATIENCE)?;
     let phase = |number: usize, connection: &mut Connection, work: Work| {
         progress.begin_phase(number);
         let start = Instant::now();
@@ -109,10 +109,6 @@ fn run_phases(root: &[u8], size: &Size, progress: &Progress) -> Result<(), Strin
 }
 
 type Work = fn(&mut Connection, &[u8], &Size) -> Result<(), String>;
-
-fn connect() -> Result<Connection, String> {
-    Connection::open(PATIENCE).map_err(|error| format!("cannot connect: {error}"))
-}
 
 fn write_dense(connection: &mut Connection, root: &[u8], size: &Size) -> Result<(), String> {
     let file = connection.make(Procedure::Create, root, "dense")?;
@@ -221,12 +217,12 @@ fn wait_until_freed(lab: &mut Lab) -> Result<(), String> {
 /// Kills the server repeatedly while it frees a long map that lies in the index. Returns how many extents were left each
 /// time. A server that is told to stop makes a checkpoint, which frees a portion.
 fn kill_while_freeing(lab: &mut Lab, root: &[u8], size: &Size, seed: u64) -> Result<Vec<usize>, String> {
-    write_sparse(&mut connect()?, root, "again", size)?;
+    write_sparse(&mut probe::connect(PATIENCE)?, root, "again", size)?;
     // Stopping moves the map to the index.
     lab.stop()?;
     let mut left = vec![lab.records("map")?];
     lab.start()?;
-    connect()?.drop_name(Procedure::Remove, root, "again")?;
+    probe::connect(PATIENCE)?.drop_name(Procedure::Remove, root, "again")?;
     lab.kill();
     let mut random = Rng::with_seed(seed);
     for _ in 0..KILLS {

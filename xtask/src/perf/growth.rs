@@ -12,7 +12,7 @@ use super::results::{Figure, Goal};
 use super::{Run, cpu};
 use crate::nfs::{Arguments, Connection, OK, Procedure, Results};
 use crate::process::random_bytes;
-use crate::server::{NO_DELAY, Server};
+use crate::server::Server;
 
 const CONNECTIONS: usize = 8;
 const WINDOW: usize = 16;
@@ -54,9 +54,9 @@ const WORKS: &[(&str, Work)] =
 /// Measures both volumes in turns.
 pub(super) fn run(run: &mut Run<'_>) -> Result<(), String> {
     let directories = (run.options.files / FILES_PER_DIRECTORY).max(FEW_DIRECTORIES);
-    let few = populate(run.server(NO_DELAY)?, FEW_DIRECTORIES, SMALL_FILE_BYTES)?;
+    let few = populate(run.server(&[])?, FEW_DIRECTORIES, SMALL_FILE_BYTES)?;
     let began = Instant::now();
-    let mut many = populate(run.server(NO_DELAY)?, directories, HUGE_FILE_BYTES)?;
+    let mut many = populate(run.server(&[])?, directories, HUGE_FILE_BYTES)?;
     let seconds = began.elapsed().as_secs_f64();
     let files = directories * FILES_PER_DIRECTORY;
     eprintln!("perf: {files} files created in {seconds:.0} s");

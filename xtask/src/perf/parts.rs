@@ -10,7 +10,6 @@ use super::results::{Figure, Goal, median_of};
 use super::rows::{GETATTR, NULL, READ, SEQUENTIAL_READ};
 use super::{Run, cpu, growth, tails};
 use crate::process;
-use crate::server::NO_DELAY;
 
 /// A part: its name on the command line, and its measurement.
 pub(super) struct Part {
@@ -41,7 +40,7 @@ pub(super) const LIMIT_ROWS: &[&str] = &[NULL, GETATTR, READ, SEQUENTIAL_READ];
 const LATENCY_RATIO_MAX: f64 = 1.3;
 
 /// Minimum duration of a sync in the group commit measurement.
-const SYNC_US: u64 = 1000;
+const SYNC_US: &str = "1000";
 
 /// Connections and depth; files per connection; bound of creates per second.
 const GROUPS: &[((u32, u32), u32, f64)] = &[
@@ -96,7 +95,7 @@ fn limits(run: &mut Run<'_>) -> Result<(), String> {
 
 /// Measures one call at a time, relative to a NULL call, or to a NULL call and a sync of the device.
 fn latency(run: &mut Run<'_>) -> Result<(), String> {
-    let server = run.server(NO_DELAY)?;
+    let server = run.server(&[])?;
     let alone = (1, 1);
     let (mut nulls, mut syncs) = (Vec::new(), Vec::new());
     let mut ratios = [const { Vec::<f64>::new() }; 4];
@@ -137,7 +136,7 @@ fn latency(run: &mut Run<'_>) -> Result<(), String> {
 
 /// Measures durable creates on a device whose sync takes a millisecond.
 fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
-    let server = run.server(SYNC_US)?;
+    let server = run.server(&["--sync-delay", SYNC_US])?;
     let mut rates = vec![Vec::new(); GROUPS.len()];
     for _ in 0..run.options.rounds {
         for (((threads, depth), files, _), rates) in GROUPS.iter().zip(&mut rates) {
@@ -160,7 +159,7 @@ fn group_commit(run: &mut Run<'_>) -> Result<(), String> {
 fn connections(run: &mut Run<'_>) -> Result<(), String> {
     let count = if run.options.quick { 200 } else { CONNECTIONS_MAX };
     raise_descriptor_limit(IDLE + WARM + 100);
-    let server = run.server(NO_DELAY)?;
+    let server = run.server(&[])?;
     let open = |count: usize| (0..count).map(|_| server.connect()).collect::<Result<Vec<_>, _>>();
     let warm = open(WARM)?;
     let before = cpu::resident_bytes(server.target.pid)?;
@@ -207,7 +206,7 @@ fn restart(run: &mut Run<'_>) -> Result<(), String> {
     let (fill, full) = if run.options.quick { (FILL / 8, FULL / 8) } else { (FILL, FULL) };
     let (mut seconds, mut filled) = (Vec::new(), Vec::new());
     for _ in 0..run.options.rounds {
-        let mut server = run.server(NO_DELAY)?;
+        let mut server = run.server(&[])?;
         // Like unpacking an archive of small files: names, data and attributes.
         let work =
             ["small-files", "--threads", "8", "--depth", "16", "--files", "1000", "--directories", "50"];
@@ -248,7 +247,7 @@ fn restart(run: &mut Run<'_>) -> Result<(), String> {
 
 /// Measures READDIRPLUS of a large directory.
 fn listing(run: &mut Run<'_>) -> Result<(), String> {
-    let server = run.server(NO_DELAY)?;
+    let server = run.server(&[])?;
     let names = if run.options.quick { 10_000 } else { NAMES };
     // The directory is created once, so there is one long measurement instead of rounds.
     let time = Time { warmup: 0.0, seconds: run.time().seconds * f64::from(run.options.rounds.max(2)) };

@@ -5,7 +5,7 @@ use super::bench::{Sample, Time};
 use super::results::{Figure, Goal, median};
 use super::{Run, cpu};
 use crate::process;
-use crate::server::{NO_DELAY, Server};
+use crate::server::Server;
 
 /// Streaming writers, which overwrite their working set.
 const WRITERS: &[&str] =
@@ -45,7 +45,7 @@ const FOREGROUND: &[(&str, &[&str], (u32, u32))] = &[
 
 /// Measures GETATTR alone and beside eight streaming writers, in turns.
 pub(super) fn fairness(run: &mut Run<'_>) -> Result<(), String> {
-    let server = run.server(NO_DELAY)?;
+    let server = run.server(&[])?;
     let (mut alone, mut beside) = (Vec::new(), Vec::new());
     for _ in 0..run.options.rounds {
         let time = run.time();
@@ -73,7 +73,7 @@ pub(super) fn fairness(run: &mut Run<'_>) -> Result<(), String> {
 
 /// Measures percentiles and the maximum of several operations during checkpoints and cleaning.
 pub(super) fn tails(run: &mut Run<'_>) -> Result<(), String> {
-    let server = run.server(NO_DELAY)?;
+    let server = run.server(&[])?;
     let work = |server: &Server| -> Result<[f64; 2], String> {
         Ok([server.gauge("checkpoints")?, server.gauge("segments_cleaned")?])
     };
