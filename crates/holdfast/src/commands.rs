@@ -1,4 +1,4 @@
-//! One file for each command.
+//! The commands, one file each: arguments and execution.
 
 pub(crate) mod bench;
 pub(crate) mod check;

@@ -1,7 +1,7 @@
-//! Holdfast, a network file server: the command line.
+//! The program `holdfast`: a network file server and its tools.
 //!
-//! Exit codes: 0 it worked; 1 it failed, or `check` found faults; 2 the command line or the configuration is wrong; 3 the
-//! data directory or a volume is in use by another process.
+//! Exit codes: 0 success; 1 failure, or faults found by `check`; 2 the command line or the configuration is wrong; 3 another
+//! process uses the data directory or the volume.
 
 mod cli;
 mod commands;

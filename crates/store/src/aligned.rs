@@ -1,32 +1,31 @@
-//! Buffers whose memory is aligned as direct I/O demands, pooled.
+//! A pool of buffers that are aligned for direct I/O.
 
 use std::sync::{Mutex, PoisonError};
 
 use volume::media::AlignedBuffer;
 
-/// Alignment of memory, offsets and lengths of direct I/O: what every common device and file system accepts.
+/// The alignment of memory, offsets and lengths in direct I/O, which every common device and file system accepts.
 pub(crate) const ALIGNMENT: usize = 4096;
 
-/// Bytes of one pooled buffer: the largest single transfer to a device. One that serves a read of 1 MiB at an
-/// unaligned offset takes two transfers.
+/// The size of a pooled buffer in bytes, the largest single transfer. A read of 1 MiB at an unaligned offset takes two.
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 
-/// Buffers kept for the next user; more threads at once than this allocate theirs anew.
+/// Buffers kept for reuse. More threads than this at once allocate new ones.
 const BUFFERS_KEPT: usize = 8;
 
-/// Whether `bytes` may go to direct I/O without a copy.
+/// Whether `bytes` can be used for direct I/O without a copy.
 pub(crate) fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT) && bytes.len().is_multiple_of(ALIGNMENT)
 }
 
-/// Aligned buffers of [`BUFFER_BYTES`] each, shared by all files of a volume.
+/// Aligned buffers of [`BUFFER_BYTES`], shared by all files of a volume.
 #[derive(Default)]
 pub(crate) struct Pool {
     free: Mutex<Vec<AlignedBuffer>>,
 }
 
 impl Pool {
-    /// Runs `act` with a buffer, whose content is whatever was in it.
+    /// Calls `act` with a buffer, whose contents are arbitrary.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut AlignedBuffer) -> T) -> T {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut buffer = free.unwrap_or_else(|| AlignedBuffer::new(BUFFER_BYTES));
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_aligned_and_come_back() {
+    fn buffers_are_aligned_and_reused() {
         let pool = Pool::default();
         let place = pool.with(|buffer| {
             assert!(is_aligned(buffer.first(BUFFER_BYTES)));

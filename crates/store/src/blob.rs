@@ -1,4 +1,4 @@
-//! A segment's file.
+//! The file of a segment.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -14,15 +14,15 @@ use crate::durable::{parent, sync_directory};
 use crate::error::in_context;
 use crate::index::allocate;
 
-/// A segment, open.
+/// An open segment.
 pub(crate) struct SegmentFile {
     file: DirectFile,
-    /// Whether its name is known to be durable.
+    /// Whether the directory was synced since the file got its name.
     named: AtomicBool,
 }
 
 impl SegmentFile {
-    /// Creates `path` with `capacity` bytes allocated.
+    /// Creates `path` and allocates `capacity` bytes for it.
     pub(crate) fn create(path: &Path, capacity: u64, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
         let mut options = OpenOptions::new();
         let file = DirectFile::open(options.read(true).write(true).create_new(true), path, pool)
@@ -34,7 +34,7 @@ impl SegmentFile {
         Ok(SegmentFile { file, named: AtomicBool::new(false) })
     }
 
-    /// Opens `path`, which was another segment's, to be written from its beginning.
+    /// Opens `path`, the file of a deleted segment, to be overwritten from the start.
     pub(crate) fn reuse(path: &Path, pool: &Arc<Pool>) -> io::Result<SegmentFile> {
         let file = DirectFile::open(OpenOptions::new().read(true).write(true), path, pool)
             .map_err(|error| in_context("open", path, &error))?;

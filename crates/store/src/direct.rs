@@ -1,4 +1,4 @@
-//! A file that is read and written around the page cache, or with as little of it as the file system allows.
+//! A file with direct I/O, or with as little use of the page cache as the file system allows.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,8 +16,8 @@ use crate::error::in_context;
 /// [`ALIGNMENT`] as an offset.
 const ALIGNMENT_OFFSET: u64 = ALIGNMENT as u64;
 
-/// A file opened for direct I/O. Where the file system refuses that, it is read and written through the page cache,
-/// which is told to forget the bytes before each read (so that media are asked) and after it.
+/// A file opened for direct I/O. Where the file system does not support it, I/O goes through the page cache, which drops
+/// the range before each read, so that the read goes to the media, and after it.
 pub(crate) struct DirectFile {
     file: File,
     path: PathBuf,
@@ -25,18 +25,18 @@ pub(crate) struct DirectFile {
     pool: Arc<Pool>,
 }
 
-/// `O_DIRECT` as `OpenOptions` takes it.
+/// `O_DIRECT`, in the type that `OpenOptions` takes.
 fn direct_flag() -> i32 {
     i32::try_from(OFlags::DIRECT.bits()).expect("open flags are small")
 }
 
 impl DirectFile {
-    /// Opens `path`, adding direct I/O to `options` if the file system takes it.
+    /// Opens `path` with `options`, for direct I/O if the file system supports it.
     pub(crate) fn open(options: &mut OpenOptions, path: &Path, pool: &Arc<Pool>) -> io::Result<DirectFile> {
         let (file, direct) = match options.custom_flags(direct_flag()).open(path) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                // A file that this attempt has created is there now, empty: taking it is as good as creating it.
+                // The failed attempt may have created the file, which is empty then and can be opened as new.
                 let create_new_has_run = path.exists();
                 let options = options.custom_flags(0);
                 let options = if create_new_has_run { options.create_new(false) } else { options };
@@ -61,11 +61,11 @@ impl DirectFile {
         self.leave_direct().expect("flags of an open file can be changed");
     }
 
-    /// Fills `buffer` from `offset`, whatever their alignment.
+    /// Fills `buffer` from `offset`. Neither has to be aligned.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let result = if self.direct.load(Ordering::Relaxed) {
             match self.read_direct(offset, buffer) {
-                // Some file systems accept the flag and refuse the transfer.
+                // Some file systems accept the flag and reject the transfer.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     self.leave_direct().and_then(|()| self.read_buffered(offset, buffer))
                 }
@@ -77,7 +77,7 @@ impl DirectFile {
         result.map_err(|error| in_context("read", &self.path, &error))
     }
 
-    /// Writes `bytes` at `offset`, both multiples of the block.
+    /// Writes `bytes` at `offset`; both are multiples of [`ALIGNMENT`].
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         assert!(offset.is_multiple_of(ALIGNMENT_OFFSET) && bytes.len().is_multiple_of(ALIGNMENT));
         let result = if self.direct.load(Ordering::Relaxed) {
@@ -143,7 +143,7 @@ impl DirectFile {
     fn forget(&self, offset: u64, length: usize) {
         let start = offset - offset % ALIGNMENT_OFFSET;
         let end = (offset + as_offset(length)).next_multiple_of(ALIGNMENT_OFFSET);
-        // Advice: a file system that does not know it just keeps its cache.
+        // Only advice: a file system that does not support it keeps its cache.
         let _ = fadvise(&self.file, start, NonZeroU64::new(end - start), Advice::DontNeed);
     }
 
@@ -159,15 +159,15 @@ fn as_offset(length: usize) -> u64 {
     u64::try_from(length).expect("lengths in memory fit 64 bits")
 }
 
-/// Reads until the first `needed` bytes of `buffer` are there; the end of the file may cut off the rest, which
-/// alignment added.
+/// Reads until the first `needed` bytes of `buffer` are filled. The rest, which alignment added, may lie beyond the end of
+/// the file.
 fn read_full(file: &File, offset: u64, buffer: &mut [u8], needed: usize) -> io::Result<()> {
     let mut done = 0;
     while done < needed {
         match file.read_at(&mut buffer[done..], offset + as_offset(done)) {
             Ok(count) => {
                 done += count;
-                // Only the end of the file cuts a transfer within a block; asking on from there would not be aligned.
+                // Only the end of the file ends a transfer within a block, and a read from there would not be aligned.
                 if done < needed && (count == 0 || !count.is_multiple_of(ALIGNMENT)) {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn unaligned_reads_around_the_cache_and_through_it() {
+    fn unaligned_reads_work_with_and_without_direct_io() {
         let scratch = Scratch::new();
         let pool = Arc::new(Pool::default());
         let path = scratch.path().join("file");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_up_to_an_unaligned_end() {
+    fn a_read_reaches_an_unaligned_end_of_file() {
         let scratch = Scratch::new();
         let path = scratch.path().join("file");
         std::fs::write(&path, pattern(5000)).unwrap();

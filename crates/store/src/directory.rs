@@ -1,4 +1,4 @@
-//! The data directory: volumes are created, opened, described and deleted here.
+//! The data directory: creates, opens, lists, describes and deletes volumes.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,62 +15,62 @@ use crate::lease::{Lease, holder};
 use crate::log::{self, LOG_FILE_BYTES};
 use crate::media::{LocalMedia, names, segment_of};
 
-/// Directory of the volumes in the data directory.
+/// Subdirectory that holds the volumes.
 const VOLUMES: &str = "volumes";
-/// Prefix of a volume whose creation has not finished.
+/// Prefix of the directory of a volume under creation.
 const NEW: &str = ".new-";
-/// Prefix of a volume whose deletion has not finished.
+/// Prefix of the directory of a volume under deletion.
 const DELETED: &str = ".deleted-";
 
-/// Directory that file systems create in their root.
+/// Directory that some file systems have in their root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// A data directory, held by this process.
+/// A data directory, locked by this process.
 #[derive(Debug)]
 pub struct Directory {
     root: PathBuf,
     _lease: Lease,
 }
 
-/// What a volume is created with.
+/// The parameters of a new volume.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVolume<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its identity, random.
+    /// A random number that identifies it.
     pub id: u64,
-    /// A directory for its journal, on another device; `None` keeps it with the volume.
+    /// The directory that is to hold its journal's directory; `None` keeps the journal with the volume.
     pub journal: Option<&'a Path>,
-    /// Bytes of its journal; a multiple of [`LOG_FILE_BYTES`].
+    /// Size of its journal in bytes, a multiple of [`LOG_FILE_BYTES`].
     pub journal_bytes: u64,
 }
 
-/// What can be told about a volume without opening it.
+/// Facts about a volume that are known without opening it.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// Its name.
     pub name: String,
-    /// Its identity.
+    /// The number that identifies it.
     pub id: u64,
     /// Its directory.
     pub path: PathBuf,
     /// The directory of its journal.
     pub journal: PathBuf,
-    /// Bytes of its journal.
+    /// Size of its journal in bytes.
     pub journal_bytes: u64,
-    /// Length of its index, bytes.
+    /// Size of its index in bytes.
     pub index_bytes: u64,
     /// Number of its segments.
     pub segments: u64,
-    /// Length of all its segments, bytes.
+    /// Size of all its segments in bytes.
     pub segment_bytes: u64,
-    /// The process that uses it now; 0 if that did not say who it is.
+    /// The id of the process that has it open; 0 if the process is unknown.
     pub in_use_by: Option<u32>,
 }
 
 impl Directory {
-    /// Takes the data directory at `root`, creating it if it is not there. Sweeps what an interrupted creation or
-    /// deletion of a volume left.
+    /// Locks the data directory at `root`, which is created if it does not exist. Removes the remains of interrupted
+    /// creations and deletions of volumes.
     pub fn open_or_create(root: &Path) -> Result<Directory, Error> {
         let volumes = root.join(VOLUMES);
         if !volumes.is_dir() {
@@ -89,7 +89,7 @@ impl Directory {
         Directory::open(root)
     }
 
-    /// Takes the data directory at `root`.
+    /// Locks the existing data directory at `root`. Removes the remains of interrupted creations and deletions of volumes.
     pub fn open(root: &Path) -> Result<Directory, Error> {
         check_root(root)?;
         let root =
@@ -101,17 +101,18 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Its absolute path.
+    /// Returns its absolute path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Names of its volumes, sorted.
+    /// Returns the names of its volumes, sorted.
     pub fn volumes(&self) -> Result<Vec<String>, Error> {
         list(&self.root)
     }
 
-    /// Names of the entries beside its volumes that are not volumes, sorted. Hidden ones and `lost+found` are not listed.
+    /// Returns the names of the entries among its volumes that are not volumes, sorted. Hidden entries and `lost+found` are
+    /// left out.
     pub fn strays(&self) -> Result<Vec<String>, Error> {
         let volumes = self.root.join(VOLUMES);
         let mut strays = names_in(&volumes)?;
@@ -127,7 +128,7 @@ impl Directory {
         self.root.join(VOLUMES).join(name)
     }
 
-    /// Creates a volume; `initialize` writes the engine's first state, its error is a sentence. A crash on the way
+    /// Creates a volume. `initialize` writes the engine's first state; its error is a sentence. A crash before this returns
     /// leaves no volume.
     pub fn create(
         &self,
@@ -159,14 +160,14 @@ impl Directory {
         let created = build(&fresh, new, &format, initialize)
             .and_then(|()| rename(&fresh, &path).map_err(|error| Error::io("create", &path, &error)));
         if created.is_err() {
-            // The first error is the one to report; what this leaves is swept by the next one who comes.
+            // The first error is the one to report. What remains here is removed at the next start.
             let _ = sweep_one(&fresh);
         }
         created
     }
 
-    /// Opens a volume's media. `journal` is the directory given for journals on this start, if one was: it must be
-    /// where the volume's journal is, or has been moved to.
+    /// Opens a volume's media. `journal`, if given, is the directory of journals: the volume's journal must be there, or
+    /// have been moved there.
     pub fn open_volume(&self, name: &str, journal: Option<&Path>) -> Result<LocalMedia, Error> {
         let path = self.existing(name)?;
         let format = Format::read(&path.join(names::FORMAT))?;
@@ -179,8 +180,8 @@ impl Directory {
                 return Err(Error::new(
                     ErrorKind::Journal,
                     format!(
-                        "the journal of volume {name:?} is in the data directory, not in {}; a journal's place is \
-                         chosen when its volume is created: leave --journal away, or create another volume",
+                        "the journal of volume {name:?} is in the data directory, not in {}; its location is chosen \
+                         when the volume is created: omit --journal, or create another volume",
                         given.display()
                     ),
                 ));
@@ -190,7 +191,7 @@ impl Directory {
         LocalMedia::open(&path, &place, format.journal_files, lease)
     }
 
-    /// The place of a journal that is recorded in one place and given in another.
+    /// Returns the location of a journal for which a directory is given, and records it if the journal has moved.
     fn moved_journal(
         &self,
         name: &str,
@@ -208,7 +209,7 @@ impl Directory {
         Ok(place)
     }
 
-    /// Deletes a volume and all that is in it.
+    /// Deletes a volume with all its data.
     pub fn delete(&self, name: &str) -> Result<(), Error> {
         let path = self.existing(name)?;
         let _lease = Lease::take(&path.join(names::LOCK), &format!("the volume {name:?}"))?;
@@ -221,7 +222,7 @@ impl Directory {
         existing(&self.root, name)
     }
 
-    /// Removes what interrupted creations and deletions left.
+    /// Removes the remains of interrupted creations and deletions.
     fn sweep(&self) -> Result<(), Error> {
         for name in names_in(&self.root.join(VOLUMES))? {
             if name.starts_with(NEW) || name.starts_with(DELETED) {
@@ -232,7 +233,7 @@ impl Directory {
     }
 }
 
-/// Names of the volumes in the data directory at `root`, sorted; needs no lock.
+/// Returns the names of the volumes in the data directory at `root`, sorted. Needs no lock.
 pub fn list(root: &Path) -> Result<Vec<String>, Error> {
     check_root(root)?;
     let volumes = root.join(VOLUMES);
@@ -242,7 +243,7 @@ pub fn list(root: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-/// Describes a volume of the data directory at `root`; needs no lock.
+/// Describes a volume in the data directory at `root`. Needs no lock.
 pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     check_root(root)?;
     let path = existing(root, name)?;
@@ -256,7 +257,7 @@ pub fn describe(root: &Path, name: &str) -> Result<Description, Error> {
     for segment in names_in(&path.join(names::SEGMENTS))? {
         if segment_of(&segment).is_some() {
             segments += 1;
-            // One that the cleaner deletes meanwhile has no length.
+            // The cleaner may have deleted the segment since the listing.
             segment_bytes +=
                 fs::metadata(path.join(names::SEGMENTS).join(segment)).map_or(0, |segment| segment.len());
         }
@@ -278,13 +279,13 @@ fn check_root(root: &Path) -> Result<(), Error> {
     match fs::metadata(root.join(VOLUMES)) {
         Ok(metadata) if metadata.is_dir() => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(Error::io("look into the data directory", root, &error));
+            return Err(Error::io("search the data directory", root, &error));
         }
         _ => {}
     }
     let sentence = format!(
-        "{} is no data directory: give the directory that `holdfast serve` created, or run `holdfast serve {0}` to \
-         create one",
+        "{} is not a data directory: name the directory that `holdfast serve` created, or run `holdfast serve {0}` to \
+         create it",
         root.display()
     );
     Err(Error::new(ErrorKind::NotFound, sentence))
@@ -299,7 +300,7 @@ fn existing(root: &Path, name: &str) -> Result<PathBuf, Error> {
     let others = list(root)?.join(", ");
     let others = if others.is_empty() { "no volumes".to_owned() } else { format!("the volumes {others}") };
     let sentence = format!(
-        "there is no volume {name:?} in {}, which has {others}; choose or create one",
+        "there is no volume {name:?} in {}, which has {others}; choose one of its volumes, or create one",
         root.display()
     );
     Err(Error::new(ErrorKind::NotFound, sentence))
@@ -326,7 +327,7 @@ fn names_in(directory: &Path) -> Result<Vec<String>, Error> {
     list().map_err(|error| Error::io("list", directory, &error))
 }
 
-/// Where the journal of the volume at `path` is, if it is elsewhere.
+/// Returns the recorded location of the journal of the volume at `path`; `None` if the volume's directory holds it.
 fn recorded_journal(path: &Path) -> Result<Option<PathBuf>, Error> {
     use std::os::unix::ffi::OsStringExt as _;
     let file = path.join(names::JOURNAL_LOCATION);
@@ -337,7 +338,7 @@ fn recorded_journal(path: &Path) -> Result<Option<PathBuf>, Error> {
     }
 }
 
-/// Refuses a journal directory that is missing or another volume's.
+/// Refuses a journal directory that is missing or belongs to another volume.
 fn check_owner(name: &str, place: &Path, format: &Format) -> Result<(), Error> {
     let trouble = match fs::read_to_string(place.join(log::OWNER)) {
         Ok(owner) if owner == format.journal_owner() => return Ok(()),
@@ -348,8 +349,8 @@ fn check_owner(name: &str, place: &Path, format: &Format) -> Result<(), Error> {
     Err(Error::new(
         ErrorKind::Journal,
         format!(
-            "the journal of volume {name:?} is expected in {}, and the one there {trouble}; mount the file system \
-             that holds it, or say with --journal DIR where DIR/{name} is now",
+            "the journal of volume {name:?} should be in {}, but the one there {trouble}; mount the file system that \
+             holds it, or name with --journal DIR the directory whose DIR/{name} holds it now",
             place.display()
         ),
     ))
@@ -378,8 +379,7 @@ fn build(
             return Error::io("create the journal directory", &journal, &error);
         }
         let sentence = format!(
-            "{} exists already and may hold another volume's journal; choose another directory for the journal, or \
-             remove it",
+            "{} exists and may hold another volume's journal; choose another directory for the journal, or remove it",
             journal.display()
         );
         Error::new(ErrorKind::Journal, sentence)
@@ -395,7 +395,7 @@ fn build(
     sync_directory(&path).and_then(|()| sync_directory(fresh)).map_err(at(fresh))
 }
 
-/// Records that the journal of the volume in `fresh` will be in `elsewhere`; answers its directory.
+/// Records that the journal of the volume in `fresh` is to be in `elsewhere`, and returns its directory.
 fn place_journal(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, Error> {
     if !elsewhere.is_dir() {
         create_private_directory(elsewhere)
@@ -413,7 +413,7 @@ fn place_journal(fresh: &Path, elsewhere: &Path, name: &str) -> Result<PathBuf, 
     Ok(place)
 }
 
-/// Removes an unfinished or deleted volume, its journal elsewhere first: the volume's own files say where that is.
+/// Removes an unfinished or deleted volume. A journal that is elsewhere goes first, since the volume's files name its place.
 fn sweep_one(path: &Path) -> Result<(), Error> {
     if let (Ok(Some(journal)), Ok(format)) = (recorded_journal(path), Format::read(&path.join(names::FORMAT)))
     {
@@ -422,7 +422,7 @@ fn sweep_one(path: &Path) -> Result<(), Error> {
         if ours {
             remove_tree(&journal).map_err(|error| Error::io("delete the journal in", &journal, &error))?;
         } else {
-            // Creation may have stopped before the owner was written: then it is empty, and goes. Else it stays.
+            // If creation stopped before the owner was written, the directory is empty and is removed. Else it stays.
             let _ = fs::remove_dir(&journal);
         }
     }

@@ -1,29 +1,28 @@
-//! Changes of directories that survive a power loss: what is created, renamed or removed is synced with the directory
-//! that names it.
+//! Changes of directories that survive a power loss: whatever is created, renamed or removed, its directory is synced.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// Makes the names in `directory` durable.
+/// Makes the entries of `directory` durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Creates a directory that only this user can look into: files of clients are in it, whatever their modes.
+/// Creates a directory that only this user can search. It will hold the files of clients, whatever their modes.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Creates `path` holding `content`, durable once its directory is synced; an existing file is an error.
+/// Creates `path` with `content`, durable once its directory is synced. An existing file is an error.
 pub(crate) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(content)?;
     file.sync_all()
 }
 
-/// Replaces `path` by a file of `content` in one step: a crash leaves the old one or the new one.
+/// Replaces the file `path` atomically: after a crash it has the old contents or `content`.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);
@@ -32,14 +31,14 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_directory(parent(path))
 }
 
-/// Renames and makes both directories' names durable.
+/// Renames a file and makes the change durable in both directories.
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)?;
     sync_directory(parent(to))?;
     if parent(from) == parent(to) { Ok(()) } else { sync_directory(parent(from)) }
 }
 
-/// Removes a directory and all that is in it; one that is not there is fine.
+/// Removes a directory with its contents. A missing directory is no error.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -48,7 +47,7 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The directory that names `path`.
+/// Returns the directory that holds `path`.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,35 +1,35 @@
-//! Errors of this crate: one sentence with the path it concerns and what to do about it.
+//! The errors of this crate: one sentence each, with the path and the remedy.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// What kind of trouble it is, for callers that decide by it.
+/// The kind of an error, for callers that act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No such volume or data directory.
+    /// The volume or data directory does not exist.
     NotFound,
-    /// There is a volume of that name.
+    /// The name is taken.
     Exists,
-    /// Another process uses it.
+    /// Another process holds the data directory or the volume.
     InUse,
-    /// A name that no volume can have, or a size out of range.
+    /// The name is not one that a volume can have, or a size is out of range.
     Invalid,
-    /// Written by a version of Holdfast that this one cannot read.
+    /// The volume was created by a version of Holdfast whose format this one cannot read.
     WrongFormat,
-    /// A file that must be there is missing, or holds what it cannot hold.
+    /// A required file is missing or has invalid contents.
     Damaged,
     /// The journal directory is missing or belongs to another volume.
     Journal,
-    /// No room on the device.
+    /// The device has no free space.
     Full,
-    /// The operating system refused something else.
+    /// The operating system reported another error.
     Io,
     /// The engine could not create the volume.
     Engine,
 }
 
-/// Why something could not be done: one sentence that says what to do.
+/// An error of this crate: a sentence that says what failed and what to do.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -41,12 +41,12 @@ impl Error {
         Error { kind, sentence: sentence.into() }
     }
 
-    /// What kind of trouble it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// From the operating system's refusal of `action` (an infinitive: "create") on `path`.
+    /// Describes an error of the operating system in `action` (an infinitive, such as "create") on `path`.
     pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Error {
         let kind = if is_full(error) { ErrorKind::Full } else { ErrorKind::Io };
         Error { kind, sentence: sentence(action, path, error) }
@@ -61,13 +61,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Whether the device, or this user's share of it, has no room. Both are "no space" to a client: a quota of the
-/// file system below is not one of the volume's.
+/// Whether the device, or this user's quota on it, has no free space. Clients see both as "no space": a quota of the
+/// underlying file system is not one of the volume.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The same error with what was attempted and where; its kind stays, except that a full quota becomes `StorageFull`.
+/// Adds the action and the path to `error`. The kind stays, except that an exceeded quota becomes `StorageFull`.
 pub(crate) fn in_context(action: &str, path: &Path, error: &io::Error) -> io::Error {
     let kind = if is_full(error) { io::ErrorKind::StorageFull } else { error.kind() };
     io::Error::new(kind, sentence(action, path, error))
@@ -76,7 +76,9 @@ pub(crate) fn in_context(action: &str, path: &Path, error: &io::Error) -> io::Er
 fn sentence(action: &str, path: &Path, error: &io::Error) -> String {
     let advice = match error.kind() {
         _ if is_full(error) => "free some space on that device",
-        io::ErrorKind::PermissionDenied => "let this user read and write it, or choose another directory",
+        io::ErrorKind::PermissionDenied => {
+            "give this user permission to read and write it, or choose another directory"
+        }
         io::ErrorKind::ReadOnlyFilesystem => {
             "remount that file system read-write, or choose another directory"
         }
@@ -85,7 +87,7 @@ fn sentence(action: &str, path: &Path, error: &io::Error) -> String {
         }
         io::ErrorKind::IsADirectory => "a directory is in the way: move it, or restore the file",
         io::ErrorKind::NotFound => "check the path, and that its file system is mounted",
-        _ => "see the kernel's log for what the device reports",
+        _ => "look in the kernel's log for errors of the device",
     };
     format!("cannot {action} {}: {error}; {advice}", path.display())
 }

@@ -1,28 +1,28 @@
-//! The `format` file of a volume: which version wrote it, who it is and what shape it has.
+//! The `format` file of a volume: the version of its layout, its identity and the size of its journal.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind};
 
-/// Version of the layout of a volume's directory that this crate reads and writes.
+/// The version of the layout of a volume's directory that this crate reads and writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Longest name of a volume, bytes: it is a directory's name and a part of an export's path.
+/// The longest name of a volume in bytes. It is the name of a directory and part of the path of an export.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Most files of a journal: 1 TiB in all, far beyond what could be replayed in bounded time.
+/// The most files in a journal, 1 TiB in all: far more than can be replayed in bounded time.
 const JOURNAL_FILES_MAX: u64 = 65_536;
 
-/// What the file's first line begins with.
+/// The beginning of the file's first line.
 const TITLE: &str = "holdfast volume format ";
 
-/// What is said once and for all when a volume is created.
+/// The properties that a volume keeps from its creation on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// The volume's identity, which its journal repeats.
+    /// The number that identifies the volume; its journal's owner file repeats it.
     pub(crate) id: u64,
-    /// Files in the ring of the journal.
+    /// The number of files in the journal's ring.
     pub(crate) journal_files: u64,
 }
 
@@ -40,7 +40,7 @@ impl Format {
         let damaged = || {
             Error::new(
                 ErrorKind::Damaged,
-                format!("{} is damaged: it is no description of a volume; restore it", path.display()),
+                format!("{} is damaged: it does not describe a volume; restore it", path.display()),
             )
         };
         let mut lines = text.lines();
@@ -50,8 +50,8 @@ impl Format {
             return Err(Error::new(
                 ErrorKind::WrongFormat,
                 format!(
-                    "the volume in {} has format version {version}, and this holdfast reads version \
-                     {FORMAT_VERSION} only; use the holdfast that wrote it",
+                    "the volume in {} has format version {version}, and this version of holdfast reads only \
+                     {FORMAT_VERSION}; use the version that created it",
                     path.parent().unwrap_or(path).display()
                 ),
             ));
@@ -68,13 +68,13 @@ impl Format {
         Ok(Format { id, journal_files: files })
     }
 
-    /// What the journal's own file says, so that no other volume's journal is taken for it.
+    /// Returns the contents of the journal's owner file, which tells the journals of volumes apart.
     pub(crate) fn journal_owner(&self) -> String {
         format!("journal of volume {:016x}\n", self.id)
     }
 }
 
-/// Refuses names that a directory or an export's path cannot have, or that a shell would take for an option.
+/// Refuses names that cannot be part of a path, or that a shell would take for an option.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let fine = !name.is_empty()
@@ -99,7 +99,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_formats_are_read_back() {
         let scratch = Scratch::new();
         let path = scratch.path().join("format");
         let format = Format { id: 0x12_3456_789a_bcde, journal_files: 7 };
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn other_versions_and_damage_are_told_apart() {
+    fn other_versions_and_damage_are_different_errors() {
         let scratch = Scratch::new();
         let path = scratch.path().join("format");
         let fails = |text: &str| {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn names_are_safe_in_paths_and_on_command_lines() {
         for good in ["main", "a", "Vol-1_x.y", &"n".repeat(64)] {
             assert!(check_name(good).is_ok(), "{good}");
         }

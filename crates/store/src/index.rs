@@ -1,4 +1,4 @@
-//! The index file: read and written anywhere, grown with space that is really there.
+//! The index file: random reads and writes, and growth into space that is allocated.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,16 +11,16 @@ use volume::media::RandomFile;
 
 use crate::error::in_context;
 
-/// Bytes written at once where space can only be allocated by writing it.
+/// The size of one write, in bytes, where space can only be allocated by writing.
 const FILL_BYTES: usize = 1 << 20;
 
-/// The index of an open volume. It goes through the page cache: its blocks are verified by the engine, and the kernel
-/// may keep what the engine's own memory cannot.
+/// The index of an open volume. It uses the page cache: the engine verifies its blocks, and the kernel can cache those that
+/// the engine's own memory cannot.
 pub(crate) struct IndexFile {
     file: File,
     path: PathBuf,
-    /// Bytes from the front of the file that this process has allocated, which may be more than its length. Asking the
-    /// system again costs it a walk over all of them.
+    /// The bytes from the start of the file that this process has allocated, possibly beyond its length. To allocate them
+    /// again would make the kernel walk over all of them.
     allocated: Mutex<u64>,
 }
 
@@ -34,8 +34,8 @@ impl IndexFile {
         self.allocated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes up to `end` that the device would still have to give: what was reserved before is there already, and must
-    /// not be asked for again on a full device.
+    /// Returns how many bytes up to `end` are not allocated yet. Reserved ones are, and must not be demanded again on a full
+    /// device.
     fn missing_up_to(&self, end: u64) -> io::Result<u64> {
         /// `st_blocks` counts in these units.
         const BLOCK_UNIT: u64 = 512;
@@ -47,13 +47,13 @@ impl IndexFile {
     }
 }
 
-/// Allocates `length` bytes from `offset`, and makes the file that long if `extend`; gives up before it has taken
-/// what little is left of a full device.
+/// Allocates `length` bytes at `offset`, and extends the file over them if `extend`. Fails before it uses up the rest of a
+/// device that has too little space.
 pub(crate) fn allocate(file: &File, offset: u64, length: u64, extend: bool) -> io::Result<()> {
     allocate_missing(file, offset, length, length, extend).map(|_| ())
 }
 
-/// The same where all but `missing` bytes are allocated already. False: the file system cannot promise space.
+/// The same where all but `missing` bytes are allocated already. Returns false if the file system cannot reserve space.
 fn allocate_missing(file: &File, offset: u64, length: u64, missing: u64, extend: bool) -> io::Result<bool> {
     if length == 0 {
         return Ok(true);
@@ -64,7 +64,7 @@ fn allocate_missing(file: &File, offset: u64, length: u64, missing: u64, extend:
     }
     let flags = if extend { FallocateFlags::empty() } else { FallocateFlags::KEEP_SIZE };
     match fallocate(file, flags, offset, length).map_err(io::Error::from) {
-        // Nothing can be promised on such a file system beyond what the comparison above found.
+        // Such a file system promises no more than the comparison above.
         Err(error) if error.kind() == io::ErrorKind::Unsupported && !extend => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => fill(file, offset, length).map(|()| true),
         result => result.map(|()| true),
@@ -91,7 +91,7 @@ impl RandomFile for IndexFile {
         let mut allocated = self.allocated();
         let old = self.len()?;
         if len < old {
-            // It gives back what was reserved too.
+            // Truncation frees reserved space, too.
             *allocated = 0;
             return self.file.set_len(len).map_err(|error| self.in_context("shorten", &error));
         }
@@ -100,8 +100,8 @@ impl RandomFile for IndexFile {
         }
         let missing = self.missing_up_to(len).map_err(|error| self.in_context("examine", &error))?;
         let grown = allocate_missing(&self.file, old, len - old, missing, true).map_err(|error| {
-            // A device that filled up half way has left the file longer. If even this fails, the longer file has
-            // zeros at its end that nobody refers to. It is not done without need: it gives back what was reserved.
+            // A device that filled up on the way has left the file longer. If truncation fails, the file keeps unreferenced
+            // zeros at its end. An unchanged length needs no truncation, which would free reserved space.
             if self.len().is_ok_and(|now| now != old) {
                 *allocated = 0;
                 let _ = self.file.set_len(old);
@@ -121,7 +121,7 @@ impl RandomFile for IndexFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data().map_err(|error| {
-            // The page cache now holds, as clean, what media may have refused: forget it, so that reads ask media.
+            // The page cache now holds as clean what the media may not hold. Drop it, so that reads go to the media.
             let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
             self.in_context("sync", &error)
         })
@@ -150,7 +150,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn grows_reserves_and_shrinks() {
+    fn growing_and_reserving_allocate_and_shrinking_frees() {
         let scratch = Scratch::new();
         let path = scratch.path().join("index");
         File::create(&path).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_device_has_is_storage_full_and_changes_nothing() {
+    fn a_size_beyond_the_device_is_storage_full_and_changes_nothing() {
         let scratch = Scratch::new();
         let path = scratch.path().join("index");
         File::create(&path).unwrap();

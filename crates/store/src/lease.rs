@@ -1,4 +1,4 @@
-//! The right to use a directory: an flock on a file in it, which the kernel gives back when its holder dies.
+//! The exclusive right to use a directory: an flock on a file in it, which the kernel releases when the holder dies.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
@@ -10,11 +10,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, ErrorKind};
 
-/// How long to wait for a holder that is about to go: one that was killed gives its locks back only when the kernel
-/// has taken its memory down, and who only asks whether there is a holder holds the lock for an instant.
+/// How long to wait for a holder to release the lock. The kernel releases the locks of a killed process only after it has
+/// freed its memory, and [`holder`] takes the lock for an instant.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A lease, held until it is dropped.
+/// A lease, released on drop.
 #[derive(Debug)]
 pub(crate) struct Lease {
     file: File,
@@ -22,7 +22,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Takes the lease that `path` stands for; `what` names it in the refusal.
+    /// Takes the lease on the lock file `path`; `what` names the object in errors.
     pub(crate) fn take(path: &Path, what: &str) -> Result<Lease, Error> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Error::io("open the lock", path, &error))?;
@@ -46,7 +46,7 @@ impl Lease {
         Ok(Lease { file, path: path.to_owned() })
     }
 
-    /// Whether the file that was locked is still the one at its path: not, if the directory was replaced.
+    /// Whether the locked file is still the one at its path. It is not if the directory was replaced.
     pub(crate) fn is_held(&self) -> bool {
         match (self.file.metadata(), std::fs::metadata(&self.path)) {
             (Ok(ours), Ok(there)) => ours.ino() == there.ino() && ours.dev() == there.dev(),
@@ -55,7 +55,7 @@ impl Lease {
     }
 }
 
-/// The process that holds the lease at `path`, if one does.
+/// Returns the process that holds the lease at `path`, if any; 0 for an unknown one.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     let file = File::open(path).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared).map_err(io::Error::from) {
@@ -78,7 +78,7 @@ fn in_use(file: &File, what: &str) -> Error {
     Error::new(
         ErrorKind::InUse,
         format!(
-            "{what} is in use by {holder}; stop that one first (kill -TERM), or choose another directory"
+            "{what} is in use by {holder}; stop that process first (kill -TERM), or choose another directory"
         ),
     )
 }
@@ -89,7 +89,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn a_second_holder_is_told_about_the_first() {
+    fn a_second_holder_is_refused_with_the_first_ones_process_id() {
         let scratch = Scratch::new();
         let path = scratch.path().join("lock");
         assert_eq!(holder(&path), None);

@@ -1,7 +1,7 @@
 //! The engine's media on a local directory.
 //!
 //! ```text
-//! DATA/lock                          held while a server, or a command that changes volumes, uses the directory
+//! DATA/lock                          held by a server, or by a command that changes volumes
 //! DATA/volumes/NAME/format           format version, identity and shape of the volume; written once
 //!                  /lock             the lease: an flock, and the process that holds it
 //!                  /journal/NNNN     the log: a ring of files, written in full when the volume is created
@@ -9,13 +9,12 @@
 //!                  /journal.location instead of journal/: the directory elsewhere that holds it
 //!                  /index            the index file
 //!                  /segments/ID      one file per segment, its number in 16 hexadecimal digits
-//!                  /segments/free-N  a deleted segment's file that will be another one's; gone with the process
-//! DATA/volumes/.new-NAME             a volume whose creation has not finished; swept by the next one who comes
-//! DATA/volumes/.deleted-NAME         a volume whose deletion has not finished; swept likewise
+//!                  /segments/free-N  the file of a deleted segment, kept for reuse while the process runs
+//! DATA/volumes/.new-NAME             a volume under creation; an unfinished one is removed at the next start
+//! DATA/volumes/.deleted-NAME         a volume under deletion; likewise
 //! ```
 //!
-//! [`Directory`] is the data directory, [`LocalMedia`] one volume of it. What is absent: any knowledge of what the
-//! bytes mean.
+//! [`Directory`] is the data directory, [`LocalMedia`] one volume in it. This crate does not interpret the bytes it stores.
 
 mod aligned;
 mod blob;

@@ -1,5 +1,5 @@
-//! The log: a ring of files, each written in full when the volume is created, so that writing to it later changes no
-//! metadata of the file system and never finds the device full.
+//! The log: a ring of files. Each file is written in full when the volume is created, so that later writes change no
+//! metadata of the file system and cannot fail for lack of space.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,26 +16,26 @@ use crate::direct::DirectFile;
 use crate::durable::{create_file, sync_directory};
 use crate::error::{Error, ErrorKind, in_context};
 
-/// Bytes of one file of the ring.
+/// The size of one file of the ring in bytes.
 pub const LOG_FILE_BYTES: u64 = 16 << 20;
 
-/// Bytes written at once while a ring is created.
+/// The size of one write, in bytes, while a ring is created.
 const FILL_BYTES: usize = 1 << 20;
 
-/// One file of the ring, open twice: writes go through the page cache and are synced, reads go around it, so that
-/// recovery sees what media hold.
+/// One file of the ring, open twice: writes go through the page cache and are synced; reads bypass it, so that recovery
+/// sees the contents of the media.
 struct Part {
     path: PathBuf,
     writes: File,
     reads: DirectFile,
-    /// Written since it was synced last.
+    /// Written to since the last sync.
     dirty: AtomicBool,
 }
 
 /// The log of an open volume.
 pub(crate) struct Log {
     parts: Vec<Part>,
-    /// Held during a sync: a second one must not return while the first, which took its work over, still syncs.
+    /// Held during a sync. A second sync must not return before the first, which took over its dirty files, is done.
     syncing: Mutex<()>,
 }
 
@@ -43,8 +43,8 @@ fn part_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:04}"))
 }
 
-/// Writes a ring of `files` files into `directory` and makes it durable. Its owner comes first, so that what a crash
-/// leaves half done can be told from what belongs to somebody else.
+/// Writes a ring of `files` files into `directory` and makes it durable. The owner file comes first, so that the remains of
+/// a crash can be told from another volume's journal.
 pub(crate) fn create(directory: &Path, files: u64, owner: &str) -> Result<(), Error> {
     let path = directory.join(OWNER);
     create_file(&path, owner.as_bytes()).map_err(|error| Error::io("create", &path, &error))?;
@@ -56,7 +56,7 @@ pub(crate) fn create(directory: &Path, files: u64, owner: &str) -> Result<(), Er
     sync_directory(directory).map_err(|error| Error::io("sync", directory, &error))
 }
 
-/// Name of the file that says which volume a journal belongs to.
+/// The name of the file that identifies the volume of a journal.
 pub(crate) const OWNER: &str = "owner";
 
 fn fill(path: &Path, zeros: &[u8]) -> io::Result<()> {
@@ -83,7 +83,7 @@ impl Log {
         LOG_FILE_BYTES * u64::try_from(self.parts.len()).expect("a count of files fits 64 bits")
     }
 
-    /// Runs `act(part, offset in it, range of the buffer)` for each part that `length` bytes from `offset` touch.
+    /// Calls `act(part, offset within it, range of the buffer)` for each part of the `length` bytes at `offset`.
     fn for_parts(
         &self,
         offset: u64,
@@ -122,16 +122,16 @@ fn open_part(path: PathBuf, pool: &Arc<Pool>) -> Result<Part, Error> {
         Ok((.., length)) => Err(Error::new(
             ErrorKind::Damaged,
             format!(
-                "the journal file {} is {length} bytes long instead of {LOG_FILE_BYTES}: it is damaged; restore the \
-                 journal directory as it was",
+                "the journal file {} is damaged: it has {length} bytes instead of {LOG_FILE_BYTES}; restore the journal \
+                 directory",
                 path.display()
             ),
         )),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::new(
             ErrorKind::Journal,
             format!(
-                "the journal file {} is missing; the volume cannot open without its whole journal: restore the file, \
-                 or mount the file system that holds it",
+                "the journal file {} is missing, and the volume needs its whole journal; restore the file, or mount the \
+                 file system that holds it",
                 path.display()
             ),
         )),
@@ -188,7 +188,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn writes_cross_files_and_reopen() {
+    fn writes_that_cross_files_survive_a_reopen() {
         let scratch = Scratch::new();
         create(scratch.path(), 2, "me").unwrap();
         let pool = Arc::new(Pool::default());
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_or_short_file_is_refused_with_its_path() {
+    fn missing_and_short_files_are_errors_with_their_path() {
         let scratch = Scratch::new();
         create(scratch.path(), 1, "me").unwrap();
         let pool = Arc::new(Pool::default());

@@ -1,4 +1,4 @@
-//! One volume's media: its log, its index, its segments and its lease.
+//! The media of one volume: its log, index, segments and lease.
 
 use std::fs;
 use std::io;
@@ -29,7 +29,7 @@ pub(crate) mod names {
     pub(crate) const ALL: [&str; 6] = [FORMAT, LOCK, JOURNAL, JOURNAL_LOCATION, INDEX, SEGMENTS];
 }
 
-/// Digits of a segment's file name.
+/// Digits in the name of a segment's file.
 const SEGMENT_DIGITS: usize = 16;
 
 /// A volume in a local directory, open and leased.
@@ -44,7 +44,7 @@ pub struct LocalMedia {
 }
 
 impl LocalMedia {
-    /// Opens the volume in `directory`, whose journal of so many files lies in `journal`.
+    /// Opens the volume in `directory`, whose journal consists of `files` files in `journal`.
     pub(crate) fn open(
         directory: &Path,
         journal: &Path,
@@ -70,7 +70,7 @@ impl LocalMedia {
         })
     }
 
-    /// Where its journal is.
+    /// Returns the directory of its journal.
     pub fn journal(&self) -> &Path {
         &self.journal
     }
@@ -89,7 +89,7 @@ impl LocalMedia {
     }
 }
 
-/// The segment that a file name stands for; other files are not ours.
+/// Returns the segment of which `name` is the file name; `None` for other files.
 pub(crate) fn segment_of(name: &str) -> Option<SegmentId> {
     let digits =
         name.len() == SEGMENT_DIGITS && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_refuses_a_blob_and_leaves_nothing() {
+    fn a_blob_that_does_not_fit_the_device_leaves_no_file() {
         let scratch = Scratch::new();
         let media = open(&scratch);
         let space = media.space().unwrap();

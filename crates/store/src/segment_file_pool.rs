@@ -1,8 +1,8 @@
-//! Files of deleted segments, kept to become new ones.
+//! Reuses the files of deleted segments for new ones.
 //!
-//! Writing where a file has been written before costs a file system neither allocation nor, at each sync, a change of its
-//! metadata. A file is kept only while nobody has it open, so that open readers keep reading, and while the device has
-//! plenty of room. What it held stays in it: bytes of another segment never pass the checksums of the new one.
+//! A file system neither allocates blocks nor changes metadata at each sync for a write to a range that was written before.
+//! A file is kept only if no reader has it open and the device has ample free space. Its old contents stay in it: bytes of
+//! another segment never pass the checksums of the new one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,16 +14,16 @@ use volume::ids::SegmentId;
 
 use crate::blob::SegmentFile;
 
-/// Files kept at most: what one checkpoint frees while a device is written at full speed.
+/// The most files kept: as many as one checkpoint frees while the device is written at full speed.
 const KEPT_MAX: usize = 16;
 
-/// Files are kept while the device has room for so many more.
-const PLENTY: u64 = 4 * KEPT_MAX as u64;
+/// A file is kept only while the device has free space for this many files of its size.
+const FREE_FILES_MIN: u64 = 4 * KEPT_MAX as u64;
 
-/// Prefix of their names, which are not those of segments.
+/// Prefix of the names of kept files, which segments never have.
 const PREFIX: &str = "free-";
 
-/// The segment files of a volume that are open, and those that are kept.
+/// The open segment files of a volume, and the kept ones.
 #[derive(Default)]
 pub(crate) struct SegmentFilePool {
     state: Mutex<State>,
@@ -31,7 +31,7 @@ pub(crate) struct SegmentFilePool {
 
 #[derive(Default)]
 struct State {
-    /// Who has a segment open; those that nobody has any more are swept when there are many.
+    /// The open files of each segment. Entries without open files are removed when there are many.
     open: HashMap<SegmentId, Vec<Weak<SegmentFile>>>,
     /// Kept files and their lengths.
     kept: Vec<(PathBuf, u64)>,
@@ -39,7 +39,7 @@ struct State {
 }
 
 impl SegmentFilePool {
-    /// Deletes what an earlier process kept in `directory`.
+    /// Deletes the files that an earlier process kept in `directory`.
     pub(crate) fn sweep(directory: &Path) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
@@ -54,7 +54,7 @@ impl SegmentFilePool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a kept file of `capacity` bytes the name `path`; false if there is none.
+    /// Renames a kept file of `capacity` bytes to `path`. Returns false if none is kept.
     pub(crate) fn take(&self, path: &Path, capacity: u64) -> bool {
         let mut state = self.state();
         let Some(index) = state.kept.iter().position(|(_, length)| *length == capacity) else { return false };
@@ -62,7 +62,7 @@ impl SegmentFilePool {
         fs::rename(&file, path).is_ok()
     }
 
-    /// Opens a segment by `open`, and remembers that it is open.
+    /// Opens a segment with `open` and records it as open.
     pub(crate) fn open(
         &self,
         id: SegmentId,
@@ -77,13 +77,13 @@ impl SegmentFilePool {
         Ok(file)
     }
 
-    /// Takes a segment's file away: deletes it, or keeps it if the device has `available` bytes of room.
+    /// Deletes the file of a segment, or keeps it for reuse. `available` is the free space of the device in bytes.
     pub(crate) fn delete(&self, id: SegmentId, path: &Path, available: u64) -> io::Result<()> {
         let mut state = self.state();
         let is_open =
             state.open.remove(&id).is_some_and(|files| files.iter().any(|file| file.strong_count() > 0));
         let length = fs::metadata(path)?.len();
-        if is_open || state.kept.len() >= KEPT_MAX || available / PLENTY < length {
+        if is_open || state.kept.len() >= KEPT_MAX || available / FREE_FILES_MIN < length {
             return fs::remove_file(path);
         }
         state.next += 1;
@@ -93,10 +93,12 @@ impl SegmentFilePool {
         Ok(())
     }
 
-    /// Bytes of kept files, after those were deleted that the device has not plenty of room for.
+    /// Deletes the kept files for which `available` bytes of free space are too little; returns the size of the others.
     pub(crate) fn bytes(&self, available: u64) -> u64 {
         let mut state = self.state();
-        state.kept.retain(|(path, length)| available / PLENTY >= *length || fs::remove_file(path).is_err());
+        state
+            .kept
+            .retain(|(path, length)| available / FREE_FILES_MIN >= *length || fs::remove_file(path).is_err());
         state.kept.iter().map(|(_, length)| length).sum()
     }
 }

@@ -1,6 +1,6 @@
-//! Media whose syncs take longer, so that measurements can be made as if on another device: what group commit brings
-//! on a disk that needs a millisecond cannot be seen on one that needs none. Nothing else is slower, and nothing is
-//! less durable: the real sync comes first.
+//! Media with a minimum duration of each sync, to measure as if on a slower device: a device whose syncs take no time does
+//! not show the effect of group commit. Nothing else is slower, and nothing is less durable, since the real sync is done
+//! first.
 
 use std::io;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use volume::ids::SegmentId;
 use volume::media::{Blob, Media, RandomFile, Space};
 
-/// The same media, with syncs of the log, the index and segments that return `delay` after they began, or later.
+/// Wraps `media` so that each sync of the log, the index and segments takes at least `delay`.
 pub fn with_slow_syncs(media: Arc<dyn Media>, delay: Duration) -> Arc<dyn Media> {
     if delay.is_zero() { media } else { Arc::new(Slow { inner: media, delay }) }
 }
 
-/// Something below, and how long its syncs take at least.
+/// The wrapped media or file, and the minimum duration of its syncs.
 struct Slow<T: ?Sized> {
     delay: Duration,
     inner: Arc<T>,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_takes_its_time_and_tells_what_the_real_one_told() {
+    fn a_sync_takes_the_delay_and_returns_the_real_result() {
         let delay = Duration::from_millis(20);
         let inner: Arc<dyn Blob> = Arc::new(Nothing);
         let slow = Slow { delay, inner };

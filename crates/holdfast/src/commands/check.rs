@@ -1,9 +1,11 @@
-//! `holdfast check`.
+//! `holdfast check`: looks for faults in volumes.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Args;
 use serde_json::{Value, json};
 use server::config::size::Size;
 use server::error::Error;
@@ -11,23 +13,46 @@ use store::Directory;
 use volume::check::{CheckOptions, Report, check};
 use volume::media::Media;
 
-use crate::cli::Check;
 use crate::report::{Outcome, print, table};
 
-/// Exit code when there are faults.
+/// Exit code if there are faults.
 const FAULTS: u8 = 1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// Check only this volume [default: all]
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
+    /// Do not read file data, which takes most of the time
+    #[arg(long)]
+    no_data: bool,
+    /// List at most this many faults of each volume, and count the others
+    #[arg(long, value_name = "COUNT", alias = "most-faults", default_value_t = 1000)]
+    max_faults: usize,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 pub(crate) fn run(arguments: &Check) -> Outcome {
     let directory = Directory::open(&arguments.data)?;
     let names = match &arguments.volume {
         Some(name) => vec![name.clone()],
-        None => directory.volumes()?,
+        None => {
+            for name in directory.strays()? {
+                eprintln!("holdfast: {name:?} is ignored: it is not a volume");
+            }
+            directory.volumes()?
+        }
     };
-    let options = CheckOptions { read_data: !arguments.no_data, most_faults: arguments.most_faults };
+    let options = CheckOptions { read_data: !arguments.no_data, most_faults: arguments.max_faults };
     let mut clean = true;
     let mut reports = Vec::new();
     for name in names {
-        // A volume that cannot be checked is not sound either; the others are checked all the same.
+        // A volume that cannot be checked is not clean. The others are checked nevertheless.
         let result = check_volume(&directory, &name, &options);
         clean &= result.as_ref().is_ok_and(Report::is_clean);
         if arguments.json {
@@ -45,7 +70,7 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
 fn check_volume(directory: &Directory, name: &str, options: &CheckOptions) -> Result<Report, Error> {
     let media: Arc<dyn Media> = Arc::new(directory.open_volume(name, None)?);
     check(&media, options)
-        .map_err(|error| Error::failed(format!("the volume {name:?} cannot be checked: {error}")))
+        .map_err(|error| Error::failed(format!("cannot check the volume {name:?}: {error}")))
 }
 
 fn to_text(name: &str, result: &Result<Report, Error>) -> String {
@@ -59,7 +84,7 @@ fn to_text(name: &str, result: &Result<Report, Error>) -> String {
         line(format!("{name}: {fault}"));
     }
     if report.more_faults > 0 {
-        line(format!("{name}: {} more faults, not listed", report.more_faults));
+        line(format!("{name}: {} more faults are not listed", report.more_faults));
     }
     for note in &report.notes {
         line(format!("{name}: note: {note}"));

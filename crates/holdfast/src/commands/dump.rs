@@ -1,40 +1,94 @@
-//! `holdfast dump`.
+//! `holdfast dump`: prints the records, the journal or a segment of a volume.
 
 use std::io::{self, BufWriter, Write as _};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use server::error::Error;
 use store::Directory;
 use volume::OpenError;
 use volume::dump::{self, Line, Visit};
+use volume::ids::SegmentId;
+use volume::key::Table;
 use volume::media::Media;
 
-use crate::cli::{Dump, DumpWhat, Dumped};
 use crate::report::Outcome;
 
+#[derive(Debug, Args)]
+pub(crate) struct Dump {
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Print the journal entries since the last checkpoint
+    Journal(Source),
+    /// Print the records of the index
+    Records {
+        #[command(flatten)]
+        source: Source,
+        /// Print only this table: inode, name, cookie, map, reap, usage, symlink, extent, segment, reply or meta
+        #[arg(long, value_parser = parse_table)]
+        table: Option<Table>,
+    },
+    /// Print the extents of a segment
+    Segment {
+        #[command(flatten)]
+        source: Source,
+        /// The number of the segment in hexadecimal, which is the name of its file
+        #[arg(value_parser = parse_segment)]
+        id: SegmentId,
+    },
+}
+
+/// The volume to dump, and the format of the output.
+#[derive(Debug, Args)]
+struct Source {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// The volume
+    #[arg(long, value_name = "NAME", default_value = server::server::FIRST_VOLUME)]
+    volume: String,
+    /// Print each line as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_table(text: &str) -> Result<Table, String> {
+    let named = |table: &Table| format!("{table:?}").eq_ignore_ascii_case(text);
+    Table::ALL.into_iter().find(named).ok_or_else(|| "there is no such table".to_owned())
+}
+
+fn parse_segment(text: &str) -> Result<SegmentId, String> {
+    u64::from_str_radix(text, 16).map(SegmentId).map_err(|error| error.to_string())
+}
+
 pub(crate) fn run(dump: &Dump) -> Outcome {
-    match &dump.what {
-        DumpWhat::Journal(dumped) => print(dumped, |media, visit| dump::journal(media.as_ref(), visit)),
-        DumpWhat::Records { dumped, table } => {
-            print(dumped, |media, visit| dump::records(media.as_ref(), *table, visit))
+    match &dump.part {
+        Part::Journal(source) => print(source, |media, visit| dump::journal(media.as_ref(), visit)),
+        Part::Records { source, table } => {
+            print(source, |media, visit| dump::records(media.as_ref(), *table, visit))
         }
-        DumpWhat::Segment { dumped, id } => print(dumped, |media, visit| dump::segment(media, *id, visit)),
+        Part::Segment { source, id } => print(source, |media, visit| dump::segment(media, *id, visit)),
     }
 }
 
-/// Prints what `dump` visits; stops when nobody reads it any more.
-fn print(dumped: &Dumped, dump: impl FnOnce(&Arc<dyn Media>, Visit<'_>) -> Result<(), OpenError>) -> Outcome {
-    let directory = Directory::open(&dumped.data)?;
-    let media: Arc<dyn Media> = Arc::new(directory.open_volume(&dumped.volume, None)?);
+/// Prints the lines of `dump`. Stops if the reader closes the pipe.
+fn print(source: &Source, dump: impl FnOnce(&Arc<dyn Media>, Visit<'_>) -> Result<(), OpenError>) -> Outcome {
+    let directory = Directory::open(&source.data)?;
+    let media: Arc<dyn Media> = Arc::new(directory.open_volume(&source.volume, None)?);
     let mut out = BufWriter::new(io::stdout().lock());
     dump(&media, &mut |line| {
-        let written = if dumped.json { writeln!(out, "{}", to_json(&line)) } else { writeln!(out, "{line}") };
+        let written = if source.json { writeln!(out, "{}", to_json(&line)) } else { writeln!(out, "{line}") };
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
-    .map_err(|error| Error::failed(format!("the volume {:?} cannot be dumped: {error}", dumped.volume)))?;
+    .map_err(|error| Error::failed(format!("cannot dump the volume {:?}: {error}", source.volume)))?;
     let _ = out.flush();
     Ok(ExitCode::SUCCESS)
 }

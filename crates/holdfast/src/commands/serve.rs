@@ -1,14 +1,16 @@
-//! `holdfast serve`.
+//! `holdfast serve`: runs a server until a signal stops it.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
+use clap::Args;
 use server::config::memory::{MEMORY_BYTES_MIN, default_memory_bytes};
 use server::config::size::Size;
 use server::config::{Config, JOURNAL_BYTES_DEFAULT, LEASE_SECONDS, LEASE_SECONDS_DEFAULT, LISTEN_DEFAULT};
@@ -18,19 +20,45 @@ use server::server::{Server, Settings};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::cli::Serve;
-use crate::logging;
+use crate::logging::{self, Log};
 use crate::report::{Outcome, print};
 
-/// Exit code after a second signal, as shells have it for an interrupted program.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The data directory; created with a volume "main" if it does not exist
+    #[arg(value_name = "DATA")]
+    data: Option<PathBuf>,
+    /// Address and port to listen on, such as 127.0.0.1:2049 or [::]:2049; may be repeated [default: 127.0.0.1:2049]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<SocketAddr>,
+    /// Directory for the journals of new volumes, best on a device of its own
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+    /// Configuration file; `holdfast config example` prints one
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Memory limit of the server, such as "4 GiB" [default: a quarter of the machine's memory]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Size>,
+    /// Register with the system's rpcbind, so that clients find the port
+    #[arg(long)]
+    rpcbind: bool,
+    /// Minimum duration of each device sync (us), for benchmarks
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 0, hide = true)]
+    sync_delay: u64,
+    #[command(flatten)]
+    log: Log,
+}
+
+/// Exit code after a second signal, the one that shells report for SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// How many arenas glibc's allocator may have. It makes eight for each core, and what is free in one is of no use to the
-/// threads of another; see `docs/decisions/2026-11-21-system-allocator.md`.
+/// The number of arenas of glibc's allocator. The default is eight per core, and threads of one arena cannot use the free
+/// memory of another; see `docs/decisions/2026-11-21-system-allocator.md`.
 const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
 pub(crate) fn run(serve: &Serve) -> Outcome {
-    start_over_with_few_arenas();
+    reexecute_with_few_arenas();
     let config = match &serve.config {
         Some(path) => Config::read(path).map_err(|error| Error::usage(error.to_string()))?,
         None => Config::default(),
@@ -38,20 +66,20 @@ pub(crate) fn run(serve: &Serve) -> Outcome {
     logging::start(serve.log, &config);
     let settings = settings(serve, config)?;
     abort_on_panic();
-    // Before the server starts, so that a signal during a long replay is not lost.
+    // Before the server starts, so that no signal during a long replay is lost.
     let mut signals = signals()?;
     let server = Server::start(&settings)?;
     print(&greeting(&server));
     if let Some(signal) = signals.forever().next() {
-        tracing::info!(signal = signal_name(signal), "stopping: finishing what is in flight");
+        tracing::info!(signal = signal_name(signal), "stopping: finishing the calls in flight");
     }
     server.stop()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts the same program in the place of this one, with the variable set that the allocator reads when a program starts.
-/// If that fails, the server runs all the same, and may take more memory.
-fn start_over_with_few_arenas() {
+/// Executes this program again with the environment variable that the allocator reads at startup. If that fails, the server
+/// runs nevertheless, and may use more memory.
+fn reexecute_with_few_arenas() {
     let (variable, arenas) = ARENAS;
     if std::env::var_os(variable).is_some() {
         return;
@@ -59,14 +87,14 @@ fn start_over_with_few_arenas() {
     let mut arguments = std::env::args_os();
     if let (Ok(program), Some(name)) = (std::env::current_exe(), arguments.next()) {
         let error = Command::new(program).arg0(name).args(arguments).env(variable, arenas).exec();
-        eprintln!("holdfast: the server may take more memory than it should: cannot start over: {error}");
+        eprintln!("holdfast: cannot set {variable}: {error}; the server may use more memory than its limit");
     }
 }
 
-/// What the command line says, else the configuration, else the default.
+/// Combines the command line, the configuration and the defaults, in this order of precedence.
 fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
     let data = serve.data.clone().or(config.data).ok_or_else(|| {
-        Error::usage("no data directory is given: `holdfast serve DATA`, or `data` in the configuration")
+        Error::usage("no data directory is given: name it with `holdfast serve DATA`, or as `data` in the configuration")
     })?;
     let default: SocketAddr = LISTEN_DEFAULT.parse().expect("the default is an address");
     let listen = match &serve.listen[..] {
@@ -76,7 +104,7 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
     let memory = serve.memory.or(config.memory).map_or_else(default_memory_bytes, |size| size.0);
     if memory < MEMORY_BYTES_MIN {
         let sentence = format!(
-            "memory is {}, which is too little: give at least {}",
+            "memory is {}, which is too little; the minimum is {}",
             Size(memory),
             Size(MEMORY_BYTES_MIN)
         );
@@ -98,19 +126,19 @@ fn settings(serve: &Serve, config: Config) -> Result<Settings, Error> {
     })
 }
 
-/// How long a lease lasts.
+/// Returns the duration of a lease, which must be within its bounds.
 fn lease(seconds: Option<u32>) -> Result<Duration, Error> {
     match seconds.unwrap_or(LEASE_SECONDS_DEFAULT) {
         seconds if LEASE_SECONDS.contains(&seconds) => Ok(Duration::from_secs(seconds.into())),
         seconds => Err(Error::usage(format!(
-            "lease is {seconds} seconds: give at least {} and at most {}",
+            "lease is {seconds} seconds; it must be between {} and {}",
             LEASE_SECONDS.start(),
             LEASE_SECONDS.end()
         ))),
     }
 }
 
-/// A thread that panicked left something half done: better to start again from what is on media than to go on.
+/// Aborts the process if any thread panics. A restart from the media is safer than a server with a half-finished change.
 fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -119,12 +147,12 @@ fn abort_on_panic() {
     }));
 }
 
-/// The first signal is for us to handle; with the second one the process exits at once.
+/// Makes SIGTERM and SIGINT stop the server; a second signal exits at once.
 fn signals() -> Result<Signals, Error> {
     let cannot = |error: std::io::Error| Error::failed(format!("cannot handle signals: {error}; try again"));
     let seen = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
-        // In this order: the first signal finds the flag unset, and sets it.
+        // In this order: the first signal finds the flag unset and sets it.
         signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED, Arc::clone(&seen))
             .map_err(cannot)?;
         signal_hook::flag::register(signal, Arc::clone(&seen)).map_err(cannot)?;
@@ -136,10 +164,10 @@ fn signal_name(signal: i32) -> &'static str {
     signal_hook::low_level::signal_name(signal).unwrap_or("unknown")
 }
 
-/// Where clients look for NFS unless they are told otherwise (RFC 8881 section 2.9.3).
+/// The port at which clients look for NFS by default (RFC 8881 section 2.9.3).
 const NFS_PORT: u16 = 2049;
 
-/// What a user wants to know first.
+/// Returns what is printed when the server is ready: addresses, data directory and mount commands.
 fn greeting(server: &Server) -> String {
     let mut text = String::new();
     let mut line = |line: &str| writeln!(text, "{line}").expect("a String takes any text");
@@ -155,7 +183,7 @@ fn greeting(server: &Server) -> String {
             line("");
             line(&format!("Mount {path} on Linux:"));
             line(&format!("  sudo mount -t nfs{elsewhere} {host}:{path} /mnt"));
-            line("with NFSv3 and locks that hold on that machine only:");
+            line("with NFSv3, and locks that only this client sees:");
             line(&format!(
                 "  sudo mount -t nfs -o vers=3,{transport},nolock,port={port},mountport={port} {host}:{path} /mnt"
             ));
@@ -170,7 +198,7 @@ fn greeting(server: &Server) -> String {
     text
 }
 
-/// How a client on this machine names an address of ours.
+/// Returns the host by which a client on this machine reaches `address`.
 fn mountable(address: SocketAddr) -> String {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),

@@ -1,14 +1,25 @@
-//! `holdfast status`: what a running server is doing.
+//! `holdfast status`: shows the state of a running server.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::Args;
 use serde_json::Value;
 use server::admin;
 use server::error::Error;
 
-use crate::cli::Status;
 use crate::report::{Outcome, print};
+
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    /// The data directory
+    #[arg(value_name = "DATA")]
+    data: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 pub(crate) fn run(status: &Status) -> Outcome {
     let text = admin::ask(&status.data)?;
@@ -17,7 +28,9 @@ pub(crate) fn run(status: &Status) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let value: Value = serde_json::from_str(&text).map_err(|error| {
-        Error::failed(format!("the server's answer makes no sense: {error}; is it of another version?"))
+        Error::failed(format!(
+            "cannot read the server's status: {error}; use the holdfast of the server's version"
+        ))
     })?;
     let mut out = String::new();
     show(&value, 0, &mut out);
@@ -25,7 +38,7 @@ pub(crate) fn run(status: &Status) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows an object's members, each on a line, and its objects' members indented.
+/// Appends the members of an object to `out`, one per line; those of nested objects are indented.
 fn show(value: &Value, indent: usize, out: &mut String) {
     let Value::Object(members) = value else { return };
     let width = members.keys().map(String::len).max().unwrap_or(0);

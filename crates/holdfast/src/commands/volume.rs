@@ -1,30 +1,91 @@
-//! `holdfast volume`.
+//! `holdfast volume`: creates, lists, shows and deletes volumes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use server::config::size::Size;
 use server::config::{Config, JOURNAL_BYTES_DEFAULT};
 use server::error::Error;
 use store::{Description, Directory, describe, list};
 
-use crate::cli::{Level, Log, Volume, VolumeAction};
-use crate::logging;
+use crate::logging::{self, Level, Log};
 use crate::report::{Outcome, print_either, table};
+
+#[derive(Debug, Args)]
+pub(crate) struct Volume {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create a volume; no server may be running on the data directory
+    Create {
+        /// The data directory; created if it does not exist
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+        /// Name of the volume
+        name: String,
+        /// Directory for its journal, best on a device of its own
+        #[arg(long, value_name = "DIR")]
+        journal: Option<PathBuf>,
+        /// Size of its journal, rounded up to a multiple of 16 MiB [default: 512 MiB]
+        #[arg(long, value_name = "SIZE")]
+        journal_size: Option<Size>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the volumes
+    List {
+        /// The data directory
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a volume
+    Show {
+        /// The data directory
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+        /// Name of the volume
+        name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a volume with all its data; no server may be running on the data directory
+    Delete {
+        /// The data directory
+        #[arg(value_name = "DATA")]
+        data: PathBuf,
+        /// Name of the volume
+        name: String,
+        /// Confirm that its data is to be destroyed
+        #[arg(long)]
+        yes: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
 
 pub(crate) fn run(volume: &Volume) -> Outcome {
     logging::start(Log { log_format: None, log_level: Some(Level::Warn) }, &Config::default());
     match &volume.action {
-        VolumeAction::Create { data, name, journal, journal_size, json } => {
+        Action::Create { data, name, journal, journal_size, json } => {
             let directory = Directory::open_or_create(data)?;
             let bytes = journal_size.map_or(JOURNAL_BYTES_DEFAULT, |size| size.0);
             server::volumes::create(&directory, name, journal.as_deref(), bytes)?;
             show(data, name, *json)
         }
-        VolumeAction::List { data, json } => show_list(data, *json),
-        VolumeAction::Show { data, name, json } => show(data, name, *json),
-        VolumeAction::Delete { data, name, yes, json } => delete(data, name, *yes, *json),
+        Action::List { data, json } => show_list(data, *json),
+        Action::Show { data, name, json } => show(data, name, *json),
+        Action::Delete { data, name, yes, json } => delete(data, name, *yes, *json),
     }
 }
 
@@ -32,7 +93,7 @@ fn delete(data: &Path, name: &str, yes: bool, json: bool) -> Outcome {
     let description = describe(data, name)?;
     if !yes {
         return Err(Error::usage(format!(
-            "deleting the volume {name:?} destroys all that is in it ({} of data and journal); say --yes to do so",
+            "deleting the volume {name:?} destroys all its data ({} of data and journal); confirm with --yes",
             Size(description.segment_bytes + description.journal_bytes)
         )));
     }

@@ -15,7 +15,7 @@ fn volumes_are_created_shown_served_and_deleted() {
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let directory = text(&data);
     let sentence = fail(&["volume", "list", directory], 1);
-    assert!(sentence.contains("no data directory"), "{sentence}");
+    assert!(sentence.contains("is not a data directory"), "{sentence}");
     let small = ["--journal-size", "32 MiB"];
     succeed(&[&["volume", "create", directory, "home"], &small[..]].concat());
     let made = json(&[&["volume", "create", directory, "scratch", "--json"], &small[..]].concat());
@@ -67,7 +67,7 @@ fn the_example_configuration_is_accepted() {
     let scratch = Scratch::new();
     let path = scratch.path("example.toml");
     std::fs::write(&path, succeed(&["config", "example"])).unwrap();
-    assert!(succeed(&["config", "check", text(&path)]).contains("is fine"));
+    assert!(succeed(&["config", "check", text(&path)]).contains("is valid"));
 }
 
 #[test]
