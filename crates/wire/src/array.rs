@@ -1,13 +1,12 @@
-//! XDR's arrays of variable length (RFC 4506 section 4.13): a count, then that many elements.
+//! Variable-length arrays of XDR (RFC 4506 section 4.13): a count, then the elements.
 
 use std::marker::PhantomData;
 
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
 
-/// An array of at most `MAX` elements that is either a slice, to be sent, or the bytes in which it was received.
+/// An array of at most `MAX` elements: a slice to be sent, or the bytes of a received one.
 ///
-/// A received array was checked from end to end when it was decoded, so that walking it cannot fail; nothing is
-/// allocated for it.
+/// Decoding checks a received array completely and allocates nothing, so iteration cannot fail.
 #[derive(Clone, Copy)]
 pub struct Array<'a, T, const MAX: usize> {
     source: Source<'a, T>,
@@ -16,7 +15,7 @@ pub struct Array<'a, T, const MAX: usize> {
 #[derive(Clone, Copy)]
 enum Source<'a, T> {
     Elements(&'a [T]),
-    /// All bytes of the elements, without the count; decoded once already.
+/// The bytes of the elements, without the count; checked.
     Received {
         count: usize,
         bytes: &'a [u8],
@@ -25,16 +24,16 @@ enum Source<'a, T> {
 }
 
 impl<'a, T, const MAX: usize> Array<'a, T, MAX> {
-    /// The array without elements.
+/// The empty array.
     pub const EMPTY: Self = Self { source: Source::Elements(&[]) };
 
-    /// An array of these elements, or nothing if there are more than `MAX`.
+/// Returns an array of these elements, or `None` if there are more than `MAX`.
     #[must_use]
     pub const fn new(elements: &'a [T]) -> Option<Self> {
         if elements.len() <= MAX { Some(Self { source: Source::Elements(elements) }) } else { None }
     }
 
-    /// How many elements there are.
+/// Returns the number of elements.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self.source {
@@ -43,7 +42,7 @@ impl<'a, T, const MAX: usize> Array<'a, T, MAX> {
         }
     }
 
-    /// Whether there are none.
+/// Whether the array is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -51,7 +50,7 @@ impl<'a, T, const MAX: usize> Array<'a, T, MAX> {
 }
 
 impl<'a, T: Copy + Decode<'a>, const MAX: usize> Array<'a, T, MAX> {
-    /// Walks the elements in order.
+/// Iterates over the elements.
     #[must_use]
     pub fn iter(&self) -> Iter<'a, T> {
         let source = match self.source {

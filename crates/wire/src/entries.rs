@@ -1,30 +1,29 @@
-//! The list of a READDIR, written in place as far as the client's bounds allow.
+//! The list of entries in results of READDIR, written in place within the client's limits.
 
 use crate::xdr::Encoder;
 
-/// A successful result that begins with a header and ends with a list of entries and eof, as those of READDIR and
-/// READDIRPLUS do in all versions.
+/// A successful result of READDIR or READDIRPLUS in any version: a header, a list of entries and eof.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub(crate) struct EntriesEncoder<'b> {
     out: Encoder<'b>,
     start: usize,
-    /// Where the last entry must end so that the end of the list and eof still fit; before the first one, if
-    /// not even an empty list fits.
+    /// The position at which the last entry must end so that the trailer still fits. It precedes the first entry if not
+    /// even an empty list fits.
     entries_end: usize,
     entries: usize,
-    /// What is left of `dircount`, in bytes.
+/// The remaining bytes of `dircount`.
     dir_bytes_left: usize,
 }
 
 impl<'b> EntriesEncoder<'b> {
-    /// The status, which the client's bound does not count.
+/// The status, which the client's limit does not include.
     pub(crate) const STATUS_BYTES: usize = 4;
-    /// The end of the list, and eof.
+/// The end of the list and eof.
     pub(crate) const TRAILER_BYTES: usize = 4 + 4;
 
-    /// Begins with a header, status included. What is behind the status has at most `maxcount` bytes in the end, of which
-    /// what `push` counts is at most `dircount`; the latter is only a hint, so one entry is let in whatever it is.
+    /// Writes a header that begins with the status. The result after the status is limited to `maxcount` bytes, and what
+    /// `push` counts to `dircount`. The latter is only a hint: the first entry is accepted regardless.
     pub(crate) fn begin(
         out: &'b mut Encoder<'_>,
         header: impl FnOnce(&mut Encoder<'_>),
@@ -38,7 +37,7 @@ impl<'b> EntriesEncoder<'b> {
         Self { out, start, entries_end, entries: 0, dir_bytes_left: dircount }
     }
 
-    /// Appends an entry that takes `dir_bytes` of `dircount`, or says `false` and changes nothing if it does not fit.
+/// Appends an entry that counts `dir_bytes` of `dircount`. Returns `false` and changes nothing if it does not fit.
     pub(crate) fn push(&mut self, dir_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) -> bool {
         let left = self.dir_bytes_left.checked_sub(dir_bytes);
         if left.is_none() && self.entries > 0 {
@@ -56,12 +55,12 @@ impl<'b> EntriesEncoder<'b> {
         true
     }
 
-    /// How many entries were appended.
+    /// Returns the number of entries appended.
     pub(crate) fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Writes over a part of the header, from its byte `at` on.
+/// Overwrites the header at its byte `at`.
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.out.patch(self.start + at, bytes);
     }
@@ -72,7 +71,7 @@ impl<'b> EntriesEncoder<'b> {
         self.out.bool(eof);
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub(crate) fn abandon(mut self) {
         self.out.rewind(self.start);
     }

@@ -1,11 +1,11 @@
-//! The bytes of the protocols that Holdfast speaks: both directions, no I/O, no clock, no threads.
+//! The codec of the protocols that Holdfast speaks: both directions, without I/O, clock or threads.
 //!
 //! | module | holds | specification |
 //! |---|---|---|
 //! | [`xdr`] | [`xdr::Decoder`], [`xdr::Encoder`] and the traits that every message implements | RFC 4506 |
-//! | [`list`] | [`list::List`], XDR's linked lists, walked without allocating | RFC 4506 section 4.19 |
-//! | [`array`] | [`array::Array`], XDR's arrays of variable length, walked without allocating | RFC 4506 section 4.13 |
-//! | [`record`] | record marking: records from a stream of bytes and back | RFC 5531 section 11 |
+//! | [`list`] | [`list::List`]: linked lists, iterated without allocation | RFC 4506 section 4.19 |
+//! | [`array`] | [`array::Array`]: variable-length arrays, iterated without allocation | RFC 4506 section 4.13 |
+//! | [`record`] | record marking on streams | RFC 5531 section 11 |
 //! | [`rpc`] | call and reply headers, AUTH_NONE, AUTH_SYS | RFC 5531 |
 //! | [`nfs3`] | the 22 procedures of NFS version 3 | RFC 1813 |
 //! | [`nfs4`] | NFS versions 4.0, 4.1 and 4.2 and their callbacks | RFC 7531, RFC 5662, RFC 7863, RFC 8276 |
@@ -15,12 +15,11 @@
 //! | [`portmap`] | portmapper version 2, rpcbind versions 3 and 4 | RFC 1833 |
 //! | [`limits`] | every limit, with its reason | |
 //!
-//! Decoding borrows: a payload or a name is a slice of the record it came in, and decoding any message of this
-//! crate allocates nothing. Every length is compared with its limit and with the bytes that are there before it
-//! is used. Encoding appends to the caller's buffer.
+//! Decoding borrows: a payload or a name is a slice of its record, and decoding never allocates. Every length is compared
+//! with its limit and with the remaining bytes before it is used. Encoding appends to the caller's buffer.
 //!
-//! What is deliberately absent: meaning. A name of 300 bytes or a handle of no file decodes well; it is the
-//! server that answers NAMETOOLONG or STALE.
+//! This crate does not judge what it decodes. A name of 300 bytes or the handle of a missing file is valid here; the server
+//! answers NAMETOOLONG or STALE.
 
 #![deny(clippy::indexing_slicing)]
 

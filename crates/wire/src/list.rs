@@ -1,11 +1,11 @@
-//! XDR's linked lists (RFC 4506 section 4.19): before each element the integer 1, after the last one 0.
+//! Linked lists of XDR (RFC 4506 section 4.19): the integer 1 before each element, 0 after the last.
 
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// A list that is either a slice of elements, to be sent, or the bytes in which it was received.
+/// A list: a slice of elements to be sent, or the bytes of a received one.
 ///
-/// A received list was checked from end to end when it was decoded, so that walking it cannot fail; nothing is
-/// allocated for it. It has as many elements as the record has room for.
+/// Decoding checks a received list completely and allocates nothing, so iteration cannot fail. Only the size of the record
+/// limits the number of elements.
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
     source: Source<'a, T>,
@@ -14,12 +14,12 @@ pub struct List<'a, T> {
 #[derive(Clone, Copy)]
 enum Source<'a, T> {
     Elements(&'a [T]),
-    /// All bytes of the list, the 0 at its end included; decoded once already.
+/// The bytes of the list with the final 0; checked.
     Received(&'a [u8]),
 }
 
 impl<'a, T> List<'a, T> {
-    /// A list of these elements.
+/// Returns a list of these elements.
     #[must_use]
     pub const fn new(elements: &'a [T]) -> Self {
         Self { source: Source::Elements(elements) }
@@ -27,7 +27,7 @@ impl<'a, T> List<'a, T> {
 }
 
 impl<'a, T: Copy + Decode<'a>> List<'a, T> {
-    /// Walks the elements in order.
+/// Iterates over the elements.
     #[must_use]
     pub fn iter(&self) -> Iter<'a, T> {
         let source = match self.source {
@@ -66,7 +66,7 @@ impl<'a, T: Copy + Decode<'a>> Iterator for Iter<'a, T> {
         match &mut self.source {
             Remaining::Elements(elements) => elements.next().copied(),
             Remaining::Received(input) => {
-                // After the end there is nothing left to read, which ends the walk too.
+// Past the end no bytes remain, which also ends the iteration.
                 Option::<T>::decode(input).ok().flatten()
             }
         }

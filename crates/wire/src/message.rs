@@ -1,7 +1,7 @@
-//! Macros that write the codec of plain XDR structures and enumerations, so that the order of fields on the wire
-//! is the order in which they are declared and cannot differ between the two directions.
+//! Macros that declare XDR types with their codec. Both directions follow the order of the declaration, so they cannot
+//! differ.
 
-/// Declares an enumeration whose numbers are its wire format. Unknown numbers are decoding errors.
+/// Declares an enumeration with its numbers on the wire. Unknown numbers are decoding errors.
 macro_rules! xdr_enum {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $code:literal),* $(,)?
@@ -14,16 +14,16 @@ macro_rules! xdr_enum {
         }
 
         impl $name {
-            /// Every value there is.
+/// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The number on the wire.
+/// Returns the number on the wire.
             #[must_use]
             pub const fn code(self) -> u32 {
                 self as u32
             }
 
-            /// The value with this number, if there is one.
+/// Returns the value with this number, if any.
             #[must_use]
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
@@ -58,7 +58,7 @@ macro_rules! xdr_enum {
     };
 }
 
-/// Declares a structure whose fields follow each other on the wire as they do in the declaration.
+/// Declares a structure whose fields are on the wire in the order of the declaration.
 macro_rules! xdr_struct {
     ($(#[$meta:meta])* pub struct $name:ident<$life:lifetime> { $($body:tt)* }) => {
         xdr_struct!(@ [$(#[$meta])*] $name [<$life>] [$life] { $($body)* });
@@ -98,8 +98,8 @@ macro_rules! xdr_struct {
     };
 }
 
-/// Declares a union: a discriminant, then what its arm holds, which is nothing, one value (to be given a name) or fields in
-/// their order. Unknown discriminants are decoding errors.
+/// Declares a union: a discriminant, then the body of its arm, which is empty, one named value, or fields in the order of
+/// the declaration. Unknown discriminants are decoding errors.
 macro_rules! xdr_union {
     ($(#[$meta:meta])* pub enum $name:ident<$life:lifetime> { $($body:tt)* }) => {
         xdr_union!(@ [$(#[$meta])*] $name [<$life>] [$life] { $($body)* });
@@ -159,7 +159,7 @@ macro_rules! xdr_union {
     };
 }
 
-/// How a type that holds nothing but opaque bytes with a limit is encoded and decoded.
+/// Implements the codec of a tuple struct of opaque bytes with a limit.
 macro_rules! xdr_opaque {
     ($name:ident max $limit:expr) => {
         impl $crate::xdr::Encode for $name<'_> {
@@ -178,7 +178,7 @@ macro_rules! xdr_opaque {
     };
 }
 
-/// Declares a name for opaque bytes with a limit. What the bytes mean is for the server to judge.
+/// Declares a type of opaque bytes with a limit. The server judges their contents.
 macro_rules! xdr_bytes {
     ($(#[$meta:meta])* pub struct $name:ident max $limit:expr) => {
         $(#[$meta])*
@@ -186,10 +186,10 @@ macro_rules! xdr_bytes {
         pub struct $name<'a>(pub &'a [u8]);
 
         impl<'a> $name<'a> {
-            /// The most bytes that are decoded.
+/// The most bytes that decoding accepts.
             pub const BYTES_MAX: usize = $limit;
 
-            /// The bytes.
+            /// Returns the bytes.
             #[must_use]
             pub const fn as_bytes(&self) -> &'a [u8] {
                 self.0
@@ -213,7 +213,7 @@ macro_rules! xdr_bytes {
     };
 }
 
-/// Declares a file handle: opaque bytes with a limit, which are shown in hexadecimal.
+/// Declares a type of file handles: opaque bytes with a limit, printed in hexadecimal.
 macro_rules! xdr_handle {
     ($(#[$meta:meta])* pub struct $name:ident max $limit:expr) => {
         $(#[$meta])*
@@ -221,13 +221,13 @@ macro_rules! xdr_handle {
         pub struct $name<'a>(&'a [u8]);
 
         impl<'a> $name<'a> {
-            /// The handle of these bytes, or nothing if they are too many.
+/// Returns the handle of these bytes, or `None` if they exceed the limit.
             #[must_use]
             pub const fn new(bytes: &'a [u8]) -> Option<Self> {
                 if bytes.len() <= $limit { Some(Self(bytes)) } else { None }
             }
 
-            /// The bytes.
+            /// Returns the bytes.
             #[must_use]
             pub const fn as_bytes(&self) -> &'a [u8] {
                 self.0
@@ -251,7 +251,7 @@ macro_rules! xdr_handle {
     };
 }
 
-/// Declares a type of its own for a number or an array that identifies something.
+/// Declares a distinct type for a number or an array that is an identifier.
 macro_rules! xdr_newtype {
     ($(#[$meta:meta])* pub struct $name:ident($inner:ty)) => {
         $(#[$meta])*

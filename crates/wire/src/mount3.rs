@@ -1,7 +1,7 @@
-//! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its first handle.
+//! MOUNT version 3 (RFC 1813 appendix I): finds the root handle of an export by its path.
 //!
-//! Only version 3 is spoken. Whoever calls version 1 or 2, whose handles are those of NFSv2, gets
-//! [`crate::rpc::AcceptStat::ProgMismatch`] with 3 as the lowest and the highest version.
+//! Calls of versions 1 and 2, whose handles are those of NFSv2, get [`crate::rpc::AcceptStat::ProgMismatch`] with 3 as the
+//! lowest and highest version.
 
 use crate::limits::{MOUNT_NAME_BYTES_MAX, MOUNT_PATH_BYTES_MAX};
 use crate::list::List;
@@ -31,7 +31,7 @@ xdr_enum! {
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Add a mount entry, and get a handle.
+/// Add a mount entry and get a handle.
         Mnt = 1,
         /// List the mount entries.
         Dump = 2,
@@ -60,7 +60,7 @@ impl Procedure {
 }
 
 xdr_enum! {
-    /// What became of an MNT (RFC 1813 section 5.1.5, mountstat3).
+    /// The status of MNT (RFC 1813 section 5.1.5, mountstat3).
     pub enum MountStat3 {
         /// It succeeded.
         Ok = 0,
@@ -68,7 +68,7 @@ xdr_enum! {
         Perm = 1,
         /// No such file or directory.
         NoEnt = 2,
-        /// A hard error of the media.
+        /// A hard I/O error.
         Io = 5,
         /// Permission denied.
         Acces = 13,
@@ -100,13 +100,12 @@ xdr_struct! {
     pub struct MntOk<'a> {
         /// The handle of the directory.
         pub fhandle: FileHandle3<'a>,
-        /// The flavors of credentials that are accepted there, the best first.
+    /// The accepted flavors of credentials, preferred ones first.
         pub auth_flavors: AuthFlavors,
     }
 }
 
-/// The result of MNT (RFC 1813 section 5.2.1, mountres3). The error is never [`MountStat3::Ok`]; writing that
-/// panics.
+/// The result of MNT (RFC 1813 section 5.2.1, mountres3). The error is never [`MountStat3::Ok`]; encoding that panics.
 pub type MntRes<'a> = Result<MntOk<'a>, MountStat3>;
 
 impl Encode for MntRes<'_> {
@@ -134,11 +133,11 @@ impl<'a> Decode<'a> for MntRes<'a> {
 }
 
 xdr_struct! {
-    /// Who has mounted what (RFC 1813 section 5.2.2, mountbody).
+/// A mount entry (RFC 1813 section 5.2.2, mountbody).
     pub struct MountBody<'a> {
         /// The client.
         pub hostname: Name<'a>,
-        /// What it has mounted.
+/// The mounted path.
         pub directory: DirPath<'a>,
     }
 }
@@ -147,11 +146,11 @@ xdr_struct! {
 pub type MountList<'a> = List<'a, MountBody<'a>>;
 
 xdr_struct! {
-    /// What may be mounted by whom (RFC 1813 section 5.2.5, exportnode).
+/// An export (RFC 1813 section 5.2.5, exportnode).
     pub struct ExportNode<'a> {
         /// The path.
         pub dir: DirPath<'a>,
-        /// The names of those who may; none for everybody.
+/// The hosts and groups that may mount it; empty for all.
         pub groups: List<'a, Name<'a>>,
     }
 }

@@ -1,11 +1,10 @@
 //! NFS version 3 (RFC 1813): the arguments and results of its 22 procedures.
 //!
-//! Types are named as the RFC names them, in the casing of Rust; one file for each group of procedures. The
-//! result of a procedure is a [`Res3`]: `Ok` with its resok body, or [`Failed`] with the status and the resfail
-//! body. READ, READDIR and READDIRPLUS also have encoders that build their results in place:
-//! [`ReadEncoder`], [`ReaddirEncoder`].
+//! Types have the names of the RFC in the casing of Rust; each group of procedures has a file. The result of a procedure is
+//! a [`Res3`]: `Ok` with the resok body, or [`Failed`] with the status and the resfail body. [`ReadEncoder`] and
+//! [`ReaddirEncoder`] build results of READ, READDIR and READDIRPLUS in place.
 //!
-//! A field and its neighbours are on the wire in the order in which they are declared.
+//! Fields are on the wire in the order of their declaration.
 
 mod attributes;
 mod create;
@@ -108,7 +107,7 @@ xdr_enum! {
 }
 
 impl Procedure {
-    /// The name in the RFC.
+/// Returns the name in the RFC.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -138,15 +137,15 @@ impl Procedure {
     }
 }
 
-/// The result of a procedure: its resok body, or why it failed.
+/// The result of a procedure: its resok body, or a failure.
 pub type Res3<O, F> = Result<O, Failed<F>>;
 
-/// A status other than [`NfsStat3::Ok`] and the resfail body of the procedure.
+/// A failure of a procedure: its status and its resfail body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed<F> {
-    /// Never [`NfsStat3::Ok`]; writing that panics.
+/// The status; encoding [`NfsStat3::Ok`] panics.
     pub status: NfsStat3,
-    /// What the procedure tells besides; `()` where it tells nothing.
+/// The resfail body; `()` if the procedure has none.
     pub body: F,
 }
 

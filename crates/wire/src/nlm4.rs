@@ -1,9 +1,8 @@
-//! The Network Lock Manager, version 4 (X/Open XNFS version 3W chapter 10, with the changes of RFC 1813 appendix II):
+//! The Network Lock Manager, version 4 (X/Open XNFS version 3W chapter 10, with the changes of RFC 1813 appendix II): the
 //! locks of NFSv3.
 //!
-//! Each procedure but those for DOS exists twice: with a reply, or as a message (`*_MSG`) that is answered by a call of its
-//! own (`*_RES`) and has an empty reply. Both have the same arguments and results. GRANTED is what a server calls at its
-//! client.
+//! Most procedures exist in two forms: with a result, or as a message (`*_MSG`), which has an empty reply and is answered by
+//! a call in the other direction (`*_RES`). Both have the same arguments and results. Servers call GRANTED at clients.
 
 use crate::limits::{NETOBJ_BYTES_MAX, NLM_STRING_BYTES_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -31,19 +30,19 @@ xdr_enum! {
     /// | SHARE, UNSHARE | [`ShareArgs`] | [`ShareRes`] |
     /// | FREE_ALL | [`Notify`] | – |
     ///
-    /// The result of a `*_MSG` is the arguments of the `*_RES`; both have empty results.
+/// The result of a `*_MSG` is sent as the arguments of the `*_RES`; both have empty results.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Would a lock be denied?
+/// Test whether a lock would be denied.
         Test = 1,
         /// Lock.
         Lock = 2,
-        /// Do not wait for a lock any more.
+/// Stop waiting for a lock.
         Cancel = 3,
         /// Unlock.
         Unlock = 4,
-        /// A lock that was waited for is there.
+/// A lock that the client waited for is granted.
         Granted = 5,
         /// TEST as a message.
         TestMsg = 6,
@@ -55,43 +54,43 @@ xdr_enum! {
         UnlockMsg = 9,
         /// GRANTED as a message.
         GrantedMsg = 10,
-        /// The answer to TEST_MSG.
+/// The result of TEST_MSG.
         TestRes = 11,
-        /// The answer to LOCK_MSG.
+/// The result of LOCK_MSG.
         LockRes = 12,
-        /// The answer to CANCEL_MSG.
+/// The result of CANCEL_MSG.
         CancelRes = 13,
-        /// The answer to UNLOCK_MSG.
+/// The result of UNLOCK_MSG.
         UnlockRes = 14,
-        /// The answer to GRANTED_MSG.
+/// The result of GRANTED_MSG.
         GrantedRes = 15,
-        /// The status monitor tells its own lock manager that a host restarted. Not from the network.
+/// The local status monitor reports the restart of a host. Not for callers from the network.
         SmNotify = 16,
         /// Open a file with a share reservation.
         Share = 20,
-        /// Close it.
+/// Close a file that was opened with SHARE.
         Unshare = 21,
         /// Lock without monitoring.
         NmLock = 22,
-        /// A client that is not monitored restarted.
+/// A client that is not monitored has restarted.
         FreeAll = 23,
     }
 }
 
 xdr_enum! {
-    /// What became of a request (XNFS section 10.2, nlm4_stats).
+    /// The status of a request (XNFS section 10.2, nlm4_stats).
     pub enum Nlm4Stats {
         /// It succeeded.
         Granted = 0,
-        /// A lock or share is in the way.
+/// A lock or share conflicts.
         Denied = 1,
-        /// The server has no room.
+/// The server lacks resources.
         DeniedNolocks = 2,
-        /// The client waits; GRANTED will come.
+/// The lock is not available yet; GRANTED will follow.
         Blocked = 3,
-        /// The server restarted and lets clients reclaim first.
+        /// The server is in its grace period after a restart.
         DeniedGracePeriod = 4,
-        /// To wait would be a deadlock.
+        /// Waiting would be a deadlock.
         Deadlck = 5,
         /// The file system is read-only.
         Rofs = 6,
@@ -115,7 +114,7 @@ xdr_bytes! {
 }
 
 xdr_struct! {
-    /// Who has a lock, and which (XNFS section 10.2, nlm4_holder).
+/// A lock and its holder (XNFS section 10.2, nlm4_holder).
     pub struct Nlm4Holder<'a> {
         /// Whether the lock is exclusive.
         pub exclusive: bool,
@@ -123,9 +122,9 @@ xdr_struct! {
         pub svid: u32,
         /// The owner.
         pub oh: Netobj<'a>,
-        /// Where the lock begins, in bytes.
+        /// The offset of the lock in bytes.
         pub l_offset: u64,
-        /// How long it is, in bytes; 0 is to the end of all files.
+        /// The length in bytes; 0 means no upper bound.
         pub l_len: u64,
     }
 }
@@ -133,17 +132,17 @@ xdr_struct! {
 xdr_struct! {
     /// A lock (XNFS section 10.2, nlm4_lock).
     pub struct Nlm4Lock<'a> {
-        /// The client's name for itself; the status monitor will use it.
+/// The client's name for itself, by which it is monitored.
         pub caller_name: HostName<'a>,
         /// The file.
         pub fh: Netobj<'a>,
         /// The owner, within the client.
         pub oh: Netobj<'a>,
-        /// The process. The owner together with it says whose lock it is.
+/// The process. Together with the owner it identifies the holder.
         pub svid: u32,
-        /// Where the lock begins, in bytes.
+        /// The offset of the lock in bytes.
         pub l_offset: u64,
-        /// How long it is, in bytes; 0 is to the end of all files.
+        /// The length in bytes; 0 means no upper bound.
         pub l_len: u64,
     }
 }
@@ -151,7 +150,7 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of TEST and GRANTED (nlm4_testargs).
     pub struct TestArgs<'a> {
-        /// Chosen by the caller; the result has it, too.
+        /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
         /// Whether the lock is exclusive.
         pub exclusive: bool,
@@ -163,15 +162,15 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of LOCK and NM_LOCK (nlm4_lockargs).
     pub struct LockArgs<'a> {
-        /// Chosen by the caller; the result has it, too.
+        /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
-        /// Whether the client waits if the lock is denied.
+/// Whether the client waits for the lock if it is denied.
         pub block: bool,
         /// Whether the lock is exclusive.
         pub exclusive: bool,
         /// The lock.
         pub alock: Nlm4Lock<'a>,
-        /// Whether it was held before the server restarted.
+        /// Whether the client reclaims it after a restart of the server.
         pub reclaim: bool,
         /// The state of the client's status monitor.
         pub state: i32,
@@ -181,13 +180,13 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of CANCEL (nlm4_cancargs).
     pub struct CancelArgs<'a> {
-        /// Chosen by the caller; the result has it, too.
+        /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
-        /// As it was in LOCK.
+        /// As in LOCK.
         pub block: bool,
-        /// As it was in LOCK.
+        /// As in LOCK.
         pub exclusive: bool,
-        /// As it was in LOCK.
+        /// As in LOCK.
         pub alock: Nlm4Lock<'a>,
     }
 }
@@ -195,29 +194,29 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of UNLOCK (nlm4_unlockargs).
     pub struct UnlockArgs<'a> {
-        /// Chosen by the caller; the result has it, too.
+        /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
-        /// What to unlock.
+/// The lock to release.
         pub alock: Nlm4Lock<'a>,
     }
 }
 
 xdr_struct! {
-    /// The result of everything but TEST and shares (nlm4_res).
+/// The result of the procedures other than TEST, SHARE and UNSHARE (nlm4_res).
     pub struct Res<'a> {
-        /// That of the arguments.
+        /// As in the arguments.
         pub cookie: Netobj<'a>,
-        /// What became of it.
+        /// The status.
         pub stat: Nlm4Stats,
     }
 }
 
-/// What TEST found (nlm4_testrply).
+/// The outcome of TEST (nlm4_testrply).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestReply<'a> {
-    /// The lock that is in the way: [`Nlm4Stats::Denied`].
+/// The conflicting lock: [`Nlm4Stats::Denied`].
     Denied(Nlm4Holder<'a>),
-    /// Anything else; never [`Nlm4Stats::Denied`], writing that panics.
+/// Any other status; encoding [`Nlm4Stats::Denied`] panics.
     Stat(Nlm4Stats),
 }
 
@@ -229,7 +228,7 @@ impl Encode for TestReply<'_> {
                 holder.encode(out);
             }
             Self::Stat(stat) => {
-                assert_ne!(*stat, Nlm4Stats::Denied, "a lock that is in the way is told");
+                assert_ne!(*stat, Nlm4Stats::Denied, "a denial names its holder");
                 stat.encode(out);
             }
         }
@@ -248,27 +247,27 @@ impl<'a> Decode<'a> for TestReply<'a> {
 xdr_struct! {
     /// The result of TEST (nlm4_testres).
     pub struct TestRes<'a> {
-        /// That of the arguments.
+        /// As in the arguments.
         pub cookie: Netobj<'a>,
-        /// What it found.
+/// The outcome.
         pub stat: TestReply<'a>,
     }
 }
 
 xdr_struct! {
-    /// What a status monitor tells its own lock manager (nlm_sm_status; also the `status` of SM_MON).
+/// What a status monitor reports to the local lock manager (nlm_sm_status; also the `status` of SM_MON).
     pub struct SmStatus<'a> {
-        /// The host that restarted.
+/// The restarted host.
         pub mon_name: HostName<'a>,
         /// The new state of its status monitor.
         pub state: i32,
-        /// As it was in SM_MON.
+        /// As in SM_MON.
         pub private: [u8; 16],
     }
 }
 
 xdr_enum! {
-    /// What a share denies to others (XNFS section 10.2, fsh4_mode).
+/// The access that a share denies to others (XNFS section 10.2, fsh4_mode).
     pub enum Fsh4Mode {
         /// Nothing.
         DenyNone = 0,
@@ -282,9 +281,9 @@ xdr_enum! {
 }
 
 xdr_enum! {
-    /// What a share is for (XNFS section 10.2, fsh4_access).
+/// The access of a share (XNFS section 10.2, fsh4_access).
     pub enum Fsh4Access {
-        /// Neither to read nor to write.
+/// None.
         None = 0,
         /// To read.
         Read = 1,
@@ -304,9 +303,9 @@ xdr_struct! {
         pub fh: Netobj<'a>,
         /// The owner, within the client.
         pub oh: Netobj<'a>,
-        /// What it denies to others.
+/// The access that it denies to others.
         pub mode: Fsh4Mode,
-        /// What it is for.
+/// Its access.
         pub access: Fsh4Access,
     }
 }
@@ -314,11 +313,11 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of SHARE and UNSHARE (nlm4_shareargs).
     pub struct ShareArgs<'a> {
-        /// Chosen by the caller; the result has it, too.
+        /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
         /// The share.
         pub share: Nlm4Share<'a>,
-        /// Whether it was held before the server restarted.
+        /// Whether the client reclaims it after a restart of the server.
         pub reclaim: bool,
     }
 }
@@ -326,11 +325,11 @@ xdr_struct! {
 xdr_struct! {
     /// The result of SHARE and UNSHARE (nlm4_shareres).
     pub struct ShareRes<'a> {
-        /// That of the arguments.
+        /// As in the arguments.
         pub cookie: Netobj<'a>,
-        /// What became of it.
+        /// The status.
         pub stat: Nlm4Stats,
-        /// Means nothing.
+        /// Unused.
         pub sequence: i32,
     }
 }
@@ -338,9 +337,9 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of FREE_ALL (nlm4_notify).
     pub struct Notify<'a> {
-        /// The client that restarted.
+/// The restarted client.
         pub name: HostName<'a>,
-        /// Means nothing.
+        /// Unused.
         pub state: i32,
     }
 }

@@ -1,7 +1,7 @@
-//! The Network Status Monitor, version 1 (X/Open XNFS version 3W chapter 11): who holds locks tells who restarted.
+//! The Network Status Monitor, version 1 (X/Open XNFS version 3W chapter 11), by which hosts with locks learn of restarts.
 //!
-//! A host's status monitor keeps a number, its state, that is odd while the host is up and grows with each restart. After
-//! one it calls SM_NOTIFY at the status monitors of all hosts that were monitored.
+//! The status monitor of a host keeps a state number, which is odd while the host is up and grows with each restart. After
+//! a restart it calls SM_NOTIFY at the status monitors of all hosts that it monitored.
 
 use crate::limits::NLM_STRING_BYTES_MAX;
 
@@ -28,17 +28,17 @@ xdr_enum! {
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Can this host be monitored?
+/// Check whether a host can be monitored.
         Stat = 1,
         /// Monitor a host.
         Mon = 2,
-        /// Do not monitor it any more.
+/// Stop monitoring a host.
         Unmon = 3,
-        /// Do not monitor any host for this program.
+/// Stop monitoring all hosts for a program.
         UnmonAll = 4,
-        /// Behave as if the host had restarted.
+/// Simulate a restart of the host.
         SimuCrash = 5,
-        /// A host restarted.
+/// A host has restarted.
         Notify = 6,
     }
 }
@@ -59,9 +59,9 @@ xdr_struct! {
 xdr_enum! {
     /// Whether a host is monitored (XNFS section 11.2, res).
     pub enum SmRes {
-        /// It is.
+/// The host is monitored.
         Succ = 0,
-        /// It cannot be.
+/// The host cannot be monitored.
         Fail = 1,
     }
 }
@@ -85,7 +85,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// Whom to call when a host restarted (my_id): with [`crate::nlm4::SmStatus`].
+/// The procedure to call with [`crate::nlm4::SmStatus`] when a host restarts (my_id).
     pub struct MyId<'a> {
         /// This host.
         pub my_name: HostName<'a>,
@@ -103,7 +103,7 @@ xdr_struct! {
     pub struct MonId<'a> {
         /// The host.
         pub mon_name: HostName<'a>,
-        /// Whom to call.
+        /// The procedure to call.
         pub my_id: MyId<'a>,
     }
 }
@@ -111,9 +111,9 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of MON (mon).
     pub struct Mon<'a> {
-        /// Which host, and whom to call.
+/// The host and the procedure to call.
         pub mon_id: MonId<'a>,
-        /// To be sent with the call.
+        /// Sent with the call.
         pub private: [u8; 16],
     }
 }
@@ -121,7 +121,7 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of NOTIFY (stat_chge).
     pub struct StatChge<'a> {
-        /// The host that restarted, as it calls itself.
+/// The name by which the restarted host calls itself.
         pub mon_name: HostName<'a>,
         /// The new state of its status monitor.
         pub state: i32,

@@ -1,8 +1,8 @@
-//! Portmapper version 2 and rpcbind versions 3 and 4 (RFC 1833): which program listens where.
+//! Portmapper version 2 and rpcbind versions 3 and 4 (RFC 1833), which map programs to addresses.
 //!
-//! Enough to register with the system's rpcbind and to answer as a minimal one: NULL, SET, UNSET, GETPORT or
-//! GETADDR, and DUMP. The other procedures (CALLIT and its kind) are [`crate::rpc::AcceptStat::ProcUnavail`]:
-//! they let anybody make calls in the server's name.
+//! The procedures suffice to register with the system's rpcbind and to answer as a minimal one: NULL, SET, UNSET, GETPORT or
+//! GETADDR, and DUMP. The others, such as CALLIT, are [`crate::rpc::AcceptStat::ProcUnavail`]: they would make calls in the
+//! server's name for anyone.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,13 +12,13 @@ use crate::list::List;
 #[cfg(test)]
 mod tests;
 
-/// The program number, of all versions.
+/// The program number of all versions.
 pub const PROGRAM: u32 = 100_000;
-/// The port at which it listens, of TCP and UDP.
+/// The port for TCP and UDP.
 pub const PORT: u16 = 111;
 /// The version of the portmapper.
 pub const VERSION_PORTMAP: u32 = 2;
-/// The versions of rpcbind. The messages here are the same in both.
+/// The versions of rpcbind, whose messages are the same.
 pub const VERSIONS_RPCBIND: [u32; 2] = [3, 4];
 
 /// TCP, in [`Mapping::protocol`].
@@ -27,25 +27,25 @@ pub const PROTOCOL_TCP: u32 = 6;
 pub const PROTOCOL_UDP: u32 = 17;
 
 xdr_enum! {
-    /// The procedures that are the same in all versions but for their arguments (RFC 1833 sections 2.2 and 3.2).
+/// The procedures, which differ between versions only in their arguments (RFC 1833 sections 2.2 and 3.2).
     ///
     /// | procedure | arguments, results in version 2 | in versions 3 and 4 |
     /// |---|---|---|
     /// | NULL | –, – | –, – |
     /// | SET | [`Mapping`], `bool` | [`Rpcb`], `bool` |
     /// | UNSET | [`Mapping`], `bool` | [`Rpcb`], `bool` |
-    /// | GETPORT, GETADDR | [`Mapping`], `u32` (0: not here) | [`Rpcb`], [`RpcbString`] (empty: not here) |
+/// | GETPORT, GETADDR | [`Mapping`], `u32` (0: none) | [`Rpcb`], [`RpcbString`] (empty: none) |
     /// | DUMP | –, [`MappingList`] | –, [`RpcbList`] |
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
         /// Register.
         Set = 1,
-        /// Take back a registration.
+/// Remove a registration.
         Unset = 2,
-        /// Ask where a program listens: GETPORT in version 2, GETADDR in versions 3 and 4.
+/// Get the address of a program: GETPORT in version 2, GETADDR in versions 3 and 4.
         Get = 3,
-        /// List what is registered.
+/// List the registrations.
         Dump = 4,
     }
 }
@@ -59,7 +59,7 @@ xdr_struct! {
         pub version: u32,
         /// [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`].
         pub protocol: u32,
-        /// Where it listens; without meaning in UNSET and GETPORT.
+/// Its port; unused in UNSET and GETPORT.
         pub port: u32,
     }
 }
@@ -83,7 +83,7 @@ xdr_struct! {
         pub netid: RpcbString<'a>,
         /// The universal address, see [`universal_address`].
         pub address: RpcbString<'a>,
-        /// Who registered it.
+/// The owner of the registration.
         pub owner: RpcbString<'a>,
     }
 }
@@ -91,7 +91,7 @@ xdr_struct! {
 /// The result of DUMP in versions 3 and 4 (RFC 1833 section 2.1, rpcblist).
 pub type RpcbList<'a> = List<'a, Rpcb<'a>>;
 
-/// The network id of TCP to such an address (RFC 5665 section 5.2).
+/// Returns the network id of TCP for the family of `address` (RFC 5665 section 5.2).
 #[must_use]
 pub const fn netid_tcp(address: &SocketAddr) -> &'static str {
     match address {
@@ -100,15 +100,14 @@ pub const fn netid_tcp(address: &SocketAddr) -> &'static str {
     }
 }
 
-/// The universal address of a socket (RFC 5665 section 5.2.3): the address, then the two bytes of the port in
-/// decimal.
+/// Returns the universal address of a socket (RFC 5665 section 5.2.3): the address, then the two bytes of the port in decimal.
 #[must_use]
 pub fn universal_address(address: &SocketAddr) -> String {
     let [high, low] = address.port().to_be_bytes();
     format!("{}.{high}.{low}", address.ip())
 }
 
-/// Reads a universal address; nothing if it is not one.
+/// Parses a universal address.
 #[must_use]
 pub fn parse_universal_address(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;

@@ -1,9 +1,9 @@
-//! Record marking (RFC 5531 section 11): on a stream, each fragment of a record follows four bytes that hold its
-//! length and, in the top bit, whether it is the last one of its record.
+//! Record marking (RFC 5531 section 11): four bytes precede each fragment of a record and hold its length and, in the top
+//! bit, whether it is the last fragment.
 //!
-//! Two ways to read: [`peek`] looks at a buffer that the caller fills and never copies; [`RecordReader`] is fed
-//! pieces of any size and copies only what arrives in pieces. Both refuse a record over its limit as soon as a
-//! record mark announces it, before a byte is allocated for it.
+//! There are two ways to read: [`peek`] examines a buffer of the caller and never copies; [`RecordReader`] takes input of
+//! any size and copies only records that arrive in parts. Both refuse a record over the limit at its mark, before any
+//! allocation.
 
 use std::fmt;
 
@@ -13,22 +13,22 @@ use crate::xdr::{Encoder, length_u32};
 #[cfg(test)]
 mod tests;
 
-/// The bytes of a record mark.
+/// The size of a record mark in bytes.
 pub const MARK_BYTES: usize = 4;
 
 const LAST_FRAGMENT: u32 = 1 << 31;
 
-/// The least that is received into the place where it stays, bytes: less comes along with other records in one system call.
+/// The fewest missing bytes that are received in place. Smaller rests arrive in one system call with other records.
 const SPACE_BYTES_MIN: usize = 64 << 10;
 
-/// Why a stream cannot be read any further. The connection is to be closed.
+/// An error of the stream, after which the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
-    /// A record mark makes the record longer than its limit.
+/// A mark makes the record longer than its limit.
     TooLong {
-        /// What the record would measure at least, in bytes.
+/// The minimum length of the record in bytes.
         length: u64,
-        /// The limit, in bytes.
+/// The limit in bytes.
         limit: usize,
     },
     /// The record has too many fragments, or too many empty ones.
@@ -41,7 +41,7 @@ impl fmt::Display for RecordError {
             Self::TooLong { length, limit } => {
                 write!(f, "a record of {length} bytes is over the limit of {limit}")
             }
-            Self::TooManyFragments => write!(f, "a record comes in too many fragments"),
+write!(f, "a record comes in too many fragments"), => Self::TooManyFragments => write!(f, "a record has too many fragments"), => write!(f, "a record comes in too many fragments"),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Mark {
         Self { length: word & !LAST_FRAGMENT, last: word & LAST_FRAGMENT != 0 }
     }
 
-    /// The length, if a record that has `before` bytes already may have that many more.
+/// Returns the length if a record of `before` bytes can grow by it.
     fn length_within(self, before: usize, limit: usize) -> Result<usize, RecordError> {
         let too_long =
             RecordError::TooLong { length: u64::from(self.length).saturating_add(before as u64), limit };
@@ -69,26 +69,26 @@ impl Mark {
     }
 }
 
-/// What stands at the front of a buffer.
+/// The record at the start of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peek<'a> {
-    /// A record in one fragment, the usual case. The next one starts `used` bytes further on.
+/// A complete record in one fragment, the usual case. The next record starts `used` bytes later.
     Complete {
         /// The record without its mark.
         record: &'a [u8],
-        /// The record with its mark, in bytes.
+/// The length of the record with its mark, in bytes.
         used: usize,
     },
-    /// The front of such a record; the buffer needs to hold `needed` bytes in all before it is worth looking again.
+/// The start of such a record, which is complete when the buffer holds `needed` bytes.
     Incomplete {
-        /// In bytes, the mark included.
+/// The number of bytes with the mark.
         needed: usize,
     },
-    /// A record in several fragments: a [`RecordReader`] has to put it together, from the front of this buffer.
+/// A record in several fragments, which a [`RecordReader`] must assemble from the start of the buffer.
     Fragmented,
 }
 
-/// Looks at the front of a buffer, for a record of at most `limit` bytes.
+/// Examines the start of a buffer for a record of at most `limit` bytes.
 ///
 /// # Errors
 /// [`RecordError::TooLong`].
@@ -108,25 +108,24 @@ pub fn peek(buffer: &[u8], limit: usize) -> Result<Peek<'_>, RecordError> {
     })
 }
 
-/// Puts records together from a stream that arrives in pieces of any size.
+/// Assembles records from a stream that arrives in parts of any size.
 ///
-/// Between calls it holds the front of at most one record; the buffer it uses for that grows with what has
-/// arrived, not with what was announced, and never past the limit for records.
+/// Between calls it holds the start of at most one record. Its buffer grows with the received bytes, not with the announced
+/// ones, and never beyond the limit for records.
 #[derive(Debug)]
 pub struct RecordReader {
     limit: usize,
-    /// The bytes of a record mark that was split by the end of a piece.
+/// The bytes of an incomplete record mark.
     mark: [u8; MARK_BYTES],
     mark_bytes: usize,
-    /// Its first `filled` bytes are the fragments, whole or not, of the record that is being put together; the rest is
-    /// memory for more.
+    /// The first `filled` bytes are the received part of the current record. The rest is spare memory.
     record: Vec<u8>,
     filled: usize,
-    /// What is still missing of the fragment that was begun.
+/// The missing part of the current fragment.
     fragment: Option<Fragment>,
     fragments: u32,
     empty_fragments: u32,
-    /// `record` was handed out by the call before and is to be forgotten.
+/// The previous call returned `record`, which can be overwritten.
     yielded: bool,
 }
 
@@ -137,7 +136,7 @@ struct Fragment {
 }
 
 impl RecordReader {
-    /// Reads records of at most `limit` bytes.
+/// Returns a reader for records of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -153,13 +152,12 @@ impl RecordReader {
         }
     }
 
-    /// Takes bytes from the front of `input` until a record is complete. `None` means that all of `input` was
-    /// taken and more is needed.
+    /// Consumes `input` until a record is complete. `None` means that all of `input` was consumed and more is needed.
     ///
-    /// A record in one fragment that is whole in `input` is handed out from there, without a copy.
+    /// A record in one fragment that `input` holds completely is returned from there without a copy.
     ///
     /// # Errors
-    /// See [`RecordError`]; the stream is lost, and every call after it reads nonsense.
+    /// See [`RecordError`]. The stream cannot be read after an error.
     pub fn next<'r, 'i: 'r>(&'r mut self, input: &mut &'i [u8]) -> Result<Option<&'r [u8]>, RecordError> {
         if self.yielded {
             self.begin_record();
@@ -192,20 +190,20 @@ impl RecordReader {
         }
     }
 
-    /// Whether the stream may end here without cutting a record.
+/// Whether the stream is at the end of a record.
     #[must_use]
     pub fn is_between_records(&self) -> bool {
         self.yielded || (self.mark_bytes == 0 && self.fragments == 0)
     }
 
-    /// Bytes that the fragment that was begun is missing; zero between fragments.
+/// Returns the missing bytes of the current fragment; zero between fragments.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.fragment.map_or(0, |fragment| fragment.missing)
     }
 
-    /// Memory for a part of what the fragment that was begun is missing, to receive into without a copy; empty where that is
-    /// not worth it. [`RecordReader::received`] says how much came.
+    /// Returns memory to receive the missing bytes of the current fragment in place; empty if too few are missing.
+    /// [`RecordReader::received`] must follow.
     pub fn space(&mut self) -> &mut [u8] {
         let missing = self.missing();
         if missing < SPACE_BYTES_MIN {
@@ -218,10 +216,10 @@ impl RecordReader {
         self.record.get_mut(self.filled..end).unwrap_or_default()
     }
 
-    /// Notes that so many bytes were put into [`RecordReader::space`].
+/// Records that `bytes` were received into [`RecordReader::space`].
     ///
     /// # Panics
-    /// If they do not fit there.
+/// If they exceed it.
     pub fn received(&mut self, bytes: usize) {
         let fragment = self.fragment.as_mut().filter(|fragment| bytes <= fragment.missing);
         fragment.expect("there is space only within a fragment").missing -= bytes;
@@ -229,19 +227,19 @@ impl RecordReader {
         assert!(self.filled <= self.record.len(), "what was received is in the buffer");
     }
 
-    /// Whether [`RecordReader::next`] goes on without input: a fragment was completed by [`RecordReader::received`].
+/// Whether [`RecordReader::received`] completed a fragment, so that [`RecordReader::next`] needs no input.
     #[must_use]
     pub fn has_completed(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.missing == 0)
     }
 
-    /// The memory that is held, in bytes.
+/// Returns the memory of the reader in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.record.capacity()
     }
 
-    /// Gives back memory that holds no part of a record, for a connection that has become idle.
+/// Frees memory that holds no part of a record, for an idle connection.
     pub fn release(&mut self) {
         if self.yielded {
             self.begin_record();
@@ -258,7 +256,7 @@ impl RecordReader {
         self.yielded = false;
     }
 
-    /// Reads a record mark; says whether it was complete.
+/// Reads a record mark. Returns whether it was complete.
     fn begin_fragment(&mut self, input: &mut &[u8]) -> Result<bool, RecordError> {
         for slot in self.mark.iter_mut().skip(self.mark_bytes) {
             let Some((byte, rest)) = input.split_first() else { return Ok(false) };
@@ -278,7 +276,7 @@ impl RecordReader {
         Ok(true)
     }
 
-    /// Copies what `input` has of a fragment; returns what is still missing.
+/// Copies the fragment's bytes in `input`; returns the number still missing.
     fn take(&mut self, fragment: Fragment, input: &mut &[u8]) -> usize {
         let (bytes, rest) = input.split_at_checked(fragment.missing).unwrap_or((input, &[]));
         let length = self.filled + bytes.len();
@@ -293,14 +291,14 @@ impl RecordReader {
 
     /// Makes room for more than `length` bytes, if the limit allows more.
     fn grow(&mut self, length: usize) {
-        // Twice what has arrived keeps the copies few; the limit keeps the last step from overshooting.
+// Doubling keeps copies few; the limit bounds the last step.
         let capacity = length.saturating_mul(2).min(self.limit);
         self.record.reserve_exact(capacity - self.record.len());
         self.record.resize(capacity, 0);
     }
 }
 
-/// A record being written into a buffer: the place of its mark.
+/// A record under construction in a buffer.
 #[derive(Debug)]
 #[must_use = "the record has no length until it is sealed"]
 pub struct OpenRecord {
@@ -308,7 +306,7 @@ pub struct OpenRecord {
 }
 
 impl OpenRecord {
-    /// Leaves room for a mark at the end of `out`; the record is what is appended from now on.
+/// Appends room for a mark to `out`. All bytes appended later belong to the record.
     pub fn begin(out: &mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend_from_slice(&[0; MARK_BYTES]);
@@ -318,12 +316,12 @@ impl OpenRecord {
     /// Ends the record: writes its mark, as one fragment.
     ///
     /// # Panics
-    /// If the record is of 2 GiB or more, or `out` was cut below its start.
+/// If the record has 2 GiB or more, or `out` was truncated below its start.
     pub fn seal(self, out: &mut Vec<u8>) {
         self.seal_with(out, 0);
     }
 
-    /// The same for a record of which the last `more` bytes are not in `out` but leave right behind it.
+/// The same for a record whose last `more` bytes are not in `out` but are sent right after it.
     ///
     /// # Panics
     /// As [`OpenRecord::seal`].
@@ -338,13 +336,13 @@ impl OpenRecord {
         Encoder::new(out).patch(self.start, &(length | LAST_FRAGMENT).to_be_bytes());
     }
 
-    /// Gives the record up: `out` is again what it was before.
+/// Removes the record from `out`.
     pub fn abandon(self, out: &mut Vec<u8>) {
         out.truncate(self.start);
     }
 }
 
-/// Appends one whole record that `write` writes.
+/// Appends a record that `write` encodes.
 pub fn write_record(out: &mut Vec<u8>, write: impl FnOnce(&mut Encoder<'_>)) {
     let record = OpenRecord::begin(out);
     write(&mut Encoder::new(out));

@@ -1,8 +1,8 @@
 //! ONC RPC version 2 (RFC 5531): the headers of calls and replies.
 //!
-//! A server turns a record into a call with [`decode_call`]; what cannot be a call says through
-//! [`CallError::reply`] whether it deserves an answer. A reply begins with [`ReplyHeader`]; the usual one,
-//! accepted and successful, has the shortcut [`encode_success`]. Results follow the header in the same record.
+//! A server decodes calls with [`decode_call`]; [`CallError::reply`] is the reply to what is not a valid call, if any. A reply
+//! begins with [`ReplyHeader`], or with [`encode_success`] if it is accepted and successful. Results follow the header in the
+//! same record.
 
 mod auth;
 #[cfg(test)]
@@ -22,7 +22,7 @@ const MESSAGE_REPLY: u32 = 1;
 /// The header of a call (RFC 5531 section 9, call_body). The arguments follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallHeader<'a> {
-    /// Chosen by the client to find the reply; a retransmission has the same.
+/// Identifies the call to the client; a retransmission has the same.
     pub xid: u32,
     /// The program, for example [`crate::nfs3::PROGRAM`].
     pub program: u32,
@@ -30,9 +30,9 @@ pub struct CallHeader<'a> {
     pub version: u32,
     /// The procedure of the program.
     pub procedure: u32,
-    /// In whose name the call is made.
+/// Identifies the caller.
     pub credential: Credential<'a>,
-    /// What proves the credential; nothing for AUTH_NONE and AUTH_SYS.
+/// Proves the credential; empty for AUTH_NONE and AUTH_SYS.
     pub verifier: OpaqueAuth<'a>,
 }
 
@@ -51,22 +51,22 @@ impl Encode for CallHeader<'_> {
     }
 }
 
-/// Why a record is not a call that can be dispatched.
+/// Why a record cannot be dispatched as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// It is a reply, or ends before it says which procedure it calls: the peer does not speak our protocol.
-    /// The connection is to be closed.
+    /// It is a reply, or ends before the number of the procedure. The peer speaks another protocol, and the connection must
+    /// be closed.
     NotACall,
-    /// The credential or verifier announces a length over its limit. The connection is to be closed.
+/// The credential or the verifier is over its limit. The connection must be closed.
     OverLimit,
-    /// A version of RPC other than 2.
+/// The version of RPC is not 2.
     RpcMismatch {
-        /// The call to answer.
+        /// The xid of the call.
         xid: u32,
     },
-    /// The credential or the verifier is damaged.
+/// The credential or the verifier does not decode.
     Auth {
-        /// The call to answer.
+        /// The xid of the call.
         xid: u32,
         /// [`AuthStat::BadCred`] or [`AuthStat::BadVerf`].
         stat: AuthStat,
@@ -74,7 +74,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// The reply to send; without one, the connection is to be closed.
+/// Returns the reply to send. If there is none, the connection must be closed.
     #[must_use]
     pub fn reply(self) -> Option<ReplyHeader<'static>> {
         let (xid, denied) = match self {
@@ -95,19 +95,19 @@ impl std::fmt::Display for CallError {
             Self::OverLimit => {
                 write!(f, "the credential or verifier is longer than {AUTH_BODY_BYTES_MAX} bytes")
             }
-            Self::RpcMismatch { .. } => write!(f, "the call is not of RPC version 2"),
-            Self::Auth { stat: AuthStat::BadVerf, .. } => write!(f, "the verifier is damaged"),
-            Self::Auth { .. } => write!(f, "the credential is damaged"),
+            Self::RpcMismatch { .. } => write!(f, "the version of RPC is not 2"),
+            Self::Auth { stat: AuthStat::BadVerf, .. } => write!(f, "the verifier does not decode"),
+            Self::Auth { .. } => write!(f, "the credential does not decode"),
         }
     }
 }
 
 impl std::error::Error for CallError {}
 
-/// Reads the header of a call; the decoder that is returned stands at the arguments.
+/// Decodes the header of a call. The returned decoder is at the arguments.
 ///
 /// # Errors
-/// See [`CallError`]; it knows what to answer.
+/// See [`CallError`].
 pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallError> {
     let mut input = Decoder::new(record);
     let mut word = || input.u32().map_err(|_| CallError::NotACall);
@@ -115,7 +115,7 @@ pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallE
     if word()? != MESSAGE_CALL {
         return Err(CallError::NotACall);
     }
-    // A header of another version may look different from here on.
+    // The rest of the header of another version may differ.
     if word()? != RPC_VERSION {
         return Err(CallError::RpcMismatch { xid });
     }
@@ -137,9 +137,9 @@ pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallE
 }
 
 xdr_enum! {
-    /// Why a caller was not authenticated (RFC 5531 section 9, auth_stat).
+/// Why authentication failed (RFC 5531 section 9, auth_stat).
     pub enum AuthStat {
-        /// No failure. Never sent in a rejection.
+/// Success; never in a rejection.
         Ok = 0,
         /// The credential is damaged.
         BadCred = 1,
@@ -151,9 +151,9 @@ xdr_enum! {
         RejectedVerf = 4,
         /// The flavor is too weak for this server.
         TooWeak = 5,
-        /// The client found the reply's verifier wrong; local to it.
+/// The verifier of the reply is wrong; local to the client.
         InvalidResp = 6,
-        /// The client does not know why; local to it.
+/// Unknown reason; local to the client.
         Failed = 7,
         /// Kerberos version 4: generic error.
         KerbGeneric = 8,
@@ -173,74 +173,74 @@ xdr_enum! {
 }
 
 xdr_union! {
-    /// What became of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
+    /// The status of an accepted call (RFC 5531 section 9, accept_stat). Results follow only [`Self::Success`].
     pub enum AcceptStat {
         /// The procedure ran; its results follow.
         Success = 0,
-        /// No such program here.
+/// The program is not available.
         ProgUnavail = 1,
-        /// The program is here, the version is not.
+/// The version of the program is not available.
         ProgMismatch {
-            /// The lowest version that is.
+/// The lowest available version.
             low: u32,
-            /// The highest version that is.
+/// The highest available version.
             high: u32,
         } = 2,
         /// The program has no such procedure.
         ProcUnavail = 3,
-        /// The arguments cannot be decoded.
+/// The arguments do not decode.
         GarbageArgs = 4,
-        /// The server failed, for example for want of memory.
+/// The server failed, for example for lack of memory.
         SystemErr = 5,
     }
 }
 
 xdr_union! {
-    /// Why a call was denied (RFC 5531 section 9, rejected_reply).
+/// Why a call was rejected (RFC 5531 section 9, rejected_reply).
     pub enum RejectedReply {
         /// The version of RPC is not 2.
         RpcMismatch {
-            /// The lowest version that is supported.
+/// The lowest supported version.
             low: u32,
-            /// The highest version that is supported.
+/// The highest supported version.
             high: u32,
         } = 0,
-        /// The caller was not authenticated.
+/// Authentication failed.
         AuthError(stat: AuthStat) = 1,
     }
 }
 
-/// Whether a call was let in (RFC 5531 section 9, reply_body).
+/// Whether a call was accepted (RFC 5531 section 9, reply_body).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
-    /// It was.
+/// The call was accepted.
     Accepted {
-        /// What proves the server; nothing here.
+/// Authenticates the server; empty.
         verifier: OpaqueAuth<'a>,
-        /// What became of it.
+        /// The status.
         stat: AcceptStat,
     },
-    /// It was not.
+/// The call was rejected.
     Denied(RejectedReply),
 }
 
 /// The header of a reply (RFC 5531 section 9). Results follow an accepted, successful one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHeader<'a> {
-    /// That of the call.
+    /// The xid of the call.
     pub xid: u32,
-    /// Whether the call was let in.
+/// Whether the call was accepted.
     pub body: ReplyBody<'a>,
 }
 
 impl ReplyHeader<'static> {
-    /// The reply to an accepted call, with an empty verifier.
+/// Returns the header of the reply to an accepted call, with an empty verifier.
     #[must_use]
     pub const fn accepted(xid: u32, stat: AcceptStat) -> Self {
         Self { xid, body: ReplyBody::Accepted { verifier: OpaqueAuth::NONE, stat } }
     }
 
-    /// The reply to a caller who was not authenticated.
+/// Returns the header of the reply to a call whose authentication failed.
     #[must_use]
     pub const fn auth_error(xid: u32, stat: AuthStat) -> Self {
         Self { xid, body: ReplyBody::Denied(RejectedReply::AuthError(stat)) }
@@ -291,10 +291,10 @@ impl<'a> Decode<'a> for ReplyHeader<'a> {
     }
 }
 
-/// The bytes of the header that [`encode_success`] writes.
+/// The size of the header that [`encode_success`] appends, in bytes.
 pub const SUCCESS_BYTES: usize = 24;
 
-/// Writes the header of the usual reply, accepted and successful, in one step.
+/// Appends the header of an accepted and successful reply in one step.
 #[inline]
 pub fn encode_success(out: &mut Encoder<'_>, xid: u32) {
     out.raw(&block::<SUCCESS_BYTES>(|fields| {

@@ -1,10 +1,10 @@
-//! Random messages for tests, from a seed, and the checks that every message must pass.
+//! Random messages from a seed, and the checks that each type of message must pass.
 
 use std::fmt::Debug;
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, decode_all};
 
-/// A small deterministic generator (splitmix64).
+/// A deterministic generator (splitmix64).
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -24,7 +24,7 @@ impl Rng {
         usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
     }
 
-    /// At most `limit` random bytes; tests may leak.
+/// Returns at most `limit` random bytes, which leak.
     pub(crate) fn bytes(&mut self, limit: usize) -> &'static [u8] {
         let length = self.below(limit + 1);
         let bytes: Vec<u8> = (0..length).map(|_| self.next().to_be_bytes()[0]).collect();
@@ -32,7 +32,7 @@ impl Rng {
     }
 }
 
-/// Something that can be made up.
+/// A type with random values.
 pub(crate) trait Sample {
     fn sample(rng: &mut Rng) -> Self;
 }
@@ -90,8 +90,8 @@ pub(crate) fn encode(value: &impl Encode) -> Vec<u8> {
     bytes
 }
 
-/// Checks a kind of message: what is written is read again; what is cut anywhere is refused; what is damaged
-/// or made up is read or refused, and when read, written again as something that reads the same.
+/// Checks a type of message: an encoded message decodes to the same value; a truncated one is an error; whatever else
+/// decodes, from damaged or random bytes, encodes to bytes that decode to the same value.
 pub(crate) fn check<T>()
 where
     T: Sample + Encode + Decode<'static> + PartialEq + Debug,
@@ -99,8 +99,7 @@ where
     check_seeds::<T>(0..40, |again, read| again == read);
 }
 
-/// The same for a kind of message that holds bitmaps: those can be received with zeros at their end, which are not
-/// written again.
+/// The same for messages with bitmaps, which may have trailing zeros that are not encoded again.
 pub(crate) fn check_shortened<T>(seeds: std::ops::Range<u64>)
 where
     T: Sample + Encode + Decode<'static> + PartialEq + Debug,

@@ -1,45 +1,45 @@
 //! External Data Representation (RFC 4506): big-endian units of four bytes.
 //!
-//! [`Decoder`] reads from borrowed bytes and hands out borrowed payloads; it never allocates. [`Encoder`]
-//! appends to a buffer of the caller.
+//! [`Decoder`] reads borrowed bytes, returns borrowed payloads and never allocates. [`Encoder`] appends to the caller's
+//! buffer.
 //!
-//! Padding after an opaque is written as zeros. When reading, padding bytes must be there but may have any
-//! value: RFC 4506 wants zeros from the sender, and some old clients send what lay in their buffers.
+//! Padding is encoded as zeros. Decoding requires it but accepts any value: RFC 4506 demands zeros, yet some old clients
+//! send uninitialized bytes.
 
 use std::fmt;
 
 #[cfg(test)]
 mod tests;
 
-/// Why bytes are not the message they should be.
+/// Why bytes do not decode as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The bytes end before the message does.
+/// The bytes end within the message.
     Truncated,
-    /// A length is over its limit. Whoever sends that is not worth talking to: the connection is closed.
+/// A length is over its limit. The peer is faulty or hostile: the connection is closed.
     TooLong {
-        /// The length that was announced, in bytes or elements.
+/// The announced length in bytes or elements.
         length: u32,
-        /// The limit that it exceeds.
+/// The limit.
         limit: usize,
     },
     /// A bool is neither 0 nor 1.
     BadBool(u32),
-    /// A number stands for nothing in its enumeration.
+/// A number is not a value of its enumeration or union.
     BadEnum {
-        /// The enumeration.
+/// The enumeration or union.
         name: &'static str,
         /// The number.
         value: u32,
     },
-    /// The message is over but bytes follow.
+/// Bytes follow the message.
     Trailing(usize),
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Truncated => write!(f, "the message is cut short"),
+write!(f, "the message is cut short"), => Self::Truncated => write!(f, "the message is truncated"), => write!(f, "the message is cut short"),
             Self::TooLong { length, limit } => write!(f, "a length of {length} is over the limit of {limit}"),
             Self::BadBool(value) => write!(f, "{value} is not a boolean"),
             Self::BadEnum { name, value } => write!(f, "{value} is not a value of {name}"),
@@ -50,22 +50,22 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// Something that can be written as XDR.
+/// A type with an XDR encoding.
 pub trait Encode {
     /// Appends this value.
     fn encode(&self, out: &mut Encoder<'_>);
 }
 
-/// Something that can be read from XDR, borrowing from the bytes for `'a`.
+/// A type that can be decoded from XDR, possibly borrowing from the bytes.
 pub trait Decode<'a>: Sized {
-    /// Reads one value from the front of `input`.
+/// Decodes a value at the start of `input`.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes; how much of `input` was read is then undefined.
+/// If the bytes do not decode. The position of `input` is then unspecified.
     fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError>;
 }
 
-/// Reads one value that must fill `bytes` exactly.
+/// Decodes a value that must fill `bytes` exactly.
 ///
 /// # Errors
 /// Those of the value, or [`DecodeError::Trailing`].
@@ -83,27 +83,27 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Starts at the front of `bytes`.
+/// Returns a decoder at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// The bytes not read yet.
+/// Returns the remaining bytes.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Says that the message is over.
+/// Checks that the message ends here.
     ///
     /// # Errors
-    /// [`DecodeError::Trailing`] if bytes are left.
+/// [`DecodeError::Trailing`] if bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing(self.rest.len())) }
     }
 
-    /// Reads exactly `N` bytes, with no padding after them.
+/// Reads `N` bytes without padding.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
         Ok(bytes)
     }
 
-    /// Reads the length of something of at most `limit` bytes or elements.
+/// Reads a length of at most `limit` bytes or elements.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Reads a length and that many bytes, at most `limit` (RFC 4506 section 4.10).
+/// Reads an opaque of variable length, at most `limit` bytes (RFC 4506 section 4.10).
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
@@ -180,48 +180,48 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends XDR to a buffer, behind whatever is in it already.
+/// Appends XDR to a buffer.
 #[derive(Debug)]
 pub struct Encoder<'b> {
     out: &'b mut Vec<u8>,
 }
 
 impl<'b> Encoder<'b> {
-    /// Appends to `out`.
+/// Returns an encoder that appends to `out`.
     pub fn new(out: &'b mut Vec<u8>) -> Self {
         Self { out }
     }
 
-    /// The same encoder for a shorter time, to be kept inside another value.
+/// Returns an encoder for the same buffer with a shorter lifetime.
     pub fn reborrow(&mut self) -> Encoder<'_> {
         Encoder { out: self.out }
     }
 
-    /// The buffer itself, for those who append a payload in place.
+/// Returns the buffer, to append a payload in place.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Where the next byte goes, counted from the start of the buffer.
+/// Returns the length of the buffer, the position of the next byte.
     #[must_use]
     pub fn position(&self) -> usize {
         self.out.len()
     }
 
-    /// Forgets everything from `position` on. A position past the end changes nothing.
+/// Truncates the buffer to `position`. A position past the end changes nothing.
     pub fn rewind(&mut self, position: usize) {
         self.out.truncate(position);
     }
 
-    /// Makes room for `bytes` more, so that what follows grows the buffer at most once.
+/// Reserves capacity for `bytes` more.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
 
-    /// Overwrites bytes that were written before.
+/// Overwrites bytes of the buffer.
     ///
     /// # Panics
-    /// If they were not.
+/// If the range is not within the buffer.
     pub fn patch(&mut self, position: usize, bytes: &[u8]) {
         self.out
             .get_mut(position..)
@@ -230,7 +230,7 @@ impl<'b> Encoder<'b> {
             .copy_from_slice(bytes);
     }
 
-    /// Appends bytes as they are: no length, no padding.
+/// Appends bytes without length or padding.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
@@ -264,7 +264,7 @@ impl<'b> Encoder<'b> {
     /// Appends a length, the bytes and their padding (RFC 4506 section 4.10).
     ///
     /// # Panics
-    /// If there are 4 GiB of them; every caller has a limit far below.
+/// If there are 4 GiB or more; all callers have limits far below.
     #[inline]
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.u32(length_u32(bytes.len()));
@@ -284,18 +284,18 @@ impl<'b> Encoder<'b> {
     }
 }
 
-/// How many bytes of padding follow `length` bytes.
+/// Returns the bytes of padding after `length` bytes.
 #[must_use]
 pub const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
 
-/// A length as XDR writes it.
+/// Converts a length for encoding.
 pub(crate) fn length_u32(length: usize) -> u32 {
     u32::try_from(length).expect("every length that is written has a limit below 4 GiB")
 }
 
-/// Writes `N` bytes of fixed-size fields, so that they are appended in one step.
+/// Encodes fixed-size fields as an array of `N` bytes, which is appended in one step.
 ///
 /// # Panics
 /// If `fill` does not write exactly `N` bytes.
@@ -308,7 +308,7 @@ pub(crate) fn block<const N: usize>(fill: impl FnOnce(&mut Block<'_>)) -> [u8; N
     bytes
 }
 
-/// The unwritten rest of a block of fixed size, see [`block`].
+/// The unwritten rest of a [`block`].
 pub(crate) struct Block<'b> {
     rest: &'b mut [u8],
 }

@@ -14,7 +14,7 @@ impl Sample for MntRes<'_> {
 }
 
 #[test]
-fn an_answer_to_mnt_by_hand() {
+fn a_mnt_result_matches_bytes_from_the_rfc() {
     let bytes = [
         0, 0, 0, 0, // MNT3_OK
         0, 0, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0, // handle
@@ -30,7 +30,7 @@ fn an_answer_to_mnt_by_hand() {
 }
 
 #[test]
-fn exports_by_hand() {
+fn exports_match_bytes_from_the_rfc() {
     let groups = [Name(b"10.0.0.0/8")];
     let nodes = [ExportNode { dir: DirPath(b"/main"), groups: List::new(&groups) }];
     let bytes = [

@@ -8,9 +8,9 @@ use crate::xdr::{Block, Decode, DecodeError, Decoder, Encode, Encoder, block};
 pub struct Fattr3 {
     /// Its type.
     pub file_type: FileType3,
-    /// Permission bits with setuid, setgid and sticky; no type bits.
+/// The permission bits with setuid, setgid and sticky; no type bits.
     pub mode: u32,
-    /// Hard links.
+/// The number of hard links.
     pub nlink: u32,
     /// The owner.
     pub uid: u32,
@@ -18,34 +18,34 @@ pub struct Fattr3 {
     pub gid: u32,
     /// The size in bytes.
     pub size: u64,
-    /// The space that it takes, in bytes.
+    /// The allocated space in bytes.
     pub used: u64,
     /// The device numbers, for devices.
     pub rdev: SpecData3,
     /// The file system.
     pub fsid: u64,
-    /// The number within the file system.
+    /// The file id, unique in the file system.
     pub fileid: u64,
-    /// When its data was last read.
+    /// The time of the last access.
     pub atime: NfsTime3,
-    /// When its data was last changed.
+    /// The time of the last modification of the data.
     pub mtime: NfsTime3,
-    /// When its attributes were last changed.
+    /// The time of the last change of the attributes.
     pub ctime: NfsTime3,
 }
 
 impl Fattr3 {
-    /// The bytes on the wire; there is no part of variable length.
+    /// The encoded size in bytes, which is fixed.
     pub const BYTES: usize = 84;
 
-    /// What [`Encode`] appends.
+    /// Returns the bytes that [`Encode`] appends.
     #[inline]
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         block(|fields| self.fill(fields))
     }
 
-    /// The attributes as they stand behind "attributes follow": a [`PostOpAttr`] that is `Some`.
+    /// Returns the bytes of a [`PostOpAttr`] with these attributes.
     #[inline]
     #[must_use]
     pub(super) fn to_post_op_bytes(self) -> [u8; 4 + Self::BYTES] {
@@ -102,17 +102,17 @@ impl Decode<'_> for Fattr3 {
     }
 }
 
-/// Attributes after an operation, which a server may leave out (RFC 1813 section 2.6, post_op_attr).
+/// Attributes after an operation, which a server may omit (RFC 1813 section 2.6, post_op_attr).
 pub type PostOpAttr = Option<Fattr3>;
 
 xdr_struct! {
-    /// Enough of the attributes before an operation to notice other changes (RFC 1813 section 2.6, wcc_attr).
+    /// The attributes before an operation by which a client detects other changes (RFC 1813 section 2.6, wcc_attr).
     pub struct WccAttr {
         /// The size in bytes.
         pub size: u64,
-        /// When the data was last changed.
+        /// The time of the last modification of the data.
         pub mtime: NfsTime3,
-        /// When the attributes were last changed.
+        /// The time of the last change of the attributes.
         pub ctime: NfsTime3,
     }
 }
@@ -123,34 +123,34 @@ impl From<Fattr3> for WccAttr {
     }
 }
 
-/// Attributes before an operation, which a server may leave out (RFC 1813 section 2.6, pre_op_attr).
+/// Attributes before an operation, which a server may omit (RFC 1813 section 2.6, pre_op_attr).
 pub type PreOpAttr = Option<WccAttr>;
 
 xdr_struct! {
     /// Attributes before and after an operation, for weak cache consistency (RFC 1813 section 2.6, wcc_data).
     pub struct WccData {
-        /// Read in one step with the operation.
+        /// Read atomically with the operation.
         pub before: PreOpAttr,
-        /// Read in one step with the operation.
+        /// Read atomically with the operation.
         pub after: PostOpAttr,
     }
 }
 
 impl WccData {
-    /// Tells nothing.
+    /// No attributes.
     pub const NONE: Self = Self { before: None, after: None };
 }
 
 xdr_union! {
-    /// What a time is to become (RFC 1813 section 2.6, set_atime and set_mtime).
+    /// How to set a time (RFC 1813 section 2.6, set_atime and set_mtime).
     #[derive(Default)]
     pub enum SetTime {
-        /// It stays.
+        /// Do not change it.
         #[default]
         DontChange = 0,
-        /// The server's clock.
+        /// Set it to the server's time.
         SetToServerTime = 1,
-        /// The client's choice.
+        /// Set it to this time.
         SetToClientTime(time: NfsTime3) = 2,
     }
 }
@@ -167,9 +167,9 @@ xdr_struct! {
         pub gid: Option<u32>,
         /// The size in bytes.
         pub size: Option<u64>,
-        /// The time of the last read.
+        /// The time of the last access.
         pub atime: SetTime,
-        /// The time of the last change of data.
+        /// The time of the last modification.
         pub mtime: SetTime,
     }
 }
@@ -177,7 +177,7 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of GETATTR (RFC 1813 section 3.3.1).
     pub struct GetattrArgs<'a> {
-        /// Whose attributes.
+        /// The object.
         pub object: FileHandle3<'a>,
     }
 }
@@ -193,17 +193,17 @@ xdr_struct! {
 /// The result of GETATTR.
 pub type GetattrRes = Res3<GetattrOk, ()>;
 
-/// A condition of SETATTR (RFC 1813 section 3.3.2, sattrguard3): the ctime that the object must have.
+/// The guard of SETATTR (RFC 1813 section 3.3.2, sattrguard3): the ctime that the object must have.
 pub type SattrGuard3 = Option<NfsTime3>;
 
 xdr_struct! {
     /// The arguments of SETATTR (RFC 1813 section 3.3.2).
     pub struct SetattrArgs<'a> {
-        /// Whose attributes.
+        /// The object.
         pub object: FileHandle3<'a>,
-        /// What they are to become.
+        /// The new attributes.
         pub new_attributes: Sattr3,
-        /// On which condition.
+        /// The condition.
         pub guard: SattrGuard3,
     }
 }

@@ -1,18 +1,18 @@
 //! CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to 3.3.11).
 //!
-//! All four answer with the same two bodies, [`CreateOk`] and [`CreateFail`].
+//! Their results have the same bodies, [`CreateOk`] and [`CreateFail`].
 
 use super::{DirOpArgs3, FileType3, NfsPath3, PostOpAttr, PostOpFh3, Res3, Sattr3, SpecData3, WccData};
 use crate::limits::VERIFIER_BYTES;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// Chosen by the client so that a repeated exclusive CREATE is recognized (RFC 1813 section 2.5, createverf3).
+/// The verifier by which a retransmitted exclusive CREATE is recognized (RFC 1813 section 2.5, createverf3).
 pub type CreateVerf3 = [u8; VERIFIER_BYTES];
 
 xdr_union! {
-    /// What CREATE does about a name that exists (RFC 1813 section 3.3.8, createhow3).
+    /// What CREATE does if the name exists (RFC 1813 section 3.3.8, createhow3).
     pub enum CreateHow3 {
-        /// It takes the file that is there, and sets its size if one is given.
+        /// It uses the existing file, and sets its size if one is given.
         Unchecked(attributes: Sattr3) = 0,
         /// It fails.
         Guarded(attributes: Sattr3) = 1,
@@ -68,11 +68,11 @@ xdr_struct! {
 pub type MkdirRes<'a> = CreateRes<'a>;
 
 xdr_struct! {
-    /// What a symbolic link is to be (RFC 1813 section 3.3.10, symlinkdata3).
+    /// A symbolic link to create (RFC 1813 section 3.3.10, symlinkdata3).
     pub struct SymlinkData3<'a> {
         /// Its attributes.
         pub symlink_attributes: Sattr3,
-        /// Its text.
+        /// The text of the link.
         pub symlink_data: NfsPath3<'a>,
     }
 }
@@ -82,7 +82,7 @@ xdr_struct! {
     pub struct SymlinkArgs<'a> {
         /// The name to create.
         pub place: DirOpArgs3<'a>,
-        /// What it is to be.
+        /// The new object.
         pub symlink: SymlinkData3<'a>,
     }
 }
@@ -91,7 +91,7 @@ xdr_struct! {
 pub type SymlinkRes<'a> = CreateRes<'a>;
 
 xdr_struct! {
-    /// What a device is to be (RFC 1813 section 3.3.11, devicedata3).
+    /// A device to create (RFC 1813 section 3.3.11, devicedata3).
     pub struct DeviceData3 {
         /// Its attributes.
         pub dev_attributes: Sattr3,
@@ -100,7 +100,7 @@ xdr_struct! {
     }
 }
 
-/// What MKNOD is to create (RFC 1813 section 3.3.11, mknoddata3).
+/// The object that MKNOD creates (RFC 1813 section 3.3.11, mknoddata3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MknodData3 {
     /// A character device.
@@ -111,7 +111,7 @@ pub enum MknodData3 {
     Sock(Sattr3),
     /// A named pipe.
     Fifo(Sattr3),
-    /// Another type, known or not, by its number; the answer to it is NFS3ERR_BADTYPE.
+    /// A type that MKNOD cannot create, or an unknown one: NFS3ERR_BADTYPE.
     BadType(u32),
 }
 
@@ -157,7 +157,7 @@ xdr_struct! {
     pub struct MknodArgs<'a> {
         /// The name to create.
         pub place: DirOpArgs3<'a>,
-        /// What it is to be.
+        /// The new object.
         pub what: MknodData3,
     }
 }

@@ -9,9 +9,9 @@ xdr_struct! {
     pub struct ReadArgs<'a> {
         /// The file.
         pub file: FileHandle3<'a>,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much is wanted, in bytes.
+        /// The number of bytes requested.
         pub count: u32,
     }
 }
@@ -21,9 +21,9 @@ xdr_struct! {
 pub struct ReadOk<'a> {
     /// The attributes of the file.
     pub file_attributes: PostOpAttr,
-    /// How much was read, in bytes; the length of `data`.
+    /// The number of bytes read, which is the length of `data`.
     pub count: u32,
-    /// Whether the file ends where the data does.
+    /// Whether the data reaches the end of the file.
     pub eof: bool,
     /// The data, at most [`DATA_BYTES_MAX`] bytes.
     pub data: &'a [u8],
@@ -60,8 +60,8 @@ xdr_struct! {
 /// The result of READ.
 pub type ReadRes<'a> = Res3<ReadOk<'a>, ReadFail>;
 
-/// Builds a successful result of READ in place: the data is appended straight to the reply, and what is known
-/// only after it (the attributes, the length, the end of the file) is filled in at the end.
+/// Builds a successful result of READ in place: the data is appended to the reply, then the attributes, the length and eof
+/// are filled in.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReadEncoder<'b> {
@@ -70,10 +70,10 @@ pub struct ReadEncoder<'b> {
 }
 
 impl<'b> ReadEncoder<'b> {
-    /// What stands before the data: status, attributes, count, eof, length.
+    /// The bytes before the data: status, attributes, count, eof, length.
     pub const HEADER_BYTES: usize = 4 + 4 + Fattr3::BYTES + 4 + 4 + 4;
 
-    /// Begins a result; `count` is how many bytes of data are expected at most, and only a hint.
+    /// Begins a result. `count`, the expected number of data bytes, is a hint.
     pub fn begin(out: &'b mut Encoder<'_>, count: usize) -> Self {
         let mut out = out.reborrow();
         let start = out.position();
@@ -87,24 +87,24 @@ impl<'b> ReadEncoder<'b> {
         self.out.raw(data);
     }
 
-    /// Appends zeros, for a hole.
+    /// Appends zeros for a hole.
     pub fn push_zeros(&mut self, count: usize) {
         let length = self.out.position() + count;
         self.out.buffer().resize(length, 0);
     }
 
-    /// The reply itself, for those who append data in place. They must not touch what is in it.
+    /// Returns the reply, to append data in place. Its contents must not change.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.buffer()
     }
 
-    /// How much data was appended, in bytes.
+    /// Returns the number of data bytes appended.
     #[must_use]
     pub fn count(&self) -> usize {
         self.out.position() - self.start - Self::HEADER_BYTES
     }
 
-    /// Fills in the rest.
+    /// Completes the result.
     pub fn finish(mut self, file_attributes: &Fattr3, eof: bool) {
         let count = self.count();
         self.out.pad(count);
@@ -123,34 +123,34 @@ impl<'b> ReadEncoder<'b> {
         self.out.patch(self.start + attributes, &lengths);
     }
 
-    /// Fills in the rest of a result whose data, `count` bytes, is not in the reply's buffer but leaves right behind it.
+    /// Completes a result whose data, `count` bytes, is not in the buffer but is sent right after it.
     ///
     /// # Panics
-    /// If data was appended, or needs padding.
+    /// If data was appended, or if it needs padding.
     pub fn finish_without_data(mut self, file_attributes: &Fattr3, eof: bool, count: usize) {
         assert!(self.count() == 0 && padding(count) == 0, "data that leaves by itself needs no padding");
         self.fill_in(file_attributes, eof, count);
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub fn abandon(mut self) {
         self.out.rewind(self.start);
     }
 }
 
 xdr_enum! {
-    /// How stable a WRITE is to be, or was (RFC 1813 section 3.3.7, stable_how).
+    /// The stability of a WRITE (RFC 1813 section 3.3.7, stable_how).
     pub enum StableHow {
-        /// In memory will do.
+        /// Memory is sufficient.
         Unstable = 0,
-        /// The data, and what is needed to find it.
+        /// The data and the metadata to find it are stable.
         DataSync = 1,
-        /// Data and all attributes.
+        /// The data and all metadata are stable.
         FileSync = 2,
     }
 }
 
-/// Changes when unstable data may have been lost (RFC 1813 section 2.5, writeverf3).
+/// The write verifier, which changes when unstable data may have been lost (RFC 1813 section 2.5, writeverf3).
 pub type WriteVerf3 = [u8; VERIFIER_BYTES];
 
 /// The arguments of WRITE (RFC 1813 section 3.3.7).
@@ -158,12 +158,11 @@ pub type WriteVerf3 = [u8; VERIFIER_BYTES];
 pub struct WriteArgs<'a> {
     /// The file.
     pub file: FileHandle3<'a>,
-    /// Where to begin, in bytes.
+    /// The offset in bytes.
     pub offset: u64,
-    /// How much to write, in bytes. The client should have made it the length of `data`; the server decides what
-    /// to answer if it did not.
+    /// The number of bytes to write. It should be the length of `data`; the server decides what to answer if it is not.
     pub count: u32,
-    /// How stable it must be before the reply.
+    /// The stability required before the reply.
     pub stable: StableHow,
     /// The data, at most [`DATA_BYTES_MAX`] bytes.
     pub data: &'a [u8],
@@ -197,11 +196,11 @@ xdr_struct! {
     pub struct WriteOk {
         /// The file before and after.
         pub file_wcc: WccData,
-        /// How much was written, in bytes.
+        /// The number of bytes written.
         pub count: u32,
-        /// How stable it is; never less than asked for.
+        /// The stability reached, at least the one requested.
         pub committed: StableHow,
-        /// The verifier that was in force when the data was accepted.
+        /// The write verifier at the time the data was accepted.
         pub verf: WriteVerf3,
     }
 }
@@ -222,9 +221,9 @@ xdr_struct! {
     pub struct CommitArgs<'a> {
         /// The file.
         pub file: FileHandle3<'a>,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes; 0 is everything from `offset` on.
+        /// The length in bytes; 0 means everything from `offset` on.
         pub count: u32,
     }
 }
@@ -234,7 +233,7 @@ xdr_struct! {
     pub struct CommitOk {
         /// The file before and after.
         pub file_wcc: WccData,
-        /// The verifier to compare with those of the writes.
+        /// The write verifier, to be compared with those of the writes.
         pub verf: WriteVerf3,
     }
 }

@@ -15,19 +15,19 @@ xdr_struct! {
     pub struct FsstatOk {
         /// The attributes of the object.
         pub obj_attributes: PostOpAttr,
-        /// All space, in bytes.
+        /// The total space in bytes.
         pub tbytes: u64,
-        /// Free space, in bytes.
+        /// The free space in bytes.
         pub fbytes: u64,
-        /// Free space that the caller may use, in bytes.
+        /// The free space available to the caller in bytes.
         pub abytes: u64,
-        /// All file slots.
+        /// The total number of files that can exist.
         pub tfiles: u64,
-        /// Free file slots.
+        /// The number of files that can be created.
         pub ffiles: u64,
-        /// Free file slots that the caller may use.
+        /// The number of files that the caller can create.
         pub afiles: u64,
-        /// For how many seconds none of this is expected to change; 0 for no promise.
+        /// The seconds for which these values are expected not to change; 0 for no promise.
         pub invarsec: u32,
     }
 }
@@ -68,21 +68,21 @@ xdr_struct! {
     pub struct FsinfoOk {
         /// The attributes of the object.
         pub obj_attributes: PostOpAttr,
-        /// The largest READ, in bytes.
+        /// The largest READ in bytes.
         pub rtmax: u32,
-        /// The READ to prefer, in bytes.
+        /// The preferred size of a READ in bytes.
         pub rtpref: u32,
-        /// READ sizes should be multiples of this, in bytes.
+        /// The size of which a READ should be a multiple, in bytes.
         pub rtmult: u32,
-        /// The largest WRITE, in bytes.
+        /// The largest WRITE in bytes.
         pub wtmax: u32,
-        /// The WRITE to prefer, in bytes.
+        /// The preferred size of a WRITE in bytes.
         pub wtpref: u32,
-        /// WRITE sizes should be multiples of this, in bytes.
+        /// The size of which a WRITE should be a multiple, in bytes.
         pub wtmult: u32,
-        /// The READDIR to prefer, in bytes.
+        /// The preferred size of a READDIR in bytes.
         pub dtpref: u32,
-        /// The largest file, in bytes.
+        /// The largest file in bytes.
         pub maxfilesize: u64,
         /// The granularity of times.
         pub time_delta: NfsTime3,
@@ -115,15 +115,15 @@ xdr_struct! {
     pub struct PathconfOk {
         /// The attributes of the object.
         pub obj_attributes: PostOpAttr,
-        /// The most hard links.
+        /// The most hard links to a file.
         pub linkmax: u32,
-        /// The longest name, in bytes.
+        /// The longest name in bytes.
         pub name_max: u32,
-        /// Longer names are refused, not cut.
+        /// Whether longer names are refused rather than truncated.
         pub no_trunc: bool,
-        /// Only the superuser may give files away.
+        /// Whether only the superuser may change the owner of a file.
         pub chown_restricted: bool,
-        /// Names that differ only in case are the same.
+        /// Whether names that differ only in case are the same.
         pub case_insensitive: bool,
         /// Names keep their case.
         pub case_preserving: bool,

@@ -5,7 +5,7 @@ use super::{DirOpArgs3, FileHandle3, NfsPath3, PostOpAttr, Res3};
 xdr_struct! {
     /// The arguments of LOOKUP (RFC 1813 section 3.3.3).
     pub struct LookupArgs<'a> {
-        /// What to look up.
+        /// The name to look up.
         pub what: DirOpArgs3<'a>,
     }
 }
@@ -13,9 +13,9 @@ xdr_struct! {
 xdr_struct! {
     /// LOOKUP succeeded.
     pub struct LookupOk<'a> {
-        /// What the name stands for.
+        /// The object.
         pub object: FileHandle3<'a>,
-        /// The attributes of that.
+        /// Its attributes.
         pub obj_attributes: PostOpAttr,
         /// The attributes of the directory.
         pub dir_attributes: PostOpAttr,
@@ -35,19 +35,19 @@ pub type LookupRes<'a> = Res3<LookupOk<'a>, LookupFail>;
 
 /// The bits of ACCESS (RFC 1813 section 3.3.4).
 pub mod access {
-    /// Read data of a file, list a directory.
+/// Read a file, or list a directory.
     pub const READ: u32 = 0x01;
-    /// Look up a name in a directory; has no meaning for others.
+/// Look up a name in a directory; unused for other types.
     pub const LOOKUP: u32 = 0x02;
-    /// Rewrite existing data of a file, change existing names of a directory.
+/// Rewrite data of a file, or change entries of a directory.
     pub const MODIFY: u32 = 0x04;
-    /// Append to a file, add names to a directory.
+/// Append to a file, or add entries to a directory.
     pub const EXTEND: u32 = 0x08;
-    /// Remove a name from a directory.
+/// Remove an entry of a directory.
     pub const DELETE: u32 = 0x10;
-    /// Execute a file; has no meaning for directories.
+/// Execute a file; unused for directories.
     pub const EXECUTE: u32 = 0x20;
-    /// All of them.
+/// All bits.
     pub const ALL: u32 = 0x3f;
 }
 
@@ -56,7 +56,7 @@ xdr_struct! {
     pub struct AccessArgs<'a> {
         /// The object.
         pub object: FileHandle3<'a>,
-        /// The bits of [`access`] that are asked about.
+        /// The bits of [`access`] to check.
         pub access: u32,
     }
 }
@@ -66,7 +66,7 @@ xdr_struct! {
     pub struct AccessOk {
         /// The attributes of the object.
         pub obj_attributes: PostOpAttr,
-        /// Of the bits asked about, those that are allowed.
+        /// The bits that are granted.
         pub access: u32,
     }
 }
@@ -95,7 +95,7 @@ xdr_struct! {
     pub struct ReadlinkOk<'a> {
         /// The attributes of the link.
         pub symlink_attributes: PostOpAttr,
-        /// Its text.
+        /// The text of the link.
         pub data: NfsPath3<'a>,
     }
 }

@@ -1,8 +1,7 @@
 //! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
-//! Their results are bounded by the client: `count` and `maxcount` hold for the whole resok body with all its XDR
-//! overhead, without the status before it. [`ReaddirEncoder`] writes entries of either until the next one would break the
-//! bound; if not even one fits, the answer is NFS3ERR_TOOSMALL.
+//! The client limits their results: `count` and `maxcount` apply to the resok body with its XDR overhead, without the
+//! status. [`ReaddirEncoder`] accepts entries up to the limit; if not even one fits, the result is NFS3ERR_TOOSMALL.
 
 use super::{Fattr3, FileHandle3, Filename3, NfsStat3, PostOpAttr, PostOpFh3, Res3};
 use crate::entries::EntriesEncoder;
@@ -10,7 +9,7 @@ use crate::limits::VERIFIER_BYTES;
 use crate::list::List;
 use crate::xdr::{Encode, Encoder};
 
-/// Says for which state of a directory its cookies are good (RFC 1813 section 2.5, cookieverf3).
+/// The verifier of the cookies of a directory (RFC 1813 section 2.5, cookieverf3).
 pub type CookieVerf3 = [u8; VERIFIER_BYTES];
 
 xdr_struct! {
@@ -18,23 +17,23 @@ xdr_struct! {
     pub struct ReaddirArgs<'a> {
         /// The directory.
         pub dir: FileHandle3<'a>,
-        /// The cookie of the last entry that the client has; 0 to begin.
+        /// The cookie to continue after; 0 to start.
         pub cookie: u64,
-        /// The verifier that came with the cookie; zeros to begin.
+        /// The verifier returned with the cookie; zeros to start.
         pub cookieverf: CookieVerf3,
-        /// The most bytes of the resok body.
+        /// The largest resok body in bytes.
         pub count: u32,
     }
 }
 
 xdr_struct! {
-    /// A name in a directory, as READDIR tells it (entry3).
+    /// An entry of a directory in READDIR (entry3).
     pub struct Entry3<'a> {
-        /// The number of the object.
+        /// The file id of the object.
         pub fileid: u64,
         /// Its name.
         pub name: Filename3<'a>,
-        /// Where to go on after this entry.
+        /// The cookie to continue after this entry.
         pub cookie: u64,
     }
 }
@@ -44,11 +43,11 @@ xdr_struct! {
     pub struct ReaddirOk<'a> {
         /// The attributes of the directory.
         pub dir_attributes: PostOpAttr,
-        /// To be sent with the next cookie.
+        /// The verifier to send with the next cookie.
         pub cookieverf: CookieVerf3,
         /// The entries.
         pub entries: List<'a, Entry3<'a>>,
-        /// Whether the last entry of the directory is among them, or before them.
+        /// Whether no entries follow.
         pub eof: bool,
     }
 }
@@ -69,25 +68,25 @@ xdr_struct! {
     pub struct ReaddirplusArgs<'a> {
         /// The directory.
         pub dir: FileHandle3<'a>,
-        /// The cookie of the last entry that the client has; 0 to begin.
+        /// The cookie to continue after; 0 to start.
         pub cookie: u64,
-        /// The verifier that came with the cookie; zeros to begin.
+        /// The verifier returned with the cookie; zeros to start.
         pub cookieverf: CookieVerf3,
-        /// The most bytes of numbers, names and cookies.
+        /// The most bytes of file ids, names and cookies.
         pub dircount: u32,
-        /// The most bytes of the resok body.
+        /// The largest resok body in bytes.
         pub maxcount: u32,
     }
 }
 
 xdr_struct! {
-    /// A name in a directory, as READDIRPLUS tells it (entryplus3).
+    /// An entry of a directory in READDIRPLUS (entryplus3).
     pub struct EntryPlus3<'a> {
-        /// The number of the object.
+        /// The file id of the object.
         pub fileid: u64,
         /// Its name.
         pub name: Filename3<'a>,
-        /// Where to go on after this entry.
+        /// The cookie to continue after this entry.
         pub cookie: u64,
         /// Its attributes.
         pub name_attributes: PostOpAttr,
@@ -101,11 +100,11 @@ xdr_struct! {
     pub struct ReaddirplusOk<'a> {
         /// The attributes of the directory.
         pub dir_attributes: PostOpAttr,
-        /// To be sent with the next cookie.
+        /// The verifier to send with the next cookie.
         pub cookieverf: CookieVerf3,
         /// The entries.
         pub entries: List<'a, EntryPlus3<'a>>,
-        /// Whether the last entry of the directory is among them, or before them.
+        /// Whether no entries follow.
         pub eof: bool,
     }
 }
@@ -113,8 +112,7 @@ xdr_struct! {
 /// The result of READDIRPLUS.
 pub type ReaddirplusRes<'a> = Res3<ReaddirplusOk<'a>, ReaddirFail>;
 
-/// Builds a successful result of READDIR or READDIRPLUS in place; the attributes of the directory are filled in at the
-/// end.
+/// Builds a successful result of READDIR or READDIRPLUS in place. The attributes of the directory are filled in at the end.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReaddirEncoder<'b> {
@@ -122,14 +120,13 @@ pub struct ReaddirEncoder<'b> {
 }
 
 impl<'b> ReaddirEncoder<'b> {
-    /// Attributes and verifier.
+    /// The attributes and the verifier.
     const HEADER_BYTES: usize = 4 + Fattr3::BYTES + VERIFIER_BYTES;
-    /// A resok body without entries.
+    /// The size of a resok body without entries.
     pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + EntriesEncoder::TRAILER_BYTES;
 
-    /// Begins a result whose resok body has at most `maxcount` bytes, of which numbers, names and cookies are at
-    /// most `dircount`. The latter is only a wish (RFC 1813 calls it a hint), so one entry is let in whatever it is;
-    /// READDIR has no such wish, and passes `usize::MAX`.
+    /// Begins a result whose resok body is limited to `maxcount` bytes, and its file ids, names and cookies to `dircount`.
+    /// The latter is a hint (RFC 1813): the first entry is accepted regardless. READDIR passes `usize::MAX`.
     pub fn begin(out: &'b mut Encoder<'_>, dircount: usize, maxcount: usize) -> Self {
         let header = |out: &mut Encoder<'_>| {
             NfsStat3::Ok.encode(out);
@@ -138,19 +135,19 @@ impl<'b> ReaddirEncoder<'b> {
         Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
-    /// Appends an [`Entry3`] or [`EntryPlus3`] of this name; returns `false` and changes nothing if it does not fit.
+/// Appends an [`Entry3`] or [`EntryPlus3`] of this name. Returns `false` and changes nothing if it does not fit.
     pub fn push(&mut self, name: Filename3<'_>, entry: &impl Encode) -> bool {
         let dir_bytes = 8 + 4 + name.0.len().next_multiple_of(4) + 8;
         self.list.push(dir_bytes, |out| entry.encode(out))
     }
 
-    /// How many entries were appended.
+    /// Returns the number of entries appended.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.list.entries()
     }
 
-    /// Fills in the rest.
+    /// Completes the result.
     pub fn finish(mut self, dir_attributes: &Fattr3, cookieverf: CookieVerf3, eof: bool) {
         let attributes = EntriesEncoder::STATUS_BYTES;
         self.list.patch(attributes, &dir_attributes.to_post_op_bytes());
@@ -158,7 +155,7 @@ impl<'b> ReaddirEncoder<'b> {
         self.list.finish(eof);
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub fn abandon(self) {
         self.list.abandon();
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 
 xdr_enum! {
-    /// What became of a call (RFC 1813 section 2.6, nfsstat3).
+    /// The status of a call (RFC 1813 section 2.6, nfsstat3).
     pub enum NfsStat3 {
         /// It succeeded.
         Ok = 0,
@@ -13,7 +13,7 @@ xdr_enum! {
         Perm = 1,
         /// No such file or directory.
         NoEnt = 2,
-        /// A hard error of the media.
+        /// A hard I/O error.
         Io = 5,
         /// No such device or address.
         Nxio = 6,
@@ -43,15 +43,15 @@ xdr_enum! {
         NameTooLong = 63,
         /// The directory is not empty.
         NotEmpty = 66,
-        /// The quota is used up.
+        /// The quota is exceeded.
         Dquot = 69,
-        /// The handle refers to a file that is gone.
+        /// The file of the handle no longer exists.
         Stale = 70,
         /// Too many levels of remote in the path.
         Remote = 71,
-        /// The handle is not one of this server.
+        /// The server did not create the handle.
         BadHandle = 10_001,
-        /// The guard of a SETATTR did not match.
+        /// The guard of SETATTR did not match.
         NotSync = 10_002,
         /// The READDIR cookie is stale.
         BadCookie = 10_003,
@@ -63,7 +63,7 @@ xdr_enum! {
         ServerFault = 10_006,
         /// The server cannot create objects of this type.
         BadType = 10_007,
-        /// The request was started and is not done; the client is to retry later with a new xid.
+        /// The request is not complete. The client must retry later with a new xid.
         Jukebox = 10_008,
     }
 }
@@ -99,7 +99,7 @@ xdr_handle! {
     pub struct FileHandle3 max HANDLE_BYTES_MAX
 }
 
-/// A handle that a server may leave out (RFC 1813 section 2.5, post_op_fh3).
+/// A handle that a server may omit (RFC 1813 section 2.5, post_op_fh3).
 pub type PostOpFh3<'a> = Option<FileHandle3<'a>>;
 
 xdr_bytes! {
@@ -115,9 +115,9 @@ xdr_bytes! {
 xdr_struct! {
     /// A time since 1970 (RFC 1813 section 2.5, nfstime3).
     pub struct NfsTime3 {
-        /// Seconds; unsigned, so that it ends in 2106.
+/// Seconds; unsigned, so the range ends in 2106.
         pub seconds: u32,
-        /// Nanoseconds; whoever uses them checks that they are below 10^9.
+/// Nanoseconds; not checked to be below 10^9.
         pub nanoseconds: u32,
     }
 }

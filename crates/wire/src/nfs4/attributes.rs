@@ -139,7 +139,7 @@ impl crate::sample::Sample for AttrMask {
 /// looked at before [`Self::decode_values`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fattr4<'a> {
-    /// Which attributes.
+    /// The attributes.
     pub attrmask: AttrMask,
     /// Their values, at most [`ATTRIBUTE_BYTES_MAX`] bytes.
     pub attr_vals: &'a [u8],
@@ -317,17 +317,17 @@ attributes! {
     CaseInsensitive = 16, case_insensitive: bool;
     /// Whether names keep their case.
     CasePreserving = 17, case_preserving: bool;
-    /// Whether only the superuser may give files away.
+    /// Whether only the superuser may change the owner of a file.
     ChownRestricted = 18, chown_restricted: bool;
     /// The handle.
     Filehandle = 19, filehandle: FileHandle4<'a>;
-    /// The number within the file system.
+    /// The file id, unique in the file system.
     Fileid = 20, fileid: u64;
-    /// File slots that the caller may use.
+    /// The number of files that the caller can create.
     FilesAvail = 21, files_avail: u64;
-    /// Free file slots.
+    /// The number of files that can be created.
     FilesFree = 22, files_free: u64;
-    /// All file slots.
+    /// The total number of files that can exist.
     FilesTotal = 23, files_total: u64;
     /// Where the file system is.
     FsLocations = 24, fs_locations: FsLocations4<'a>;
@@ -335,21 +335,21 @@ attributes! {
     Hidden = 25, hidden: bool;
     /// Whether the attributes of the file system are the same for all its objects.
     Homogeneous = 26, homogeneous: bool;
-    /// The largest file, in bytes.
+    /// The largest file in bytes.
     Maxfilesize = 27, maxfilesize: u64;
-    /// The most hard links.
+    /// The most hard links to a file.
     Maxlink = 28, maxlink: u32;
-    /// The longest name, in bytes.
+    /// The longest name in bytes.
     Maxname = 29, maxname: u32;
-    /// The largest READ, in bytes.
+    /// The largest READ in bytes.
     Maxread = 30, maxread: u64;
-    /// The largest WRITE, in bytes.
+    /// The largest WRITE in bytes.
     Maxwrite = 31, maxwrite: u64;
     /// The MIME type.
     Mimetype = 32, mimetype: Utf8Str4<'a>;
     /// Permission bits with setuid, setgid and sticky; no type bits.
     Mode = 33, mode: u32;
-    /// Whether longer names are refused, not cut.
+    /// Whether longer names are refused rather than truncated.
     NoTrunc = 34, no_trunc: bool;
     /// Hard links.
     Numlinks = 35, numlinks: u32;
@@ -365,29 +365,29 @@ attributes! {
     QuotaUsed = 40, quota_used: u64;
     /// The device numbers.
     Rawdev = 41, rawdev: Specdata4;
-    /// Free space that the caller may use, in bytes.
+    /// The free space available to the caller in bytes.
     SpaceAvail = 42, space_avail: u64;
-    /// Free space, in bytes.
+    /// The free space in bytes.
     SpaceFree = 43, space_free: u64;
-    /// All space, in bytes.
+    /// The total space in bytes.
     SpaceTotal = 44, space_total: u64;
-    /// The space that the object takes, in bytes.
+    /// The allocated space in bytes.
     SpaceUsed = 45, space_used: u64;
     /// Whether the file is one of the system.
     System = 46, system: bool;
-    /// When its data was last read.
+    /// The time of the last access.
     TimeAccess = 47, time_access: Nfstime4;
     /// What `time_access` is to become.
     TimeAccessSet = 48, time_access_set: Settime4;
-    /// When it was last backed up.
+    /// The time of the last backup.
     TimeBackup = 49, time_backup: Nfstime4;
-    /// When it was created.
+    /// The time of creation.
     TimeCreate = 50, time_create: Nfstime4;
     /// The granularity of times.
     TimeDelta = 51, time_delta: Nfstime4;
-    /// When its attributes were last changed.
+    /// The time of the last change of the attributes.
     TimeMetadata = 52, time_metadata: Nfstime4;
-    /// When its data was last changed.
+    /// The time of the last modification of the data.
     TimeModify = 53, time_modify: Nfstime4;
     /// What `time_modify` is to become.
     TimeModifySet = 54, time_modify_set: Settime4;

@@ -82,11 +82,11 @@ xdr_struct! {
 xdr_struct! {
     /// CB_SEQUENCE succeeded.
     pub struct CbSequenceOk {
-        /// That of the arguments.
+        /// As in the arguments.
         pub sessionid: SessionId4,
-        /// That of the arguments.
+        /// As in the arguments.
         pub sequenceid: SequenceId4,
-        /// That of the arguments.
+        /// As in the arguments.
         pub slotid: SlotId4,
         /// The highest slot that the client accepts.
         pub highest_slotid: SlotId4,
@@ -103,7 +103,7 @@ xdr_struct! {
     pub struct CbNotifyLockArgs<'a> {
         /// The file.
         pub fh: FileHandle4<'a>,
-        /// Who was denied a lock, and may try again.
+        /// The lock owner that was denied a lock and can try again.
         pub lock_owner: StateOwner4<'a>,
     }
 }
@@ -116,7 +116,7 @@ pub type CbNotifyLockRes = Res4<()>;
 pub struct OffloadFail {
     /// Why; never [`NfsStat4::Ok`].
     pub status: NfsStat4,
-    /// How much was copied, in bytes.
+    /// The number of bytes copied.
     pub bytes_copied: u64,
 }
 
@@ -141,7 +141,7 @@ xdr_struct! {
         pub fh: FileHandle4<'a>,
         /// The copy.
         pub stateid: Stateid4,
-        /// What became of it.
+        /// The status.
         pub offload_info: Res4<WriteResponse4, OffloadFail>,
     }
 }

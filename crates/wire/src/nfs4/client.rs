@@ -29,7 +29,7 @@ xdr_struct! {
         pub client: NfsClientId4<'a>,
         /// Where it can be called back.
         pub callback: CbClient4<'a>,
-        /// To be sent with each callback.
+        /// The identifier to send with each callback.
         pub callback_ident: u32,
     }
 }
@@ -39,7 +39,7 @@ xdr_struct! {
     pub struct SetClientIdOk {
         /// The short name of the client.
         pub clientid: ClientId4,
-        /// To be sent with SETCLIENTID_CONFIRM.
+        /// The verifier to send with SETCLIENTID_CONFIRM.
         pub setclientid_confirm: Verifier4,
     }
 }
@@ -60,7 +60,7 @@ xdr_struct! {
     pub struct SetClientIdConfirmArgs {
         /// The short name of the client.
         pub clientid: ClientId4,
-        /// As SETCLIENTID told it.
+        /// The verifier that SETCLIENTID returned.
         pub setclientid_confirm: Verifier4,
     }
 }
@@ -71,7 +71,7 @@ pub type SetClientIdConfirmRes = Res4<()>;
 xdr_struct! {
     /// The arguments of RENEW (RFC 7530 section 16.29).
     pub struct RenewArgs {
-        /// Whose lease.
+        /// The client whose lease is renewed.
         pub clientid: ClientId4,
     }
 }

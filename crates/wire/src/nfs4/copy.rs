@@ -7,15 +7,15 @@ use crate::limits::LOCATIONS_MAX;
 xdr_struct! {
     /// The arguments of CLONE (RFC 7862 section 15.13): from the saved file to the current one.
     pub struct CloneArgs {
-        /// What allows to read.
+        /// The stateid to read with.
         pub src_stateid: Stateid4,
-        /// What allows to write.
+        /// The stateid to write with.
         pub dst_stateid: Stateid4,
-        /// Where to begin in the source, in bytes.
+        /// The offset in the source in bytes.
         pub src_offset: u64,
-        /// Where to begin in the destination, in bytes.
+        /// The offset in the destination in bytes.
         pub dst_offset: u64,
-        /// How much, in bytes; 0 is to the end of the source.
+        /// The length in bytes; 0 means up to the end of the source.
         pub count: u64,
     }
 }
@@ -41,15 +41,15 @@ pub type Netlocs4<'a> = Array<'a, Netloc4<'a>, LOCATIONS_MAX>;
 xdr_struct! {
     /// The arguments of COPY (RFC 7862 section 15.2): from the saved file to the current one.
     pub struct CopyArgs<'a> {
-        /// What allows to read.
+        /// The stateid to read with.
         pub src_stateid: Stateid4,
-        /// What allows to write.
+        /// The stateid to write with.
         pub dst_stateid: Stateid4,
-        /// Where to begin in the source, in bytes.
+        /// The offset in the source in bytes.
         pub src_offset: u64,
-        /// Where to begin in the destination, in bytes.
+        /// The offset in the destination in bytes.
         pub dst_offset: u64,
-        /// How much, in bytes; 0 is to the end of the source.
+        /// The length in bytes; 0 means up to the end of the source.
         pub count: u64,
         /// Whether what was copied must be a beginning of the range.
         pub consecutive: bool,
@@ -75,11 +75,11 @@ xdr_struct! {
     pub struct WriteResponse4 {
         /// The copy, if it goes on.
         pub callback_id: Option<Stateid4>,
-        /// How much was written, in bytes.
+        /// The number of bytes written.
         pub count: u64,
-        /// How stable it is.
+        /// The stability reached.
         pub committed: StableHow4,
-        /// The verifier that was in force when the data was accepted.
+        /// The write verifier at the time the data was accepted.
         pub writeverf: Verifier4,
     }
 }
@@ -108,7 +108,7 @@ pub type CopyRes = Res4<CopyOk, CopyFail>;
 xdr_struct! {
     /// The arguments of COPY_NOTIFY (RFC 7862 section 15.3).
     pub struct CopyNotifyArgs<'a> {
-        /// What allows to read.
+        /// The stateid to read with.
         pub src_stateid: Stateid4,
         /// The server that will read.
         pub destination_server: Netloc4<'a>,
@@ -152,7 +152,7 @@ xdr_struct! {
 xdr_struct! {
     /// OFFLOAD_STATUS succeeded.
     pub struct OffloadStatusOk {
-        /// How much was copied, in bytes.
+        /// The number of bytes copied.
         pub count: u64,
         /// What became of the copy, if it is over.
         pub complete: Option<NfsStat4>,

@@ -7,11 +7,11 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, block, length_u3
 xdr_struct! {
     /// The arguments of READ (RFC 8881 section 18.22).
     pub struct ReadArgs {
-        /// What allows to read.
+        /// The stateid to read with.
         pub stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much to read at most, in bytes.
+        /// The most bytes to read.
         pub count: u32,
     }
 }
@@ -19,7 +19,7 @@ xdr_struct! {
 /// READ succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadOk<'a> {
-    /// Whether the file ends where the data does.
+    /// Whether the data reaches the end of the file.
     pub eof: bool,
     /// The data, at most [`DATA_BYTES_MAX`] bytes.
     pub data: &'a [u8],
@@ -51,10 +51,10 @@ pub struct ReadEncoder<'b> {
 }
 
 impl<'b> ReadEncoder<'b> {
-    /// What stands before the data: status, eof, length.
+    /// The bytes before the data: status, eof, length.
     pub const HEADER_BYTES: usize = 4 + 4 + 4;
 
-    /// Begins a result; `count` is how many bytes of data are expected at most, and only a hint.
+    /// Begins a result. `count`, the expected number of data bytes, is a hint.
     pub fn begin(out: &'b mut Encoder<'_>, count: usize) -> Self {
         let mut out = out.reborrow();
         let start = out.position();
@@ -68,35 +68,35 @@ impl<'b> ReadEncoder<'b> {
         self.out.raw(data);
     }
 
-    /// Appends zeros, for a hole.
+    /// Appends zeros for a hole.
     pub fn push_zeros(&mut self, count: usize) {
         let length = self.out.position() + count;
         self.out.buffer().resize(length, 0);
     }
 
-    /// The reply itself, for those who append data in place. They must not touch what is in it.
+    /// Returns the reply, to append data in place. Its contents must not change.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.buffer()
     }
 
-    /// How much data was appended, in bytes.
+    /// Returns the number of data bytes appended.
     #[must_use]
     pub fn count(&self) -> usize {
         self.out.position() - self.start - Self::HEADER_BYTES
     }
 
-    /// Fills in the rest.
+    /// Completes the result.
     pub fn finish(mut self, eof: bool) {
         let count = self.count();
         self.out.pad(count);
         self.fill_in(eof, count);
     }
 
-    /// Fills in the rest of a result whose data, `count` bytes, is not in the reply's buffer but leaves right behind it.
-    /// No other operation's result may follow.
+    /// Completes a result whose data, `count` bytes, is not in the buffer but is sent right after it.
+    /// No result of another operation may follow.
     ///
     /// # Panics
-    /// If data was appended, or needs padding.
+    /// If data was appended, or if it needs padding.
     pub fn finish_without_data(mut self, eof: bool, count: usize) {
         assert!(self.count() == 0 && padding(count) == 0, "data that leaves by itself needs no padding");
         self.fill_in(eof, count);
@@ -111,7 +111,7 @@ impl<'b> ReadEncoder<'b> {
         self.out.patch(self.start, &header);
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub fn abandon(mut self) {
         self.out.rewind(self.start);
     }
@@ -120,11 +120,11 @@ impl<'b> ReadEncoder<'b> {
 /// The arguments of WRITE (RFC 8881 section 18.32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteArgs<'a> {
-    /// What allows to write.
+    /// The stateid to write with.
     pub stateid: Stateid4,
-    /// Where to begin, in bytes.
+    /// The offset in bytes.
     pub offset: u64,
-    /// How stable it must be before the reply.
+    /// The stability required before the reply.
     pub stable: StableHow4,
     /// The data, at most [`DATA_BYTES_MAX`] bytes.
     pub data: &'a [u8],
@@ -154,11 +154,11 @@ impl<'a> Decode<'a> for WriteArgs<'a> {
 xdr_struct! {
     /// WRITE succeeded.
     pub struct WriteOk {
-        /// How much was written, in bytes.
+        /// The number of bytes written.
         pub count: u32,
-        /// How stable it is; never less than asked for.
+        /// The stability reached, at least the one requested.
         pub committed: StableHow4,
-        /// The verifier that was in force when the data was accepted.
+        /// The write verifier at the time the data was accepted.
         pub writeverf: Verifier4,
     }
 }
@@ -169,9 +169,9 @@ pub type WriteRes = Res4<WriteOk>;
 xdr_struct! {
     /// The arguments of COMMIT (RFC 8881 section 18.3).
     pub struct CommitArgs {
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes; 0 is everything from `offset` on.
+        /// The length in bytes; 0 means everything from `offset` on.
         pub count: u32,
     }
 }
@@ -179,7 +179,7 @@ xdr_struct! {
 xdr_struct! {
     /// COMMIT succeeded.
     pub struct CommitOk {
-        /// The verifier to compare with those of the writes.
+        /// The write verifier, to be compared with those of the writes.
         pub writeverf: Verifier4,
     }
 }

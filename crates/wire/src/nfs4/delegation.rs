@@ -163,7 +163,7 @@ xdr_struct! {
     pub struct WantDelegationArgs {
         /// Wishes of [`share_access`](super::share_access).
         pub want: u32,
-        /// By which right.
+        /// The claim.
         pub claim: DelegClaim4,
     }
 }

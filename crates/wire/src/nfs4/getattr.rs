@@ -5,7 +5,7 @@ use super::{AttrMask, Fattr4, NfsStat4, Outcome, Res4, Stateid4};
 xdr_struct! {
     /// The arguments of GETATTR (RFC 8881 section 18.7).
     pub struct GetattrArgs {
-        /// Which attributes.
+        /// The attributes.
         pub attr_request: AttrMask,
     }
 }
@@ -25,9 +25,9 @@ pub type GetattrRes<'a> = Res4<GetattrOk<'a>>;
 xdr_struct! {
     /// The arguments of SETATTR (RFC 8881 section 18.30).
     pub struct SetattrArgs<'a> {
-        /// What allows to change the size.
+        /// The stateid to change the size with.
         pub stateid: Stateid4,
-        /// What the attributes are to become.
+        /// The new attributes.
         pub obj_attributes: Fattr4<'a>,
     }
 }
@@ -35,9 +35,9 @@ xdr_struct! {
 xdr_struct! {
     /// The result of SETATTR. The attributes are told in any case.
     pub struct SetattrRes {
-        /// What became of it.
+        /// The status.
         pub status: NfsStat4,
-        /// Which attributes were set.
+        /// The attributes that were set.
         pub attrsset: AttrMask,
     }
 }
@@ -57,7 +57,7 @@ impl From<NfsStat4> for SetattrRes {
 xdr_struct! {
     /// The arguments of VERIFY (RFC 8881 section 18.31) and NVERIFY (section 18.15).
     pub struct VerifyArgs<'a> {
-        /// What the attributes are thought to be.
+        /// The attributes to compare with.
         pub obj_attributes: Fattr4<'a>,
     }
 }

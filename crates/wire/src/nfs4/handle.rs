@@ -39,9 +39,9 @@ xdr_struct! {
 xdr_struct! {
     /// ACCESS succeeded.
     pub struct AccessOk {
-        /// Those bits that could be checked.
+        /// The bits that the server can check.
         pub supported: u32,
-        /// Those that are granted.
+        /// The bits that are granted.
         pub access: u32,
     }
 }
@@ -88,7 +88,7 @@ pub type OpenattrRes = Res4<()>;
 xdr_struct! {
     /// The arguments of PUTFH (RFC 8881 section 18.19).
     pub struct PutfhArgs<'a> {
-        /// What the current file handle is to become.
+        /// The new current file handle.
         pub object: FileHandle4<'a>,
     }
 }

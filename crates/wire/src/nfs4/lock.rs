@@ -69,13 +69,13 @@ xdr_struct! {
     pub struct LockArgs<'a> {
         /// The kind.
         pub locktype: NfsLockType4,
-        /// Whether the lock was held before the server restarted.
+        /// Whether the client reclaims the lock after a restart of the server.
         pub reclaim: bool,
-        /// Where it begins, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How long it is, in bytes; `u64::MAX` is to the end of all files.
+        /// The length in bytes; `u64::MAX` means no upper bound.
         pub length: u64,
-        /// Who locks.
+        /// The owner.
         pub locker: Locker4<'a>,
     }
 }
@@ -83,13 +83,13 @@ xdr_struct! {
 xdr_struct! {
     /// The lock that is in the way (RFC 8881 section 18.10, LOCK4denied).
     pub struct LockDenied<'a> {
-        /// Where it begins, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How long it is, in bytes.
+        /// The length in bytes.
         pub length: u64,
         /// Its kind.
         pub locktype: NfsLockType4,
-        /// Who has it.
+        /// The owner.
         pub owner: StateOwner4<'a>,
     }
 }
@@ -118,11 +118,11 @@ xdr_struct! {
     pub struct LocktArgs<'a> {
         /// The kind.
         pub locktype: NfsLockType4,
-        /// Where it would begin, in bytes.
+        /// The offset of the lock in bytes.
         pub offset: u64,
-        /// How long it would be, in bytes; `u64::MAX` is to the end of all files.
+        /// The length of the lock in bytes; `u64::MAX` means no upper bound.
         pub length: u64,
-        /// Who would lock.
+        /// The owner.
         pub owner: StateOwner4<'a>,
     }
 }
@@ -139,9 +139,9 @@ xdr_struct! {
         pub seqid: Seqid4,
         /// The locks of this owner on the file.
         pub lock_stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes; `u64::MAX` is to the end of all files.
+        /// The length in bytes; `u64::MAX` means no upper bound.
         pub length: u64,
     }
 }
@@ -160,7 +160,7 @@ pub type LockuRes = Res4<LockuOk>;
 xdr_struct! {
     /// The arguments of RELEASE_LOCKOWNER (RFC 7530 section 16.37). Only NFSv4.0.
     pub struct ReleaseLockownerArgs<'a> {
-        /// Who will not lock any more.
+        /// The lock owner whose state is released.
         pub lock_owner: StateOwner4<'a>,
     }
 }

@@ -3,7 +3,7 @@
 use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, Res4, Specdata4};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// What CREATE is to create (RFC 8881 section 18.4, createtype4).
+/// The object that CREATE creates (RFC 8881 section 18.4, createtype4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Createtype4<'a> {
     /// A symbolic link.
@@ -18,7 +18,7 @@ pub enum Createtype4<'a> {
     Fifo,
     /// A directory.
     Dir,
-    /// A number of a type that CREATE cannot create, or of none; the answer is NFS4ERR_BADTYPE.
+    /// A type that CREATE cannot create, or an unknown one: NFS4ERR_BADTYPE.
     BadType(u32),
 }
 
@@ -79,7 +79,7 @@ xdr_struct! {
     pub struct CreateOk {
         /// The directory before and after.
         pub cinfo: ChangeInfo4,
-        /// Which attributes were set.
+        /// The attributes that were set.
         pub attrset: AttrMask,
     }
 }

@@ -132,11 +132,11 @@ xdr_struct! {
         pub share_access: u32,
         /// Bits of [`share_deny`].
         pub share_deny: u32,
-        /// Who opens.
+        /// The open owner.
         pub owner: StateOwner4<'a>,
-        /// How to create the file (openflag4); nothing to open one that is there.
+        /// How to create the file (openflag4); `None` opens an existing one.
         pub openhow: Option<Createhow4<'a>>,
-        /// What is opened, by which right.
+        /// The file to open, and the claim to it.
         pub claim: OpenClaim4<'a>,
     }
 }
@@ -150,7 +150,7 @@ xdr_struct! {
         pub cinfo: ChangeInfo4,
         /// Bits of [`open_result`].
         pub rflags: u32,
-        /// Which attributes were set.
+        /// The attributes that were set.
         pub attrset: AttrMask,
         /// The delegation.
         pub delegation: OpenDelegation4<'a>,

@@ -14,7 +14,7 @@ xdr_struct! {
         pub device_id: DeviceId4,
         /// The layout type.
         pub layout_type: u32,
-        /// The most bytes of the resok body.
+        /// The largest resok body in bytes.
         pub maxcount: u32,
         /// Of what the client wants to be notified.
         pub notify_types: Bitmap4,
@@ -39,9 +39,9 @@ xdr_struct! {
         pub layout_type: u32,
         /// The most devices to tell.
         pub maxdevices: u32,
-        /// Where to go on; 0 to begin.
+        /// The cookie to continue from; 0 to start.
         pub cookie: u64,
-        /// The verifier that came with the cookie.
+        /// The verifier returned with the cookie.
         pub cookieverf: Verifier4,
     }
 }
@@ -49,11 +49,11 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of LAYOUTCOMMIT (RFC 8881 section 18.42).
     pub struct LayoutcommitArgs<'a> {
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes.
+        /// The length in bytes.
         pub length: u64,
-        /// Whether the layout is of before a restart of the server.
+        /// Whether the client reclaims the layout after a restart of the server.
         pub reclaim: bool,
         /// The layout.
         pub stateid: Stateid4,
@@ -87,15 +87,15 @@ xdr_struct! {
         pub layout_type: u32,
         /// What it is for.
         pub iomode: Layoutiomode4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much is wanted, in bytes.
+        /// The number of bytes requested.
         pub length: u64,
-        /// How much is needed, in bytes.
+        /// The smallest acceptable length in bytes.
         pub minlength: u64,
         /// The open, or the layouts that the client has.
         pub stateid: Stateid4,
-        /// The most bytes of the layouts.
+        /// The largest size of the layouts in bytes.
         pub maxcount: u32,
     }
 }
@@ -103,9 +103,9 @@ xdr_struct! {
 xdr_struct! {
     /// A part of a file whose layouts are returned (RFC 8881 section 18.44, layoutreturn_file4).
     pub struct LayoutreturnFile4<'a> {
-        /// Where it begins, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How long it is, in bytes.
+        /// The length in bytes.
         pub length: u64,
         /// The layouts.
         pub stateid: Stateid4,
@@ -129,7 +129,7 @@ xdr_union! {
 xdr_struct! {
     /// The arguments of LAYOUTRETURN (RFC 8881 section 18.44).
     pub struct LayoutreturnArgs<'a> {
-        /// Whether the layouts are of before a restart of the server.
+        /// Whether the layouts are from before a restart of the server.
         pub reclaim: bool,
         /// The layout type.
         pub layout_type: u32,
@@ -155,9 +155,9 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of LAYOUTERROR (RFC 7862 section 15.6).
     pub struct LayouterrorArgs<'a> {
-        /// Where the faults begin, in bytes.
+        /// The offset of the range in bytes.
         pub offset: u64,
-        /// How long the part is, in bytes.
+        /// The length of the range in bytes.
         pub length: u64,
         /// The layout.
         pub stateid: Stateid4,
@@ -179,9 +179,9 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of LAYOUTSTATS (RFC 7862 section 15.7).
     pub struct LayoutstatsArgs<'a> {
-        /// Where the part begins, in bytes.
+        /// The offset of the range in bytes.
         pub offset: u64,
-        /// How long the part is, in bytes.
+        /// The length of the range in bytes.
         pub length: u64,
         /// The layout.
         pub stateid: Stateid4,

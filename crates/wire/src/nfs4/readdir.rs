@@ -12,13 +12,13 @@ use crate::xdr::{Encode, Encoder};
 xdr_struct! {
     /// The arguments of READDIR.
     pub struct ReaddirArgs {
-        /// The cookie of the last entry that the client has; 0 to begin. 1 and 2 are never sent.
+        /// The cookie to continue after; 0 to start. 1 and 2 are reserved.
         pub cookie: u64,
-        /// The verifier that came with the cookie; zeros to begin.
+        /// The verifier returned with the cookie; zeros to start.
         pub cookieverf: Verifier4,
-        /// The most bytes of names and cookies; a hint.
+        /// The most bytes of names and cookies, as a hint.
         pub dircount: u32,
-        /// The most bytes of the resok body.
+        /// The largest resok body in bytes.
         pub maxcount: u32,
         /// Which attributes of the entries.
         pub attr_request: AttrMask,
@@ -26,9 +26,9 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// A name in a directory (entry4).
+    /// An entry of a directory (entry4).
     pub struct Entry4<'a> {
-        /// Where to go on after this entry.
+        /// The cookie to continue after this entry.
         pub cookie: u64,
         /// The name.
         pub name: Component4<'a>,
@@ -40,11 +40,11 @@ xdr_struct! {
 xdr_struct! {
     /// READDIR succeeded.
     pub struct ReaddirOk<'a> {
-        /// To be sent with the next cookie.
+        /// The verifier to send with the next cookie.
         pub cookieverf: Verifier4,
         /// The entries.
         pub entries: List<'a, Entry4<'a>>,
-        /// Whether the last entry of the directory is among them, or before them.
+        /// Whether no entries follow.
         pub eof: bool,
     }
 }
@@ -62,7 +62,7 @@ pub struct ReaddirEncoder<'b> {
 impl<'b> ReaddirEncoder<'b> {
     /// The verifier.
     const HEADER_BYTES: usize = 8;
-    /// A resok body without entries.
+    /// The size of a resok body without entries.
     pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + EntriesEncoder::TRAILER_BYTES;
 
     /// Begins a result whose resok body has at most `maxcount` bytes, of which names and cookies are at most
@@ -92,7 +92,7 @@ impl<'b> ReaddirEncoder<'b> {
         })
     }
 
-    /// How many entries were appended.
+    /// Returns the number of entries appended.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.list.entries()
@@ -103,7 +103,7 @@ impl<'b> ReaddirEncoder<'b> {
         self.list.finish(eof);
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub fn abandon(self) {
         self.list.abandon();
     }

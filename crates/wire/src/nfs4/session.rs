@@ -265,7 +265,7 @@ xdr_struct! {
     pub struct CreateSessionOk {
         /// The session.
         pub sessionid: SessionId4,
-        /// That of the arguments.
+        /// As in the arguments.
         pub sequence: SequenceId4,
         /// Bits of [`create_session_flag`].
         pub flags: u32,
@@ -388,7 +388,7 @@ pub mod sequence_status {
     pub const ADMIN_STATE_REVOKED: u32 = 0x0020;
     /// Delegations or layouts were taken away.
     pub const RECALLABLE_STATE_REVOKED: u32 = 0x0040;
-    /// A lease moved to another server.
+    /// The lease has moved to another server.
     pub const LEASE_MOVED: u32 = 0x0080;
     /// The server restarted; state is to be reclaimed.
     pub const RESTART_RECLAIM_NEEDED: u32 = 0x0100;
@@ -405,11 +405,11 @@ pub mod sequence_status {
 xdr_struct! {
     /// SEQUENCE succeeded.
     pub struct SequenceOk {
-        /// That of the arguments.
+        /// As in the arguments.
         pub sessionid: SessionId4,
-        /// That of the arguments.
+        /// As in the arguments.
         pub sequenceid: SequenceId4,
-        /// That of the arguments.
+        /// As in the arguments.
         pub slotid: SlotId4,
         /// The highest slot that the server accepts.
         pub highest_slotid: SlotId4,

@@ -8,11 +8,11 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
 xdr_struct! {
     /// The arguments of ALLOCATE (RFC 7862 section 15.1).
     pub struct AllocateArgs {
-        /// What allows to write.
+        /// The stateid to write with.
         pub stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes.
+        /// The length in bytes.
         pub length: u64,
     }
 }
@@ -23,11 +23,11 @@ pub type AllocateRes = Res4<()>;
 xdr_struct! {
     /// The arguments of DEALLOCATE (RFC 7862 section 15.4).
     pub struct DeallocateArgs {
-        /// What allows to write.
+        /// The stateid to write with.
         pub stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes.
+        /// The length in bytes.
         pub length: u64,
     }
 }
@@ -48,9 +48,9 @@ xdr_enum! {
 xdr_struct! {
     /// The arguments of SEEK (RFC 7862 section 15.11).
     pub struct SeekArgs {
-        /// What allows to read.
+        /// The stateid to read with.
         pub stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
         /// What to look for: a number of [`DataContent4`]; the answer to others is NFS4ERR_UNION_NOTSUPP.
         pub what: u32,
@@ -60,9 +60,9 @@ xdr_struct! {
 xdr_struct! {
     /// SEEK succeeded.
     pub struct SeekOk {
-        /// Whether the file ends before there is such a thing.
+        /// Whether the file ends before any such content.
         pub eof: bool,
-        /// Where it begins, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
     }
 }
@@ -73,11 +73,11 @@ pub type SeekRes = Res4<SeekOk>;
 xdr_struct! {
     /// The arguments of READ_PLUS (RFC 7862 section 15.10).
     pub struct ReadPlusArgs {
-        /// What allows to read.
+        /// The stateid to read with.
         pub stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much to read at most, in bytes.
+        /// The most bytes to read.
         pub count: u32,
     }
 }
@@ -87,16 +87,16 @@ xdr_struct! {
 pub enum ReadPlusContent<'a> {
     /// Data (data4).
     Data {
-        /// Where it begins, in bytes.
+        /// The offset in bytes.
         offset: u64,
         /// The data, at most [`DATA_BYTES_MAX`] bytes.
         data: &'a [u8],
     },
     /// A hole (data_info4).
     Hole {
-        /// Where it begins, in bytes.
+        /// The offset in bytes.
         offset: u64,
-        /// How long it is, in bytes.
+        /// The length in bytes.
         length: u64,
     },
 }
@@ -130,9 +130,9 @@ impl<'a> Decode<'a> for ReadPlusContent<'a> {
 xdr_struct! {
     /// READ_PLUS succeeded.
     pub struct ReadPlusOk<'a> {
-        /// Whether the file ends where the contents do.
+        /// Whether the contents reach the end of the file.
         pub eof: bool,
-        /// The parts of the file, one behind the other.
+        /// The contiguous contents of the range.
         pub contents: Array<'a, ReadPlusContent<'a>, READ_PLUS_SEGMENTS_MAX>,
     }
 }
@@ -186,14 +186,14 @@ impl<'b> ReadPlusEncoder<'b> {
         self.segments += 1;
     }
 
-    /// Fills in the rest.
+    /// Completes the result.
     pub fn finish(mut self, eof: bool) {
         self.out.patch(self.start, &NfsStat4::Ok.code().to_be_bytes());
         self.out.patch(self.start + 4, &u32::from(eof).to_be_bytes());
         self.out.patch(self.start + 8, &length_u32(self.segments).to_be_bytes());
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub fn abandon(mut self) {
         self.out.rewind(self.start);
     }
@@ -222,9 +222,9 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of WRITE_SAME (RFC 7862 section 15.12).
     pub struct WriteSameArgs<'a> {
-        /// What allows to write.
+        /// The stateid to write with.
         pub stateid: Stateid4,
-        /// How stable it must be before the reply.
+        /// The stability required before the reply.
         pub stable: StableHow4,
         /// What to write.
         pub adb: AppDataBlock4<'a>,
@@ -262,9 +262,9 @@ xdr_struct! {
     pub struct IoAdviseArgs {
         /// The open.
         pub stateid: Stateid4,
-        /// Where to begin, in bytes.
+        /// The offset in bytes.
         pub offset: u64,
-        /// How much, in bytes; 0 is to the end of the file.
+        /// The length in bytes; 0 means up to the end of the file.
         pub count: u64,
         /// Numbers of [`io_advise`].
         pub hints: Bitmap4,

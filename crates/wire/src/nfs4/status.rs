@@ -12,7 +12,7 @@ xdr_enum! {
         Perm = 1,
         /// No such file or directory.
         NoEnt = 2,
-        /// A hard error of the media.
+        /// A hard I/O error.
         Io = 5,
         /// No such device or address.
         Nxio = 6,
@@ -20,7 +20,7 @@ xdr_enum! {
         Access = 13,
         /// The file exists.
         Exist = 17,
-        /// Two file systems where one is needed.
+        /// The objects are in different file systems.
         Xdev = 18,
         /// Not a directory.
         NotDir = 20,
@@ -40,81 +40,81 @@ xdr_enum! {
         NameTooLong = 63,
         /// The directory is not empty.
         NotEmpty = 66,
-        /// The quota is used up.
+        /// The quota is exceeded.
         Dquot = 69,
-        /// The handle refers to a file that is gone.
+        /// The file of the handle no longer exists.
         Stale = 70,
-        /// The handle is not one of this server.
+        /// The server did not create the handle.
         BadHandle = 10_001,
         /// The READDIR cookie is stale.
         BadCookie = 10_003,
         /// The operation is not supported.
         NotSupp = 10_004,
-        /// The answer does not fit what the client allows for it.
+        /// The result does not fit the client's limit.
         TooSmall = 10_005,
         /// An error of the server that no other value describes.
         ServerFault = 10_006,
         /// The server cannot create objects of this type.
         BadType = 10_007,
-        /// Not now; the client is to try again later.
+        /// The client must retry later.
         Delay = 10_008,
-        /// NVERIFY found the attributes to be the same.
+        /// NVERIFY: the attributes are the same.
         Same = 10_009,
         /// Another owner has a lock that conflicts.
         Denied = 10_010,
-        /// The lease expired, and the state with it.
+        /// The lease expired, and its state was released.
         Expired = 10_011,
         /// A lock of another owner forbids the I/O.
         Locked = 10_012,
-        /// The server restarted and lets clients reclaim first.
+        /// The server is in its grace period after a restart.
         Grace = 10_013,
         /// The file handle expired.
         FhExpired = 10_014,
         /// A share reservation of another open forbids this one.
         ShareDenied = 10_015,
-        /// The security flavor is not the right one.
+        /// The security flavor is wrong.
         WrongSec = 10_016,
         /// Another principal uses this client id string.
         ClidInUse = 10_017,
-        /// The server has not enough resources. Only NFSv4.0.
+        /// The server lacks resources. Only NFSv4.0.
         Resource = 10_018,
-        /// The file system is somewhere else.
+        /// The file system has moved.
         Moved = 10_019,
         /// There is no current file handle.
         NoFileHandle = 10_020,
         /// The minor version is not supported.
         MinorVersMismatch = 10_021,
-        /// The client id is none of this server instance.
+        /// The client id is not from this instance of the server.
         StaleClientId = 10_022,
-        /// The stateid is of an earlier server instance.
+        /// The stateid is from an earlier instance of the server.
         StaleStateId = 10_023,
-        /// The stateid's seqid is behind.
+        /// The seqid of the stateid is old.
         OldStateId = 10_024,
-        /// The stateid names nothing, or not what it should.
+        /// The stateid is invalid or of the wrong kind.
         BadStateId = 10_025,
         /// The owner's seqid is out of order. Only NFSv4.0.
         BadSeqId = 10_026,
-        /// VERIFY found the attributes to differ.
+        /// VERIFY: the attributes differ.
         NotSame = 10_027,
-        /// The range overlaps locks in a way that is not supported.
+        /// The range overlaps locks in an unsupported way.
         LockRange = 10_028,
-        /// A symbolic link where it may not be.
+        /// The object is a symbolic link, which the operation does not allow.
         Symlink = 10_029,
         /// There is no saved file handle.
         RestoreFh = 10_030,
-        /// A lease moved to another server.
+        /// The lease has moved to another server.
         LeaseMoved = 10_031,
         /// An attribute to set or compare is not supported.
         AttrNotSupp = 10_032,
-        /// A reclaim outside of the grace period.
+        /// A reclaim outside the grace period.
         NoGrace = 10_033,
-        /// What is reclaimed was not held.
+        /// The client did not hold the reclaimed state.
         ReclaimBad = 10_034,
-        /// What is reclaimed conflicts with what another client has.
+        /// The reclaimed state conflicts with state of another client.
         ReclaimConflict = 10_035,
         /// The arguments cannot be decoded.
         BadXdr = 10_036,
-        /// Locks are held that forbid a CLOSE or a FREE_STATEID.
+        /// Held locks forbid CLOSE or FREE_STATEID.
         LocksHeld = 10_037,
         /// The open does not allow this I/O.
         OpenMode = 10_038,
@@ -130,11 +130,11 @@ xdr_enum! {
         LockNotSupp = 10_043,
         /// No such operation.
         OpIllegal = 10_044,
-        /// A lock would make a deadlock.
+        /// Waiting for the lock would be a deadlock.
         Deadlock = 10_045,
         /// The file is open, which forbids the operation.
         FileOpen = 10_046,
-        /// An administrator took the state away.
+        /// An administrator revoked the state.
         AdminRevoked = 10_047,
         /// The server cannot call the client back.
         CbPathDown = 10_048,
@@ -148,41 +148,41 @@ xdr_enum! {
         BadSession = 10_052,
         /// No such slot.
         BadSlot = 10_053,
-        /// RECLAIM_COMPLETE was sent before.
+        /// The client has sent RECLAIM_COMPLETE already.
         CompleteAlready = 10_054,
         /// The connection is not associated with the session.
         ConnNotBoundToSession = 10_055,
-        /// The delegation was asked for before.
+        /// The client has requested the delegation already.
         DelegAlreadyWanted = 10_056,
-        /// Callbacks are still to be answered.
+        /// Callbacks are outstanding.
         BackChanBusy = 10_057,
-        /// No layout now; try later.
+        /// No layout is available now.
         LayoutTryLater = 10_058,
-        /// No layouts for this file.
+        /// Layouts of this file are unavailable.
         LayoutUnavailable = 10_059,
-        /// No layout is as it was named.
+        /// No layout matches.
         NoMatchingLayout = 10_060,
         /// A recall conflicts with the request.
         RecallConflict = 10_061,
-        /// The layout type is not known.
+        /// The layout type is unknown.
         UnknownLayoutType = 10_062,
-        /// The sequence id of a slot is neither the next nor the last.
+        /// The sequence id is neither the slot's next nor its last.
         SeqMisordered = 10_063,
-        /// SEQUENCE stands somewhere else than first.
+        /// SEQUENCE is not the first operation.
         SequencePos = 10_064,
         /// The request is larger than the session allows.
         ReqTooBig = 10_065,
-        /// The reply would be larger than the session allows.
+        /// The reply is larger than the session allows.
         RepTooBig = 10_066,
-        /// The reply would be larger than the session allows to be cached.
+        /// The reply is larger than the session allows to cache.
         RepTooBigToCache = 10_067,
-        /// A repeated request whose reply was not to be cached.
+        /// A retransmitted request whose reply was not cached.
         RetryUncachedRep = 10_068,
-        /// The request is too hard to repeat or to recover.
+        /// The server cannot make the request replayable.
         UnsafeCompound = 10_069,
         /// More operations than the session allows.
         TooManyOps = 10_070,
-        /// The operation needs a SEQUENCE before it.
+        /// The operation requires a preceding SEQUENCE.
         OpNotInSession = 10_071,
         /// None of the hash algorithms is supported.
         HashAlgUnsupp = 10_072,
@@ -190,7 +190,7 @@ xdr_enum! {
         ClientIdBusy = 10_074,
         /// I/O to a hole of a sparse pNFS layout.
         PnfsIoHole = 10_075,
-        /// A slot's last sequence id came again with another request.
+        /// A slot's last sequence id was reused for another request.
         SeqFalseRetry = 10_076,
         /// The highest slot id is out of range.
         BadHighSlot = 10_077,
@@ -198,17 +198,17 @@ xdr_enum! {
         DeadSession = 10_078,
         /// None of the encryption algorithms is supported.
         EncrAlgUnsupp = 10_079,
-        /// I/O that needs a layout, without one.
+        /// I/O without the required layout.
         PnfsNoLayout = 10_080,
-        /// The operation must be the only one.
+        /// The operation must be the only one of its COMPOUND.
         NotOnlyOp = 10_081,
-        /// Another principal did what this one continues.
+        /// Another principal created the state.
         WrongCred = 10_082,
         /// The object is of the wrong type.
         WrongType = 10_083,
-        /// No delegation of this directory.
+        /// No delegation of this directory is available.
         DirDelegUnavail = 10_084,
-        /// The client does not want the delegation that it is given.
+        /// The client rejects the delegation.
         RejectDeleg = 10_085,
         /// A layout must be returned first.
         ReturnConflict = 10_086,
@@ -226,7 +226,7 @@ xdr_enum! {
         WrongLfs = 10_092,
         /// The label is wrong.
         BadLabel = 10_093,
-        /// The copy cannot be as it is required to be.
+        /// The requirements of the copy cannot be met.
         OffloadNoReqs = 10_094,
         /// No such extended attribute.
         NoXattr = 10_095,

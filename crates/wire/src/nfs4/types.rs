@@ -185,13 +185,13 @@ xdr_struct! {
 }
 
 xdr_enum! {
-    /// How stable a WRITE is to be, or was (RFC 8881 section 18.32, stable_how4).
+    /// The stability of a WRITE (RFC 8881 section 18.32, stable_how4).
     pub enum StableHow4 {
-        /// In memory will do.
+        /// Memory is sufficient.
         Unstable = 0,
-        /// The data, and what is needed to find it.
+        /// The data and the metadata to find it are stable.
         DataSync = 1,
-        /// Data and all attributes.
+        /// The data and all metadata are stable.
         FileSync = 2,
     }
 }

@@ -54,9 +54,9 @@ pub type SetxattrRes = Res4<ChangeInfo4>;
 xdr_struct! {
     /// The arguments of LISTXATTRS (RFC 8276 section 8.4.3).
     pub struct ListxattrsArgs {
-        /// Where to go on; 0 to begin.
+        /// The cookie to continue from; 0 to start.
         pub cookie: u64,
-        /// The most bytes of the resok body.
+        /// The largest resok body in bytes.
         pub maxcount: u32,
     }
 }
@@ -64,11 +64,11 @@ xdr_struct! {
 xdr_struct! {
     /// LISTXATTRS succeeded.
     pub struct ListxattrsOk<'a> {
-        /// Where to go on.
+        /// The cookie to continue from.
         pub cookie: u64,
         /// The names.
         pub names: Array<'a, Xattrkey4<'a>, XATTR_NAMES_MAX>,
-        /// Whether the last name is among them, or before them.
+        /// Whether no names follow.
         pub eof: bool,
     }
 }
@@ -83,7 +83,7 @@ pub type ListxattrsRes<'a> = Res4<ListxattrsOk<'a>>;
 pub struct ListxattrsEncoder<'b> {
     out: Encoder<'b>,
     start: usize,
-    /// Where the last name must end so that eof still fits.
+    /// The end of the last name at most, so that eof still fits.
     names_end: usize,
     names: usize,
 }
@@ -94,10 +94,10 @@ impl<'b> ListxattrsEncoder<'b> {
     const HEADER_BYTES: usize = 8 + 4;
     /// Eof.
     const TRAILER_BYTES: usize = 4;
-    /// A resok body without names.
+    /// The size of a resok body without names.
     pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + Self::TRAILER_BYTES;
 
-    /// Begins a result whose resok body has at most `maxcount` bytes.
+    /// Begins a result whose resok body is limited to `maxcount` bytes.
     pub fn begin(out: &'b mut Encoder<'_>, maxcount: usize) -> Self {
         let mut out = out.reborrow();
         let start = out.position();
@@ -106,7 +106,7 @@ impl<'b> ListxattrsEncoder<'b> {
         Self { out, start, names_end, names: 0 }
     }
 
-    /// Appends a name, or says `false` and changes nothing if it does not fit.
+    /// Appends a name. Returns `false` and changes nothing if it does not fit.
     pub fn push(&mut self, name: Xattrkey4<'_>) -> bool {
         let before = self.out.position();
         name.encode(&mut self.out);
@@ -118,13 +118,13 @@ impl<'b> ListxattrsEncoder<'b> {
         true
     }
 
-    /// How many names were appended.
+    /// Returns the number of names appended.
     #[must_use]
     pub fn names(&self) -> usize {
         self.names
     }
 
-    /// Fills in the rest; `cookie` is where to go on.
+    /// Completes the result; `cookie` is the one to continue from.
     pub fn finish(mut self, cookie: u64, eof: bool) {
         self.out.bool(eof);
         self.out.patch(self.start, &NfsStat4::Ok.code().to_be_bytes());
@@ -132,7 +132,7 @@ impl<'b> ListxattrsEncoder<'b> {
         self.out.patch(self.start + 12, &length_u32(self.names).to_be_bytes());
     }
 
-    /// Takes everything back; the caller writes a failure instead.
+    /// Removes the result again. The caller writes a failure instead.
     pub fn abandon(mut self) {
         self.out.rewind(self.start);
     }

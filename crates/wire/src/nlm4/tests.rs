@@ -18,7 +18,7 @@ fn everything_round_trips() {
 }
 
 #[test]
-fn a_lock_is_these_bytes() {
+fn a_lock_matches_bytes_from_the_specification() {
     let lock = LockArgs {
         cookie: Netobj(b"\x01\x02\x03\x04"),
         block: true,
@@ -51,7 +51,7 @@ fn a_lock_is_these_bytes() {
 }
 
 #[test]
-fn a_denied_test_tells_the_holder() {
+fn a_denied_test_names_the_holder() {
     let denied = TestRes {
         cookie: Netobj(b""),
         stat: TestReply::Denied(Nlm4Holder {
@@ -70,8 +70,8 @@ fn a_denied_test_tells_the_holder() {
 }
 
 #[test]
-#[should_panic(expected = "a lock that is in the way is told")]
-fn a_denial_without_a_holder_cannot_be_written() {
+#[should_panic(expected = "a denial names its holder")]
+fn a_denial_without_a_holder_cannot_be_encoded() {
     encode(&TestReply::Stat(Nlm4Stats::Denied));
 }
 

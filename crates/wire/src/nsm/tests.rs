@@ -14,13 +14,13 @@ fn everything_round_trips() {
 }
 
 #[test]
-fn a_notification_is_these_bytes() {
+fn a_notification_matches_bytes_from_the_specification() {
     let notify = StatChge { mon_name: HostName(b"host1"), state: 5 };
     assert_eq!(encode(&notify), b"\0\0\0\x05host1\0\0\0\0\0\0\x05");
 }
 
 #[test]
-fn what_is_monitored_is_these_bytes() {
+fn monitored_hosts_match_bytes_from_the_specification() {
     let my_id = MyId { my_name: HostName(b"me"), my_prog: 100_021, my_vers: 4, my_proc: 16 };
     let mon = Mon { mon_id: MonId { mon_name: HostName(b"it"), my_id }, private: [9; 16] };
     let expected = [

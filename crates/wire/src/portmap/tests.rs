@@ -4,13 +4,13 @@ use super::*;
 use crate::sample::{check, encode};
 
 #[test]
-fn a_mapping_by_hand() {
+fn a_mapping_matches_bytes_from_the_rfc() {
     let mapping = Mapping { program: 100_003, version: 3, protocol: PROTOCOL_TCP, port: 2049 };
     assert_eq!(encode(&mapping), [0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 6, 0, 0, 8, 1]);
 }
 
 #[test]
-fn an_rpcb_by_hand() {
+fn an_rpcb_matches_bytes_from_the_rfc() {
     let rpcb = Rpcb {
         program: 100_003,
         version: 3,
@@ -29,7 +29,7 @@ fn an_rpcb_by_hand() {
 }
 
 #[test]
-fn universal_addresses_there_and_back() {
+fn universal_addresses_round_trip() {
     for (socket, text) in [
         ("127.0.0.1:2049", "127.0.0.1.8.1"),
         ("[::1]:111", "::1.0.111"),
@@ -46,7 +46,7 @@ fn universal_addresses_there_and_back() {
 }
 
 #[test]
-fn network_ids_follow_the_family() {
+fn network_ids_follow_the_address_family() {
     assert_eq!(netid_tcp(&"127.0.0.1:1".parse().unwrap()), "tcp");
     assert_eq!(netid_tcp(&"[::1]:1".parse().unwrap()), "tcp6");
 }

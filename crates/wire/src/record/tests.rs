@@ -1,4 +1,4 @@
-//! Records from streams cut in every way.
+//! Records from streams that are split at every byte.
 
 use super::*;
 use crate::sample::Rng;
@@ -10,7 +10,7 @@ fn fragment(bytes: &[u8], last: bool) -> Vec<u8> {
     [&mark.to_be_bytes()[..], bytes].concat()
 }
 
-/// All records of the pieces, and whether the stream ended between two.
+/// Returns all records of the parts of a stream, and whether the stream ends between two records.
 fn read_all(pieces: &[&[u8]]) -> Result<(Vec<Vec<u8>>, bool), RecordError> {
     let mut reader = RecordReader::new(LIMIT);
     let mut records = Vec::new();
@@ -26,7 +26,7 @@ fn read_all(pieces: &[&[u8]]) -> Result<(Vec<Vec<u8>>, bool), RecordError> {
 }
 
 #[test]
-fn a_record_by_hand() {
+fn a_record_matches_bytes_from_the_rfc() {
     let mut out = vec![0xaa];
     write_record(&mut out, |record| record.u32(0x0102_0304));
     assert_eq!(out, [0xaa, 0x80, 0, 0, 4, 1, 2, 3, 4]);
@@ -52,7 +52,7 @@ fn a_whole_record_is_borrowed_from_the_input() {
 }
 
 #[test]
-fn every_cut_of_a_stream_gives_the_same_records() {
+fn every_split_of_a_stream_yields_the_same_records() {
     let stream = [
         fragment(b"one", true),
         fragment(b"t", false),
@@ -76,7 +76,7 @@ fn every_cut_of_a_stream_gives_the_same_records() {
 }
 
 #[test]
-fn a_stream_that_ends_within_a_record_is_known() {
+fn the_end_of_a_stream_within_a_record_is_detected() {
     let stream = [fragment(b"ab", false), fragment(b"cd", true)].concat();
     for cut in 1..stream.len() {
         assert_eq!(read_all(&[&stream[..cut]]), Ok((vec![], false)), "cut at {cut}");
@@ -99,7 +99,7 @@ fn a_record_over_the_limit_is_refused_at_its_mark_and_allocates_nothing() {
 }
 
 #[test]
-fn the_limit_is_for_all_fragments_together() {
+fn the_limit_applies_to_the_sum_of_all_fragments() {
     let within = [fragment(&[7; LIMIT - 1], false), fragment(&[8], true)].concat();
     assert!(read_all(&[&within]).is_ok());
     let over = [fragment(&[7; LIMIT - 1], false), fragment(&[8; 2], true)].concat();
@@ -107,7 +107,7 @@ fn the_limit_is_for_all_fragments_together() {
 }
 
 #[test]
-fn what_is_announced_is_not_what_is_allocated() {
+fn announced_lengths_are_not_allocated() {
     let mut reader = RecordReader::new(1 << 20);
     let mut input = &[0x80, 0x0f, 0xff, 0xff, 1, 2, 3][..];
     assert_eq!(reader.next(&mut input), Ok(None));
@@ -117,7 +117,7 @@ fn what_is_announced_is_not_what_is_allocated() {
 }
 
 #[test]
-fn memory_is_given_back_only_between_records() {
+fn release_frees_memory_only_between_records() {
     let stream = [fragment(b"ab", false), fragment(b"cd", true)].concat();
     let mut reader = RecordReader::new(LIMIT);
     assert_eq!(reader.next(&mut &stream[..7]), Ok(None));
@@ -148,12 +148,12 @@ fn fragments_are_counted() {
     let mut reader = RecordReader::new(1 << 20);
     assert!(reader.next(&mut &stream(0, max - 1)[..]).unwrap().is_some());
     assert_eq!(reader.next(&mut &stream(0, max)[..]), Err(RecordError::TooManyFragments));
-    // The count begins anew with each record.
+// The count restarts with each record.
     assert!(read_all(&[&vec![fragment(b"", true); 100].concat()]).is_ok());
 }
 
 #[test]
-fn peeking_sees_what_a_reader_would() {
+fn peek_and_reader_agree() {
     let whole = fragment(b"abc", true);
     assert_eq!(peek(&whole, LIMIT), Ok(Peek::Complete { record: b"abc", used: 7 }));
     assert_eq!(peek(&[&whole[..], b"more"].concat(), LIMIT).unwrap(), peek(&whole, LIMIT).unwrap());
@@ -167,7 +167,7 @@ fn peeking_sees_what_a_reader_would() {
 }
 
 #[test]
-fn random_streams_in_random_pieces() {
+fn random_streams_in_random_parts_yield_their_records() {
     for seed in 0..500 {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
@@ -198,14 +198,14 @@ fn random_streams_in_random_pieces() {
 fn noise_never_panics() {
     for seed in 0..2000 {
         let mut rng = Rng::new(seed);
-        // Error or not, there is nothing to expect of noise but that it ends.
+// Noise may be an error or not; it must only end.
         let _ = read_all(&[rng.bytes(200), rng.bytes(200)]);
         let _ = peek(rng.bytes(20), LIMIT);
     }
 }
 
 #[test]
-fn much_of_a_record_is_received_into_its_place() {
+fn large_rests_of_records_are_received_in_place() {
     let limit = 1 << 20;
     let mut rng = Rng::new(5);
     let mut reader = RecordReader::new(limit);

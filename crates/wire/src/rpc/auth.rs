@@ -8,7 +8,7 @@ pub const AUTH_NONE: u32 = 0;
 /// The flavor of [`AuthSys`] (RFC 5531 appendix A).
 pub const AUTH_SYS: u32 = 1;
 
-/// At most `N` integers, kept in place.
+/// At most `N` integers, stored inline.
 #[derive(Clone, Copy)]
 pub struct Integers<const N: usize> {
     count: usize,
@@ -17,11 +17,11 @@ pub struct Integers<const N: usize> {
 
 /// The supplementary groups of AUTH_SYS.
 pub type Groups = Integers<GROUPS_MAX>;
-/// The authentication flavors that a server accepts, in the answer to MNT.
+/// The authentication flavors that a server accepts, in the result of MNT.
 pub type AuthFlavors = Integers<AUTH_FLAVORS_MAX>;
 
 impl<const N: usize> Integers<N> {
-    /// Keeps `values`, or nothing if there are more than `N`.
+/// Returns a copy of `values`, or `None` if there are more than `N`.
     #[must_use]
     pub fn new(values: &[u32]) -> Option<Self> {
         let mut kept = Self { count: values.len(), values: [0; N] };
@@ -29,7 +29,7 @@ impl<const N: usize> Integers<N> {
         Some(kept)
     }
 
-    /// The integers.
+/// Returns the integers.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         self.values.get(..self.count).unwrap_or(&self.values)
@@ -75,17 +75,17 @@ impl<const N: usize> Decode<'_> for Integers<N> {
     }
 }
 
-/// A credential or verifier as it is on the wire (RFC 5531 section 8.2).
+/// A credential or verifier in its encoded form (RFC 5531 section 8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpaqueAuth<'a> {
-    /// How `body` is to be read, for example [`AUTH_SYS`].
+/// The format of `body`, for example [`AUTH_SYS`].
     pub flavor: u32,
     /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
     pub body: &'a [u8],
 }
 
 impl OpaqueAuth<'_> {
-    /// Says nothing; the verifier of everything that is not signed.
+/// AUTH_NONE with an empty body.
     pub const NONE: Self = Self { flavor: AUTH_NONE, body: &[] };
 }
 
@@ -104,12 +104,12 @@ impl<'a> Decode<'a> for OpaqueAuth<'a> {
     }
 }
 
-/// Who a client claims its user to be (RFC 5531 appendix A).
+/// The identity that a client claims for its user (RFC 5531 appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthSys<'a> {
-    /// An arbitrary number of the client.
+/// An arbitrary number chosen by the client.
     pub stamp: u32,
-    /// The client's name for itself, at most [`MACHINE_NAME_BYTES_MAX`] bytes. Proves nothing.
+/// The client's name for itself, at most [`MACHINE_NAME_BYTES_MAX`] bytes. Not proof of anything.
     pub machine_name: &'a [u8],
     /// The effective user.
     pub uid: u32,
@@ -141,19 +141,19 @@ impl<'a> Decode<'a> for AuthSys<'a> {
     }
 }
 
-/// In whose name a call is made.
+/// The identity of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
-    /// AUTH_NONE; a body, which should be empty, is ignored.
+/// AUTH_NONE. The body should be empty and is ignored.
     None,
     /// AUTH_SYS.
     Sys(AuthSys<'a>),
-    /// Any other flavor, as it came.
+/// Any other flavor, not decoded.
     Other(OpaqueAuth<'a>),
 }
 
 impl Credential<'_> {
-    /// The number of the flavor.
+/// Returns the number of the flavor.
     #[must_use]
     pub fn flavor(&self) -> u32 {
         match self {

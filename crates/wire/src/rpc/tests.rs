@@ -1,4 +1,4 @@
-//! Headers of calls and replies, and what damaged ones are answered.
+//! Headers of calls and replies, and the replies to malformed ones.
 
 use super::*;
 use crate::sample::{Rng, Sample, check, encode};
@@ -26,7 +26,7 @@ impl Sample for ReplyHeader<'_> {
     }
 }
 
-/// A LOOKUP call's header as RFC 5531 has it, from a client `box`, user 1000, groups 4 and 24.
+/// The header of a LOOKUP call, encoded by hand: client `box`, user 1000, groups 4 and 24.
 const CALL: [u8; 84] = [
     0x12, 0x34, 0x56, 0x78, // xid
     0, 0, 0, 0, // CALL
@@ -52,7 +52,7 @@ fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_call_by_hand() {
+fn calls_match_bytes_from_the_rfc() {
     let (header, arguments) = decode_call(&CALL).unwrap();
     let groups = Groups::new(&[4, 24]).unwrap();
     let sys = AuthSys { stamp: 9, machine_name: b"box", uid: 1000, gid: 1000, groups };
@@ -70,7 +70,7 @@ fn a_call_by_hand() {
 }
 
 #[test]
-fn a_null_call_by_hand() {
+fn null_calls_match_bytes_from_the_rfc() {
     let record: Vec<u8> =
         [7, 0, 2, 100_000, 2, 0, 0, 0, 0, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
     let (header, arguments) = decode_call(&record).unwrap();
@@ -80,7 +80,7 @@ fn a_null_call_by_hand() {
 }
 
 #[test]
-fn replies_by_hand() {
+fn replies_match_bytes_from_the_rfc() {
     let words = |header: ReplyHeader<'_>| -> Vec<u32> {
         encode(&header).chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect()
     };
@@ -96,14 +96,14 @@ fn replies_by_hand() {
 }
 
 #[test]
-fn the_shortcut_writes_what_the_header_writes() {
+fn encode_success_equals_the_encoded_header() {
     let mut bytes = Vec::new();
     encode_success(&mut Encoder::new(&mut bytes), 0xdead_beef);
     assert_eq!(bytes, encode(&ReplyHeader::accepted(0xdead_beef, AcceptStat::Success)));
 }
 
 #[test]
-fn what_is_not_a_call_gets_no_answer() {
+fn records_that_are_not_calls_get_no_reply() {
     for cut in 0..24 {
         assert_eq!(decode_call(&CALL[..cut]).unwrap_err(), CallError::NotACall, "cut at {cut}");
     }
@@ -112,14 +112,14 @@ fn what_is_not_a_call_gets_no_answer() {
 }
 
 #[test]
-fn another_version_of_rpc_is_answered_whatever_follows() {
+fn other_rpc_versions_get_a_mismatch_whatever_follows() {
     let xid = 0x1234_5678;
     assert_eq!(decode_call(&with(8, &[0, 0, 0, 3])).unwrap_err(), CallError::RpcMismatch { xid });
     assert_eq!(decode_call(&with(8, &[0, 0, 0, 1])[..12]).unwrap_err(), CallError::RpcMismatch { xid });
 }
 
 #[test]
-fn damaged_credentials_are_told_from_damaged_verifiers() {
+fn malformed_credentials_and_verifiers_are_different_errors() {
     let xid = 0x1234_5678;
     let bad_cred = CallError::Auth { xid, stat: AuthStat::BadCred };
     let bad_verf = CallError::Auth { xid, stat: AuthStat::BadVerf };
@@ -129,7 +129,7 @@ fn damaged_credentials_are_told_from_damaged_verifiers() {
     for cut in 64..72 {
         assert_eq!(decode_call(&CALL[..cut]).unwrap_err(), bad_verf, "cut at {cut}");
     }
-    // 17 groups, a name of 256 bytes, a body that is longer or shorter than what it should hold.
+// 17 groups, a name of 256 bytes, a body longer or shorter than its contents.
     for (at, word) in [(52, 17u32), (36, 256), (52, 1), (28, 28)] {
         assert_eq!(decode_call(&with(at, &word.to_be_bytes())).unwrap_err(), bad_cred, "{word} at {at}");
     }
@@ -151,7 +151,7 @@ fn unknown_flavors_are_kept() {
 }
 
 #[test]
-fn integers_hold_so_many_and_no_more() {
+fn integers_refuse_more_than_their_capacity() {
     assert_eq!(Groups::new(&[1; 17]), None);
     assert_eq!(Groups::new(&[1; 16]).unwrap().as_slice(), [1; 16]);
     assert_eq!(Groups::default().as_slice(), [0u32; 0]);

@@ -26,7 +26,7 @@ fn opaques_are_padded_to_four_bytes() {
 }
 
 #[test]
-fn padding_must_be_there_but_may_be_dirty() {
+fn padding_is_required_but_may_be_nonzero() {
     assert_eq!(Decoder::new(&[0, 0, 0, 1, 7, 9, 9, 9]).opaque(1), Ok(&[7][..]));
     assert_eq!(Decoder::new(&[0, 0, 0, 1, 7, 0, 0]).opaque(1), Err(DecodeError::Truncated));
     assert_eq!(decode_all::<[u8; 5]>(&[1, 2, 3, 4, 5, 9, 9, 9]), Ok([1, 2, 3, 4, 5]));
@@ -34,7 +34,7 @@ fn padding_must_be_there_but_may_be_dirty() {
 }
 
 #[test]
-fn lengths_are_held_against_their_limit_before_the_bytes() {
+fn lengths_are_compared_with_their_limit_before_the_bytes() {
     let bytes = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
     assert_eq!(Decoder::new(&bytes).opaque(4), Err(DecodeError::TooLong { length: u32::MAX, limit: 4 }));
     assert_eq!(Decoder::new(&bytes).opaque(usize::MAX), Err(DecodeError::Truncated));
@@ -49,12 +49,12 @@ fn bools_are_0_or_1() {
 }
 
 #[test]
-fn what_follows_a_message_is_an_error() {
+fn trailing_bytes_are_an_error() {
     assert_eq!(decode_all::<u32>(&[0, 0, 0, 1, 5]), Err(DecodeError::Trailing(1)));
 }
 
 #[test]
-fn lists_walk_the_same_whether_sent_or_received() {
+fn sent_and_received_lists_iterate_alike() {
     let elements = [3u32, 1, 4];
     let list = List::new(&elements);
     let bytes = encode(&list);
@@ -68,7 +68,7 @@ fn lists_walk_the_same_whether_sent_or_received() {
 }
 
 #[test]
-fn patching_and_rewinding() {
+fn patch_overwrites_and_rewind_truncates() {
     let mut bytes = vec![9];
     let mut out = Encoder::new(&mut bytes);
     out.u32(0);

@@ -242,11 +242,11 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// What a time is to become (RFC 8881 section 3.3.2, settime4).
+    /// How to set a time (RFC 8881 section 3.3.2, settime4).
     pub enum Settime4 {
-        /// The server's clock.
+        /// Set it to the server's time.
         SetToServerTime = 0,
-        /// The client's choice.
+        /// Set it to this time.
         SetToClientTime(time: Nfstime4) = 1,
     }
 }
