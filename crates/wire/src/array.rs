@@ -15,7 +15,7 @@ pub struct Array<'a, T, const MAX: usize> {
 #[derive(Clone, Copy)]
 enum Source<'a, T> {
     Elements(&'a [T]),
-/// The bytes of the elements, without the count; checked.
+    /// The bytes of the elements, without the count; checked.
     Received {
         count: usize,
         bytes: &'a [u8],
@@ -24,16 +24,16 @@ enum Source<'a, T> {
 }
 
 impl<'a, T, const MAX: usize> Array<'a, T, MAX> {
-/// The empty array.
+    /// The empty array.
     pub const EMPTY: Self = Self { source: Source::Elements(&[]) };
 
-/// Returns an array of these elements, or `None` if there are more than `MAX`.
+    /// Returns an array of these elements, or `None` if there are more than `MAX`.
     #[must_use]
     pub const fn new(elements: &'a [T]) -> Option<Self> {
         if elements.len() <= MAX { Some(Self { source: Source::Elements(elements) }) } else { None }
     }
 
-/// Returns the number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self.source {
@@ -42,7 +42,7 @@ impl<'a, T, const MAX: usize> Array<'a, T, MAX> {
         }
     }
 
-/// Whether the array is empty.
+    /// Whether the array is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -50,7 +50,7 @@ impl<'a, T, const MAX: usize> Array<'a, T, MAX> {
 }
 
 impl<'a, T: Copy + Decode<'a>, const MAX: usize> Array<'a, T, MAX> {
-/// Iterates over the elements.
+    /// Iterates over the elements.
     #[must_use]
     pub fn iter(&self) -> Iter<'a, T> {
         let source = match self.source {

@@ -12,14 +12,14 @@ pub(crate) struct EntriesEncoder<'b> {
     /// even an empty list fits.
     entries_end: usize,
     entries: usize,
-/// The remaining bytes of `dircount`.
+    /// The remaining bytes of `dircount`.
     dir_bytes_left: usize,
 }
 
 impl<'b> EntriesEncoder<'b> {
-/// The status, which the client's limit does not include.
+    /// The status, which the client's limit does not include.
     pub(crate) const STATUS_BYTES: usize = 4;
-/// The end of the list and eof.
+    /// The end of the list and eof.
     pub(crate) const TRAILER_BYTES: usize = 4 + 4;
 
     /// Writes a header that begins with the status. The result after the status is limited to `maxcount` bytes, and what
@@ -37,7 +37,7 @@ impl<'b> EntriesEncoder<'b> {
         Self { out, start, entries_end, entries: 0, dir_bytes_left: dircount }
     }
 
-/// Appends an entry that counts `dir_bytes` of `dircount`. Returns `false` and changes nothing if it does not fit.
+    /// Appends an entry that counts `dir_bytes` of `dircount`. Returns `false` and changes nothing if it does not fit.
     pub(crate) fn push(&mut self, dir_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) -> bool {
         let left = self.dir_bytes_left.checked_sub(dir_bytes);
         if left.is_none() && self.entries > 0 {
@@ -60,7 +60,7 @@ impl<'b> EntriesEncoder<'b> {
         self.entries
     }
 
-/// Overwrites the header at its byte `at`.
+    /// Overwrites the header at its byte `at`.
     pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
         self.out.patch(self.start + at, bytes);
     }

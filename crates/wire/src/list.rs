@@ -14,12 +14,12 @@ pub struct List<'a, T> {
 #[derive(Clone, Copy)]
 enum Source<'a, T> {
     Elements(&'a [T]),
-/// The bytes of the list with the final 0; checked.
+    /// The bytes of the list with the final 0; checked.
     Received(&'a [u8]),
 }
 
 impl<'a, T> List<'a, T> {
-/// Returns a list of these elements.
+    /// Returns a list of these elements.
     #[must_use]
     pub const fn new(elements: &'a [T]) -> Self {
         Self { source: Source::Elements(elements) }
@@ -27,7 +27,7 @@ impl<'a, T> List<'a, T> {
 }
 
 impl<'a, T: Copy + Decode<'a>> List<'a, T> {
-/// Iterates over the elements.
+    /// Iterates over the elements.
     #[must_use]
     pub fn iter(&self) -> Iter<'a, T> {
         let source = match self.source {
@@ -66,7 +66,7 @@ impl<'a, T: Copy + Decode<'a>> Iterator for Iter<'a, T> {
         match &mut self.source {
             Remaining::Elements(elements) => elements.next().copied(),
             Remaining::Received(input) => {
-// Past the end no bytes remain, which also ends the iteration.
+                // Past the end no bytes remain, which also ends the iteration.
                 Option::<T>::decode(input).ok().flatten()
             }
         }

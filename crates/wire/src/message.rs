@@ -14,16 +14,16 @@ macro_rules! xdr_enum {
         }
 
         impl $name {
-/// All values.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-/// Returns the number on the wire.
+            /// Returns the number on the wire.
             #[must_use]
             pub const fn code(self) -> u32 {
                 self as u32
             }
 
-/// Returns the value with this number, if any.
+            /// Returns the value with this number, if any.
             #[must_use]
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
@@ -186,7 +186,7 @@ macro_rules! xdr_bytes {
         pub struct $name<'a>(pub &'a [u8]);
 
         impl<'a> $name<'a> {
-/// The most bytes that decoding accepts.
+            /// The most bytes that decoding accepts.
             pub const BYTES_MAX: usize = $limit;
 
             /// Returns the bytes.
@@ -221,7 +221,7 @@ macro_rules! xdr_handle {
         pub struct $name<'a>(&'a [u8]);
 
         impl<'a> $name<'a> {
-/// Returns the handle of these bytes, or `None` if they exceed the limit.
+            /// Returns the handle of these bytes, or `None` if they exceed the limit.
             #[must_use]
             pub const fn new(bytes: &'a [u8]) -> Option<Self> {
                 if bytes.len() <= $limit { Some(Self(bytes)) } else { None }

@@ -31,7 +31,7 @@ xdr_enum! {
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-/// Add a mount entry and get a handle.
+        /// Add a mount entry and get a handle.
         Mnt = 1,
         /// List the mount entries.
         Dump = 2,
@@ -133,11 +133,11 @@ impl<'a> Decode<'a> for MntRes<'a> {
 }
 
 xdr_struct! {
-/// A mount entry (RFC 1813 section 5.2.2, mountbody).
+    /// A mount entry (RFC 1813 section 5.2.2, mountbody).
     pub struct MountBody<'a> {
         /// The client.
         pub hostname: Name<'a>,
-/// The mounted path.
+        /// The mounted path.
         pub directory: DirPath<'a>,
     }
 }
@@ -146,11 +146,11 @@ xdr_struct! {
 pub type MountList<'a> = List<'a, MountBody<'a>>;
 
 xdr_struct! {
-/// An export (RFC 1813 section 5.2.5, exportnode).
+    /// An export (RFC 1813 section 5.2.5, exportnode).
     pub struct ExportNode<'a> {
         /// The path.
         pub dir: DirPath<'a>,
-/// The hosts and groups that may mount it; empty for all.
+        /// The hosts and groups that may mount it; empty for all.
         pub groups: List<'a, Name<'a>>,
     }
 }

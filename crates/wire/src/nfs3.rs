@@ -107,7 +107,7 @@ xdr_enum! {
 }
 
 impl Procedure {
-/// Returns the name in the RFC.
+    /// Returns the name in the RFC.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -143,9 +143,9 @@ pub type Res3<O, F> = Result<O, Failed<F>>;
 /// A failure of a procedure: its status and its resfail body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed<F> {
-/// The status; encoding [`NfsStat3::Ok`] panics.
+    /// The status; encoding [`NfsStat3::Ok`] panics.
     pub status: NfsStat3,
-/// The resfail body; `()` if the procedure has none.
+    /// The resfail body; `()` if the procedure has none.
     pub body: F,
 }
 

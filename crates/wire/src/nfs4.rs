@@ -1,13 +1,12 @@
 //! NFS version 4 with its minor versions 0 (RFC 7530, RFC 7531), 1 (RFC 8881, RFC 5662) and 2 (RFC 7862, RFC 7863), and
 //! extended attributes (RFC 8276).
 //!
-//! Types are named as the RFCs name them, in the casing of Rust; one file for each group of operations. The result of an
-//! operation is a [`Res4`]: `Ok` with what follows NFS4_OK, or a [`Failure`], nearly always a bare [`NfsStat4`].
-//! [`compound`] reads and writes the COMPOUNDs that carry operations, [`callback`] is the program of a client that its
-//! servers call. READ and READDIR also have encoders that build
-//! their results in place: [`ReadEncoder`], [`ReaddirEncoder`].
+//! Types have the names of the RFCs in the casing of Rust; each group of operations has a file. The result of an operation
+//! is a [`Res4`]: `Ok` with the body that follows NFS4_OK, or a [`Failure`], in most cases a bare [`NfsStat4`]. [`compound`]
+//! decodes and encodes COMPOUNDs, [`callback`] is the callback program of clients. [`ReadEncoder`] and [`ReaddirEncoder`]
+//! build results of READ and READDIR in place.
 //!
-//! A field and its neighbours are on the wire in the order in which they are declared.
+//! Fields are on the wire in the order of their declaration.
 
 #[macro_use]
 mod operations;
@@ -63,15 +62,13 @@ pub use xattr::*;
 pub const PROGRAM: u32 = 100_003;
 /// The version number.
 pub const VERSION: u32 = 4;
-/// The highest minor version.
-pub const MINOR_VERSION_MAX: u32 = 2;
 
 xdr_enum! {
     /// The procedures (RFC 8881 section 16). NULL has no arguments and no results.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-        /// Operations, one after the other until one fails; see [`compound`].
+        /// Execute operations in order until one fails; see [`compound`].
         Compound = 1,
     }
 }

@@ -26,23 +26,22 @@ xdr_enum! {
     /// | CANCEL, CANCEL_MSG | [`CancelArgs`] | [`Res`] |
     /// | UNLOCK, UNLOCK_MSG | [`UnlockArgs`] | [`Res`] |
     /// | GRANTED, GRANTED_MSG | [`TestArgs`] | [`Res`] |
-    /// | SM_NOTIFY | [`SmStatus`] | – |
     /// | SHARE, UNSHARE | [`ShareArgs`] | [`ShareRes`] |
     /// | FREE_ALL | [`Notify`] | – |
     ///
-/// The result of a `*_MSG` is sent as the arguments of the `*_RES`; both have empty results.
+    /// The result of a `*_MSG` is sent as the arguments of the `*_RES`; both have empty results.
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-/// Test whether a lock would be denied.
+        /// Test whether a lock would be denied.
         Test = 1,
         /// Lock.
         Lock = 2,
-/// Stop waiting for a lock.
+        /// Stop waiting for a lock.
         Cancel = 3,
         /// Unlock.
         Unlock = 4,
-/// A lock that the client waited for is granted.
+        /// A lock that the client waited for is granted.
         Granted = 5,
         /// TEST as a message.
         TestMsg = 6,
@@ -54,25 +53,25 @@ xdr_enum! {
         UnlockMsg = 9,
         /// GRANTED as a message.
         GrantedMsg = 10,
-/// The result of TEST_MSG.
+        /// The result of TEST_MSG.
         TestRes = 11,
-/// The result of LOCK_MSG.
+        /// The result of LOCK_MSG.
         LockRes = 12,
-/// The result of CANCEL_MSG.
+        /// The result of CANCEL_MSG.
         CancelRes = 13,
-/// The result of UNLOCK_MSG.
+        /// The result of UNLOCK_MSG.
         UnlockRes = 14,
-/// The result of GRANTED_MSG.
+        /// The result of GRANTED_MSG.
         GrantedRes = 15,
-/// The local status monitor reports the restart of a host. Not for callers from the network.
+        /// The local status monitor reports the restart of a host. Not for callers from the network.
         SmNotify = 16,
         /// Open a file with a share reservation.
         Share = 20,
-/// Close a file that was opened with SHARE.
+        /// Close a file that was opened with SHARE.
         Unshare = 21,
         /// Lock without monitoring.
         NmLock = 22,
-/// A client that is not monitored has restarted.
+        /// A client that is not monitored has restarted.
         FreeAll = 23,
     }
 }
@@ -82,11 +81,11 @@ xdr_enum! {
     pub enum Nlm4Stats {
         /// It succeeded.
         Granted = 0,
-/// A lock or share conflicts.
+        /// A lock or share conflicts.
         Denied = 1,
-/// The server lacks resources.
+        /// The server lacks resources.
         DeniedNolocks = 2,
-/// The lock is not available yet; GRANTED will follow.
+        /// The lock is not available yet; GRANTED will follow.
         Blocked = 3,
         /// The server is in its grace period after a restart.
         DeniedGracePeriod = 4,
@@ -114,7 +113,7 @@ xdr_bytes! {
 }
 
 xdr_struct! {
-/// A lock and its holder (XNFS section 10.2, nlm4_holder).
+    /// A lock and its holder (XNFS section 10.2, nlm4_holder).
     pub struct Nlm4Holder<'a> {
         /// Whether the lock is exclusive.
         pub exclusive: bool,
@@ -132,13 +131,13 @@ xdr_struct! {
 xdr_struct! {
     /// A lock (XNFS section 10.2, nlm4_lock).
     pub struct Nlm4Lock<'a> {
-/// The client's name for itself, by which it is monitored.
+        /// The client's name for itself, by which it is monitored.
         pub caller_name: HostName<'a>,
         /// The file.
         pub fh: Netobj<'a>,
         /// The owner, within the client.
         pub oh: Netobj<'a>,
-/// The process. Together with the owner it identifies the holder.
+        /// The process. Together with the owner it identifies the holder.
         pub svid: u32,
         /// The offset of the lock in bytes.
         pub l_offset: u64,
@@ -164,7 +163,7 @@ xdr_struct! {
     pub struct LockArgs<'a> {
         /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
-/// Whether the client waits for the lock if it is denied.
+        /// Whether the client waits for the lock if it is denied.
         pub block: bool,
         /// Whether the lock is exclusive.
         pub exclusive: bool,
@@ -196,13 +195,13 @@ xdr_struct! {
     pub struct UnlockArgs<'a> {
         /// Chosen by the caller and repeated in the result.
         pub cookie: Netobj<'a>,
-/// The lock to release.
+        /// The lock to release.
         pub alock: Nlm4Lock<'a>,
     }
 }
 
 xdr_struct! {
-/// The result of the procedures other than TEST, SHARE and UNSHARE (nlm4_res).
+    /// The result of the procedures other than TEST, SHARE and UNSHARE (nlm4_res).
     pub struct Res<'a> {
         /// As in the arguments.
         pub cookie: Netobj<'a>,
@@ -214,9 +213,9 @@ xdr_struct! {
 /// The outcome of TEST (nlm4_testrply).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestReply<'a> {
-/// The conflicting lock: [`Nlm4Stats::Denied`].
+    /// The conflicting lock: [`Nlm4Stats::Denied`].
     Denied(Nlm4Holder<'a>),
-/// Any other status; encoding [`Nlm4Stats::Denied`] panics.
+    /// Any other status; encoding [`Nlm4Stats::Denied`] panics.
     Stat(Nlm4Stats),
 }
 
@@ -249,25 +248,13 @@ xdr_struct! {
     pub struct TestRes<'a> {
         /// As in the arguments.
         pub cookie: Netobj<'a>,
-/// The outcome.
+        /// The outcome.
         pub stat: TestReply<'a>,
     }
 }
 
-xdr_struct! {
-/// What a status monitor reports to the local lock manager (nlm_sm_status; also the `status` of SM_MON).
-    pub struct SmStatus<'a> {
-/// The restarted host.
-        pub mon_name: HostName<'a>,
-        /// The new state of its status monitor.
-        pub state: i32,
-        /// As in SM_MON.
-        pub private: [u8; 16],
-    }
-}
-
 xdr_enum! {
-/// The access that a share denies to others (XNFS section 10.2, fsh4_mode).
+    /// The access that a share denies to others (XNFS section 10.2, fsh4_mode).
     pub enum Fsh4Mode {
         /// Nothing.
         DenyNone = 0,
@@ -281,9 +268,9 @@ xdr_enum! {
 }
 
 xdr_enum! {
-/// The access of a share (XNFS section 10.2, fsh4_access).
+    /// The access of a share (XNFS section 10.2, fsh4_access).
     pub enum Fsh4Access {
-/// None.
+        /// None.
         None = 0,
         /// To read.
         Read = 1,
@@ -303,9 +290,9 @@ xdr_struct! {
         pub fh: Netobj<'a>,
         /// The owner, within the client.
         pub oh: Netobj<'a>,
-/// The access that it denies to others.
+        /// The access that it denies to others.
         pub mode: Fsh4Mode,
-/// Its access.
+        /// Its access.
         pub access: Fsh4Access,
     }
 }
@@ -337,7 +324,7 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of FREE_ALL (nlm4_notify).
     pub struct Notify<'a> {
-/// The restarted client.
+        /// The restarted client.
         pub name: HostName<'a>,
         /// Unused.
         pub state: i32,

@@ -14,31 +14,28 @@ pub const PROGRAM: u32 = 100_024;
 pub const VERSION: u32 = 1;
 
 xdr_enum! {
-    /// The procedures (XNFS section 11.3). All but NOTIFY are for programs of the same host.
+    /// The procedures (XNFS section 11.3). All but NULL, STAT and NOTIFY are for programs of the same host and have no
+    /// messages here.
     ///
     /// | procedure | arguments | result |
     /// |---|---|---|
     /// | NULL | – | – |
     /// | STAT | [`SmName`] | [`SmStatRes`] |
-    /// | MON | [`Mon`] | [`SmStatRes`] |
-    /// | UNMON | [`MonId`] | [`SmStat`] |
-    /// | UNMON_ALL | [`MyId`] | [`SmStat`] |
-    /// | SIMU_CRASH | – | – |
     /// | NOTIFY | [`StatChge`] | – |
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
-/// Check whether a host can be monitored.
+        /// Check whether a host can be monitored.
         Stat = 1,
         /// Monitor a host.
         Mon = 2,
-/// Stop monitoring a host.
+        /// Stop monitoring a host.
         Unmon = 3,
-/// Stop monitoring all hosts for a program.
+        /// Stop monitoring all hosts for a program.
         UnmonAll = 4,
-/// Simulate a restart of the host.
+        /// Simulate a restart of the host.
         SimuCrash = 5,
-/// A host has restarted.
+        /// A host has restarted.
         Notify = 6,
     }
 }
@@ -59,9 +56,9 @@ xdr_struct! {
 xdr_enum! {
     /// Whether a host is monitored (XNFS section 11.2, res).
     pub enum SmRes {
-/// The host is monitored.
+        /// The host is monitored.
         Succ = 0,
-/// The host cannot be monitored.
+        /// The host cannot be monitored.
         Fail = 1,
     }
 }
@@ -77,51 +74,9 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// The result of UNMON and UNMON_ALL (sm_stat).
-    pub struct SmStat {
-        /// The state of this status monitor.
-        pub state: i32,
-    }
-}
-
-xdr_struct! {
-/// The procedure to call with [`crate::nlm4::SmStatus`] when a host restarts (my_id).
-    pub struct MyId<'a> {
-        /// This host.
-        pub my_name: HostName<'a>,
-        /// The program.
-        pub my_prog: u32,
-        /// Its version.
-        pub my_vers: u32,
-        /// The procedure.
-        pub my_proc: u32,
-    }
-}
-
-xdr_struct! {
-    /// The arguments of UNMON (mon_id).
-    pub struct MonId<'a> {
-        /// The host.
-        pub mon_name: HostName<'a>,
-        /// The procedure to call.
-        pub my_id: MyId<'a>,
-    }
-}
-
-xdr_struct! {
-    /// The arguments of MON (mon).
-    pub struct Mon<'a> {
-/// The host and the procedure to call.
-        pub mon_id: MonId<'a>,
-        /// Sent with the call.
-        pub private: [u8; 16],
-    }
-}
-
-xdr_struct! {
     /// The arguments of NOTIFY (stat_chge).
     pub struct StatChge<'a> {
-/// The name by which the restarted host calls itself.
+        /// The name by which the restarted host calls itself.
         pub mon_name: HostName<'a>,
         /// The new state of its status monitor.
         pub state: i32,

@@ -27,25 +27,25 @@ pub const PROTOCOL_TCP: u32 = 6;
 pub const PROTOCOL_UDP: u32 = 17;
 
 xdr_enum! {
-/// The procedures, which differ between versions only in their arguments (RFC 1833 sections 2.2 and 3.2).
+    /// The procedures, which differ between versions only in their arguments (RFC 1833 sections 2.2 and 3.2).
     ///
     /// | procedure | arguments, results in version 2 | in versions 3 and 4 |
     /// |---|---|---|
     /// | NULL | –, – | –, – |
     /// | SET | [`Mapping`], `bool` | [`Rpcb`], `bool` |
     /// | UNSET | [`Mapping`], `bool` | [`Rpcb`], `bool` |
-/// | GETPORT, GETADDR | [`Mapping`], `u32` (0: none) | [`Rpcb`], [`RpcbString`] (empty: none) |
+    /// | GETPORT, GETADDR | [`Mapping`], `u32` (0: none) | [`Rpcb`], [`RpcbString`] (empty: none) |
     /// | DUMP | –, [`MappingList`] | –, [`RpcbList`] |
     pub enum Procedure {
         /// Do nothing.
         Null = 0,
         /// Register.
         Set = 1,
-/// Remove a registration.
+        /// Remove a registration.
         Unset = 2,
-/// Get the address of a program: GETPORT in version 2, GETADDR in versions 3 and 4.
+        /// Get the address of a program: GETPORT in version 2, GETADDR in versions 3 and 4.
         Get = 3,
-/// List the registrations.
+        /// List the registrations.
         Dump = 4,
     }
 }
@@ -59,7 +59,7 @@ xdr_struct! {
         pub version: u32,
         /// [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`].
         pub protocol: u32,
-/// Its port; unused in UNSET and GETPORT.
+        /// Its port; unused in UNSET and GETPORT.
         pub port: u32,
     }
 }
@@ -83,7 +83,7 @@ xdr_struct! {
         pub netid: RpcbString<'a>,
         /// The universal address, see [`universal_address`].
         pub address: RpcbString<'a>,
-/// The owner of the registration.
+        /// The owner of the registration.
         pub owner: RpcbString<'a>,
     }
 }

@@ -24,11 +24,11 @@ const SPACE_BYTES_MIN: usize = 64 << 10;
 /// An error of the stream, after which the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
-/// A mark makes the record longer than its limit.
+    /// A mark makes the record longer than its limit.
     TooLong {
-/// The minimum length of the record in bytes.
+        /// The minimum length of the record in bytes.
         length: u64,
-/// The limit in bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The record has too many fragments, or too many empty ones.
@@ -41,7 +41,7 @@ impl fmt::Display for RecordError {
             Self::TooLong { length, limit } => {
                 write!(f, "a record of {length} bytes is over the limit of {limit}")
             }
-write!(f, "a record comes in too many fragments"), => Self::TooManyFragments => write!(f, "a record has too many fragments"), => write!(f, "a record comes in too many fragments"),
+            Self::TooManyFragments => write!(f, "a record has too many fragments"),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Mark {
         Self { length: word & !LAST_FRAGMENT, last: word & LAST_FRAGMENT != 0 }
     }
 
-/// Returns the length if a record of `before` bytes can grow by it.
+    /// Returns the length if a record of `before` bytes can grow by it.
     fn length_within(self, before: usize, limit: usize) -> Result<usize, RecordError> {
         let too_long =
             RecordError::TooLong { length: u64::from(self.length).saturating_add(before as u64), limit };
@@ -72,19 +72,19 @@ impl Mark {
 /// The record at the start of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peek<'a> {
-/// A complete record in one fragment, the usual case. The next record starts `used` bytes later.
+    /// A complete record in one fragment, the usual case. The next record starts `used` bytes later.
     Complete {
         /// The record without its mark.
         record: &'a [u8],
-/// The length of the record with its mark, in bytes.
+        /// The length of the record with its mark, in bytes.
         used: usize,
     },
-/// The start of such a record, which is complete when the buffer holds `needed` bytes.
+    /// The start of such a record, which is complete when the buffer holds `needed` bytes.
     Incomplete {
-/// The number of bytes with the mark.
+        /// The number of bytes with the mark.
         needed: usize,
     },
-/// A record in several fragments, which a [`RecordReader`] must assemble from the start of the buffer.
+    /// A record in several fragments, which a [`RecordReader`] must assemble from the start of the buffer.
     Fragmented,
 }
 
@@ -115,17 +115,17 @@ pub fn peek(buffer: &[u8], limit: usize) -> Result<Peek<'_>, RecordError> {
 #[derive(Debug)]
 pub struct RecordReader {
     limit: usize,
-/// The bytes of an incomplete record mark.
+    /// The bytes of an incomplete record mark.
     mark: [u8; MARK_BYTES],
     mark_bytes: usize,
     /// The first `filled` bytes are the received part of the current record. The rest is spare memory.
     record: Vec<u8>,
     filled: usize,
-/// The missing part of the current fragment.
+    /// The missing part of the current fragment.
     fragment: Option<Fragment>,
     fragments: u32,
     empty_fragments: u32,
-/// The previous call returned `record`, which can be overwritten.
+    /// The previous call returned `record`, which can be overwritten.
     yielded: bool,
 }
 
@@ -136,7 +136,7 @@ struct Fragment {
 }
 
 impl RecordReader {
-/// Returns a reader for records of at most `limit` bytes.
+    /// Returns a reader for records of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -190,13 +190,13 @@ impl RecordReader {
         }
     }
 
-/// Whether the stream is at the end of a record.
+    /// Whether the stream is at the end of a record.
     #[must_use]
     pub fn is_between_records(&self) -> bool {
         self.yielded || (self.mark_bytes == 0 && self.fragments == 0)
     }
 
-/// Returns the missing bytes of the current fragment; zero between fragments.
+    /// Returns the missing bytes of the current fragment; zero between fragments.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.fragment.map_or(0, |fragment| fragment.missing)
@@ -216,10 +216,10 @@ impl RecordReader {
         self.record.get_mut(self.filled..end).unwrap_or_default()
     }
 
-/// Records that `bytes` were received into [`RecordReader::space`].
+    /// Records that `bytes` were received into [`RecordReader::space`].
     ///
     /// # Panics
-/// If they exceed it.
+    /// If they exceed it.
     pub fn received(&mut self, bytes: usize) {
         let fragment = self.fragment.as_mut().filter(|fragment| bytes <= fragment.missing);
         fragment.expect("there is space only within a fragment").missing -= bytes;
@@ -227,19 +227,19 @@ impl RecordReader {
         assert!(self.filled <= self.record.len(), "what was received is in the buffer");
     }
 
-/// Whether [`RecordReader::received`] completed a fragment, so that [`RecordReader::next`] needs no input.
+    /// Whether [`RecordReader::received`] completed a fragment, so that [`RecordReader::next`] needs no input.
     #[must_use]
     pub fn has_completed(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.missing == 0)
     }
 
-/// Returns the memory of the reader in bytes.
+    /// Returns the memory of the reader in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.record.capacity()
     }
 
-/// Frees memory that holds no part of a record, for an idle connection.
+    /// Frees memory that holds no part of a record, for an idle connection.
     pub fn release(&mut self) {
         if self.yielded {
             self.begin_record();
@@ -256,7 +256,7 @@ impl RecordReader {
         self.yielded = false;
     }
 
-/// Reads a record mark. Returns whether it was complete.
+    /// Reads a record mark. Returns whether it was complete.
     fn begin_fragment(&mut self, input: &mut &[u8]) -> Result<bool, RecordError> {
         for slot in self.mark.iter_mut().skip(self.mark_bytes) {
             let Some((byte, rest)) = input.split_first() else { return Ok(false) };
@@ -276,7 +276,7 @@ impl RecordReader {
         Ok(true)
     }
 
-/// Copies the fragment's bytes in `input`; returns the number still missing.
+    /// Copies the fragment's bytes in `input`; returns the number still missing.
     fn take(&mut self, fragment: Fragment, input: &mut &[u8]) -> usize {
         let (bytes, rest) = input.split_at_checked(fragment.missing).unwrap_or((input, &[]));
         let length = self.filled + bytes.len();
@@ -291,7 +291,7 @@ impl RecordReader {
 
     /// Makes room for more than `length` bytes, if the limit allows more.
     fn grow(&mut self, length: usize) {
-// Doubling keeps copies few; the limit bounds the last step.
+        // Doubling keeps copies few; the limit bounds the last step.
         let capacity = length.saturating_mul(2).min(self.limit);
         self.record.reserve_exact(capacity - self.record.len());
         self.record.resize(capacity, 0);
@@ -306,7 +306,7 @@ pub struct OpenRecord {
 }
 
 impl OpenRecord {
-/// Appends room for a mark to `out`. All bytes appended later belong to the record.
+    /// Appends room for a mark to `out`. All bytes appended later belong to the record.
     pub fn begin(out: &mut Vec<u8>) -> Self {
         let start = out.len();
         out.extend_from_slice(&[0; MARK_BYTES]);
@@ -316,12 +316,12 @@ impl OpenRecord {
     /// Ends the record: writes its mark, as one fragment.
     ///
     /// # Panics
-/// If the record has 2 GiB or more, or `out` was truncated below its start.
+    /// If the record has 2 GiB or more, or `out` was truncated below its start.
     pub fn seal(self, out: &mut Vec<u8>) {
         self.seal_with(out, 0);
     }
 
-/// The same for a record whose last `more` bytes are not in `out` but are sent right after it.
+    /// The same for a record whose last `more` bytes are not in `out` but are sent right after it.
     ///
     /// # Panics
     /// As [`OpenRecord::seal`].
@@ -336,7 +336,7 @@ impl OpenRecord {
         Encoder::new(out).patch(self.start, &(length | LAST_FRAGMENT).to_be_bytes());
     }
 
-/// Removes the record from `out`.
+    /// Removes the record from `out`.
     pub fn abandon(self, out: &mut Vec<u8>) {
         out.truncate(self.start);
     }

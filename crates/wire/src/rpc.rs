@@ -22,7 +22,7 @@ const MESSAGE_REPLY: u32 = 1;
 /// The header of a call (RFC 5531 section 9, call_body). The arguments follow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallHeader<'a> {
-/// Identifies the call to the client; a retransmission has the same.
+    /// Identifies the call to the client; a retransmission has the same.
     pub xid: u32,
     /// The program, for example [`crate::nfs3::PROGRAM`].
     pub program: u32,
@@ -30,9 +30,9 @@ pub struct CallHeader<'a> {
     pub version: u32,
     /// The procedure of the program.
     pub procedure: u32,
-/// Identifies the caller.
+    /// Identifies the caller.
     pub credential: Credential<'a>,
-/// Proves the credential; empty for AUTH_NONE and AUTH_SYS.
+    /// Proves the credential; empty for AUTH_NONE and AUTH_SYS.
     pub verifier: OpaqueAuth<'a>,
 }
 
@@ -57,14 +57,14 @@ pub enum CallError {
     /// It is a reply, or ends before the number of the procedure. The peer speaks another protocol, and the connection must
     /// be closed.
     NotACall,
-/// The credential or the verifier is over its limit. The connection must be closed.
+    /// The credential or the verifier is over its limit. The connection must be closed.
     OverLimit,
-/// The version of RPC is not 2.
+    /// The version of RPC is not 2.
     RpcMismatch {
         /// The xid of the call.
         xid: u32,
     },
-/// The credential or the verifier does not decode.
+    /// The credential or the verifier does not decode.
     Auth {
         /// The xid of the call.
         xid: u32,
@@ -74,7 +74,7 @@ pub enum CallError {
 }
 
 impl CallError {
-/// Returns the reply to send. If there is none, the connection must be closed.
+    /// Returns the reply to send. If there is none, the connection must be closed.
     #[must_use]
     pub fn reply(self) -> Option<ReplyHeader<'static>> {
         let (xid, denied) = match self {
@@ -137,9 +137,9 @@ pub fn decode_call(record: &[u8]) -> Result<(CallHeader<'_>, Decoder<'_>), CallE
 }
 
 xdr_enum! {
-/// Why authentication failed (RFC 5531 section 9, auth_stat).
+    /// Why authentication failed (RFC 5531 section 9, auth_stat).
     pub enum AuthStat {
-/// Success; never in a rejection.
+        /// Success; never in a rejection.
         Ok = 0,
         /// The credential is damaged.
         BadCred = 1,
@@ -151,9 +151,9 @@ xdr_enum! {
         RejectedVerf = 4,
         /// The flavor is too weak for this server.
         TooWeak = 5,
-/// The verifier of the reply is wrong; local to the client.
+        /// The verifier of the reply is wrong; local to the client.
         InvalidResp = 6,
-/// Unknown reason; local to the client.
+        /// Unknown reason; local to the client.
         Failed = 7,
         /// Kerberos version 4: generic error.
         KerbGeneric = 8,
@@ -177,35 +177,35 @@ xdr_union! {
     pub enum AcceptStat {
         /// The procedure ran; its results follow.
         Success = 0,
-/// The program is not available.
+        /// The program is not available.
         ProgUnavail = 1,
-/// The version of the program is not available.
+        /// The version of the program is not available.
         ProgMismatch {
-/// The lowest available version.
+            /// The lowest available version.
             low: u32,
-/// The highest available version.
+            /// The highest available version.
             high: u32,
         } = 2,
         /// The program has no such procedure.
         ProcUnavail = 3,
-/// The arguments do not decode.
+        /// The arguments do not decode.
         GarbageArgs = 4,
-/// The server failed, for example for lack of memory.
+        /// The server failed, for example for lack of memory.
         SystemErr = 5,
     }
 }
 
 xdr_union! {
-/// Why a call was rejected (RFC 5531 section 9, rejected_reply).
+    /// Why a call was rejected (RFC 5531 section 9, rejected_reply).
     pub enum RejectedReply {
         /// The version of RPC is not 2.
         RpcMismatch {
-/// The lowest supported version.
+            /// The lowest supported version.
             low: u32,
-/// The highest supported version.
+            /// The highest supported version.
             high: u32,
         } = 0,
-/// Authentication failed.
+        /// Authentication failed.
         AuthError(stat: AuthStat) = 1,
     }
 }
@@ -213,14 +213,14 @@ xdr_union! {
 /// Whether a call was accepted (RFC 5531 section 9, reply_body).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
-/// The call was accepted.
+    /// The call was accepted.
     Accepted {
-/// Authenticates the server; empty.
+        /// Authenticates the server; empty.
         verifier: OpaqueAuth<'a>,
         /// The status.
         stat: AcceptStat,
     },
-/// The call was rejected.
+    /// The call was rejected.
     Denied(RejectedReply),
 }
 
@@ -229,18 +229,18 @@ pub enum ReplyBody<'a> {
 pub struct ReplyHeader<'a> {
     /// The xid of the call.
     pub xid: u32,
-/// Whether the call was accepted.
+    /// Whether the call was accepted.
     pub body: ReplyBody<'a>,
 }
 
 impl ReplyHeader<'static> {
-/// Returns the header of the reply to an accepted call, with an empty verifier.
+    /// Returns the header of the reply to an accepted call, with an empty verifier.
     #[must_use]
     pub const fn accepted(xid: u32, stat: AcceptStat) -> Self {
         Self { xid, body: ReplyBody::Accepted { verifier: OpaqueAuth::NONE, stat } }
     }
 
-/// Returns the header of the reply to a call whose authentication failed.
+    /// Returns the header of the reply to a call whose authentication failed.
     #[must_use]
     pub const fn auth_error(xid: u32, stat: AuthStat) -> Self {
         Self { xid, body: ReplyBody::Denied(RejectedReply::AuthError(stat)) }

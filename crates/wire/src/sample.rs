@@ -24,7 +24,7 @@ impl Rng {
         usize::try_from(self.next() % u64::try_from(limit).unwrap()).unwrap()
     }
 
-/// Returns at most `limit` random bytes, which leak.
+    /// Returns at most `limit` random bytes, which leak.
     pub(crate) fn bytes(&mut self, limit: usize) -> &'static [u8] {
         let length = self.below(limit + 1);
         let bytes: Vec<u8> = (0..length).map(|_| self.next().to_be_bytes()[0]).collect();

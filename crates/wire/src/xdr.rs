@@ -14,32 +14,32 @@ mod tests;
 /// Why bytes do not decode as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-/// The bytes end within the message.
+    /// The bytes end within the message.
     Truncated,
-/// A length is over its limit. The peer is faulty or hostile: the connection is closed.
+    /// A length is over its limit. The peer is faulty or hostile: the connection is closed.
     TooLong {
-/// The announced length in bytes or elements.
+        /// The announced length in bytes or elements.
         length: u32,
-/// The limit.
+        /// The limit.
         limit: usize,
     },
     /// A bool is neither 0 nor 1.
     BadBool(u32),
-/// A number is not a value of its enumeration or union.
+    /// A number is not a value of its enumeration or union.
     BadEnum {
-/// The enumeration or union.
+        /// The enumeration or union.
         name: &'static str,
         /// The number.
         value: u32,
     },
-/// Bytes follow the message.
+    /// Bytes follow the message.
     Trailing(usize),
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-write!(f, "the message is cut short"), => Self::Truncated => write!(f, "the message is truncated"), => write!(f, "the message is cut short"),
+            Self::Truncated => write!(f, "the message is truncated"),
             Self::TooLong { length, limit } => write!(f, "a length of {length} is over the limit of {limit}"),
             Self::BadBool(value) => write!(f, "{value} is not a boolean"),
             Self::BadEnum { name, value } => write!(f, "{value} is not a value of {name}"),
@@ -58,10 +58,10 @@ pub trait Encode {
 
 /// A type that can be decoded from XDR, possibly borrowing from the bytes.
 pub trait Decode<'a>: Sized {
-/// Decodes a value at the start of `input`.
+    /// Decodes a value at the start of `input`.
     ///
     /// # Errors
-/// If the bytes do not decode. The position of `input` is then unspecified.
+    /// If the bytes do not decode. The position of `input` is then unspecified.
     fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError>;
 }
 
@@ -83,27 +83,27 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-/// Returns a decoder at the start of `bytes`.
+    /// Returns a decoder at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-/// Returns the remaining bytes.
+    /// Returns the remaining bytes.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-/// Checks that the message ends here.
+    /// Checks that the message ends here.
     ///
     /// # Errors
-/// [`DecodeError::Trailing`] if bytes remain.
+    /// [`DecodeError::Trailing`] if bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing(self.rest.len())) }
     }
 
-/// Reads `N` bytes without padding.
+    /// Reads `N` bytes without padding.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
         Ok(bytes)
     }
 
-/// Reads a length of at most `limit` bytes or elements.
+    /// Reads a length of at most `limit` bytes or elements.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
@@ -169,7 +169,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-/// Reads an opaque of variable length, at most `limit` bytes (RFC 4506 section 4.10).
+    /// Reads an opaque of variable length, at most `limit` bytes (RFC 4506 section 4.10).
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] or [`DecodeError::TooLong`].
@@ -187,41 +187,41 @@ pub struct Encoder<'b> {
 }
 
 impl<'b> Encoder<'b> {
-/// Returns an encoder that appends to `out`.
+    /// Returns an encoder that appends to `out`.
     pub fn new(out: &'b mut Vec<u8>) -> Self {
         Self { out }
     }
 
-/// Returns an encoder for the same buffer with a shorter lifetime.
+    /// Returns an encoder for the same buffer with a shorter lifetime.
     pub fn reborrow(&mut self) -> Encoder<'_> {
         Encoder { out: self.out }
     }
 
-/// Returns the buffer, to append a payload in place.
+    /// Returns the buffer, to append a payload in place.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-/// Returns the length of the buffer, the position of the next byte.
+    /// Returns the length of the buffer, the position of the next byte.
     #[must_use]
     pub fn position(&self) -> usize {
         self.out.len()
     }
 
-/// Truncates the buffer to `position`. A position past the end changes nothing.
+    /// Truncates the buffer to `position`. A position past the end changes nothing.
     pub fn rewind(&mut self, position: usize) {
         self.out.truncate(position);
     }
 
-/// Reserves capacity for `bytes` more.
+    /// Reserves capacity for `bytes` more.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
 
-/// Overwrites bytes of the buffer.
+    /// Overwrites bytes of the buffer.
     ///
     /// # Panics
-/// If the range is not within the buffer.
+    /// If the range is not within the buffer.
     pub fn patch(&mut self, position: usize, bytes: &[u8]) {
         self.out
             .get_mut(position..)
@@ -230,7 +230,7 @@ impl<'b> Encoder<'b> {
             .copy_from_slice(bytes);
     }
 
-/// Appends bytes without length or padding.
+    /// Appends bytes without length or padding.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.out.extend_from_slice(bytes);
@@ -264,7 +264,7 @@ impl<'b> Encoder<'b> {
     /// Appends a length, the bytes and their padding (RFC 4506 section 4.10).
     ///
     /// # Panics
-/// If there are 4 GiB or more; all callers have limits far below.
+    /// If there are 4 GiB or more; all callers have limits far below.
     #[inline]
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.u32(length_u32(bytes.len()));

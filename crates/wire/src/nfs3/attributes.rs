@@ -8,9 +8,9 @@ use crate::xdr::{Block, Decode, DecodeError, Decoder, Encode, Encoder, block};
 pub struct Fattr3 {
     /// Its type.
     pub file_type: FileType3,
-/// The permission bits with setuid, setgid and sticky; no type bits.
+    /// The permission bits with setuid, setgid and sticky; no type bits.
     pub mode: u32,
-/// The number of hard links.
+    /// The number of hard links.
     pub nlink: u32,
     /// The owner.
     pub uid: u32,

@@ -35,19 +35,19 @@ pub type LookupRes<'a> = Res3<LookupOk<'a>, LookupFail>;
 
 /// The bits of ACCESS (RFC 1813 section 3.3.4).
 pub mod access {
-/// Read a file, or list a directory.
+    /// Read a file, or list a directory.
     pub const READ: u32 = 0x01;
-/// Look up a name in a directory; unused for other types.
+    /// Look up a name in a directory; unused for other types.
     pub const LOOKUP: u32 = 0x02;
-/// Rewrite data of a file, or change entries of a directory.
+    /// Rewrite data of a file, or change entries of a directory.
     pub const MODIFY: u32 = 0x04;
-/// Append to a file, or add entries to a directory.
+    /// Append to a file, or add entries to a directory.
     pub const EXTEND: u32 = 0x08;
-/// Remove an entry of a directory.
+    /// Remove an entry of a directory.
     pub const DELETE: u32 = 0x10;
-/// Execute a file; unused for directories.
+    /// Execute a file; unused for directories.
     pub const EXECUTE: u32 = 0x20;
-/// All bits.
+    /// All bits.
     pub const ALL: u32 = 0x3f;
 }
 

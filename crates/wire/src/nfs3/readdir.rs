@@ -135,7 +135,7 @@ impl<'b> ReaddirEncoder<'b> {
         Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
-/// Appends an [`Entry3`] or [`EntryPlus3`] of this name. Returns `false` and changes nothing if it does not fit.
+    /// Appends an [`Entry3`] or [`EntryPlus3`] of this name. Returns `false` and changes nothing if it does not fit.
     pub fn push(&mut self, name: Filename3<'_>, entry: &impl Encode) -> bool {
         let dir_bytes = 8 + 4 + name.0.len().next_multiple_of(4) + 8;
         self.list.push(dir_bytes, |out| entry.encode(out))

@@ -1,4 +1,4 @@
-//! Every message of NFSv3 there and back, and the encoders that write in place.
+//! Round trips of all messages of NFSv3, and the encoders that build results in place.
 
 use super::*;
 use crate::limits::{DATA_BYTES_MAX, HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
@@ -104,7 +104,7 @@ fn unknown_numbers_are_errors() {
 }
 
 #[test]
-fn mknod_keeps_types_that_it_cannot_create() {
+fn mknod_decodes_types_that_it_cannot_create() {
     for code in [0, 1, 2, 5, 8, 99] {
         assert_eq!(decode_all::<MknodData3>(&u32::to_be_bytes(code)), Ok(MknodData3::BadType(code)));
     }
@@ -152,12 +152,12 @@ fn payloads_are_borrowed() {
 
 #[test]
 #[should_panic(expected = "a failure has a status that says so")]
-fn a_failure_cannot_be_ok() {
+fn a_failure_with_status_ok_cannot_be_encoded() {
     encode(&GetattrRes::Err(Failed { status: NfsStat3::Ok, body: () }));
 }
 
 #[test]
-fn data_read_in_place_is_the_result_that_it_should_be() {
+fn read_encoder_builds_the_encoded_result() {
     for length in 0..10u8 {
         let mut rng = Rng::new(u64::from(length));
         let attributes = Fattr3::sample(&mut rng);
@@ -179,7 +179,7 @@ fn data_read_in_place_is_the_result_that_it_should_be() {
 }
 
 #[test]
-fn results_given_up_leave_nothing() {
+fn abandoned_results_leave_no_bytes() {
     let mut out = vec![1, 2, 3];
     let mut encoder = Encoder::new(&mut out);
     let mut read = ReadEncoder::begin(&mut encoder, 10);
@@ -195,7 +195,7 @@ fn entries() -> Vec<EntryPlus3<'static>> {
 }
 
 #[test]
-fn readdir_fills_the_count_and_not_a_byte_more() {
+fn readdir_uses_count_and_not_a_byte_more() {
     let plain: Vec<Entry3<'_>> =
         entries().iter().map(|e| Entry3 { fileid: e.fileid, name: e.name, cookie: e.cookie }).collect();
     let attributes = Fattr3::sample(&mut Rng::new(1));

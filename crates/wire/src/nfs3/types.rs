@@ -115,9 +115,9 @@ xdr_bytes! {
 xdr_struct! {
     /// A time since 1970 (RFC 1813 section 2.5, nfstime3).
     pub struct NfsTime3 {
-/// Seconds; unsigned, so the range ends in 2106.
+        /// Seconds; unsigned, so the range ends in 2106.
         pub seconds: u32,
-/// Nanoseconds; not checked to be below 10^9.
+        /// Nanoseconds; not checked to be below 10^9.
         pub nanoseconds: u32,
     }
 }

@@ -1,15 +1,14 @@
 //! Attributes (RFC 7530 section 5, RFC 8881 section 5, RFC 7862 section 12.2, RFC 8275, RFC 8276, RFC 9754).
 //!
-//! On the wire attributes are a [`Fattr4`]: a bitmap that says which, and their values in the order of their numbers,
-//! without anything between them. So whoever does not know an attribute cannot tell where the next one begins, and a
-//! [`Fattr4`] is taken apart in a second step, which may find attributes that this module does not know.
+//! Attributes are encoded as a [`Fattr4`]: a bitmap of their numbers, then their values in the order of the numbers, without
+//! lengths. The values after an unknown attribute cannot be decoded, so decoding the values is a second step, which can find
+//! unknown attributes.
 
 mod values;
 
 pub use values::{
     Ace4, ChangeAttrType4, ChangePolicy4, FsLocation4, FsLocations4, Fsid4, Layouthint4, ModeMasked4,
     ModeUmask4, Nfsace4, Nfsacl41, OpenArguments4, Settime4, ace_flag, ace_mask, acl_support, fh_expire,
-    fs_charset_cap,
 };
 
 use std::fmt;
@@ -25,10 +24,10 @@ use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
 pub struct AttrMask(Bitmap4);
 
 impl AttrMask {
-    /// No attribute.
+    /// The empty set.
     pub const EMPTY: Self = Self(Bitmap4::EMPTY);
 
-    /// These attributes.
+    /// Returns the set of these attributes.
     #[must_use]
     pub const fn of(attributes: &[Attr4]) -> Self {
         let mut bits = Bitmap4::EMPTY;
@@ -40,13 +39,13 @@ impl AttrMask {
         Self(bits)
     }
 
-    /// The numbers of the attributes.
+    /// Returns the numbers of the attributes.
     #[must_use]
     pub const fn bitmap(self) -> Bitmap4 {
         self.0
     }
 
-    /// This set and `attribute`.
+    /// Returns this set with `attribute` added.
     #[must_use]
     pub const fn with(self, attribute: Attr4) -> Self {
         Self(self.0.with(attribute.code()))
@@ -59,19 +58,19 @@ impl AttrMask {
         self.0.contains(attribute.code())
     }
 
-    /// Whether the set has no elements.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
-    /// The attributes of the set that [`Attr4`] does not know.
+    /// Returns the attributes that [`Attr4`] does not include.
     #[must_use]
     pub fn unknown(self) -> Self {
         self - Self::of(Attr4::ALL)
     }
 
-    /// The known attributes in ascending order.
+    /// Iterates over the known attributes in ascending order.
     pub fn iter(self) -> impl Iterator<Item = Attr4> {
         self.0.iter().filter_map(Attr4::from_code)
     }
@@ -135,8 +134,7 @@ impl crate::sample::Sample for AttrMask {
     }
 }
 
-/// Attributes as they are on the wire (RFC 8881 section 3.3.7, fattr4). Which there are is known, their values are not
-/// looked at before [`Self::decode_values`].
+/// Encoded attributes (RFC 8881 section 3.3.7, fattr4). Their values are not decoded before [`Self::decode_values`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fattr4<'a> {
     /// The attributes.
@@ -149,7 +147,7 @@ impl<'a> Fattr4<'a> {
     /// No attributes.
     pub const EMPTY: Self = Self { attrmask: AttrMask::EMPTY, attr_vals: &[] };
 
-    /// Takes the values apart.
+    /// Decodes the values.
     ///
     /// # Errors
     /// See [`FattrError`].
@@ -188,17 +186,17 @@ impl<'a> Decode<'a> for Fattr4<'a> {
     }
 }
 
-/// Why a [`Fattr4`] cannot be taken apart.
+/// Why the values of a [`Fattr4`] do not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FattrError {
-    /// There are attributes that [`Attr4`] does not know. To set or compare them is NFS4ERR_ATTRNOTSUPP.
+    /// [`Attr4`] does not include these attributes. Setting or comparing them is NFS4ERR_ATTRNOTSUPP.
     Unknown(AttrMask),
-    /// The values are not what the mask says. In arguments that is NFS4ERR_BADXDR.
+    /// The values do not match the mask: NFS4ERR_BADXDR in arguments.
     Values(DecodeError),
 }
 
 impl FattrError {
-    /// What a server answers to it.
+    /// Returns the status for the error in arguments.
     #[must_use]
     pub const fn status(&self) -> NfsStat4 {
         match self {
@@ -217,7 +215,7 @@ impl From<DecodeError> for FattrError {
 impl fmt::Display for FattrError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown(attributes) => write!(f, "attributes {attributes:?} are not known"),
+            Self::Unknown(attributes) => write!(f, "the attributes {attributes:?} are unknown"),
             Self::Values(error) => write!(f, "attributes: {error}"),
         }
     }
@@ -225,24 +223,24 @@ impl fmt::Display for FattrError {
 
 impl std::error::Error for FattrError {}
 
-/// Declares the attributes in the order of their numbers.
+/// Declares the attributes, in the order of their numbers.
 macro_rules! attributes {
     ($($(#[$meta:meta])* $variant:ident = $code:literal, $field:ident: $type:ty;)*) => {
         xdr_enum! {
-            /// The attributes that this module knows (FATTR4_ and the name).
+            /// The known attributes (FATTR4_ and the name).
             pub enum Attr4 {
                 $($(#[$meta])* $variant = $code,)*
             }
         }
 
-        /// The values of some attributes. Written with [`Encode`] it is a [`Fattr4`] of those that are there.
+        /// Attributes with their values. [`Encode`] produces a [`Fattr4`] of those that are `Some`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Attributes4<'a> {
             $($(#[$meta])* pub $field: Option<$type>,)*
         }
 
         impl<'a> Attributes4<'a> {
-            /// Which attributes are there.
+            /// Returns the set of the attributes that are `Some`.
             #[must_use]
             pub fn mask(&self) -> AttrMask {
                 let mut bits = 0;
@@ -270,7 +268,7 @@ macro_rules! attributes {
         #[cfg(test)]
         impl crate::sample::Sample for Attributes4<'_> {
             fn sample(rng: &mut crate::sample::Rng) -> Self {
-                // Few or many, so that those at the end are not always behind long ones.
+                // Few or many, so that the last ones do not always follow long ones.
                 let odds = 1 + rng.below(8);
                 Self {
                     $($field: (rng.below(odds) == 0).then(|| crate::sample::Sample::sample(rng)),)*
@@ -281,13 +279,13 @@ macro_rules! attributes {
 }
 
 attributes! {
-    /// The attributes that are supported.
+    /// The supported attributes.
     SupportedAttrs = 0, supported_attrs: AttrMask;
     /// The type of the object.
     Type = 1, file_type: NfsFtype4;
     /// Bits of [`fh_expire`].
     FhExpireType = 2, fh_expire_type: u32;
-    /// Differs whenever data or attributes do.
+    /// Changes whenever the data or the attributes change.
     Change = 3, change: u64;
     /// The size in bytes.
     Size = 4, size: u64;
@@ -299,11 +297,11 @@ attributes! {
     NamedAttr = 7, named_attr: bool;
     /// The file system.
     Fsid = 8, fsid: Fsid4;
-    /// Whether two handles always mean two objects.
+    /// Whether different handles always refer to different objects.
     UniqueHandles = 9, unique_handles: bool;
-    /// How long a lease lasts, in seconds.
+    /// The duration of a lease in seconds.
     LeaseTime = 10, lease_time: u32;
-    /// Why READDIR tells nothing else of this entry.
+    /// Why READDIR returns no other attributes of the entry.
     RdattrError = 11, rdattr_error: NfsStat4;
     /// The access control list.
     Acl = 12, acl: Array<'a, Nfsace4<'a>, ACES_MAX>;
@@ -329,7 +327,7 @@ attributes! {
     FilesFree = 22, files_free: u64;
     /// The total number of files that can exist.
     FilesTotal = 23, files_total: u64;
-    /// Where the file system is.
+    /// The locations of the file system.
     FsLocations = 24, fs_locations: FsLocations4<'a>;
     /// Whether the file is hidden.
     Hidden = 25, hidden: bool;
@@ -347,21 +345,21 @@ attributes! {
     Maxwrite = 31, maxwrite: u64;
     /// The MIME type.
     Mimetype = 32, mimetype: Utf8Str4<'a>;
-    /// Permission bits with setuid, setgid and sticky; no type bits.
+    /// The permission bits with setuid, setgid and sticky; no type bits.
     Mode = 33, mode: u32;
     /// Whether longer names are refused rather than truncated.
     NoTrunc = 34, no_trunc: bool;
-    /// Hard links.
+    /// The number of hard links.
     Numlinks = 35, numlinks: u32;
     /// The owner.
     Owner = 36, owner: Utf8Str4<'a>;
     /// The group.
     OwnerGroup = 37, owner_group: Utf8Str4<'a>;
-    /// What the hard quota leaves, in bytes.
+    /// The bytes available within the hard quota.
     QuotaAvailHard = 38, quota_avail_hard: u64;
-    /// What the soft quota leaves, in bytes.
+    /// The bytes available within the soft quota.
     QuotaAvailSoft = 39, quota_avail_soft: u64;
-    /// What counts for the quota, in bytes.
+    /// The bytes counted for the quota.
     QuotaUsed = 40, quota_used: u64;
     /// The device numbers.
     Rawdev = 41, rawdev: Specdata4;
@@ -373,11 +371,11 @@ attributes! {
     SpaceTotal = 44, space_total: u64;
     /// The allocated space in bytes.
     SpaceUsed = 45, space_used: u64;
-    /// Whether the file is one of the system.
+    /// Whether the file belongs to the system.
     System = 46, system: bool;
     /// The time of the last access.
     TimeAccess = 47, time_access: Nfstime4;
-    /// What `time_access` is to become.
+    /// Sets `time_access`.
     TimeAccessSet = 48, time_access_set: Settime4;
     /// The time of the last backup.
     TimeBackup = 49, time_backup: Nfstime4;
@@ -389,58 +387,58 @@ attributes! {
     TimeMetadata = 52, time_metadata: Nfstime4;
     /// The time of the last modification of the data.
     TimeModify = 53, time_modify: Nfstime4;
-    /// What `time_modify` is to become.
+    /// Sets `time_modify`.
     TimeModifySet = 54, time_modify_set: Settime4;
-    /// The number of the directory on which the file system is mounted, for a root; else that of the object.
+    /// For a root, the file id of the directory on which the file system is mounted; otherwise that of the object.
     MountedOnFileid = 55, mounted_on_fileid: u64;
-    /// By how much notifications about the directory may be late.
+    /// The maximum delay of notifications about the directory.
     DirNotifDelay = 56, dir_notif_delay: Nfstime4;
-    /// By how much notifications about its entries may be late.
+    /// The maximum delay of notifications about its entries.
     DirentNotifDelay = 57, dirent_notif_delay: Nfstime4;
-    /// The entries that allow and deny.
+    /// The entries that allow and deny access.
     Dacl = 58, dacl: Nfsacl41<'a>;
-    /// The entries that make records and give alarm.
+    /// The entries for audit and alarm.
     Sacl = 59, sacl: Nfsacl41<'a>;
     /// Changes with the properties of the file system.
     ChangePolicy = 60, change_policy: ChangePolicy4;
     /// The layout types of the file system.
     FsLayoutTypes = 62, fs_layout_types: Array<'a, u32, LOCATIONS_MAX>;
-    /// A wish for the layouts of a new file.
+    /// A hint for the layouts of a new file.
     LayoutHint = 63, layout_hint: Layouthint4<'a>;
     /// The layout types of the file.
     LayoutTypes = 64, layout_types: Array<'a, u32, LOCATIONS_MAX>;
-    /// The block size to prefer for layouts, in bytes.
+    /// The preferred block size of layouts in bytes.
     LayoutBlksize = 65, layout_blksize: u32;
-    /// The alignment to prefer for layouts, in bytes.
+    /// The preferred alignment of layouts in bytes.
     LayoutAlignment = 66, layout_alignment: u32;
-    /// Bits of the mode to be changed.
+    /// Sets some bits of the mode.
     ModeSetMasked = 74, mode_set_masked: ModeMasked4;
     /// The attributes that an exclusive create can set.
     SuppattrExclcreat = 75, suppattr_exclcreat: AttrMask;
-    /// Bits of [`fs_charset_cap`].
+    /// The encoding of names (RFC 8881 section 14.4).
     FsCharsetCap = 76, fs_charset_cap: u32;
-    /// The multiple of which offsets and lengths of CLONE must be, in bytes.
+    /// The size of which offsets and lengths of CLONE must be multiples, in bytes.
     CloneBlksize = 77, clone_blksize: u32;
-    /// The space that deleting the file would free, in bytes.
+    /// The space that removing the file would free, in bytes.
     SpaceFreed = 78, space_freed: u64;
-    /// What `change` is.
+    /// The semantics of `change`.
     ChangeAttrType = 79, change_attr_type: ChangeAttrType4;
-    /// The mode of a new object before the umask, and the umask.
+    /// The mode of a new object before the umask is applied, and the umask.
     ModeUmask = 81, mode_umask: ModeUmask4;
     /// Whether the file system has extended attributes.
     XattrSupport = 82, xattr_support: bool;
     /// Whether the file's data is on slow media.
     Offline = 83, offline: bool;
-    /// What `time_access` is, as the holder of a delegation says.
+    /// The `time_access` that the holder of a delegation reports.
     TimeDelegAccess = 84, time_deleg_access: Nfstime4;
-    /// What `time_modify` is, as the holder of a delegation says.
+    /// The `time_modify` that the holder of a delegation reports.
     TimeDelegModify = 85, time_deleg_modify: Nfstime4;
-    /// What OPEN supports.
+    /// The arguments that OPEN supports.
     OpenArguments = 86, open_arguments: OpenArguments4;
 }
 
 impl Attributes4<'_> {
-    /// Writes a [`Fattr4`] of the attributes that are both there and in `request`; which these were.
+    /// Encodes a [`Fattr4`] of the attributes that are `Some` and in `request`, and returns their set.
     pub fn encode_requested(&self, request: AttrMask, out: &mut Encoder<'_>) -> AttrMask {
         let mask = self.mask() & request;
         mask.encode(out);

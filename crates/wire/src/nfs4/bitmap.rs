@@ -6,33 +6,32 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 use crate::limits::BITMAP_WORDS_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// A set of small numbers. On the wire it is an array of words, without the zeros at its end; a received one may have
-/// them.
+/// A set of small numbers, encoded as an array of words without trailing zeros. A received array may have them.
 ///
-/// Numbers from 127 on mean nothing in any version of NFSv4. If some are received, [`Self::BEYOND`] stands for them, so
-/// that whoever looks for what is not supported finds it.
+/// No version of NFSv4 uses numbers above 126. [`Self::BEYOND`] stands for all of them, so that checks for unsupported
+/// numbers find them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Bitmap4(u128);
 
 impl Bitmap4 {
-    /// The set of nothing.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
-    /// Stands for itself and all numbers above.
+    /// Stands for this number and all higher ones.
     pub const BEYOND: u32 = 127;
 
-    /// The set of the numbers whose bits are set.
+    /// Returns the set of the numbers whose bits are set.
     #[must_use]
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
 
-    /// The numbers as bits.
+    /// Returns the numbers as bits.
     #[must_use]
     pub const fn bits(self) -> u128 {
         self.0
     }
 
-    /// This set and `number`.
+    /// Returns this set with `number` added.
     #[must_use]
     pub const fn with(self, number: u32) -> Self {
         Self(self.0 | 1 << if number < Self::BEYOND { number } else { Self::BEYOND })
@@ -45,13 +44,13 @@ impl Bitmap4 {
         self.0 >> (if number < Self::BEYOND { number } else { Self::BEYOND }) & 1 == 1
     }
 
-    /// Whether the set has no elements.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The numbers in ascending order.
+    /// Iterates over the numbers in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -61,13 +60,13 @@ impl Bitmap4 {
         })
     }
 
-    /// How many words are sent.
+    /// Returns the number of encoded words.
     fn words(self) -> u32 {
         (u128::BITS - self.0.leading_zeros()).div_ceil(u32::BITS)
     }
 
-    /// The word with this index.
-    #[expect(clippy::cast_possible_truncation, reason = "a word is cut out")]
+    /// Returns the word at `index`.
+    #[expect(clippy::cast_possible_truncation, reason = "extracts one word")]
     const fn word(self, index: u32) -> u32 {
         (self.0 >> (index * u32::BITS)) as u32
     }

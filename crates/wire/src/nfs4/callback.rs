@@ -1,8 +1,8 @@
-//! Callbacks (RFC 7530 section 18, RFC 8881 section 20, RFC 7862 section 16): the program of a client that its servers
-//! call.
+//! The callback program of clients (RFC 7530 section 18, RFC 8881 section 20, RFC 7862 section 16), with the operations
+//! that servers of Holdfast send.
 //!
-//! A server writes [`CbCompoundArgsEncoder`] behind a [`CallHeader`](crate::rpc::CallHeader) and reads the answer with
-//! [`CbCompoundResReader`](super::compound::CbCompoundResReader); a client does the opposite.
+//! A server encodes a call with [`CbCompoundArgsEncoder`] after a [`CallHeader`](crate::rpc::CallHeader) and decodes the
+//! result with [`CbCompoundResReader`](super::compound::CbCompoundResReader).
 
 use super::compound::{OpArray, ResArray};
 use super::{
@@ -13,7 +13,7 @@ use crate::array::Array;
 use crate::limits::{COMPOUND_OPS_MAX, REFERRING_CALLS_MAX, REFERRING_LISTS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// The version of the program. Its number is what the client says in SETCLIENTID or CREATE_SESSION.
+/// The version of the program. The client chooses its number in SETCLIENTID or CREATE_SESSION.
 pub const CALLBACK_VERSION: u32 = 1;
 
 xdr_enum! {
@@ -21,7 +21,7 @@ xdr_enum! {
     pub enum CbProcedure {
         /// Do nothing.
         Null = 0,
-        /// Operations, one after the other until one fails.
+        /// Execute operations in order until one fails.
         Compound = 1,
     }
 }
@@ -31,7 +31,7 @@ xdr_struct! {
     pub struct CbRecallArgs<'a> {
         /// The delegation.
         pub stateid: Stateid4,
-        /// Whether the file will be truncated, so that nothing need be written back.
+        /// Whether the file will be truncated, so that the client need not write data back.
         pub truncate: bool,
         /// The file.
         pub fh: FileHandle4<'a>,
@@ -42,7 +42,7 @@ xdr_struct! {
 pub type CbRecallRes = Res4<()>;
 
 xdr_struct! {
-    /// A request that a callback is about (RFC 8881 section 20.9, referring_call4).
+    /// A request to which a callback refers (RFC 8881 section 20.9, referring_call4).
     pub struct ReferringCall4 {
         /// Its sequence id.
         pub sequenceid: SequenceId4,
@@ -52,7 +52,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// Requests of one session that a callback is about (RFC 8881 section 20.9, referring_call_list4).
+    /// The requests of one session to which a callback refers (RFC 8881 section 20.9, referring_call_list4).
     pub struct ReferringCallList4<'a> {
         /// The session.
         pub sessionid: SessionId4,
@@ -66,15 +66,15 @@ xdr_struct! {
     pub struct CbSequenceArgs<'a> {
         /// The session.
         pub sessionid: SessionId4,
-        /// The slot's next sequence id, or its last one for a repetition.
+        /// The next sequence id of the slot, or the last one for a retransmission.
         pub sequenceid: SequenceId4,
         /// The slot.
         pub slotid: SlotId4,
-        /// The highest slot that the server uses now.
+        /// The highest slot that the server currently uses.
         pub highest_slotid: SlotId4,
-        /// Whether the reply is to be cached.
+        /// Whether the client must cache the reply.
         pub cachethis: bool,
-        /// Requests whose replies should be there before the callback is executed.
+        /// Requests whose replies should arrive before the callback is executed.
         pub referring_call_lists: Array<'a, ReferringCallList4<'a>, REFERRING_LISTS_MAX>,
     }
 }
@@ -90,7 +90,7 @@ xdr_struct! {
         pub slotid: SlotId4,
         /// The highest slot that the client accepts.
         pub highest_slotid: SlotId4,
-        /// The highest slot that the client wants to be used.
+        /// The highest slot that the client wants the server to use.
         pub target_highest_slotid: SlotId4,
     }
 }
@@ -114,7 +114,7 @@ pub type CbNotifyLockRes = Res4<()>;
 /// A copy that failed (RFC 7862 section 16.1, offload_info4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffloadFail {
-    /// Why; never [`NfsStat4::Ok`].
+    /// The status; never [`NfsStat4::Ok`].
     pub status: NfsStat4,
     /// The number of bytes copied.
     pub bytes_copied: u64,
@@ -149,7 +149,7 @@ xdr_struct! {
 /// The result of CB_OFFLOAD.
 pub type CbOffloadRes = Res4<()>;
 
-/// The result of what is no callback operation: always NFS4ERR_OP_ILLEGAL.
+/// The result of an illegal callback operation, always NFS4ERR_OP_ILLEGAL.
 pub type CbIllegalRes = Res4<()>;
 
 operations! {
@@ -167,7 +167,7 @@ operations! {
     10044 "CB_ILLEGAL" 0 Illegal -> CbIllegalRes;
 }
 
-/// Writes the arguments of a CB_COMPOUND, one operation after the other (CB_COMPOUND4args).
+/// Encodes the arguments of a CB_COMPOUND, one operation at a time (CB_COMPOUND4args).
 #[derive(Debug)]
 #[must_use = "the arguments are not complete until they are finished"]
 pub struct CbCompoundArgsEncoder<'b> {
@@ -175,8 +175,7 @@ pub struct CbCompoundArgsEncoder<'b> {
 }
 
 impl<'b> CbCompoundArgsEncoder<'b> {
-    /// Writes what stands before the operations. `callback_ident` is what the client said in SETCLIENTID; since
-    /// NFSv4.1 it means nothing.
+    /// Encodes the header before the operations. `callback_ident` is the identifier from SETCLIENTID, unused since NFSv4.1.
     pub fn begin(
         out: &'b mut Encoder<'_>,
         tag: Utf8Str4<'_>,
@@ -201,7 +200,7 @@ impl<'b> CbCompoundArgsEncoder<'b> {
     }
 }
 
-/// The arguments of a CB_COMPOUND, read one operation after the other.
+/// The arguments of a CB_COMPOUND, decoded one operation at a time.
 #[derive(Clone, Debug)]
 pub struct CbCompoundReader<'a> {
     tag: Utf8Str4<'a>,
@@ -212,10 +211,10 @@ pub struct CbCompoundReader<'a> {
 }
 
 impl<'a> CbCompoundReader<'a> {
-    /// Reads what stands before the operations.
+    /// Decodes the header before the operations.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes.
+    /// If the bytes do not decode.
     pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
         let tag = Utf8Str4::decode(&mut input)?;
         let minorversion = input.u32()?;
@@ -224,34 +223,34 @@ impl<'a> CbCompoundReader<'a> {
         Ok(Self { tag, minorversion, callback_ident, left, input })
     }
 
-    /// The server's name for the COMPOUND; the answer has it, too.
+    /// Returns the server's tag, which the result repeats.
     #[must_use]
     pub fn tag(&self) -> Utf8Str4<'a> {
         self.tag
     }
 
-    /// The minor version.
+    /// Returns the minor version.
     #[must_use]
     pub fn minorversion(&self) -> u32 {
         self.minorversion
     }
 
-    /// What the client said in SETCLIENTID.
+    /// Returns the identifier from SETCLIENTID.
     #[must_use]
     pub fn callback_ident(&self) -> u32 {
         self.callback_ident
     }
 
-    /// Says that the operations are over.
+    /// Checks that no bytes follow the operations.
     ///
     /// # Errors
-    /// [`DecodeError::Trailing`] if bytes are left.
+    /// [`DecodeError::Trailing`] if bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
         self.input.finish()
     }
 }
 
-/// The operations in order. After an error nothing more can be read.
+/// Iterates over the operations. An error ends the iteration.
 impl<'a> Iterator for CbCompoundReader<'a> {
     type Item = Result<CbArgOp4<'a>, DecodeError>;
 
@@ -265,8 +264,8 @@ impl<'a> Iterator for CbCompoundReader<'a> {
     }
 }
 
-/// Writes the result of a CB_COMPOUND, one operation's after the other (CB_COMPOUND4res). The status of the last one is
-/// that of the whole.
+/// Encodes the result of a CB_COMPOUND, one operation at a time (CB_COMPOUND4res). The status of the last operation is that
+/// of the CB_COMPOUND.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct CbCompoundEncoder<'b> {
@@ -274,7 +273,7 @@ pub struct CbCompoundEncoder<'b> {
 }
 
 impl<'b> CbCompoundEncoder<'b> {
-    /// Writes what stands before the results.
+    /// Encodes the header before the results.
     pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>) -> Self {
         Self { results: ResArray::begin(out.reborrow(), tag) }
     }
@@ -287,7 +286,7 @@ impl<'b> CbCompoundEncoder<'b> {
         });
     }
 
-    /// Fills in the number of results, and the status of the last one.
+    /// Completes the result with the number of results and the status of the last one.
     pub fn finish(self) {
         let status = self.results.status;
         self.results.finish(status);

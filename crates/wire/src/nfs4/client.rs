@@ -7,13 +7,13 @@ xdr_struct! {
     pub struct NfsClientId4<'a> {
         /// Changes when the client restarts.
         pub verifier: Verifier4,
-        /// What the client calls itself.
+        /// The client's name for itself.
         pub id: OwnerId4<'a>,
     }
 }
 
 xdr_struct! {
-    /// Where a client can be called back (RFC 7530 section 2.2.11, cb_client4).
+    /// The address of a callback program (RFC 7530 section 2.2.11, cb_client4).
     pub struct CbClient4<'a> {
         /// The program number.
         pub cb_program: u32,
@@ -27,7 +27,7 @@ xdr_struct! {
     pub struct SetClientIdArgs<'a> {
         /// The client.
         pub client: NfsClientId4<'a>,
-        /// Where it can be called back.
+        /// The address of its callback program.
         pub callback: CbClient4<'a>,
         /// The identifier to send with each callback.
         pub callback_ident: u32,
@@ -37,7 +37,7 @@ xdr_struct! {
 xdr_struct! {
     /// SETCLIENTID succeeded.
     pub struct SetClientIdOk {
-        /// The short name of the client.
+        /// The id of the client.
         pub clientid: ClientId4,
         /// The verifier to send with SETCLIENTID_CONFIRM.
         pub setclientid_confirm: Verifier4,
@@ -47,7 +47,7 @@ xdr_struct! {
 xdr_failure! {
     /// SETCLIENTID failed.
     pub enum SetClientIdFail<'a> {
-        /// Another principal uses this client id string, from this address.
+        /// Another principal uses the client id string, from this address.
         ClientUsing(Netaddr4<'a>) = ClidInUse
     }
 }
@@ -58,7 +58,7 @@ pub type SetClientIdRes<'a> = Res4<SetClientIdOk, SetClientIdFail<'a>>;
 xdr_struct! {
     /// The arguments of SETCLIENTID_CONFIRM (RFC 7530 section 16.34).
     pub struct SetClientIdConfirmArgs {
-        /// The short name of the client.
+        /// The id of the client.
         pub clientid: ClientId4,
         /// The verifier that SETCLIENTID returned.
         pub setclientid_confirm: Verifier4,

@@ -1,7 +1,7 @@
 //! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2).
 //!
-//! A server reads operations one at a time with [`CompoundReader`], so that those before a damaged one are executed, and
-//! appends their results with [`CompoundEncoder`]. A client appends operations with [`CompoundArgsEncoder`] and reads
+//! A server decodes operations one at a time with [`CompoundReader`], so that those before a malformed one are executed, and
+//! appends their results with [`CompoundEncoder`]. A client appends operations with [`CompoundArgsEncoder`] and decodes
 //! their results with [`CompoundResReader`].
 
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{ArgOp4, NfsStat4, OpNum4, Outcome, ResOp4, Utf8Str4};
 use crate::limits::COMPOUND_OPS_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
 
-/// The arguments of a COMPOUND, read as they are executed (COMPOUND4args).
+/// The arguments of a COMPOUND, decoded one operation at a time (COMPOUND4args).
 #[derive(Clone, Debug)]
 pub struct CompoundReader<'a> {
     tag: Utf8Str4<'a>,
@@ -22,19 +22,19 @@ pub struct CompoundReader<'a> {
     input: Decoder<'a>,
 }
 
-/// Why there is no operation where one should be.
+/// Why the next operation cannot be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpError {
-    /// There are more than [`COMPOUND_OPS_MAX`] operations: NFS4ERR_RESOURCE, or NFS4ERR_TOO_MANY_OPS since NFSv4.1.
+    /// The limit of [`COMPOUND_OPS_MAX`] operations is exceeded: NFS4ERR_RESOURCE, or NFS4ERR_TOO_MANY_OPS since NFSv4.1.
     TooMany(OpNum4),
-    /// No operation of the minor version has this number: NFS4ERR_OP_ILLEGAL, as a result of [`OpNum4::Illegal`].
+    /// The minor version defines no operation of this number: NFS4ERR_OP_ILLEGAL, as the result of [`OpNum4::Illegal`].
     Illegal(u32),
-    /// The arguments of the operation cannot be decoded: NFS4ERR_BADXDR.
+    /// The arguments do not decode: NFS4ERR_BADXDR.
     BadXdr(OpNum4, DecodeError),
 }
 
 impl OpError {
-    /// The operation under which a server answers.
+    /// Returns the operation of the result.
     #[must_use]
     pub const fn num(&self) -> OpNum4 {
         match self {
@@ -43,7 +43,7 @@ impl OpError {
         }
     }
 
-    /// What a server answers in this minor version.
+    /// Returns the status of the result in this minor version.
     #[must_use]
     pub const fn status(&self, minorversion: u32) -> NfsStat4 {
         match (self, minorversion) {
@@ -68,11 +68,10 @@ impl fmt::Display for OpError {
 impl std::error::Error for OpError {}
 
 impl<'a> CompoundReader<'a> {
-    /// Reads what stands before the operations.
+    /// Decodes the header before the operations.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes. Such a COMPOUND cannot be answered, the call gets
-    /// [`GarbageArgs`](crate::rpc::AcceptStat::GarbageArgs).
+    /// If the bytes do not decode. The call is answered with [`GarbageArgs`](crate::rpc::AcceptStat::GarbageArgs).
     pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
         let tag = Utf8Str4::decode(&mut input)?;
         let minorversion = input.u32()?;
@@ -80,43 +79,43 @@ impl<'a> CompoundReader<'a> {
         Ok(Self { tag, minorversion, announced, index: 0, input })
     }
 
-    /// The client's name for the COMPOUND; the answer has it, too.
+    /// Returns the client's tag, which the result repeats.
     #[must_use]
     pub fn tag(&self) -> Utf8Str4<'a> {
         self.tag
     }
 
-    /// The minor version.
+    /// Returns the minor version.
     #[must_use]
     pub fn minorversion(&self) -> u32 {
         self.minorversion
     }
 
-    /// How many operations the client announces. Not more than [`COMPOUND_OPS_MAX`] are read.
+    /// Returns the announced number of operations, of which at most [`COMPOUND_OPS_MAX`] are decoded.
     #[must_use]
     pub fn announced(&self) -> u32 {
         self.announced
     }
 
-    /// How many operations were read.
+    /// Returns the number of operations decoded so far.
     #[must_use]
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// The bytes of the operations that were not read yet.
+    /// Returns the bytes of the remaining operations.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.input.rest()
     }
 
-    /// The number of the next operation, if there is one.
+    /// Returns the number of the next operation, if there is a valid one.
     #[must_use]
     pub fn peek(&self) -> Option<OpNum4> {
         self.clone().next_num().and_then(Result::ok)
     }
 
-    /// Reads the number of an operation; its arguments are next.
+    /// Decodes the number of the next operation.
     fn next_num(&mut self) -> Option<Result<OpNum4, OpError>> {
         if self.index >= self.announced {
             return None;
@@ -133,7 +132,7 @@ impl<'a> CompoundReader<'a> {
     }
 }
 
-/// The operations in order. After an error nothing more can be read.
+/// Iterates over the operations. An error ends the iteration.
 impl<'a> Iterator for CompoundReader<'a> {
     type Item = Result<ArgOp4<'a>, OpError>;
 
@@ -149,7 +148,7 @@ impl<'a> Iterator for CompoundReader<'a> {
     }
 }
 
-/// Appends operations behind their count, which is known at the end.
+/// Appends operations after their count, which is filled in at the end.
 #[derive(Debug)]
 pub(super) struct OpArray<'b> {
     out: Encoder<'b>,
@@ -174,11 +173,11 @@ impl<'b> OpArray<'b> {
     }
 }
 
-/// Appends results behind the status of the last one, the tag and their count.
+/// Appends results after the status of the last one, the tag and their count.
 #[derive(Debug)]
 pub(super) struct ResArray<'b> {
     status_at: usize,
-    /// That of the last result.
+    /// The status of the last result.
     pub(super) status: NfsStat4,
     ops: OpArray<'b>,
 }
@@ -202,7 +201,7 @@ impl<'b> ResArray<'b> {
     }
 }
 
-/// Writes the arguments of a COMPOUND, one operation after the other.
+/// Encodes the arguments of a COMPOUND, one operation at a time.
 #[derive(Debug)]
 #[must_use = "the arguments are not complete until they are finished"]
 pub struct CompoundArgsEncoder<'b> {
@@ -210,7 +209,7 @@ pub struct CompoundArgsEncoder<'b> {
 }
 
 impl<'b> CompoundArgsEncoder<'b> {
-    /// Writes what stands before the operations.
+    /// Encodes the header before the operations.
     pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>, minorversion: u32) -> Self {
         let mut out = out.reborrow();
         tag.encode(&mut out);
@@ -229,8 +228,8 @@ impl<'b> CompoundArgsEncoder<'b> {
     }
 }
 
-/// Writes the result of a COMPOUND, one operation's after the other (COMPOUND4res). The status of the last one is that of
-/// the whole.
+/// Encodes the result of a COMPOUND, one operation at a time (COMPOUND4res). The status of the last operation is that of the
+/// COMPOUND.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct CompoundEncoder<'b> {
@@ -238,7 +237,7 @@ pub struct CompoundEncoder<'b> {
 }
 
 impl<'b> CompoundEncoder<'b> {
-    /// Writes what stands before the results.
+    /// Encodes the header before the results.
     pub fn begin(out: &'b mut Encoder<'_>, tag: Utf8Str4<'_>) -> Self {
         Self { results: ResArray::begin(out.reborrow(), tag) }
     }
@@ -251,7 +250,7 @@ impl<'b> CompoundEncoder<'b> {
         });
     }
 
-    /// Appends the result of an operation that `write` writes in place, its status first; it returns the status.
+    /// Appends the result of an operation, which `write` encodes in place with its status first; it returns the status.
     pub fn push_with(&mut self, num: OpNum4, write: impl FnOnce(&mut Encoder<'_>) -> NfsStat4) {
         self.results.push_with(|out| {
             num.encode(out);
@@ -259,23 +258,13 @@ impl<'b> CompoundEncoder<'b> {
         });
     }
 
-    /// Where the next result goes, counted from the start of the buffer.
+    /// Returns the position of the next result in the buffer.
     #[must_use]
     pub fn position(&self) -> usize {
         self.results.ops.out.position()
     }
 
-    /// Takes back the last result, which began at `position`, to put another in its place.
-    ///
-    /// # Panics
-    /// If there is none.
-    pub fn take_back(&mut self, position: usize) {
-        let ops = &mut self.results.ops;
-        ops.count = ops.count.checked_sub(1).expect("there is a result to take back");
-        ops.out.rewind(position);
-    }
-
-    /// How many results there are.
+    /// Returns the number of results.
     #[must_use]
     pub fn count(&self) -> usize {
         self.results.ops.count
@@ -287,25 +276,25 @@ impl<'b> CompoundEncoder<'b> {
         self.results.status
     }
 
-    /// Fills in the number of results, and the status of the last one.
+    /// Completes the result with the number of results and the status of the last one.
     pub fn finish(self) {
         let status = self.status();
         self.finish_with(status);
     }
 
-    /// Fills in the number of results, and a status that is not that of the last one: the minor version is unknown.
+    /// Completes the result with the number of results and another status, for an unknown minor version.
     pub fn finish_with(self, status: NfsStat4) {
         self.results.finish(status);
     }
 }
 
-/// The result of a COMPOUND, read one operation's after the other (COMPOUND4res).
+/// The result of a COMPOUND, decoded one operation at a time (COMPOUND4res).
 pub type CompoundResReader<'a> = ResReader<'a, ResOp4<'a>>;
 
-/// The result of a CB_COMPOUND, read one operation's after the other (CB_COMPOUND4res).
+/// The result of a CB_COMPOUND, decoded one operation at a time (CB_COMPOUND4res).
 pub type CbCompoundResReader<'a> = ResReader<'a, CbResOp4>;
 
-/// The result of either program, read one operation's after the other.
+/// The result of a COMPOUND of either program, decoded one operation at a time.
 #[derive(Clone, Debug)]
 pub struct ResReader<'a, R> {
     status: NfsStat4,
@@ -316,10 +305,10 @@ pub struct ResReader<'a, R> {
 }
 
 impl<'a, R> ResReader<'a, R> {
-    /// Reads what stands before the results.
+    /// Decodes the header before the results.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes.
+    /// If the bytes do not decode.
     pub fn new(mut input: Decoder<'a>) -> Result<Self, DecodeError> {
         let status = NfsStat4::decode(&mut input)?;
         let tag = Utf8Str4::decode(&mut input)?;
@@ -333,28 +322,28 @@ impl<'a, R> ResReader<'a, R> {
         self.status
     }
 
-    /// The tag of the arguments.
+    /// Returns the tag of the arguments.
     #[must_use]
     pub fn tag(&self) -> Utf8Str4<'a> {
         self.tag
     }
 
-    /// How many results were not read yet.
+    /// Returns the number of remaining results.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Says that the results are over.
+    /// Checks that no bytes follow the results.
     ///
     /// # Errors
-    /// [`DecodeError::Trailing`] if bytes are left.
+    /// [`DecodeError::Trailing`] if bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
         self.input.finish()
     }
 }
 
-/// The results in order. After an error nothing more can be read.
+/// Iterates over the results. An error ends the iteration.
 impl<'a, R: Decode<'a>> Iterator for ResReader<'a, R> {
     type Item = Result<R, DecodeError>;
 

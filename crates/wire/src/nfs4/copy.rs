@@ -5,7 +5,7 @@ use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
 
 xdr_struct! {
-    /// The arguments of CLONE (RFC 7862 section 15.13): from the saved file to the current one.
+    /// The arguments of CLONE (RFC 7862 section 15.13), from the saved file to the current one.
     pub struct CloneArgs {
         /// The stateid to read with.
         pub src_stateid: Stateid4,
@@ -24,7 +24,7 @@ xdr_struct! {
 pub type CloneRes = Res4<()>;
 
 xdr_union! {
-    /// Where something is (RFC 7862 section 15.2, netloc4).
+    /// The location of a server (RFC 7862 section 15.2, netloc4).
     pub enum Netloc4<'a> {
         /// A name.
         Name(name: Utf8Str4<'a>) = 1,
@@ -35,11 +35,11 @@ xdr_union! {
     }
 }
 
-/// Places where a server is, any of which will do.
+/// Equivalent locations of a server.
 pub type Netlocs4<'a> = Array<'a, Netloc4<'a>, LOCATIONS_MAX>;
 
 xdr_struct! {
-    /// The arguments of COPY (RFC 7862 section 15.2): from the saved file to the current one.
+    /// The arguments of COPY (RFC 7862 section 15.2), from the saved file to the current one.
     pub struct CopyArgs<'a> {
         /// The stateid to read with.
         pub src_stateid: Stateid4,
@@ -51,29 +51,29 @@ xdr_struct! {
         pub dst_offset: u64,
         /// The length in bytes; 0 means up to the end of the source.
         pub count: u64,
-        /// Whether what was copied must be a beginning of the range.
+        /// Whether the copied bytes must be contiguous from the start of the range.
         pub consecutive: bool,
-        /// Whether the copy must be done before the reply.
+        /// Whether the copy must be complete before the reply.
         pub synchronous: bool,
-        /// Where the source is; nothing if it is here.
+        /// The server of the source; empty for this server.
         pub source_server: Netlocs4<'a>,
     }
 }
 
 xdr_struct! {
-    /// How a copy is made (RFC 7862 section 15.2, copy_requirements4).
+    /// The requirements of a copy (RFC 7862 section 15.2, copy_requirements4).
     pub struct CopyRequirements4 {
-        /// Whether what was copied is a beginning of the range.
+        /// Whether the copied bytes are contiguous from the start of the range.
         pub consecutive: bool,
-        /// Whether the copy is done before the reply.
+        /// Whether the copy is complete before the reply.
         pub synchronous: bool,
     }
 }
 
 xdr_struct! {
-    /// What was written (RFC 7862 section 7.1, write_response4).
+    /// The outcome of a write (RFC 7862 section 7.1, write_response4).
     pub struct WriteResponse4 {
-        /// The copy, if it goes on.
+        /// The copy, if it continues in the background.
         pub callback_id: Option<Stateid4>,
         /// The number of bytes written.
         pub count: u64,
@@ -87,9 +87,9 @@ xdr_struct! {
 xdr_struct! {
     /// COPY succeeded.
     pub struct CopyOk {
-        /// What was written.
+        /// The outcome of the write.
         pub response: WriteResponse4,
-        /// How the copy is made.
+        /// The requirements that the copy meets.
         pub requirements: CopyRequirements4,
     }
 }
@@ -97,7 +97,7 @@ xdr_struct! {
 xdr_failure! {
     /// COPY failed.
     pub enum CopyFail {
-        /// The copy could only be made so.
+        /// The requirements that the server could meet.
         OffloadNoReqs(CopyRequirements4) = OffloadNoReqs
     }
 }
@@ -110,7 +110,7 @@ xdr_struct! {
     pub struct CopyNotifyArgs<'a> {
         /// The stateid to read with.
         pub src_stateid: Stateid4,
-        /// The server that will read.
+        /// The server that will read the source.
         pub destination_server: Netloc4<'a>,
     }
 }
@@ -118,11 +118,11 @@ xdr_struct! {
 xdr_struct! {
     /// COPY_NOTIFY succeeded.
     pub struct CopyNotifyOk<'a> {
-        /// How long the other server may begin to read.
+        /// The time within which the other server must begin to read.
         pub lease_time: Nfstime4,
-        /// What allows the other server to read.
+        /// The stateid for the other server to read with.
         pub stateid: Stateid4,
-        /// Where the other server finds the source.
+        /// The locations of the source for the other server.
         pub source_server: Netlocs4<'a>,
     }
 }
@@ -154,7 +154,7 @@ xdr_struct! {
     pub struct OffloadStatusOk {
         /// The number of bytes copied.
         pub count: u64,
-        /// What became of the copy, if it is over.
+        /// The status of the copy, if it is complete.
         pub complete: Option<NfsStat4>,
     }
 }

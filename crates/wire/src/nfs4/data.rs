@@ -41,8 +41,7 @@ impl<'a> Decode<'a> for ReadOk<'a> {
 /// The result of READ.
 pub type ReadRes<'a> = Res4<ReadOk<'a>>;
 
-/// Builds a successful result of READ in place: the data is appended straight to the reply, and its length and the end of
-/// the file are filled in at the end.
+/// Builds a successful result of READ in place: the data is appended to the reply, then its length and eof are filled in.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReadEncoder<'b> {

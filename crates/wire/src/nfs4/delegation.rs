@@ -13,7 +13,7 @@ xdr_enum! {
         Write = 2,
         /// None, with the reason. Not in NFSv4.0.
         NoneExt = 3,
-        /// To read, with the time of the last read.
+        /// To read, with the time of the last access.
         ReadAttrsDeleg = 4,
         /// To write, with the times.
         WriteAttrsDeleg = 5,
@@ -25,23 +25,23 @@ xdr_struct! {
     pub struct OpenReadDelegation4<'a> {
         /// The delegation.
         pub stateid: Stateid4,
-        /// Whether it is recalled at once, as a reclaimed one may be.
+        /// Whether it is recalled immediately, as can happen to a reclaimed one.
         pub recall: bool,
-        /// Who may read without asking with ACCESS.
+        /// The users that may read without an ACCESS.
         pub permissions: Nfsace4<'a>,
     }
 }
 
 xdr_union! {
-    /// When a client that holds a delegation must write back (RFC 8881 section 18.16, nfs_space_limit4).
+    /// The limit up to which the holder of a delegation may delay writes (RFC 8881 section 18.16, nfs_space_limit4).
     pub enum NfsSpaceLimit4 {
-        /// When the file would be larger than this, in bytes.
+        /// The size of the file in bytes.
         Filesize(bytes: u64) = 1,
-        /// When more than so many blocks are changed.
+        /// The number of modified blocks.
         ModBlocks {
-            /// How many blocks.
+            /// The number of blocks.
             num_blocks: u32,
-            /// The size of a block.
+            /// The size of a block in bytes.
             bytes_per_block: u32,
         } = 2,
     }
@@ -52,47 +52,47 @@ xdr_struct! {
     pub struct OpenWriteDelegation4<'a> {
         /// The delegation.
         pub stateid: Stateid4,
-        /// Whether it is recalled at once, as a reclaimed one may be.
+        /// Whether it is recalled immediately, as can happen to a reclaimed one.
         pub recall: bool,
-        /// When the client must write back.
+        /// The limit for delayed writes.
         pub space_limit: NfsSpaceLimit4,
-        /// Who may open without asking with ACCESS.
+        /// The users that may open without an ACCESS.
         pub permissions: Nfsace4<'a>,
     }
 }
 
 xdr_union! {
-    /// Why there is no delegation (RFC 8881 section 18.16, open_none_delegation4).
+    /// Why no delegation was granted (RFC 8881 section 18.16, open_none_delegation4).
     pub enum OpenNoneDelegation4 {
-        /// It was not wanted.
+        /// The client did not request one.
         NotWanted = 0,
-        /// Others use the file.
+        /// Other clients use the file.
         Contention {
-            /// Whether the server will give it later.
+            /// Whether the server will offer it later.
             server_will_push_deleg: bool,
         } = 1,
-        /// The server has no room.
+        /// The server lacks resources.
         Resource {
-            /// Whether the server will tell when it has.
+            /// Whether the server will signal when it is available.
             server_will_signal_avail: bool,
         } = 2,
-        /// Not for this type of file.
+        /// The type of the file does not support delegations.
         NotSuppFtype = 3,
-        /// Not to write, for this type of file.
+        /// The type of the file does not support write delegations.
         WriteDelegNotSuppFtype = 4,
         /// Delegations cannot be upgraded.
         NotSuppUpgrade = 5,
         /// Delegations cannot be downgraded.
         NotSuppDowngrade = 6,
-        /// The wish was taken back.
+        /// The client cancelled its request.
         Cancelled = 7,
-        /// It is a directory.
+        /// The object is a directory.
         IsDir = 8,
     }
 }
 
 xdr_union! {
-    /// A delegation, or why there is none (RFC 8881 section 18.16, open_delegation4).
+    /// A delegation, or the reason for none (RFC 8881 section 18.16, open_delegation4).
     pub enum OpenDelegation4<'a> {
         /// None.
         None = 0,
@@ -100,34 +100,19 @@ xdr_union! {
         Read(delegation: OpenReadDelegation4<'a>) = 1,
         /// To write.
         Write(delegation: OpenWriteDelegation4<'a>) = 2,
-        /// None, and why. Not in NFSv4.0.
+        /// None, with the reason. Not in NFSv4.0.
         NoneExt(why: OpenNoneDelegation4) = 3,
-        /// To read, with the time of the last read (RFC 9754).
+        /// To read, with the time of the last access (RFC 9754).
         ReadAttrs(delegation: OpenReadDelegation4<'a>) = 4,
         /// To write, with the times (RFC 9754).
         WriteAttrs(delegation: OpenWriteDelegation4<'a>) = 5,
     }
 }
 
-impl OpenDelegation4<'_> {
-    /// The kind.
-    #[must_use]
-    pub const fn delegation_type(&self) -> OpenDelegationType4 {
-        match self {
-            Self::None => OpenDelegationType4::None,
-            Self::Read(_) => OpenDelegationType4::Read,
-            Self::Write(_) => OpenDelegationType4::Write,
-            Self::NoneExt(_) => OpenDelegationType4::NoneExt,
-            Self::ReadAttrs(_) => OpenDelegationType4::ReadAttrsDeleg,
-            Self::WriteAttrs(_) => OpenDelegationType4::WriteAttrsDeleg,
-        }
-    }
-}
-
 xdr_struct! {
     /// The arguments of DELEGPURGE (RFC 8881 section 18.5).
     pub struct DelegpurgeArgs {
-        /// Whose delegations of before its restart are to be forgotten.
+        /// The client whose delegations from before its restart are released.
         pub clientid: ClientId4,
     }
 }
@@ -147,13 +132,13 @@ xdr_struct! {
 pub type DelegreturnRes = Res4<()>;
 
 xdr_union! {
-    /// By which right WANT_DELEGATION asks (RFC 8881 section 18.49, deleg_claim4).
+    /// The claim of WANT_DELEGATION (RFC 8881 section 18.49, deleg_claim4).
     pub enum DelegClaim4 {
-        /// The current file, which was delegated so before the server restarted.
+        /// The current file, whose delegation is reclaimed after a restart of the server.
         Previous(delegate_type: OpenDelegationType4) = 1,
         /// The current file.
         Fh = 4,
-        /// The current file, which was delegated before the client restarted.
+        /// The current file, delegated before a restart of the client.
         DelegPrevFh = 6,
     }
 }
@@ -161,7 +146,7 @@ xdr_union! {
 xdr_struct! {
     /// The arguments of WANT_DELEGATION (RFC 8881 section 18.49).
     pub struct WantDelegationArgs {
-        /// Wishes of [`share_access`](super::share_access).
+        /// Delegation requests of [`share_access`](super::share_access).
         pub want: u32,
         /// The claim.
         pub claim: DelegClaim4,
@@ -171,17 +156,17 @@ xdr_struct! {
 xdr_struct! {
     /// The arguments of GET_DIR_DELEGATION (RFC 8881 section 18.39).
     pub struct GetDirDelegationArgs {
-        /// Whether the client wants to be told when a delegation could be had.
+        /// Whether the client requests a signal when a delegation becomes available.
         pub signal_deleg_avail: bool,
-        /// Of what the client wants to be notified.
+        /// The notifications that the client requests.
         pub notification_types: Bitmap4,
-        /// By how much notifications about entries may be late.
+        /// The maximum delay of notifications about entries.
         pub child_attr_delay: Nfstime4,
-        /// By how much notifications about the directory may be late.
+        /// The maximum delay of notifications about the directory.
         pub dir_attr_delay: Nfstime4,
-        /// The attributes of entries that are notified.
+        /// The attributes of entries in notifications.
         pub child_attributes: Bitmap4,
-        /// The attributes of the directory that are notified.
+        /// The attributes of the directory in notifications.
         pub dir_attributes: Bitmap4,
     }
 }

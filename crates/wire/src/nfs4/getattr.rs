@@ -13,8 +13,7 @@ xdr_struct! {
 xdr_struct! {
     /// GETATTR succeeded.
     pub struct GetattrOk<'a> {
-        /// Those of the attributes that are supported. A server writes
-        /// [`Attributes4`](super::Attributes4) in its place.
+        /// The supported ones of the requested attributes. A server encodes [`Attributes4`](super::Attributes4) instead.
         pub obj_attributes: Fattr4<'a>,
     }
 }
@@ -33,7 +32,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// The result of SETATTR. The attributes are told in any case.
+    /// The result of SETATTR, which has attributes in failures, too.
     pub struct SetattrRes {
         /// The status.
         pub status: NfsStat4,

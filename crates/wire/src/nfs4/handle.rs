@@ -1,5 +1,5 @@
-//! The current and the saved file handle, and finding objects: ACCESS, GETFH, LOOKUP, LOOKUPP, OPENATTR, PUTFH,
-//! PUTPUBFH, PUTROOTFH, READLINK, RESTOREFH, SAVEFH, SECINFO, SECINFO_NO_NAME.
+//! File handles and lookups: ACCESS, GETFH, LOOKUP, LOOKUPP, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, READLINK, RESTOREFH,
+//! SAVEFH, SECINFO, SECINFO_NO_NAME.
 
 use super::{Body4, Component4, FileHandle4, Linktext4, Res4};
 use crate::array::Array;
@@ -77,7 +77,7 @@ pub type LookuppRes = Res4<()>;
 xdr_struct! {
     /// The arguments of OPENATTR (RFC 8881 section 18.17).
     pub struct OpenattrArgs {
-        /// Whether the directory of named attributes is to be created.
+        /// Whether to create the directory of named attributes.
         pub createdir: bool,
     }
 }
@@ -128,25 +128,25 @@ xdr_struct! {
 }
 
 xdr_enum! {
-    /// What RPCSEC_GSS does for a call (RFC 2203, rpc_gss_svc_t).
+    /// The service of RPCSEC_GSS for a call (RFC 2203, rpc_gss_svc_t).
     pub enum RpcGssSvc {
-        /// It authenticates.
+        /// Authentication.
         None = 1,
-        /// It protects against changes, too.
+        /// Authentication and integrity.
         Integrity = 2,
-        /// It encrypts, too.
+        /// Authentication, integrity and encryption.
         Privacy = 3,
     }
 }
 
 xdr_struct! {
-    /// A way to use RPCSEC_GSS (RFC 8881 section 18.29, rpcsec_gss_info).
+    /// A variant of RPCSEC_GSS (RFC 8881 section 18.29, rpcsec_gss_info).
     pub struct RpcsecGssInfo<'a> {
         /// The mechanism, an object identifier in DER.
         pub oid: Body4<'a>,
         /// The quality of protection.
         pub qop: u32,
-        /// What it does.
+        /// The service.
         pub service: RpcGssSvc,
     }
 }
@@ -154,10 +154,10 @@ xdr_struct! {
 /// The flavor of [`Secinfo4::RpcsecGss`].
 pub const RPCSEC_GSS: u32 = 6;
 
-/// A way to authenticate (RFC 8881 section 18.29, secinfo4).
+/// A security flavor (RFC 8881 section 18.29, secinfo4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secinfo4<'a> {
-    /// RPCSEC_GSS in some way.
+    /// A variant of RPCSEC_GSS.
     RpcsecGss(RpcsecGssInfo<'a>),
     /// Another flavor, for example [`crate::rpc::AUTH_SYS`]; never [`RPCSEC_GSS`].
     Flavor(u32),
@@ -184,18 +184,18 @@ impl<'a> Decode<'a> for Secinfo4<'a> {
     }
 }
 
-/// SECINFO or SECINFO_NO_NAME succeeded: the ways to authenticate, the preferred ones first.
+/// SECINFO or SECINFO_NO_NAME succeeded: the security flavors, preferred ones first.
 pub type SecinfoOk<'a> = Array<'a, Secinfo4<'a>, SECURITY_FLAVORS_MAX>;
 
 /// The result of SECINFO.
 pub type SecinfoRes<'a> = Res4<SecinfoOk<'a>>;
 
 xdr_enum! {
-    /// Whose security SECINFO_NO_NAME asks for (RFC 8881 section 18.45, secinfo_style4); these are its arguments.
+    /// The arguments of SECINFO_NO_NAME (RFC 8881 section 18.45, secinfo_style4).
     pub enum SecinfoStyle4 {
-        /// That of the current file handle.
+        /// The flavors of the current file handle.
         CurrentFh = 0,
-        /// That of its parent.
+        /// The flavors of its parent.
         Parent = 1,
     }
 }

@@ -9,9 +9,9 @@ xdr_enum! {
         Read = 1,
         /// Exclusive.
         Write = 2,
-        /// Shared; the client will ask again if it is denied.
+        /// Shared; the client retries if it is denied.
         ReadW = 3,
-        /// Exclusive; the client will ask again if it is denied.
+        /// Exclusive; the client retries if it is denied.
         WriteW = 4,
     }
 }
@@ -23,7 +23,7 @@ impl NfsLockType4 {
         matches!(self, Self::Write | Self::WriteW)
     }
 
-    /// Whether the client will ask again if the lock is denied.
+    /// Whether the client retries if the lock is denied.
     #[must_use]
     pub const fn is_blocking(self) -> bool {
         matches!(self, Self::ReadW | Self::WriteW)
@@ -31,13 +31,13 @@ impl NfsLockType4 {
 }
 
 xdr_struct! {
-    /// A lock owner's first lock of a file (RFC 8881 section 18.10, open_to_lock_owner4).
+    /// A lock owner without locks on the file (RFC 8881 section 18.10, open_to_lock_owner4).
     pub struct OpenToLockOwner4<'a> {
-        /// The next sequence id of the open owner. Only NFSv4.0.
+        /// The open owner's next seqid. Only NFSv4.0.
         pub open_seqid: Seqid4,
         /// The open that allows the lock.
         pub open_stateid: Stateid4,
-        /// The first sequence id of the lock owner. Only NFSv4.0.
+        /// The lock owner's first seqid. Only NFSv4.0.
         pub lock_seqid: Seqid4,
         /// The lock owner.
         pub lock_owner: StateOwner4<'a>,
@@ -45,21 +45,21 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// A lock owner's further lock of a file (RFC 8881 section 18.10, exist_lock_owner4).
+    /// A lock owner with locks on the file (RFC 8881 section 18.10, exist_lock_owner4).
     pub struct ExistLockOwner4 {
         /// The locks of this owner on the file.
         pub lock_stateid: Stateid4,
-        /// The next sequence id of the lock owner. Only NFSv4.0.
+        /// The lock owner's next seqid. Only NFSv4.0.
         pub lock_seqid: Seqid4,
     }
 }
 
 xdr_union! {
-    /// Who locks (RFC 8881 section 18.10, locker4).
+    /// The owner of a lock (RFC 8881 section 18.10, locker4).
     pub enum Locker4<'a> {
-        /// An owner that has no locks on this file.
+        /// An owner without locks on the file.
         OpenOwner(owner: OpenToLockOwner4<'a>) = 1,
-        /// One that has.
+        /// An owner with locks on the file.
         LockOwner(owner: ExistLockOwner4) = 0,
     }
 }
@@ -81,7 +81,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// The lock that is in the way (RFC 8881 section 18.10, LOCK4denied).
+    /// The conflicting lock (RFC 8881 section 18.10, LOCK4denied).
     pub struct LockDenied<'a> {
         /// The offset in bytes.
         pub offset: u64,
@@ -105,7 +105,7 @@ xdr_struct! {
 xdr_failure! {
     /// LOCK or LOCKT failed.
     pub enum LockFail<'a> {
-        /// Another owner has a lock that conflicts.
+        /// A lock of another owner conflicts.
         Denied(LockDenied<'a>) = Denied
     }
 }
@@ -114,7 +114,7 @@ xdr_failure! {
 pub type LockRes<'a> = Res4<LockOk, LockFail<'a>>;
 
 xdr_struct! {
-    /// The arguments of LOCKT (RFC 8881 section 18.11): would a lock be denied?
+    /// The arguments of LOCKT (RFC 8881 section 18.11), which tests whether a lock would be denied.
     pub struct LocktArgs<'a> {
         /// The kind.
         pub locktype: NfsLockType4,
@@ -133,9 +133,9 @@ pub type LocktRes<'a> = Res4<(), LockFail<'a>>;
 xdr_struct! {
     /// The arguments of LOCKU (RFC 8881 section 18.12).
     pub struct LockuArgs {
-        /// The kind; it does not matter.
+        /// The kind; unused.
         pub locktype: NfsLockType4,
-        /// The next sequence id of the lock owner. Only NFSv4.0.
+        /// The lock owner's next seqid. Only NFSv4.0.
         pub seqid: Seqid4,
         /// The locks of this owner on the file.
         pub lock_stateid: Stateid4,

@@ -63,9 +63,9 @@ impl<'a> Decode<'a> for Createtype4<'a> {
 }
 
 xdr_struct! {
-    /// The arguments of CREATE (RFC 8881 section 18.4): everything but regular files.
+    /// The arguments of CREATE (RFC 8881 section 18.4), for all types but regular files.
     pub struct CreateArgs<'a> {
-        /// What.
+        /// The type of the object.
         pub objtype: Createtype4<'a>,
         /// Its name in the current directory.
         pub objname: Component4<'a>,
@@ -75,7 +75,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// CREATE succeeded; the new object is the current one.
+    /// CREATE succeeded. The new object is the current one.
     pub struct CreateOk {
         /// The directory before and after.
         pub cinfo: ChangeInfo4,
@@ -88,7 +88,7 @@ xdr_struct! {
 pub type CreateRes = Res4<CreateOk>;
 
 xdr_struct! {
-    /// The arguments of LINK (RFC 8881 section 18.9): the saved object gets a name in the current directory.
+    /// The arguments of LINK (RFC 8881 section 18.9), which names the saved object in the current directory.
     pub struct LinkArgs<'a> {
         /// The name.
         pub newname: Component4<'a>,
@@ -107,7 +107,7 @@ xdr_struct! {
 pub type LinkRes = Res4<LinkOk>;
 
 xdr_struct! {
-    /// The arguments of REMOVE (RFC 8881 section 18.25): files and directories alike.
+    /// The arguments of REMOVE (RFC 8881 section 18.25), for files and directories.
     pub struct RemoveArgs<'a> {
         /// The name in the current directory.
         pub target: Component4<'a>,
@@ -126,7 +126,7 @@ xdr_struct! {
 pub type RemoveRes = Res4<RemoveOk>;
 
 xdr_struct! {
-    /// The arguments of RENAME (RFC 8881 section 18.26): from the saved directory to the current one.
+    /// The arguments of RENAME (RFC 8881 section 18.26), from the saved directory to the current one.
     pub struct RenameArgs<'a> {
         /// The name in the saved directory.
         pub oldname: Component4<'a>,
@@ -138,9 +138,9 @@ xdr_struct! {
 xdr_struct! {
     /// RENAME succeeded.
     pub struct RenameOk {
-        /// The directory that the name left, before and after.
+        /// The source directory before and after the operation.
         pub source_cinfo: ChangeInfo4,
-        /// The directory that it came to, before and after.
+        /// The target directory before and after the operation.
         pub target_cinfo: ChangeInfo4,
     }
 }

@@ -1,4 +1,4 @@
-//! The operations: their numbers, and the unions of all arguments and of all results.
+//! The operations: their numbers, and the unions of their arguments and of their results.
 
 use super::*;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -87,22 +87,21 @@ operations! {
     10044 "ILLEGAL" 0 Illegal -> IllegalRes;
 }
 
-/// The result of an operation that no server of ours executes. Its arguments are decoded, so that malformed ones are
-/// NFS4ERR_BADXDR; there is no codec of what follows NFS4_OK.
+/// The result of an operation that Holdfast does not support. Its arguments are decoded, so that malformed ones are
+/// NFS4ERR_BADXDR; its results after NFS4_OK have no codec.
 pub type UnsupportedRes = Res4<()>;
 
-/// The result of what is no operation (RFC 8881 section 18.52): always NFS4ERR_OP_ILLEGAL.
+/// The result of an illegal operation (RFC 8881 section 18.52), always NFS4ERR_OP_ILLEGAL.
 pub type IllegalRes = Res4<()>;
 
 impl OpNum4 {
-    /// Whether the minor version has this operation: introduced by then, and a real one. Those that NFSv4.1 forbids
-    /// ([`Self::is_obsolete`]) it still has.
+    /// Whether the operation is defined in the minor version. Those that NFSv4.1 makes obsolete ([`Self::is_obsolete`]) are.
     #[must_use]
     pub const fn exists_in(self, minorversion: u32) -> bool {
         self.since_minor() <= minorversion && !matches!(self, Self::Illegal)
     }
 
-    /// Whether NFSv4.1 and later must not implement it (RFC 8881 section 17): the answer there is NFS4ERR_NOTSUPP.
+    /// Whether NFSv4.1 and later answer it with NFS4ERR_NOTSUPP (RFC 8881 section 17).
     #[must_use]
     pub const fn is_obsolete(self) -> bool {
         matches!(

@@ -3,7 +3,7 @@
 use super::{AttrMask, ChangeInfo4, Component4, Fattr4, OpenDelegation4, OpenDelegationType4};
 use super::{Res4, Seqid4, StateOwner4, Stateid4, Verifier4};
 
-/// What an open is for, and wishes for a delegation (RFC 8881 section 18.16, share_access; RFC 9754).
+/// The access of an open, and requests for a delegation (RFC 8881 section 18.16, share_access; RFC 9754).
 pub mod share_access {
     /// To read.
     pub const READ: u32 = 1;
@@ -11,9 +11,9 @@ pub mod share_access {
     pub const WRITE: u32 = 2;
     /// Both.
     pub const BOTH: u32 = 3;
-    /// The bits that say what is wished.
+    /// The bits that request a delegation.
     pub const WANT_DELEG_MASK: u32 = 0xff00;
-    /// As the server thinks best.
+    /// No preference.
     pub const WANT_NO_PREFERENCE: u32 = 0;
     /// A read delegation.
     pub const WANT_READ_DELEG: u32 = 0x0100;
@@ -23,19 +23,19 @@ pub mod share_access {
     pub const WANT_ANY_DELEG: u32 = 0x0300;
     /// No delegation.
     pub const WANT_NO_DELEG: u32 = 0x0400;
-    /// No delegation, and a wish of before is taken back.
+    /// No delegation, and earlier requests are cancelled.
     pub const WANT_CANCEL: u32 = 0x0500;
-    /// To be told when a delegation could be had.
+    /// A signal when a delegation becomes available.
     pub const WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL: u32 = 0x0001_0000;
-    /// To be given a delegation when the file is not contended any more.
+    /// A delegation when the file is no longer contended.
     pub const WANT_PUSH_DELEG_WHEN_UNCONTENDED: u32 = 0x0002_0000;
-    /// Delegations of times.
+    /// Delegation of timestamps.
     pub const WANT_DELEG_TIMESTAMPS: u32 = 0x0010_0000;
-    /// No open if there is a delegation.
+    /// Either an open or a delegation.
     pub const WANT_OPEN_XOR_DELEGATION: u32 = 0x0020_0000;
 }
 
-/// What an open denies to others (RFC 8881 section 18.16, share_deny).
+/// The access that an open denies to others (RFC 8881 section 18.16, share_deny).
 pub mod share_deny {
     /// Nothing.
     pub const NONE: u32 = 0;
@@ -47,16 +47,14 @@ pub mod share_deny {
     pub const BOTH: u32 = 3;
 }
 
-/// What the client of an open has to know (RFC 8881 section 18.16, rflags).
+/// Flags in the result of OPEN (RFC 8881 section 18.16, rflags).
 pub mod open_result {
     /// The open must be confirmed with OPEN_CONFIRM. Only NFSv4.0.
     pub const CONFIRM: u32 = 0x02;
-    /// Locks are those of POSIX.
+    /// Locks have POSIX semantics.
     pub const LOCKTYPE_POSIX: u32 = 0x04;
-    /// The file stays as long as it is open, even if it is removed.
+    /// An open file is preserved when it is removed.
     pub const PRESERVE_UNLINKED: u32 = 0x08;
-    /// There is a delegation and no open (RFC 9754).
-    pub const NO_OPEN_STATEID: u32 = 0x10;
     /// CB_NOTIFY_LOCK may be sent.
     pub const MAY_NOTIFY_LOCK: u32 = 0x20;
 }
@@ -64,7 +62,7 @@ pub mod open_result {
 xdr_struct! {
     /// An exclusive create with attributes (RFC 8881 section 18.16, creatverfattr).
     pub struct Creatverfattr<'a> {
-        /// Tells a repetition from another create.
+        /// Identifies the create in retransmissions.
         pub verf: Verifier4,
         /// The attributes.
         pub attrs: Fattr4<'a>,
@@ -72,21 +70,21 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// How OPEN creates (RFC 8881 section 18.16, createhow4).
+    /// How OPEN creates a file (RFC 8881 section 18.16, createhow4).
     pub enum Createhow4<'a> {
-        /// If the file is there, it is opened.
+        /// Opens the file if it exists.
         Unchecked(attributes: Fattr4<'a>) = 0,
-        /// If the file is there, that is an error.
+        /// Fails if the file exists.
         Guarded(attributes: Fattr4<'a>) = 1,
-        /// If the file is there and was not made with this verifier, that is an error.
+        /// Fails if the file exists and was not created with this verifier.
         Exclusive(verifier: Verifier4) = 2,
-        /// The same, with attributes. Not in NFSv4.0.
+        /// The same with attributes. Not in NFSv4.0.
         Exclusive41(both: Creatverfattr<'a>) = 3,
     }
 }
 
 xdr_struct! {
-    /// Right to a file that a delegation gives (RFC 8881 section 18.16, open_claim_delegate_cur4).
+    /// A claim by a delegation (RFC 8881 section 18.16, open_claim_delegate_cur4).
     pub struct OpenClaimDelegateCur4<'a> {
         /// The delegation.
         pub delegate_stateid: Stateid4,
@@ -96,27 +94,27 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// What is opened, by which right (RFC 8881 section 18.16, open_claim4).
+    /// The file to open and the claim to it (RFC 8881 section 18.16, open_claim4).
     pub enum OpenClaim4<'a> {
         /// A name in the current directory.
         Null(file: Component4<'a>) = 0,
-        /// The current file, which was open before the server restarted, with this delegation.
+        /// The current file, reclaimed after a restart of the server with this delegation.
         Previous(delegate_type: OpenDelegationType4) = 1,
         /// A name in the current directory, by a delegation.
         DelegateCur(info: OpenClaimDelegateCur4<'a>) = 2,
-        /// A name in the current directory, by a delegation from before the client restarted.
+        /// A name in the current directory, by a delegation from before a restart of the client.
         DelegatePrev(file: Component4<'a>) = 3,
         /// The current file. Not in NFSv4.0.
         Fh = 4,
         /// The current file, by a delegation. Not in NFSv4.0.
         DelegCurFh(stateid: Stateid4) = 5,
-        /// The current file, by a delegation from before the client restarted. Not in NFSv4.0.
+        /// The current file, by a delegation from before a restart of the client. Not in NFSv4.0.
         DelegPrevFh = 6,
     }
 }
 
 impl OpenClaim4<'_> {
-    /// Whether something is claimed that was held before a restart of the server.
+    /// Whether this reclaims state after a restart of the server.
     #[must_use]
     pub const fn is_reclaim(&self) -> bool {
         matches!(self, Self::Previous(_))
@@ -126,7 +124,7 @@ impl OpenClaim4<'_> {
 xdr_struct! {
     /// The arguments of OPEN (RFC 8881 section 18.16).
     pub struct OpenArgs<'a> {
-        /// The next sequence id of the owner. Only NFSv4.0.
+        /// The owner's next seqid. Only NFSv4.0.
         pub seqid: Seqid4,
         /// Bits of [`share_access`].
         pub share_access: u32,
@@ -142,7 +140,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// OPEN succeeded; the file is the current one.
+    /// OPEN succeeded. The file is the current one.
     pub struct OpenOk<'a> {
         /// The open.
         pub stateid: Stateid4,
@@ -186,11 +184,11 @@ xdr_struct! {
     pub struct OpenDowngradeArgs {
         /// The open.
         pub open_stateid: Stateid4,
-        /// The next sequence id of the owner. Only NFSv4.0.
+        /// The owner's next seqid. Only NFSv4.0.
         pub seqid: Seqid4,
-        /// Bits of [`share_access`] that stay.
+        /// Bits of [`share_access`] to keep.
         pub share_access: u32,
-        /// Bits of [`share_deny`] that stay.
+        /// Bits of [`share_deny`] to keep.
         pub share_deny: u32,
     }
 }
@@ -209,7 +207,7 @@ pub type OpenDowngradeRes = Res4<OpenDowngradeOk>;
 xdr_struct! {
     /// The arguments of CLOSE (RFC 8881 section 18.2).
     pub struct CloseArgs {
-        /// The next sequence id of the owner. Only NFSv4.0.
+        /// The owner's next seqid. Only NFSv4.0.
         pub seqid: Seqid4,
         /// The open.
         pub open_stateid: Stateid4,
@@ -219,7 +217,7 @@ xdr_struct! {
 xdr_struct! {
     /// CLOSE succeeded.
     pub struct CloseOk {
-        /// What was the open; [`Stateid4::INVALID`] since NFSv4.1.
+        /// The closed open; [`Stateid4::INVALID`] since NFSv4.1.
         pub open_stateid: Stateid4,
     }
 }

@@ -1,7 +1,7 @@
-//! A macro that declares the operations of a program with the unions of all arguments and of all results, so that no
-//! operation can be forgotten in one of them.
+//! A macro that declares the operations of a program with the unions of their arguments and of their results, so that none
+//! of them can omit an operation.
 
-/// Declares the operations of a program: number, name, first minor version, arguments if there are any, result.
+/// Declares the operations of a program: number, name, first minor version, arguments if any, result.
 macro_rules! operations {
     (
         $(#[$num_meta:meta])* enum $num:ident;
@@ -17,7 +17,7 @@ macro_rules! operations {
         }
 
         impl $num {
-            /// The name in the RFC.
+            /// Returns the name in the RFC.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -25,7 +25,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The minor version that introduced it.
+            /// Returns the minor version that introduced the operation.
             #[must_use]
             pub const fn since_minor(self) -> u32 {
                 match self {
@@ -41,7 +41,7 @@ macro_rules! operations {
         }
 
         impl<$life> $arg<$life> {
-            /// Which operation it is.
+            /// Returns the number of the operation.
             #[must_use]
             pub const fn num(&self) -> $num {
                 match self {
@@ -49,10 +49,10 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the arguments of an operation, which stand behind its number.
+            /// Decodes the arguments of an operation, which follow its number.
             ///
             /// # Errors
-            /// Whatever is wrong with the bytes.
+            /// If the bytes do not decode.
             #[inline]
             pub fn decode_args(num: $num, input: &mut Decoder<$life>) -> Result<Self, DecodeError> {
                 Ok(match num {
@@ -84,7 +84,7 @@ macro_rules! operations {
         }
 
         impl $(<$res_life>)? $res $(<$res_life>)? {
-            /// Which operation it is.
+            /// Returns the number of the operation.
             #[must_use]
             pub const fn num(&self) -> $num {
                 match self {

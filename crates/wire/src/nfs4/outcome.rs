@@ -1,25 +1,25 @@
-//! The results of operations: a status, and what follows it.
+//! The results of operations: a status and a body that depends on it.
 
 use super::NfsStat4;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
-/// The result of an operation: what follows NFS4_OK, or why it failed.
+/// The result of an operation: the body that follows NFS4_OK, or a failure.
 ///
-/// Nearly all failures are a bare [`NfsStat4`]; those that tell more are a [`Failure`] of their own.
+/// Most failures are a bare [`NfsStat4`]; those with a body have a type that implements [`Failure`].
 pub type Res4<O, F = NfsStat4> = Result<O, F>;
 
-/// A failure of an operation: a status other than [`NfsStat4::Ok`], and what follows it.
+/// A failure of an operation: a status other than [`NfsStat4::Ok`], and the body that follows it.
 pub trait Failure<'a>: Sized {
-    /// The status; never [`NfsStat4::Ok`], writing that panics.
+    /// Returns the status; encoding [`NfsStat4::Ok`] panics.
     fn status(&self) -> NfsStat4;
 
-    /// Appends what follows the status.
+    /// Appends the body.
     fn encode_body(&self, out: &mut Encoder<'_>);
 
-    /// Reads what follows this status.
+    /// Decodes the body that follows `status`.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes.
+    /// If the bytes do not decode.
     fn decode_body(status: NfsStat4, input: &mut Decoder<'a>) -> Result<Self, DecodeError>;
 }
 
@@ -79,7 +79,7 @@ impl<'a, O: Decode<'a>, F: Failure<'a>> Decode<'a> for Res4<O, F> {
     }
 }
 
-/// Declares a failure that tells more than its status in one case.
+/// Declares a failure of which one status has a body.
 macro_rules! xdr_failure {
     ($(#[$meta:meta])* pub enum $name:ident $(<$life:lifetime>)? {
         $(#[$variant_meta:meta])* $variant:ident($body:ty) = $status:ident
@@ -117,7 +117,7 @@ macro_rules! xdr_failure {
                 match self {
                     Self::$variant(body) => $crate::xdr::Encode::encode(body, out),
                     Self::Status(status) => {
-                        assert_ne!(*status, NfsStat4::$status, "a status that tells more has its own variant");
+                        assert_ne!(*status, NfsStat4::$status, "a status with a body has its own variant");
                     }
                 }
             }
@@ -145,7 +145,7 @@ macro_rules! xdr_failure {
     };
 }
 
-/// A [`Failure`] that can be made up.
+/// A [`Failure`] with random values.
 #[cfg(test)]
 pub(super) trait SampleFailure {
     fn sample_failure(rng: &mut crate::sample::Rng) -> Self;

@@ -1,7 +1,7 @@
-//! Parallel NFS: GETDEVICEINFO, GETDEVICELIST, LAYOUTCOMMIT, LAYOUTERROR, LAYOUTGET, LAYOUTRETURN, LAYOUTSTATS.
+//! The arguments of parallel NFS: GETDEVICEINFO, GETDEVICELIST, LAYOUTCOMMIT, LAYOUTERROR, LAYOUTGET, LAYOUTRETURN,
+//! LAYOUTSTATS.
 //!
-//! Layout types stay numbers and their bodies opaque: a server without layouts refuses them all, and does not care how
-//! they look inside.
+//! Holdfast has no layouts and answers these operations with errors. Layout types are numbers and their bodies opaque.
 
 use super::{Bitmap4, Body4, DeviceId4, NfsStat4, Nfstime4, Stateid4, Verifier4};
 use crate::array::Array;
@@ -16,18 +16,17 @@ xdr_struct! {
         pub layout_type: u32,
         /// The largest resok body in bytes.
         pub maxcount: u32,
-        /// Of what the client wants to be notified.
+        /// The notifications that the client requests.
         pub notify_types: Bitmap4,
     }
 }
 
 xdr_struct! {
-    /// Something that belongs to a layout type (RFC 8881 sections 3.3.14, 3.3.15 and 3.3.18; device_addr4,
-    /// layout_content4, layoutupdate4).
+    /// Data of a layout type (RFC 8881 section 3.3.18, layoutupdate4).
     pub struct LayoutBody4<'a> {
         /// The layout type.
         pub layout_type: u32,
-        /// What only that type understands.
+        /// The data.
         pub body: Body4<'a>,
     }
 }
@@ -37,7 +36,7 @@ xdr_struct! {
     pub struct GetdevicelistArgs {
         /// The layout type.
         pub layout_type: u32,
-        /// The most devices to tell.
+        /// The most devices to return.
         pub maxdevices: u32,
         /// The cookie to continue from; 0 to start.
         pub cookie: u64,
@@ -57,23 +56,23 @@ xdr_struct! {
         pub reclaim: bool,
         /// The layout.
         pub stateid: Stateid4,
-        /// The last byte that was written (newoffset4).
+        /// The offset of the last byte written (newoffset4).
         pub last_write_offset: Option<u64>,
-        /// When it was (newtime4).
+        /// The time of the last modification (newtime4).
         pub time_modify: Option<Nfstime4>,
-        /// What only the layout type understands.
+        /// Data of the layout type.
         pub layoutupdate: LayoutBody4<'a>,
     }
 }
 
 xdr_enum! {
-    /// What a layout is for (RFC 8881 section 3.3.20, layoutiomode4).
+    /// The I/O mode of a layout (RFC 8881 section 3.3.20, layoutiomode4).
     pub enum Layoutiomode4 {
-        /// To read.
+        /// Reading.
         Read = 1,
-        /// To read and write.
+        /// Reading and writing.
         Rw = 2,
-        /// Any, in LAYOUTRETURN and recalls.
+        /// Any, in LAYOUTRETURN.
         Any = 3,
     }
 }
@@ -81,11 +80,11 @@ xdr_enum! {
 xdr_struct! {
     /// The arguments of LAYOUTGET (RFC 8881 section 18.43).
     pub struct LayoutgetArgs {
-        /// Whether the client wants to be told when a layout could be had.
+        /// Whether the client requests a signal when a layout becomes available.
         pub signal_layout_avail: bool,
         /// The layout type.
         pub layout_type: u32,
-        /// What it is for.
+        /// The I/O mode.
         pub iomode: Layoutiomode4,
         /// The offset in bytes.
         pub offset: u64,
@@ -93,7 +92,7 @@ xdr_struct! {
         pub length: u64,
         /// The smallest acceptable length in bytes.
         pub minlength: u64,
-        /// The open, or the layouts that the client has.
+        /// The stateid of the open, or of the client's layouts.
         pub stateid: Stateid4,
         /// The largest size of the layouts in bytes.
         pub maxcount: u32,
@@ -101,7 +100,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// A part of a file whose layouts are returned (RFC 8881 section 18.44, layoutreturn_file4).
+    /// A range of a file whose layouts are returned (RFC 8881 section 18.44, layoutreturn_file4).
     pub struct LayoutreturnFile4<'a> {
         /// The offset in bytes.
         pub offset: u64,
@@ -109,15 +108,15 @@ xdr_struct! {
         pub length: u64,
         /// The layouts.
         pub stateid: Stateid4,
-        /// What only the layout type understands.
+        /// Data of the layout type.
         pub body: Body4<'a>,
     }
 }
 
 xdr_union! {
-    /// Which layouts are returned (RFC 8881 section 18.44, layoutreturn4).
+    /// The layouts to return (RFC 8881 section 18.44, layoutreturn4).
     pub enum Layoutreturn4<'a> {
-        /// Those of a part of the current file.
+        /// Those of a range of the current file.
         File(file: LayoutreturnFile4<'a>) = 1,
         /// Those of the current file system.
         Fsid = 2,
@@ -133,19 +132,19 @@ xdr_struct! {
         pub reclaim: bool,
         /// The layout type.
         pub layout_type: u32,
-        /// What the layouts are for.
+        /// The I/O mode of the layouts.
         pub iomode: Layoutiomode4,
-        /// Which layouts.
+        /// The layouts to return.
         pub layoutreturn: Layoutreturn4<'a>,
     }
 }
 
 xdr_struct! {
-    /// A fault of a device (RFC 7862 section 15.6, device_error4).
+    /// An error of a device (RFC 7862 section 15.6, device_error4).
     pub struct DeviceError4 {
         /// The device.
         pub deviceid: DeviceId4,
-        /// What it answered.
+        /// Its status.
         pub status: NfsStat4,
         /// The number of the operation.
         pub opnum: u32,
@@ -161,17 +160,17 @@ xdr_struct! {
         pub length: u64,
         /// The layout.
         pub stateid: Stateid4,
-        /// The faults.
+        /// The errors.
         pub errors: Array<'a, DeviceError4, LOCATIONS_MAX>,
     }
 }
 
 xdr_struct! {
-    /// How much was read or written (RFC 7862 section 15.7, io_info4).
+    /// A volume of I/O (RFC 7862 section 15.7, io_info4).
     pub struct IoInfo4 {
-        /// Operations.
+        /// The number of operations.
         pub count: u64,
-        /// Bytes.
+        /// The number of bytes.
         pub bytes: u64,
     }
 }
@@ -185,13 +184,13 @@ xdr_struct! {
         pub length: u64,
         /// The layout.
         pub stateid: Stateid4,
-        /// What was read.
+        /// The reads.
         pub read: IoInfo4,
-        /// What was written.
+        /// The writes.
         pub write: IoInfo4,
         /// The device.
         pub deviceid: DeviceId4,
-        /// What only the layout type understands.
+        /// Data of the layout type.
         pub layoutupdate: LayoutBody4<'a>,
     }
 }

@@ -1,8 +1,7 @@
 //! READDIR (RFC 8881 section 18.23).
 //!
-//! Its result is bounded by the client: `maxcount` holds for the whole READDIR4resok with all its XDR overhead.
-//! [`ReaddirEncoder`] writes entries until the next one would break the bound; if not even one fits, the answer is
-//! NFS4ERR_TOOSMALL.
+//! The client limits the result: `maxcount` applies to READDIR4resok with its XDR overhead. [`ReaddirEncoder`] accepts
+//! entries up to the limit; if not even one fits, the result is NFS4ERR_TOOSMALL.
 
 use super::{AttrMask, Attributes4, Component4, Fattr4, NfsStat4, Res4, Verifier4};
 use crate::entries::EntriesEncoder;
@@ -20,7 +19,7 @@ xdr_struct! {
         pub dircount: u32,
         /// The largest resok body in bytes.
         pub maxcount: u32,
-        /// Which attributes of the entries.
+        /// The attributes of the entries to return.
         pub attr_request: AttrMask,
     }
 }
@@ -65,8 +64,8 @@ impl<'b> ReaddirEncoder<'b> {
     /// The size of a resok body without entries.
     pub const EMPTY_BYTES: usize = Self::HEADER_BYTES + EntriesEncoder::TRAILER_BYTES;
 
-    /// Begins a result whose resok body has at most `maxcount` bytes, of which names and cookies are at most
-    /// `dircount`. The latter is only a hint, so one entry is let in whatever it is, and 0 is no wish at all.
+    /// Begins a result whose resok body is limited to `maxcount` bytes, and its names and cookies to `dircount`. The latter
+    /// is a hint: the first entry is accepted regardless, and 0 means no limit.
     pub fn begin(out: &'b mut Encoder<'_>, cookieverf: Verifier4, dircount: usize, maxcount: usize) -> Self {
         let header = |out: &mut Encoder<'_>| {
             NfsStat4::Ok.encode(out);
@@ -76,8 +75,8 @@ impl<'b> ReaddirEncoder<'b> {
         Self { list: EntriesEncoder::begin(out, header, dircount, maxcount) }
     }
 
-    /// Appends an entry with those of its attributes that are in `request`, or says `false` and changes nothing if it
-    /// does not fit.
+    /// Appends an entry with those of its attributes that are in `request`. Returns `false` and changes nothing if it does
+    /// not fit.
     pub fn push(
         &mut self,
         cookie: u64,

@@ -1,7 +1,7 @@
 //! Clients and sessions since NFSv4.1: EXCHANGE_ID, DESTROY_CLIENTID, CREATE_SESSION, DESTROY_SESSION,
 //! BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, SEQUENCE, RECLAIM_COMPLETE, TEST_STATEID, FREE_STATEID, SET_SSV.
 //!
-//! The fields have the names of the RFC without the prefixes that make them unique there.
+//! Fields have the names of the RFC without their prefixes.
 
 use super::{
     Bitmap4, Body4, ClientId4, NfsImplId4, NfsStat4, OwnerId4, RPCSEC_GSS, Res4, RpcGssSvc, SequenceId4,
@@ -23,11 +23,7 @@ pub mod exchange_id_flag {
     pub const BIND_PRINC_STATEID: u32 = 0x0100;
     /// A server without pNFS.
     pub const USE_NON_PNFS: u32 = 0x0001_0000;
-    /// A metadata server of pNFS.
-    pub const USE_PNFS_MDS: u32 = 0x0002_0000;
-    /// A data server of pNFS.
-    pub const USE_PNFS_DS: u32 = 0x0004_0000;
-    /// The bits that say what pNFS means to a server.
+    /// The bits for the role of a server in pNFS.
     pub const MASK_PNFS: u32 = 0x0007_0000;
     /// The client updates a confirmed record. Only in arguments.
     pub const UPD_CONFIRMED_REC_A: u32 = 0x4000_0000;
@@ -47,7 +43,7 @@ xdr_struct! {
     pub struct ClientOwner4<'a> {
         /// Changes when the client restarts.
         pub verifier: Verifier4,
-        /// What the client calls itself.
+        /// The client's name for itself.
         pub ownerid: OwnerId4<'a>,
     }
 }
@@ -55,9 +51,9 @@ xdr_struct! {
 xdr_struct! {
     /// A server (RFC 8881 section 18.35, server_owner4).
     pub struct ServerOwner4<'a> {
-        /// Sessions can be used on all connections to where both halves are the same.
+        /// Sessions can be used on connections to all servers for which both ids are equal.
         pub minor_id: u64,
-        /// Client ids can be used wherever this half is the same.
+        /// Client ids can be used with all servers for which this id is equal.
         pub major_id: OwnerId4<'a>,
     }
 }
@@ -65,18 +61,18 @@ xdr_struct! {
 xdr_struct! {
     /// Sets of operations by their numbers (RFC 8881 section 18.35, state_protect_ops4).
     pub struct StateProtectOps4 {
-        /// Those that only the machine credential may do.
+        /// The operations that only the machine credential may execute.
         pub must_enforce: Bitmap4,
-        /// Those that the machine credential may do.
+        /// The operations that the machine credential may also execute.
         pub must_allow: Bitmap4,
     }
 }
 
-/// Object identifiers of algorithms, in DER.
+/// Object identifiers of algorithms in DER.
 pub type SecOids4<'a> = Array<'a, Body4<'a>, SECURITY_FLAVORS_MAX>;
 
 xdr_struct! {
-    /// How a client wants to use SSV (RFC 8881 section 18.35, ssv_sp_parms4).
+    /// A client's parameters for SSV (RFC 8881 section 18.35, ssv_sp_parms4).
     pub struct SsvSpParms4<'a> {
         /// The operations.
         pub ops: StateProtectOps4,
@@ -84,9 +80,9 @@ xdr_struct! {
         pub hash_algs: SecOids4<'a>,
         /// Encryption algorithms.
         pub encr_algs: SecOids4<'a>,
-        /// How many old SSVs the server is to remember.
+        /// The number of old SSVs that the server should keep.
         pub window: u32,
-        /// How many GSS handles the server is to make.
+        /// The number of GSS handles that the server should create.
         pub num_gss_handles: u32,
     }
 }
@@ -122,7 +118,7 @@ xdr_struct! {
         pub clientowner: ClientOwner4<'a>,
         /// Bits of [`exchange_id_flag`].
         pub flags: u32,
-        /// How its state is to be protected.
+        /// The requested protection of its state.
         pub state_protect: StateProtect4A<'a>,
         /// Its software.
         pub client_impl_id: Option<NfsImplId4<'a>>,
@@ -130,17 +126,17 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// How SSV is used (RFC 8881 section 18.35, ssv_prot_info4).
+    /// The server's parameters for SSV (RFC 8881 section 18.35, ssv_prot_info4).
     pub struct SsvProtInfo4<'a> {
         /// The operations.
         pub ops: StateProtectOps4,
-        /// The index of the hash algorithm in those of the client.
+        /// The index of the hash algorithm in the client's list.
         pub hash_alg: u32,
-        /// The index of the encryption algorithm in those of the client.
+        /// The index of the encryption algorithm in the client's list.
         pub encr_alg: u32,
-        /// The length of the SSV, in bytes.
+        /// The length of the SSV in bytes.
         pub ssv_len: u32,
-        /// How many old SSVs the server remembers.
+        /// The number of old SSVs that the server keeps.
         pub window: u32,
         /// GSS handles.
         pub handles: SecOids4<'a>,
@@ -150,17 +146,17 @@ xdr_struct! {
 xdr_struct! {
     /// EXCHANGE_ID succeeded.
     pub struct ExchangeIdOk<'a> {
-        /// The short name of the client.
+        /// The id of the client.
         pub clientid: ClientId4,
         /// The sequence id of its next CREATE_SESSION.
         pub sequenceid: SequenceId4,
         /// Bits of [`exchange_id_flag`].
         pub flags: u32,
-        /// How its state is protected.
+        /// The protection of its state.
         pub state_protect: StateProtect4R<'a>,
         /// The server.
         pub server_owner: ServerOwner4<'a>,
-        /// Handles and state are good wherever this is the same.
+        /// Handles and state are valid with all servers for which this is equal.
         pub server_scope: OwnerId4<'a>,
         /// The server's software.
         pub server_impl_id: Option<NfsImplId4<'a>>,
@@ -184,13 +180,13 @@ pub type DestroyClientIdRes = Res4<()>;
 xdr_struct! {
     /// The limits of a channel of a session (RFC 8881 section 18.36, channel_attrs4).
     pub struct ChannelAttrs4 {
-        /// The padding before payloads that the client wants, in bytes. Only for RDMA.
+        /// The requested padding before payloads in bytes. Only for RDMA.
         pub headerpadsize: u32,
-        /// The largest request with its RPC header, in bytes.
+        /// The largest request in bytes, with its RPC header.
         pub maxrequestsize: u32,
-        /// The largest reply with its RPC header, in bytes.
+        /// The largest reply in bytes, with its RPC header.
         pub maxresponsesize: u32,
-        /// The largest reply that is cached, with its RPC header, in bytes.
+        /// The largest cached reply in bytes, with its RPC header.
         pub maxresponsesize_cached: u32,
         /// The most operations in a COMPOUND.
         pub maxoperations: u32,
@@ -203,20 +199,20 @@ xdr_struct! {
 
 /// The flags of CREATE_SESSION (RFC 8881 section 18.36).
 pub mod create_session_flag {
-    /// Replies survive a restart of the server.
+    /// The reply cache survives a restart of the server.
     pub const PERSIST: u32 = 1;
-    /// This connection is for callbacks, too.
+    /// The connection also carries callbacks.
     pub const CONN_BACK_CHAN: u32 = 2;
     /// The connection changes to RDMA.
     pub const CONN_RDMA: u32 = 4;
-    /// All flags that there are.
+    /// All flags.
     pub const MASK: u32 = PERSIST | CONN_BACK_CHAN | CONN_RDMA;
 }
 
 xdr_struct! {
     /// The handles of a callback with RPCSEC_GSS (RFC 8881 section 18.33, gss_cb_handles4).
     pub struct GssCbHandles4<'a> {
-        /// What GSS does for it.
+        /// The service of GSS.
         pub service: RpcGssSvc,
         /// The handle that the server uses.
         pub handle_from_server: Body4<'a>,
@@ -226,7 +222,7 @@ xdr_struct! {
 }
 
 xdr_union! {
-    /// A credential that a server may use for callbacks (RFC 8881 section 18.33, callback_sec_parms4).
+    /// A credential for callbacks (RFC 8881 section 18.33, callback_sec_parms4).
     pub enum CallbackSecParms4<'a> {
         /// AUTH_NONE.
         None = AUTH_NONE,
@@ -291,21 +287,21 @@ xdr_struct! {
 pub type DestroySessionRes = Res4<()>;
 
 xdr_enum! {
-    /// For which channels the client wants a connection (RFC 8881 section 18.34, channel_dir_from_client4).
+    /// The channels that a client requests for a connection (RFC 8881 section 18.34, channel_dir_from_client4).
     pub enum ChannelDirFromClient4 {
         /// For calls to the server.
         Fore = 1,
         /// For calls to the client.
         Back = 2,
-        /// For calls to the server, and for both if the server wants.
+        /// For calls to the server, or for both if the server prefers that.
         ForeOrBoth = 3,
-        /// For calls to the client, and for both if the server wants.
+        /// For calls to the client, or for both if the server prefers that.
         BackOrBoth = 7,
     }
 }
 
 xdr_enum! {
-    /// For which channels a connection is (RFC 8881 section 18.34, channel_dir_from_server4).
+    /// The channels of a connection (RFC 8881 section 18.34, channel_dir_from_server4).
     pub enum ChannelDirFromServer4 {
         /// For calls to the server.
         Fore = 1,
@@ -321,7 +317,7 @@ xdr_struct! {
     pub struct BindConnToSessionArgs {
         /// The session.
         pub sessid: SessionId4,
-        /// For which channels.
+        /// The channels.
         pub dir: ChannelDirFromClient4,
         /// Whether the connection changes to RDMA.
         pub use_conn_in_rdma_mode: bool,
@@ -333,7 +329,7 @@ xdr_struct! {
     pub struct BindConnToSessionOk {
         /// The session.
         pub sessid: SessionId4,
-        /// For which channels.
+        /// The channels.
         pub dir: ChannelDirFromServer4,
         /// Whether the connection changes to RDMA.
         pub use_conn_in_rdma_mode: bool,
@@ -361,45 +357,27 @@ xdr_struct! {
     pub struct SequenceArgs {
         /// The session.
         pub sessionid: SessionId4,
-        /// The slot's next sequence id, or its last one for a repetition.
+        /// The next sequence id of the slot, or the last one for a retransmission.
         pub sequenceid: SequenceId4,
         /// The slot.
         pub slotid: SlotId4,
-        /// The highest slot that the client uses now.
+        /// The highest slot that the client currently uses.
         pub highest_slotid: SlotId4,
-        /// Whether the reply is to be cached.
+        /// Whether the server must cache the reply.
         pub cachethis: bool,
     }
 }
 
-/// What a client has to know of its state (RFC 8881 section 18.46, sr_status_flags).
+/// Flags about the state of a client (RFC 8881 section 18.46, sr_status_flags).
 pub mod sequence_status {
     /// No callback channel works.
     pub const CB_PATH_DOWN: u32 = 0x0001;
-    /// GSS contexts of callbacks expire soon.
-    pub const CB_GSS_CONTEXTS_EXPIRING: u32 = 0x0002;
-    /// GSS contexts of callbacks have expired.
-    pub const CB_GSS_CONTEXTS_EXPIRED: u32 = 0x0004;
-    /// The lease expired, and all state with it.
-    pub const EXPIRED_ALL_STATE_REVOKED: u32 = 0x0008;
-    /// The lease expired, and some state with it.
-    pub const EXPIRED_SOME_STATE_REVOKED: u32 = 0x0010;
-    /// An administrator took state away.
-    pub const ADMIN_STATE_REVOKED: u32 = 0x0020;
-    /// Delegations or layouts were taken away.
+    /// Delegations or layouts were revoked.
     pub const RECALLABLE_STATE_REVOKED: u32 = 0x0040;
-    /// The lease has moved to another server.
-    pub const LEASE_MOVED: u32 = 0x0080;
-    /// The server restarted; state is to be reclaimed.
-    pub const RESTART_RECLAIM_NEEDED: u32 = 0x0100;
     /// This session's callback channel does not work.
     pub const CB_PATH_DOWN_SESSION: u32 = 0x0200;
-    /// The callback channel has a fault that cannot be mended.
+    /// The callback channel has an unrecoverable fault.
     pub const BACKCHANNEL_FAULT: u32 = 0x0400;
-    /// A device of pNFS changed.
-    pub const DEVID_CHANGED: u32 = 0x0800;
-    /// A device of pNFS is gone.
-    pub const DEVID_DELETED: u32 = 0x1000;
 }
 
 xdr_struct! {
@@ -413,7 +391,7 @@ xdr_struct! {
         pub slotid: SlotId4,
         /// The highest slot that the server accepts.
         pub highest_slotid: SlotId4,
-        /// The highest slot that the server wants to be used.
+        /// The highest slot that the server wants the client to use.
         pub target_highest_slotid: SlotId4,
         /// Bits of [`sequence_status`].
         pub status_flags: u32,
@@ -426,7 +404,7 @@ pub type SequenceRes = Res4<SequenceOk>;
 xdr_struct! {
     /// The arguments of RECLAIM_COMPLETE (RFC 8881 section 18.51).
     pub struct ReclaimCompleteArgs {
-        /// Whether only the current file system is meant.
+        /// Whether only the current file system is reclaimed.
         pub one_fs: bool,
     }
 }
@@ -437,7 +415,7 @@ pub type ReclaimCompleteRes = Res4<()>;
 xdr_struct! {
     /// The arguments of TEST_STATEID (RFC 8881 section 18.48).
     pub struct TestStateidArgs<'a> {
-        /// What to test.
+        /// The stateids to test.
         pub stateids: Array<'a, Stateid4, TEST_STATEIDS_MAX>,
     }
 }
@@ -445,7 +423,7 @@ xdr_struct! {
 xdr_struct! {
     /// TEST_STATEID succeeded.
     pub struct TestStateidOk<'a> {
-        /// What each is good for.
+        /// The status of each stateid.
         pub status_codes: Array<'a, NfsStat4, TEST_STATEIDS_MAX>,
     }
 }
@@ -456,7 +434,7 @@ pub type TestStateidRes<'a> = Res4<TestStateidOk<'a>>;
 xdr_struct! {
     /// The arguments of FREE_STATEID (RFC 8881 section 18.38).
     pub struct FreeStateidArgs {
-        /// What the client has done with.
+        /// The stateid to free.
         pub stateid: Stateid4,
     }
 }
@@ -467,9 +445,9 @@ pub type FreeStateidRes = Res4<()>;
 xdr_struct! {
     /// The arguments of SET_SSV (RFC 8881 section 18.47).
     pub struct SetSsvArgs<'a> {
-        /// To be mixed into the secret.
+        /// The value to be combined with the secret.
         pub ssv: Body4<'a>,
-        /// What proves it.
+        /// The proof of the value.
         pub digest: Body4<'a>,
     }
 }

@@ -36,7 +36,7 @@ xdr_struct! {
 pub type DeallocateRes = Res4<()>;
 
 xdr_enum! {
-    /// What a part of a file is (RFC 7862 section 15.11, data_content4).
+    /// The content of a part of a file (RFC 7862 section 15.11, data_content4).
     pub enum DataContent4 {
         /// Data.
         Data = 0,
@@ -52,7 +52,7 @@ xdr_struct! {
         pub stateid: Stateid4,
         /// The offset in bytes.
         pub offset: u64,
-        /// What to look for: a number of [`DataContent4`]; the answer to others is NFS4ERR_UNION_NOTSUPP.
+        /// The content to find, a number of [`DataContent4`]. Others are NFS4ERR_UNION_NOTSUPP.
         pub what: u32,
     }
 }
@@ -140,7 +140,7 @@ xdr_struct! {
 /// The result of READ_PLUS.
 pub type ReadPlusRes<'a> = Res4<ReadPlusOk<'a>>;
 
-/// Builds a successful result of READ_PLUS in place: data is appended straight to the reply.
+/// Builds a successful result of READ_PLUS in place: data is appended to the reply.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ReadPlusEncoder<'b> {
@@ -161,13 +161,13 @@ impl<'b> ReadPlusEncoder<'b> {
         Self { out, start, segments: 0 }
     }
 
-    /// Whether one more segment is allowed.
+    /// Whether another segment is allowed.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.segments < READ_PLUS_SEGMENTS_MAX
     }
 
-    /// Appends a segment of the data that `write` appends to the reply. It must not touch what is in it.
+    /// Appends a segment of data, which `write` appends to the reply without changing its contents.
     pub fn push_data(&mut self, offset: u64, write: impl FnOnce(&mut Vec<u8>)) {
         DataContent4::Data.encode(&mut self.out);
         self.out.u64(offset);
@@ -200,19 +200,19 @@ impl<'b> ReadPlusEncoder<'b> {
 }
 
 xdr_struct! {
-    /// Blocks that are the same but for a number in them (RFC 7862 section 8.1, app_data_block4).
+    /// Blocks that differ only in a number (RFC 7862 section 8.1, app_data_block4).
     pub struct AppDataBlock4<'a> {
-        /// Where the first one begins, in bytes.
+        /// The offset of the first block in bytes.
         pub offset: u64,
-        /// The size of a block, in bytes.
+        /// The size of a block in bytes.
         pub block_size: u64,
-        /// How many blocks.
+        /// The number of blocks.
         pub block_count: u64,
-        /// Where in a block its number is, in bytes.
+        /// The offset of the number in a block in bytes.
         pub reloff_blocknum: u64,
         /// The number of the first block.
         pub block_num: u32,
-        /// Where in a block the pattern is, in bytes.
+        /// The offset of the pattern in a block in bytes.
         pub reloff_pattern: u64,
         /// The pattern.
         pub pattern: Body4<'a>,
@@ -226,35 +226,9 @@ xdr_struct! {
         pub stateid: Stateid4,
         /// The stability required before the reply.
         pub stable: StableHow4,
-        /// What to write.
+        /// The blocks to write.
         pub adb: AppDataBlock4<'a>,
     }
-}
-
-/// The hints of IO_ADVISE, numbers in a [`Bitmap4`] (RFC 7862 section 15.5, IO_ADVISE_type4).
-pub mod io_advise {
-    /// Nothing special.
-    pub const NORMAL: u32 = 0;
-    /// From lower offsets to higher ones.
-    pub const SEQUENTIAL: u32 = 1;
-    /// From higher offsets to lower ones.
-    pub const SEQUENTIAL_BACKWARDS: u32 = 2;
-    /// In no order.
-    pub const RANDOM: u32 = 3;
-    /// Soon.
-    pub const WILLNEED: u32 = 4;
-    /// Perhaps soon.
-    pub const WILLNEED_OPPORTUNISTIC: u32 = 5;
-    /// Not soon.
-    pub const DONTNEED: u32 = 6;
-    /// Once.
-    pub const NOREUSE: u32 = 7;
-    /// To read.
-    pub const READ: u32 = 8;
-    /// To write.
-    pub const WRITE: u32 = 9;
-    /// The first access says where the others will be.
-    pub const INIT_PROXIMITY: u32 = 10;
 }
 
 xdr_struct! {
@@ -266,7 +240,7 @@ xdr_struct! {
         pub offset: u64,
         /// The length in bytes; 0 means up to the end of the file.
         pub count: u64,
-        /// Numbers of [`io_advise`].
+        /// Numbers of hints (IO_ADVISE_type4).
         pub hints: Bitmap4,
     }
 }

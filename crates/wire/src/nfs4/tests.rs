@@ -1,4 +1,4 @@
-//! Every operation of NFSv4 there and back, COMPOUNDs, and the encoders that write in place.
+//! Round trips of all operations of NFSv4, COMPOUNDs, and the encoders that build results in place.
 
 use super::compound::*;
 use super::*;
@@ -32,7 +32,7 @@ fn basic_types_round_trip() {
 }
 
 #[test]
-fn attributes_are_what_they_were() {
+fn attributes_round_trip() {
     for seed in 0..200 {
         println!("seed {seed}");
         let attributes = Attributes4::sample(&mut Rng::new(seed));
@@ -44,7 +44,7 @@ fn attributes_are_what_they_were() {
 }
 
 #[test]
-fn a_compound_is_what_it_was() {
+fn compounds_round_trip() {
     for seed in 0..200 {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
@@ -68,13 +68,13 @@ fn a_compound_is_what_it_was() {
     }
 }
 
-/// The arguments of a COMPOUND with these words behind its head.
+/// Returns the arguments of a COMPOUND with these words after its header.
 fn compound(minorversion: u32, count: u32, words: &[u32]) -> Vec<u8> {
     [0, minorversion, count].iter().chain(words).flat_map(|word| word.to_be_bytes()).collect()
 }
 
 #[test]
-fn operations_before_a_damaged_one_are_read() {
+fn operations_before_a_malformed_one_are_decoded() {
     let bytes = compound(0, 3, &[24, 16, 3]);
     let mut reader = CompoundReader::new(Decoder::new(&bytes)).unwrap();
     assert_eq!(reader.peek(), Some(OpNum4::Putrootfh));
@@ -108,7 +108,7 @@ fn operations_of_later_minor_versions_are_illegal() {
 }
 
 #[test]
-fn operations_are_read_up_to_the_limit() {
+fn operations_are_decoded_up_to_the_limit() {
     for (minorversion, status) in [(0, NfsStat4::Resource), (1, NfsStat4::TooManyOps)] {
         let bytes = compound(minorversion, u32::MAX, &[24; 1000]);
         let reader = CompoundReader::new(Decoder::new(&bytes)).unwrap();
@@ -145,7 +145,7 @@ fn lengths_have_limits() {
 }
 
 #[test]
-fn numbers_that_nobody_knows_are_told() {
+fn unknown_attributes_are_reported() {
     let mut bytes = vec![0, 0, 0, 32];
     bytes.resize(4 + 4 * 31, 0);
     bytes.extend([0, 0, 1, 0]);
@@ -159,7 +159,7 @@ fn numbers_that_nobody_knows_are_told() {
 }
 
 #[test]
-fn values_that_are_not_what_the_mask_says_are_damaged() {
+fn values_that_do_not_match_the_mask_are_badxdr() {
     let attrmask = AttrMask::of(&[Attr4::Size, Attr4::Mode]);
     for length in [0, 8, 11, 13, 16] {
         let fattr = Fattr4 { attrmask, attr_vals: &[0; 16][..length] };
@@ -169,7 +169,7 @@ fn values_that_are_not_what_the_mask_says_are_damaged() {
 }
 
 #[test]
-fn only_what_was_requested_is_written() {
+fn only_requested_attributes_are_encoded() {
     let attributes = Attributes4 { size: Some(1), mode: Some(2), fileid: Some(3), ..Attributes4::default() };
     let mut out = Vec::new();
     let request = AttrMask::of(&[Attr4::Mode, Attr4::Owner, Attr4::Fileid]);
@@ -180,7 +180,7 @@ fn only_what_was_requested_is_written() {
 }
 
 #[test]
-fn data_read_in_place_is_the_result_that_it_should_be() {
+fn read_encoder_builds_the_encoded_result() {
     for length in 0..10 {
         let mut out = b"before".to_vec();
         let mut encoder = Encoder::new(&mut out);
@@ -195,7 +195,7 @@ fn data_read_in_place_is_the_result_that_it_should_be() {
 }
 
 #[test]
-fn segments_read_in_place_are_the_result_that_they_should_be() {
+fn read_plus_encoder_builds_the_encoded_result() {
     for length in 0..5 {
         let data = vec![7; length];
         let mut out = Vec::new();
@@ -215,7 +215,7 @@ fn segments_read_in_place_are_the_result_that_they_should_be() {
 }
 
 #[test]
-fn readdir_fills_the_count_and_not_a_byte_more() {
+fn readdir_uses_maxcount_and_not_a_byte_more() {
     let attributes = Attributes4 { size: Some(1), mode: Some(2), fileid: Some(3), ..Attributes4::default() };
     let request = AttrMask::of(&[Attr4::Mode, Attr4::Fileid]);
     let mut values = Vec::new();
@@ -244,7 +244,7 @@ fn readdir_fills_the_count_and_not_a_byte_more() {
 }
 
 #[test]
-fn listxattrs_fills_the_count_and_not_a_byte_more() {
+fn listxattrs_uses_maxcount_and_not_a_byte_more() {
     let names: Vec<Component4<'_>> = [b"one".as_slice(), b"three", b"ninety"].map(Component4).to_vec();
     for maxcount in 0..80 {
         let mut out = Vec::new();
@@ -260,7 +260,7 @@ fn listxattrs_fills_the_count_and_not_a_byte_more() {
 }
 
 #[test]
-fn results_given_up_leave_nothing() {
+fn abandoned_results_leave_no_bytes() {
     let mut out = vec![1, 2, 3];
     let mut encoder = Encoder::new(&mut out);
     ReadEncoder::begin(&mut encoder, 10).abandon();
@@ -271,23 +271,7 @@ fn results_given_up_leave_nothing() {
 }
 
 #[test]
-fn a_result_that_is_too_large_can_be_replaced() {
-    let mut out = Vec::new();
-    let mut encoder = Encoder::new(&mut out);
-    let mut results = CompoundEncoder::begin(&mut encoder, Utf8Str4(b""));
-    let position = results.position();
-    results.push(OpNum4::Read, &ReadRes::Ok(ReadOk { eof: false, data: &[0; 100] }));
-    results.take_back(position);
-    results.push(OpNum4::Read, &ReadRes::Err(NfsStat4::RepTooBig));
-    assert_eq!((results.count(), results.status()), (1, NfsStat4::RepTooBig));
-    results.finish();
-    let mut reader = CompoundResReader::new(Decoder::new(&out)).unwrap();
-    assert_eq!(reader.next(), Some(Ok(ResOp4::Read(Err(NfsStat4::RepTooBig)))));
-    assert_eq!((reader.next(), reader.finish()), (None, Ok(())));
-}
-
-#[test]
 #[should_panic(expected = "a failure has a status that says so")]
-fn a_failure_cannot_be_ok() {
+fn a_failure_with_status_ok_cannot_be_encoded() {
     encode(&AccessRes::Err(NfsStat4::Ok));
 }

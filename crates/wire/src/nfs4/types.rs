@@ -35,36 +35,36 @@ xdr_handle! {
 }
 
 xdr_bytes! {
-    /// The name of a file in its directory (RFC 8881 section 3.2, component4). It should be UTF-8, which the server
-    /// checks; it also sets the real limit.
+    /// The name of a file in its directory (RFC 8881 section 3.2, component4). The server checks that it is UTF-8, and has a
+    /// lower limit.
     pub struct Component4 max NAME_BYTES_MAX
 }
 
 xdr_bytes! {
-    /// The text of a symbolic link (RFC 8881 section 3.2, linktext4). The server sets the real limit.
+    /// The text of a symbolic link (RFC 8881 section 3.2, linktext4). The server has a lower limit.
     pub struct Linktext4 max PATH_BYTES_MAX
 }
 
 xdr_bytes! {
-    /// Text that is meant for people, or the name of a user, group, domain or host (RFC 8881 section 3.2,
-    /// utf8string and its kinds). It should be UTF-8; whoever uses it checks.
+    /// Text for people, or the name of a user, group, domain or host (RFC 8881 section 3.2, utf8string and its kinds). Not
+    /// checked to be UTF-8.
     pub struct Utf8Str4 max OPAQUE4_BYTES_MAX
 }
 
 xdr_bytes! {
-    /// What a client calls itself or one of its owners (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
+    /// The name of a client or of one of its owners, chosen by the client (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
     pub struct OwnerId4 max OPAQUE4_BYTES_MAX
 }
 
 xdr_bytes! {
-    /// Bytes that mean something to another protocol: a GSS handle, a layout.
+    /// Data of another protocol: a GSS handle, a layout.
     pub struct Body4 max BODY4_BYTES_MAX
 }
 
-/// A path, one component after the other (RFC 8881 section 3.2, pathname4).
+/// A path as a sequence of components (RFC 8881 section 3.2, pathname4).
 pub type Pathname4<'a> = Array<'a, Component4<'a>, COMPONENTS_MAX>;
 
-/// Changes when what it verifies did (RFC 8881 section 3.2, verifier4).
+/// A verifier, which changes with what it verifies (RFC 8881 section 3.2, verifier4).
 pub type Verifier4 = [u8; 8];
 
 /// Counts the requests of an owner or of a stateid (RFC 8881 section 3.2, seqid4).
@@ -80,7 +80,7 @@ pub type SlotId4 = u32;
 pub type DeviceId4 = [u8; 16];
 
 xdr_newtype! {
-    /// The short name by which a server knows a client (RFC 8881 section 3.2, clientid4).
+    /// The number by which a server identifies a client (RFC 8881 section 3.2, clientid4).
     #[derive(Default)]
     pub struct ClientId4(u64)
 }
@@ -92,27 +92,27 @@ xdr_newtype! {
 }
 
 xdr_struct! {
-    /// Names state: an open, a lock, a delegation, a layout or a copy (RFC 8881 section 3.3.12, stateid4).
+    /// Identifies state: an open, a lock, a delegation, a layout or a copy (RFC 8881 section 3.3.12, stateid4).
     #[derive(Hash, PartialOrd, Ord, Default)]
     pub struct Stateid4 {
         /// Counts the changes of the state.
         pub seqid: Seqid4,
-        /// Names the state.
+        /// Identifies the state.
         pub other: [u8; 12],
     }
 }
 
 impl Stateid4 {
-    /// No state (RFC 8881 section 8.2.3): I/O that no share reservation or lock protects.
+    /// No state (RFC 8881 section 8.2.3), for I/O without a share reservation or lock.
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
     /// Like [`Self::ANONYMOUS`]; a READ may also ignore locks.
     pub const READ_BYPASS: Self = Self { seqid: u32::MAX, other: [0xff; 12] };
-    /// The stateid that an earlier operation of the same COMPOUND left (RFC 8881 section 16.2.3.1.2).
+    /// The current stateid of the COMPOUND (RFC 8881 section 16.2.3.1.2).
     pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
     /// Never valid (RFC 8881 section 8.2.3).
     pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
 
-    /// Whether this names no state of its own (RFC 8881 section 8.2.3): its `other` is all zeros or all ones.
+    /// Whether this is a special stateid (RFC 8881 section 8.2.3): `other` is all zeros or all ones.
     #[must_use]
     pub fn is_special(&self) -> bool {
         self.other == [0; 12] || self.other == [0xff; 12]
@@ -125,7 +125,7 @@ xdr_struct! {
     pub struct Nfstime4 {
         /// Seconds.
         pub seconds: i64,
-        /// Nanoseconds; whoever uses them checks that they are below 10^9.
+        /// Nanoseconds; not checked to be below 10^9.
         pub nseconds: u32,
     }
 }
@@ -141,9 +141,9 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// A directory before and after an operation (RFC 8881 section 3.3.4, change_info4).
+    /// The change attribute of a directory before and after an operation (RFC 8881 section 3.3.4, change_info4).
     pub struct ChangeInfo4 {
-        /// Whether nothing else happened in between.
+        /// Whether both were read atomically with the operation.
         pub atomic: bool,
         /// The change attribute before.
         pub before: u64,
@@ -153,7 +153,7 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// Where somebody listens (RFC 8881 section 3.3.9, netaddr4; RFC 5665).
+    /// A network address (RFC 8881 section 3.3.9, netaddr4; RFC 5665).
     pub struct Netaddr4<'a> {
         /// The network id, for example `tcp6`.
         pub netid: Utf8Str4<'a>,
@@ -163,9 +163,9 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// Who opens or locks, within a client (RFC 8881 section 3.3.11, state_owner4; open_owner4 and lock_owner4).
+    /// An open owner or lock owner of a client (RFC 8881 section 3.3.11, state_owner4; open_owner4 and lock_owner4).
     pub struct StateOwner4<'a> {
-        /// The client. In NFSv4.1 the session says it, and the server ignores this one.
+        /// The client. Ignored since NFSv4.1, where the session implies it.
         pub clientid: ClientId4,
         /// The owner.
         pub owner: OwnerId4<'a>,
@@ -173,13 +173,13 @@ xdr_struct! {
 }
 
 xdr_struct! {
-    /// Somebody's software (RFC 8881 section 3.3.10, nfs_impl_id4).
+    /// An implementation of NFS (RFC 8881 section 3.3.10, nfs_impl_id4).
     pub struct NfsImplId4<'a> {
-        /// The domain of who made it.
+        /// The domain of its vendor.
         pub domain: Utf8Str4<'a>,
         /// Its name.
         pub name: Utf8Str4<'a>,
-        /// When it was built.
+        /// The time of its build.
         pub date: Nfstime4,
     }
 }

@@ -25,7 +25,7 @@ xdr_struct! {
 pub type GetxattrRes<'a> = Res4<Xattrvalue4<'a>>;
 
 xdr_enum! {
-    /// What SETXATTR may do (RFC 8276 section 8.4.2, setxattr_option4).
+    /// Whether SETXATTR creates or replaces (RFC 8276 section 8.4.2, setxattr_option4).
     pub enum SetxattrOption4 {
         /// Create or replace.
         Either = 0,
@@ -39,7 +39,7 @@ xdr_enum! {
 xdr_struct! {
     /// The arguments of SETXATTR (RFC 8276 section 8.4.2).
     pub struct SetxattrArgs<'a> {
-        /// What it may do.
+        /// Whether to create or to replace.
         pub option: SetxattrOption4,
         /// The name.
         pub key: Xattrkey4<'a>,
@@ -76,8 +76,8 @@ xdr_struct! {
 /// The result of LISTXATTRS.
 pub type ListxattrsRes<'a> = Res4<ListxattrsOk<'a>>;
 
-/// Builds a successful result of LISTXATTRS in place. It is bounded by the client: `maxcount` holds for the whole resok
-/// body; if not even one name fits, the answer is NFS4ERR_TOOSMALL.
+/// Builds a successful result of LISTXATTRS in place. The client limits the resok body to `maxcount` bytes; if not even one
+/// name fits, the result is NFS4ERR_TOOSMALL.
 #[derive(Debug)]
 #[must_use = "the result is not complete until it is finished"]
 pub struct ListxattrsEncoder<'b> {

@@ -11,7 +11,6 @@ fn everything_round_trips() {
     check::<UnlockArgs<'static>>();
     check::<ShareArgs<'static>>();
     check::<Notify<'static>>();
-    check::<SmStatus<'static>>();
     check::<Res<'static>>();
     check::<TestRes<'static>>();
     check::<ShareRes<'static>>();

@@ -148,7 +148,7 @@ fn fragments_are_counted() {
     let mut reader = RecordReader::new(1 << 20);
     assert!(reader.next(&mut &stream(0, max - 1)[..]).unwrap().is_some());
     assert_eq!(reader.next(&mut &stream(0, max)[..]), Err(RecordError::TooManyFragments));
-// The count restarts with each record.
+    // The count restarts with each record.
     assert!(read_all(&[&vec![fragment(b"", true); 100].concat()]).is_ok());
 }
 
@@ -198,7 +198,7 @@ fn random_streams_in_random_parts_yield_their_records() {
 fn noise_never_panics() {
     for seed in 0..2000 {
         let mut rng = Rng::new(seed);
-// Noise may be an error or not; it must only end.
+        // Noise may be an error or not; it must only end.
         let _ = read_all(&[rng.bytes(200), rng.bytes(200)]);
         let _ = peek(rng.bytes(20), LIMIT);
     }

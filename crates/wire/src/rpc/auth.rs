@@ -21,7 +21,7 @@ pub type Groups = Integers<GROUPS_MAX>;
 pub type AuthFlavors = Integers<AUTH_FLAVORS_MAX>;
 
 impl<const N: usize> Integers<N> {
-/// Returns a copy of `values`, or `None` if there are more than `N`.
+    /// Returns a copy of `values`, or `None` if there are more than `N`.
     #[must_use]
     pub fn new(values: &[u32]) -> Option<Self> {
         let mut kept = Self { count: values.len(), values: [0; N] };
@@ -29,7 +29,7 @@ impl<const N: usize> Integers<N> {
         Some(kept)
     }
 
-/// Returns the integers.
+    /// Returns the integers.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         self.values.get(..self.count).unwrap_or(&self.values)
@@ -78,14 +78,14 @@ impl<const N: usize> Decode<'_> for Integers<N> {
 /// A credential or verifier in its encoded form (RFC 5531 section 8.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpaqueAuth<'a> {
-/// The format of `body`, for example [`AUTH_SYS`].
+    /// The format of `body`, for example [`AUTH_SYS`].
     pub flavor: u32,
     /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
     pub body: &'a [u8],
 }
 
 impl OpaqueAuth<'_> {
-/// AUTH_NONE with an empty body.
+    /// AUTH_NONE with an empty body.
     pub const NONE: Self = Self { flavor: AUTH_NONE, body: &[] };
 }
 
@@ -107,9 +107,9 @@ impl<'a> Decode<'a> for OpaqueAuth<'a> {
 /// The identity that a client claims for its user (RFC 5531 appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthSys<'a> {
-/// An arbitrary number chosen by the client.
+    /// An arbitrary number chosen by the client.
     pub stamp: u32,
-/// The client's name for itself, at most [`MACHINE_NAME_BYTES_MAX`] bytes. Not proof of anything.
+    /// The client's name for itself, at most [`MACHINE_NAME_BYTES_MAX`] bytes. Not proof of anything.
     pub machine_name: &'a [u8],
     /// The effective user.
     pub uid: u32,
@@ -144,16 +144,16 @@ impl<'a> Decode<'a> for AuthSys<'a> {
 /// The identity of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
-/// AUTH_NONE. The body should be empty and is ignored.
+    /// AUTH_NONE. The body should be empty and is ignored.
     None,
     /// AUTH_SYS.
     Sys(AuthSys<'a>),
-/// Any other flavor, not decoded.
+    /// Any other flavor, not decoded.
     Other(OpaqueAuth<'a>),
 }
 
 impl Credential<'_> {
-/// Returns the number of the flavor.
+    /// Returns the number of the flavor.
     #[must_use]
     pub fn flavor(&self) -> u32 {
         match self {

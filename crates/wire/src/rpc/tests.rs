@@ -129,7 +129,7 @@ fn malformed_credentials_and_verifiers_are_different_errors() {
     for cut in 64..72 {
         assert_eq!(decode_call(&CALL[..cut]).unwrap_err(), bad_verf, "cut at {cut}");
     }
-// 17 groups, a name of 256 bytes, a body longer or shorter than its contents.
+    // 17 groups, a name of 256 bytes, a body longer or shorter than its contents.
     for (at, word) in [(52, 17u32), (36, 256), (52, 1), (28, 28)] {
         assert_eq!(decode_call(&with(at, &word.to_be_bytes())).unwrap_err(), bad_cred, "{word} at {at}");
     }

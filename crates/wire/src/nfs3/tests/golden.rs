@@ -1,10 +1,10 @@
-//! Messages written by hand from the RFC, so that an error made alike in both directions is seen.
+//! Messages and their bytes, encoded by hand from the RFC, which shows errors that both directions share.
 
 use crate::nfs3::*;
 use crate::sample::encode;
 use crate::xdr::decode_all;
 
-/// The big-endian bytes of some words.
+/// Returns the big-endian bytes of words.
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }

@@ -1,4 +1,4 @@
-//! Messages and their bytes, put together by hand from the XDR of the RFCs.
+//! Messages and their bytes, encoded by hand from the XDR of the RFCs.
 
 use super::super::callback::*;
 use super::*;
@@ -26,7 +26,7 @@ const STATEID: Stateid4 = Stateid4 { seqid: 2, other: *b"abcdefghijkl" };
 const STATEID_HEX: &str = "00000002 6162636465666768696a6b6c";
 
 #[test]
-fn a_compound_of_a_session() {
+fn the_arguments_of_a_compound_in_a_session() {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out);
     let mut args = CompoundArgsEncoder::begin(&mut encoder, Utf8Str4(b"ls"), 1);
@@ -48,7 +48,7 @@ fn a_compound_of_a_session() {
 }
 
 #[test]
-fn a_result_of_a_session() {
+fn the_result_of_a_compound_in_a_session() {
     let attributes = Attributes4 { size: Some(7), mode: Some(0o644), ..Attributes4::default() };
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out);
@@ -158,7 +158,7 @@ fn clients_and_sessions() {
 }
 
 #[test]
-fn locks_that_are_denied() {
+fn denied_locks() {
     let owner = StateOwner4 { clientid: ClientId4(9), owner: OwnerId4(b"p1") };
     let denied = LockDenied { offset: 1, length: u64::MAX, locktype: NfsLockType4::WriteW, owner };
     is_res(
@@ -212,7 +212,7 @@ fn copies_holes_and_extended_attributes() {
 }
 
 #[test]
-fn a_recall_is_a_call_of_the_server() {
+fn the_arguments_of_a_recall() {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out);
     let credential =
@@ -249,7 +249,7 @@ fn a_recall_is_a_call_of_the_server() {
 }
 
 #[test]
-fn a_callback_is_answered() {
+fn the_result_of_a_callback() {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out);
     let mut results = CbCompoundEncoder::begin(&mut encoder, Utf8Str4(b""));
