@@ -7,8 +7,8 @@ use volume::results::VolumeStatus;
 use volume::time::Time;
 use wire::array::Array;
 use wire::nfs4::{
-    Attr4, AttrMask, Attributes4, ChangeAttrType4, Fattr4, Fsid4, ModeUmask4, NfsFtype4, NfsStat4, Nfstime4,
-    Settime4, Specdata4, Utf8Str4, acl_support, fh_expire,
+    Attr4, AttrMask, Attributes4, ChangeAttrType4, Fattr4, Fsid4, ModeUmask4, NfsFtype4, NfsStat4, NfsTime4,
+    SetTime4, SpecData4, Utf8Str4, acl_support, fh_expire,
 };
 
 use crate::call::Object;
@@ -248,7 +248,7 @@ impl Shown {
         all.numlinks = Some(shown.links);
         all.owner = Some(Utf8Str4(self.lent.owner.as_bytes()));
         all.owner_group = Some(Utf8Str4(self.lent.group.as_bytes()));
-        all.rawdev = Some(Specdata4 { major: shown.device.major, minor: shown.device.minor });
+        all.rawdev = Some(SpecData4 { major: shown.device.major, minor: shown.device.minor });
         all.space_used = Some(shown.used);
         all.time_access = Some(time4(shown.atime));
         all.time_metadata = Some(time4(shown.ctime));
@@ -287,7 +287,7 @@ impl Shown {
             space_avail: Some(status.bytes_free),
             space_free: Some(status.bytes_free),
             space_total: Some(status.bytes_total),
-            time_delta: Some(Nfstime4 { seconds: 0, nseconds: 1 }),
+            time_delta: Some(NfsTime4 { seconds: 0, nseconds: 1 }),
             ..Attributes4::default()
         };
         if self.minor >= 1 {
@@ -314,8 +314,8 @@ fn file_type(file_type: FileType) -> NfsFtype4 {
     }
 }
 
-fn time4(time: Time) -> Nfstime4 {
-    Nfstime4 { seconds: time.seconds(), nseconds: time.subsecond_nanos() }
+fn time4(time: Time) -> NfsTime4 {
+    NfsTime4 { seconds: time.seconds(), nseconds: time.subsecond_nanos() }
 }
 
 /// What the creation of an object takes.
@@ -391,11 +391,11 @@ fn number(name: Utf8Str4<'_>) -> Result<u32, Stop> {
     }
 }
 
-fn set_time(set: Option<Settime4>) -> Result<SetTime, Stop> {
+fn set_time(set: Option<SetTime4>) -> Result<SetTime, Stop> {
     Ok(match set {
         None => SetTime::Keep,
-        Some(Settime4::SetToServerTime) => SetTime::Now,
-        Some(Settime4::SetToClientTime(Nfstime4 { seconds, nseconds })) if nseconds < NANOSECONDS => {
+        Some(SetTime4::SetToServerTime) => SetTime::Now,
+        Some(SetTime4::SetToClientTime(NfsTime4 { seconds, nseconds })) if nseconds < NANOSECONDS => {
             SetTime::To(Time::from_parts(seconds, nseconds))
         }
         Some(_) => return Err(NfsStat4::Inval.into()),

@@ -308,11 +308,11 @@ impl Requester {
         let Op::Open { access, deny, how, want, .. } = op else { unreachable!("asked for an OPEN only") };
         let verf = u64::from(arguments.xid).to_be_bytes();
         let openhow = how.map(|how| match how {
-            CreateMode::Unchecked => Createhow4::Unchecked(arguments.attributes),
-            CreateMode::Guarded => Createhow4::Guarded(arguments.attributes),
-            CreateMode::Exclusive if self.minor == 0 => Createhow4::Exclusive(verf),
+            CreateMode::Unchecked => CreateHow4::Unchecked(arguments.attributes),
+            CreateMode::Guarded => CreateHow4::Guarded(arguments.attributes),
+            CreateMode::Exclusive if self.minor == 0 => CreateHow4::Exclusive(verf),
             CreateMode::Exclusive => {
-                Createhow4::Exclusive41(Creatverfattr { verf, attrs: arguments.attributes })
+                CreateHow4::Exclusive41(CreateVerfAttr { verf, attrs: arguments.attributes })
             }
         });
         ArgOp4::Open(OpenArgs {
@@ -398,7 +398,7 @@ fn push_naming<'a>(naming: &'a Naming, arguments: &Arguments<'a>, out: &mut Vec<
     out.push(putfh(arguments.root));
     match naming {
         Naming::Directory(objname) => out.push(ArgOp4::Create(CreateArgs {
-            objtype: Createtype4::Dir,
+            objtype: CreateType4::Dir,
             objname: name(objname),
             createattrs: arguments.attributes,
         })),

@@ -7,14 +7,14 @@
 mod values;
 
 pub use values::{
-    Ace4, ChangeAttrType4, ChangePolicy4, FsLocation4, FsLocations4, Fsid4, Layouthint4, ModeMasked4,
-    ModeUmask4, Nfsace4, Nfsacl41, OpenArguments4, Settime4, ace_flag, ace_mask, acl_support, fh_expire,
+    Ace4, ChangeAttrType4, ChangePolicy4, FsLocation4, FsLocations4, Fsid4, LayoutHint4, ModeMasked4,
+    ModeUmask4, Nfsace4, Nfsacl41, OpenArguments4, SetTime4, ace_flag, ace_mask, acl_support, fh_expire,
 };
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 
-use super::{Bitmap4, FileHandle4, NfsFtype4, NfsStat4, Nfstime4, Specdata4, Utf8Str4};
+use super::{Bitmap4, FileHandle4, NfsFtype4, NfsStat4, NfsTime4, SpecData4, Utf8Str4};
 use crate::array::Array;
 use crate::limits::{ACES_MAX, ATTRIBUTE_BYTES_MAX, LOCATIONS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
@@ -362,7 +362,7 @@ attributes! {
     /// The bytes counted for the quota.
     QuotaUsed = 40, quota_used: u64;
     /// The device numbers.
-    Rawdev = 41, rawdev: Specdata4;
+    Rawdev = 41, rawdev: SpecData4;
     /// The free space available to the caller in bytes.
     SpaceAvail = 42, space_avail: u64;
     /// The free space in bytes.
@@ -374,27 +374,27 @@ attributes! {
     /// Whether the file belongs to the system.
     System = 46, system: bool;
     /// The time of the last access.
-    TimeAccess = 47, time_access: Nfstime4;
+    TimeAccess = 47, time_access: NfsTime4;
     /// Sets `time_access`.
-    TimeAccessSet = 48, time_access_set: Settime4;
+    TimeAccessSet = 48, time_access_set: SetTime4;
     /// The time of the last backup.
-    TimeBackup = 49, time_backup: Nfstime4;
+    TimeBackup = 49, time_backup: NfsTime4;
     /// The time of creation.
-    TimeCreate = 50, time_create: Nfstime4;
+    TimeCreate = 50, time_create: NfsTime4;
     /// The granularity of times.
-    TimeDelta = 51, time_delta: Nfstime4;
+    TimeDelta = 51, time_delta: NfsTime4;
     /// The time of the last change of the attributes.
-    TimeMetadata = 52, time_metadata: Nfstime4;
+    TimeMetadata = 52, time_metadata: NfsTime4;
     /// The time of the last modification of the data.
-    TimeModify = 53, time_modify: Nfstime4;
+    TimeModify = 53, time_modify: NfsTime4;
     /// Sets `time_modify`.
-    TimeModifySet = 54, time_modify_set: Settime4;
+    TimeModifySet = 54, time_modify_set: SetTime4;
     /// For a root, the file id of the directory on which the file system is mounted; otherwise that of the object.
     MountedOnFileid = 55, mounted_on_fileid: u64;
     /// The maximum delay of notifications about the directory.
-    DirNotifDelay = 56, dir_notif_delay: Nfstime4;
+    DirNotifDelay = 56, dir_notif_delay: NfsTime4;
     /// The maximum delay of notifications about its entries.
-    DirentNotifDelay = 57, dirent_notif_delay: Nfstime4;
+    DirentNotifDelay = 57, dirent_notif_delay: NfsTime4;
     /// The entries that allow and deny access.
     Dacl = 58, dacl: Nfsacl41<'a>;
     /// The entries for audit and alarm.
@@ -404,7 +404,7 @@ attributes! {
     /// The layout types of the file system.
     FsLayoutTypes = 62, fs_layout_types: Array<'a, u32, LOCATIONS_MAX>;
     /// A hint for the layouts of a new file.
-    LayoutHint = 63, layout_hint: Layouthint4<'a>;
+    LayoutHint = 63, layout_hint: LayoutHint4<'a>;
     /// The layout types of the file.
     LayoutTypes = 64, layout_types: Array<'a, u32, LOCATIONS_MAX>;
     /// The preferred block size of layouts in bytes.
@@ -430,9 +430,9 @@ attributes! {
     /// Whether the file's data is on slow media.
     Offline = 83, offline: bool;
     /// The `time_access` that the holder of a delegation reports.
-    TimeDelegAccess = 84, time_deleg_access: Nfstime4;
+    TimeDelegAccess = 84, time_deleg_access: NfsTime4;
     /// The `time_modify` that the holder of a delegation reports.
-    TimeDelegModify = 85, time_deleg_modify: Nfstime4;
+    TimeDelegModify = 85, time_deleg_modify: NfsTime4;
     /// The arguments that OPEN supports.
     OpenArguments = 86, open_arguments: OpenArguments4;
 }

@@ -1,6 +1,6 @@
 //! Copying within and between servers (RFC 7862): CLONE, COPY, COPY_NOTIFY, OFFLOAD_CANCEL, OFFLOAD_STATUS.
 
-use super::{Netaddr4, NfsStat4, Nfstime4, Res4, StableHow4, Stateid4, Utf8Str4, Verifier4};
+use super::{Netaddr4, NfsStat4, NfsTime4, Res4, StableHow4, Stateid4, Utf8Str4, Verifier4};
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
 
@@ -119,7 +119,7 @@ xdr_struct! {
     /// COPY_NOTIFY succeeded.
     pub struct CopyNotifyOk<'a> {
         /// The time within which the other server must begin to read.
-        pub lease_time: Nfstime4,
+        pub lease_time: NfsTime4,
         /// The stateid for the other server to read with.
         pub stateid: Stateid4,
         /// The locations of the source for the other server.

@@ -1,6 +1,6 @@
 //! Delegations: what OPEN grants, DELEGPURGE, DELEGRETURN, WANT_DELEGATION, GET_DIR_DELEGATION.
 
-use super::{Bitmap4, ClientId4, Nfsace4, Nfstime4, Res4, Stateid4};
+use super::{Bitmap4, ClientId4, NfsTime4, Nfsace4, Res4, Stateid4};
 
 xdr_enum! {
     /// A kind of delegation (RFC 8881 section 18.16, open_delegation_type4; RFC 9754).
@@ -161,9 +161,9 @@ xdr_struct! {
         /// The notifications that the client requests.
         pub notification_types: Bitmap4,
         /// The maximum delay of notifications about entries.
-        pub child_attr_delay: Nfstime4,
+        pub child_attr_delay: NfsTime4,
         /// The maximum delay of notifications about the directory.
-        pub dir_attr_delay: Nfstime4,
+        pub dir_attr_delay: NfsTime4,
         /// The attributes of entries in notifications.
         pub child_attributes: Bitmap4,
         /// The attributes of the directory in notifications.

@@ -1,7 +1,7 @@
 //! File handles and lookups: ACCESS, GETFH, LOOKUP, LOOKUPP, OPENATTR, PUTFH, PUTPUBFH, PUTROOTFH, READLINK, RESTOREFH,
 //! SAVEFH, SECINFO, SECINFO_NO_NAME.
 
-use super::{Body4, Component4, FileHandle4, Linktext4, Res4};
+use super::{Component4, FileHandle4, Linktext4, Opaque4, Res4};
 use crate::array::Array;
 use crate::limits::SECURITY_FLAVORS_MAX;
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
@@ -143,7 +143,7 @@ xdr_struct! {
     /// A variant of RPCSEC_GSS (RFC 8881 section 18.29, rpcsec_gss_info).
     pub struct RpcsecGssInfo<'a> {
         /// The mechanism, an object identifier in DER.
-        pub oid: Body4<'a>,
+        pub oid: Opaque4<'a>,
         /// The quality of protection.
         pub qop: u32,
         /// The service.

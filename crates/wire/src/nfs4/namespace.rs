@@ -1,17 +1,17 @@
 //! CREATE, LINK, REMOVE and RENAME.
 
-use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, Res4, Specdata4};
+use super::{AttrMask, ChangeInfo4, Component4, Fattr4, Linktext4, NfsFtype4, Res4, SpecData4};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder};
 
 /// The object that CREATE creates (RFC 8881 section 18.4, createtype4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Createtype4<'a> {
+pub enum CreateType4<'a> {
     /// A symbolic link.
     Lnk(Linktext4<'a>),
     /// A block device.
-    Blk(Specdata4),
+    Blk(SpecData4),
     /// A character device.
-    Chr(Specdata4),
+    Chr(SpecData4),
     /// A socket.
     Sock,
     /// A named pipe.
@@ -22,7 +22,7 @@ pub enum Createtype4<'a> {
     BadType(u32),
 }
 
-impl Encode for Createtype4<'_> {
+impl Encode for CreateType4<'_> {
     fn encode(&self, out: &mut Encoder<'_>) {
         match self {
             Self::Lnk(linkdata) => {
@@ -45,13 +45,13 @@ impl Encode for Createtype4<'_> {
     }
 }
 
-impl<'a> Decode<'a> for Createtype4<'a> {
+impl<'a> Decode<'a> for CreateType4<'a> {
     fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
         let code = input.u32()?;
         match NfsFtype4::from_code(code) {
             Some(NfsFtype4::Lnk) => Linktext4::decode(input).map(Self::Lnk),
-            Some(NfsFtype4::Blk) => Specdata4::decode(input).map(Self::Blk),
-            Some(NfsFtype4::Chr) => Specdata4::decode(input).map(Self::Chr),
+            Some(NfsFtype4::Blk) => SpecData4::decode(input).map(Self::Blk),
+            Some(NfsFtype4::Chr) => SpecData4::decode(input).map(Self::Chr),
             Some(NfsFtype4::Sock) => Ok(Self::Sock),
             Some(NfsFtype4::Fifo) => Ok(Self::Fifo),
             Some(NfsFtype4::Dir) => Ok(Self::Dir),
@@ -66,7 +66,7 @@ xdr_struct! {
     /// The arguments of CREATE (RFC 8881 section 18.4), for all types but regular files.
     pub struct CreateArgs<'a> {
         /// The type of the object.
-        pub objtype: Createtype4<'a>,
+        pub objtype: CreateType4<'a>,
         /// Its name in the current directory.
         pub objname: Component4<'a>,
         /// Its attributes.
@@ -149,7 +149,7 @@ xdr_struct! {
 pub type RenameRes = Res4<RenameOk>;
 
 #[cfg(test)]
-impl crate::sample::Sample for Createtype4<'_> {
+impl crate::sample::Sample for CreateType4<'_> {
     fn sample(rng: &mut crate::sample::Rng) -> Self {
         use crate::sample::Sample;
         match rng.below(7) {

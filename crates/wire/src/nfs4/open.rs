@@ -61,7 +61,7 @@ pub mod open_result {
 
 xdr_struct! {
     /// An exclusive create with attributes (RFC 8881 section 18.16, creatverfattr).
-    pub struct Creatverfattr<'a> {
+    pub struct CreateVerfAttr<'a> {
         /// Identifies the create in retransmissions.
         pub verf: Verifier4,
         /// The attributes.
@@ -71,7 +71,7 @@ xdr_struct! {
 
 xdr_union! {
     /// How OPEN creates a file (RFC 8881 section 18.16, createhow4).
-    pub enum Createhow4<'a> {
+    pub enum CreateHow4<'a> {
         /// Opens the file if it exists.
         Unchecked(attributes: Fattr4<'a>) = 0,
         /// Fails if the file exists.
@@ -79,7 +79,7 @@ xdr_union! {
         /// Fails if the file exists and was not created with this verifier.
         Exclusive(verifier: Verifier4) = 2,
         /// The same with attributes. Not in NFSv4.0.
-        Exclusive41(both: Creatverfattr<'a>) = 3,
+        Exclusive41(both: CreateVerfAttr<'a>) = 3,
     }
 }
 
@@ -133,7 +133,7 @@ xdr_struct! {
         /// The open owner.
         pub owner: StateOwner4<'a>,
         /// How to create the file (openflag4); `None` opens an existing one.
-        pub openhow: Option<Createhow4<'a>>,
+        pub openhow: Option<CreateHow4<'a>>,
         /// The file to open, and the claim to it.
         pub claim: OpenClaim4<'a>,
     }

@@ -3,7 +3,7 @@
 //!
 //! Holdfast has no layouts and answers these operations with errors. Layout types are numbers and their bodies opaque.
 
-use super::{Bitmap4, Body4, DeviceId4, NfsStat4, Nfstime4, Stateid4, Verifier4};
+use super::{Bitmap4, DeviceId4, NfsStat4, NfsTime4, Opaque4, Stateid4, Verifier4};
 use crate::array::Array;
 use crate::limits::LOCATIONS_MAX;
 
@@ -27,7 +27,7 @@ xdr_struct! {
         /// The layout type.
         pub layout_type: u32,
         /// The data.
-        pub body: Body4<'a>,
+        pub body: Opaque4<'a>,
     }
 }
 
@@ -59,7 +59,7 @@ xdr_struct! {
         /// The offset of the last byte written (newoffset4).
         pub last_write_offset: Option<u64>,
         /// The time of the last modification (newtime4).
-        pub time_modify: Option<Nfstime4>,
+        pub time_modify: Option<NfsTime4>,
         /// Data of the layout type.
         pub layoutupdate: LayoutBody4<'a>,
     }
@@ -67,7 +67,7 @@ xdr_struct! {
 
 xdr_enum! {
     /// The I/O mode of a layout (RFC 8881 section 3.3.20, layoutiomode4).
-    pub enum Layoutiomode4 {
+    pub enum LayoutIomode4 {
         /// Reading.
         Read = 1,
         /// Reading and writing.
@@ -85,7 +85,7 @@ xdr_struct! {
         /// The layout type.
         pub layout_type: u32,
         /// The I/O mode.
-        pub iomode: Layoutiomode4,
+        pub iomode: LayoutIomode4,
         /// The offset in bytes.
         pub offset: u64,
         /// The number of bytes requested.
@@ -101,7 +101,7 @@ xdr_struct! {
 
 xdr_struct! {
     /// A range of a file whose layouts are returned (RFC 8881 section 18.44, layoutreturn_file4).
-    pub struct LayoutreturnFile4<'a> {
+    pub struct LayoutReturnFile4<'a> {
         /// The offset in bytes.
         pub offset: u64,
         /// The length in bytes.
@@ -109,15 +109,15 @@ xdr_struct! {
         /// The layouts.
         pub stateid: Stateid4,
         /// Data of the layout type.
-        pub body: Body4<'a>,
+        pub body: Opaque4<'a>,
     }
 }
 
 xdr_union! {
     /// The layouts to return (RFC 8881 section 18.44, layoutreturn4).
-    pub enum Layoutreturn4<'a> {
+    pub enum LayoutReturn4<'a> {
         /// Those of a range of the current file.
-        File(file: LayoutreturnFile4<'a>) = 1,
+        File(file: LayoutReturnFile4<'a>) = 1,
         /// Those of the current file system.
         Fsid = 2,
         /// All.
@@ -133,9 +133,9 @@ xdr_struct! {
         /// The layout type.
         pub layout_type: u32,
         /// The I/O mode of the layouts.
-        pub iomode: Layoutiomode4,
+        pub iomode: LayoutIomode4,
         /// The layouts to return.
-        pub layoutreturn: Layoutreturn4<'a>,
+        pub layoutreturn: LayoutReturn4<'a>,
     }
 }
 

@@ -4,7 +4,7 @@
 //! Fields have the names of the RFC without their prefixes.
 
 use super::{
-    Bitmap4, Body4, ClientId4, NfsImplId4, NfsStat4, OwnerId4, RPCSEC_GSS, Res4, RpcGssSvc, SequenceId4,
+    Bitmap4, ClientId4, NfsImplId4, NfsStat4, Opaque4, OwnerId4, RPCSEC_GSS, Res4, RpcGssSvc, SequenceId4,
     SessionId4, SlotId4, Stateid4, Verifier4,
 };
 use crate::array::Array;
@@ -69,7 +69,7 @@ xdr_struct! {
 }
 
 /// Object identifiers of algorithms in DER.
-pub type SecOids4<'a> = Array<'a, Body4<'a>, SECURITY_FLAVORS_MAX>;
+pub type SecOids4<'a> = Array<'a, Opaque4<'a>, SECURITY_FLAVORS_MAX>;
 
 xdr_struct! {
     /// A client's parameters for SSV (RFC 8881 section 18.35, ssv_sp_parms4).
@@ -215,9 +215,9 @@ xdr_struct! {
         /// The service of GSS.
         pub service: RpcGssSvc,
         /// The handle that the server uses.
-        pub handle_from_server: Body4<'a>,
+        pub handle_from_server: Opaque4<'a>,
         /// The handle that the client uses.
-        pub handle_from_client: Body4<'a>,
+        pub handle_from_client: Opaque4<'a>,
     }
 }
 
@@ -446,8 +446,8 @@ xdr_struct! {
     /// The arguments of SET_SSV (RFC 8881 section 18.47).
     pub struct SetSsvArgs<'a> {
         /// The value to be combined with the secret.
-        pub ssv: Body4<'a>,
+        pub ssv: Opaque4<'a>,
         /// The proof of the value.
-        pub digest: Body4<'a>,
+        pub digest: Opaque4<'a>,
     }
 }

@@ -1,6 +1,6 @@
 //! Holes and hints (RFC 7862): ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, WRITE_SAME, IO_ADVISE.
 
-use super::{Bitmap4, Body4, NfsStat4, Res4, StableHow4, Stateid4};
+use super::{Bitmap4, NfsStat4, Opaque4, Res4, StableHow4, Stateid4};
 use crate::array::Array;
 use crate::limits::{DATA_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::xdr::{Decode, DecodeError, Decoder, Encode, Encoder, length_u32};
@@ -215,7 +215,7 @@ xdr_struct! {
         /// The offset of the pattern in a block in bytes.
         pub reloff_pattern: u64,
         /// The pattern.
-        pub pattern: Body4<'a>,
+        pub pattern: Opaque4<'a>,
     }
 }
 

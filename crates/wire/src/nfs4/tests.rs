@@ -24,7 +24,7 @@ fn basic_types_round_trip() {
     check::<NfsFtype4>();
     check::<Stateid4>();
     check::<FileHandle4<'static>>();
-    check::<Settime4>();
+    check::<SetTime4>();
     check::<OpenDelegation4<'static>>();
     check::<OpNum4>();
     check_shortened::<Bitmap4>(0..100);

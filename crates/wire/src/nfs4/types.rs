@@ -58,7 +58,7 @@ xdr_bytes! {
 
 xdr_bytes! {
     /// Data of another protocol: a GSS handle, a layout.
-    pub struct Body4 max BODY4_BYTES_MAX
+    pub struct Opaque4 max BODY4_BYTES_MAX
 }
 
 /// A path as a sequence of components (RFC 8881 section 3.2, pathname4).
@@ -122,7 +122,7 @@ impl Stateid4 {
 xdr_struct! {
     /// A time since 1970 (RFC 8881 section 3.3.1, nfstime4).
     #[derive(PartialOrd, Ord, Hash, Default)]
-    pub struct Nfstime4 {
+    pub struct NfsTime4 {
         /// Seconds.
         pub seconds: i64,
         /// Nanoseconds; not checked to be below 10^9.
@@ -132,7 +132,7 @@ xdr_struct! {
 
 xdr_struct! {
     /// The numbers of a device (RFC 8881 section 3.3.8, specdata4).
-    pub struct Specdata4 {
+    pub struct SpecData4 {
         /// The major number.
         pub major: u32,
         /// The minor number.
@@ -180,7 +180,7 @@ xdr_struct! {
         /// Its name.
         pub name: Utf8Str4<'a>,
         /// The time of its build.
-        pub date: Nfstime4,
+        pub date: NfsTime4,
     }
 }
 

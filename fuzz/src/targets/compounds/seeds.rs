@@ -137,7 +137,7 @@ fn open(attributes: Fattr4<'_>, seqid: u32, access: u32, deny: u32, client: u8) 
         share_access: access,
         share_deny: deny,
         owner: owner(client),
-        openhow: Some(Createhow4::Unchecked(attributes)),
+        openhow: Some(CreateHow4::Unchecked(attributes)),
         claim: OpenClaim4::Null(Component4(b"file")),
     });
     [root().as_slice(), &[open, ArgOp4::Getfh]].concat()

@@ -4,7 +4,7 @@ use volume::attributes::{Device, FileType, SetAttributes};
 use volume::request::{Answer, Request};
 use volume::results::{Created, NodeKind};
 use volume::volume::Volume;
-use wire::nfs4::{CreateArgs, CreateOk, CreateRes, Createtype4, NfsStat4};
+use wire::nfs4::{CreateArgs, CreateOk, CreateRes, CreateType4, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
@@ -16,13 +16,13 @@ use crate::v4::{attributes, names};
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CreateArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let directory = compound.changeable()?;
     let file_type = match args.objtype {
-        Createtype4::Lnk(_) => FileType::Symlink,
-        Createtype4::Blk(_) => FileType::Block,
-        Createtype4::Chr(_) => FileType::Character,
-        Createtype4::Sock => FileType::Socket,
-        Createtype4::Fifo => FileType::Fifo,
-        Createtype4::Dir => FileType::Directory,
-        Createtype4::BadType(_) => return Err(NfsStat4::BadType.into()),
+        CreateType4::Lnk(_) => FileType::Symlink,
+        CreateType4::Blk(_) => FileType::Block,
+        CreateType4::Chr(_) => FileType::Character,
+        CreateType4::Sock => FileType::Socket,
+        CreateType4::Fifo => FileType::Fifo,
+        CreateType4::Dir => FileType::Directory,
+        CreateType4::BadType(_) => return Err(NfsStat4::BadType.into()),
     };
     compound.check_directory(&directory)?;
     let name = names::check(args.objname)?;
@@ -45,23 +45,23 @@ fn create(
     request: &Request<'_>,
     directory: &Object<'_>,
     name: &[u8],
-    what: &Createtype4<'_>,
+    what: &CreateType4<'_>,
     set: &SetAttributes,
     encode: ToJournal<'_, Created>,
 ) -> Answer<Created> {
     let directory = directory.ino;
-    let device = |numbers: &wire::nfs4::Specdata4| Device { major: numbers.major, minor: numbers.minor };
+    let device = |numbers: &wire::nfs4::SpecData4| Device { major: numbers.major, minor: numbers.minor };
     let kind = match what {
-        Createtype4::Lnk(text) => {
+        CreateType4::Lnk(text) => {
             return volume.make_symlink(request, directory, name, text.0, set, encode);
         }
-        Createtype4::Dir | Createtype4::BadType(_) => {
+        CreateType4::Dir | CreateType4::BadType(_) => {
             return volume.make_directory(request, directory, name, set, encode);
         }
-        Createtype4::Blk(numbers) => NodeKind::Block(device(numbers)),
-        Createtype4::Chr(numbers) => NodeKind::Character(device(numbers)),
-        Createtype4::Sock => NodeKind::Socket,
-        Createtype4::Fifo => NodeKind::Fifo,
+        CreateType4::Blk(numbers) => NodeKind::Block(device(numbers)),
+        CreateType4::Chr(numbers) => NodeKind::Character(device(numbers)),
+        CreateType4::Sock => NodeKind::Socket,
+        CreateType4::Fifo => NodeKind::Fifo,
     };
     volume.make_node(request, directory, name, kind, set, encode)
 }

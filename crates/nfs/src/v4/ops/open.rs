@@ -10,7 +10,7 @@ use volume::attributes::{FileType, SetAttributes};
 use volume::request::Journaled;
 use volume::results::{AccessMask, Recall};
 use wire::nfs4::{
-    Attr4, AttrMask, ChangeInfo4, Createhow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
+    Attr4, AttrMask, ChangeInfo4, CreateHow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
     open_result, share_access,
 };
 use wire::xdr::{Encode as _, Encoder};
@@ -318,13 +318,13 @@ fn result(
 }
 
 /// The attributes of a new file, and those of them that the result names.
-fn new_attributes(how: &Createhow4<'_>, minor: u32) -> Result<(SetAttributes, AttrMask), Stop> {
+fn new_attributes(how: &CreateHow4<'_>, minor: u32) -> Result<(SetAttributes, AttrMask), Stop> {
     match how {
-        Createhow4::Unchecked(fattr) | Createhow4::Guarded(fattr) => {
+        CreateHow4::Unchecked(fattr) | CreateHow4::Guarded(fattr) => {
             Ok((attributes::to_create(fattr, minor, FileType::Regular)?, fattr.attrmask))
         }
-        Createhow4::Exclusive(_) => Ok((SetAttributes::default(), AttrMask::EMPTY)),
-        Createhow4::Exclusive41(both) => {
+        CreateHow4::Exclusive(_) => Ok((SetAttributes::default(), AttrMask::EMPTY)),
+        CreateHow4::Exclusive41(both) => {
             Ok((attributes::to_create(&both.attrs, minor, FileType::Regular)?, both.attrs.attrmask))
         }
     }

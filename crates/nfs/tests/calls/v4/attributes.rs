@@ -43,14 +43,14 @@ fn every_supported_attribute_is_shown() {
 fn attributes_are_set_and_shown() {
     let server = Server::new();
     let file = file(&server, "file");
-    let time = Nfstime4 { seconds: -5, nseconds: 7 };
+    let time = NfsTime4 { seconds: -5, nseconds: 7 };
     let wanted = Attributes4 {
         size: Some(10),
         mode: Some(0o4750),
         owner: Some(Utf8Str4(b"1000")),
         owner_group: Some(Utf8Str4(b"100")),
-        time_access_set: Some(Settime4::SetToServerTime),
-        time_modify_set: Some(Settime4::SetToClientTime(time)),
+        time_access_set: Some(SetTime4::SetToServerTime),
+        time_modify_set: Some(SetTime4::SetToClientTime(time)),
         ..Attributes4::default()
     };
     let before = attributes_of(&server, file, &[Attr4::Change]).change;
@@ -77,7 +77,7 @@ fn what_cannot_be_set_is_told_so() {
         (Attributes4 { owner: Some(Utf8Str4(b"4294967295")), ..none }, NfsStat4::BadOwner),
         (
             Attributes4 {
-                time_modify_set: Some(Settime4::SetToClientTime(Nfstime4 {
+                time_modify_set: Some(SetTime4::SetToClientTime(NfsTime4 {
                     seconds: 0,
                     nseconds: 1_000_000_000,
                 })),
@@ -92,7 +92,7 @@ fn what_cannot_be_set_is_told_so() {
     let mismatch = Fattr4 { attrmask: AttrMask::of(&[Attr4::Size]), attr_vals: &[1, 2, 3, 4] };
     let damaged = ArgOp4::Setattr(SetattrArgs { stateid: Stateid4::ANONYMOUS, obj_attributes: mismatch });
     assert_eq!(status_of(&server, &[putfh(file), damaged]), NfsStat4::BadXdr);
-    let dir = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let dir = handle_at(&server, &[create("dir", CreateType4::Dir)]);
     assert_eq!(set_on(&server, dir, &Attributes4 { size: Some(1), ..none }).0, NfsStat4::IsDir);
 }
 

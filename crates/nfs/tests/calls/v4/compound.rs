@@ -85,7 +85,7 @@ fn operations_need_a_current_filehandle() {
 #[test]
 fn it_goes_on_where_it_stopped() {
     let server = Server::new();
-    let dir = Createtype4::Dir;
+    let dir = CreateType4::Dir;
     // A listing always reads media, so that it stops there; the directory before it is made once.
     let list = ArgOp4::Readdir(ReaddirArgs {
         cookie: 0,
@@ -105,7 +105,7 @@ fn it_goes_on_where_it_stopped() {
 #[test]
 fn a_retransmission_changes_nothing_again() {
     let server = Server::new();
-    let operations = [&to_root()[..], &[create("new", Createtype4::Dir), ArgOp4::Getfh]].concat();
+    let operations = [&to_root()[..], &[create("new", CreateType4::Dir), ArgOp4::Getfh]].concat();
     let (xid, record) = record(&server, root(), 0, &operations);
     let first = server.serve(root(), &record);
     let second = server.serve(root(), &record);
@@ -125,7 +125,7 @@ fn a_failure_is_repeated_too() {
     let operations = [&to_root()[..], &[remove]].concat();
     let (_, record) = record(&server, root(), 0, &operations);
     let first = server.serve(root(), &record);
-    at_root(&server, &[create("name", Createtype4::Dir)]);
+    at_root(&server, &[create("name", CreateType4::Dir)]);
     assert_eq!(first, server.serve(root(), &record));
     assert_eq!(at_root(&server, &[lookup("name")]).status, NfsStat4::Ok);
 }
@@ -133,11 +133,11 @@ fn a_failure_is_repeated_too() {
 #[test]
 fn the_same_in_another_directory_is_not_the_same_call() {
     let server = Server::new();
-    let directories = ["one", "two"].map(|name| handle_at(&server, &[create(name, Createtype4::Dir)]));
+    let directories = ["one", "two"].map(|name| handle_at(&server, &[create(name, CreateType4::Dir)]));
     let remove = ArgOp4::Remove(RemoveArgs { target: Component4(b"x") });
     for directory in directories {
         assert_eq!(
-            compound(&server, &[putfh(directory), create("x", Createtype4::Dir)]).status,
+            compound(&server, &[putfh(directory), create("x", CreateType4::Dir)]).status,
             NfsStat4::Ok
         );
     }

@@ -61,9 +61,9 @@ fn much_data_is_read_whatever_follows() {
 fn data_is_of_regular_files() {
     let server = Server::new();
     let cases = [
-        ("dir", Createtype4::Dir, NfsStat4::IsDir),
-        ("fifo", Createtype4::Fifo, NfsStat4::Inval),
-        ("link", Createtype4::Lnk(Linktext4(b"x")), NfsStat4::Inval),
+        ("dir", CreateType4::Dir, NfsStat4::IsDir),
+        ("fifo", CreateType4::Fifo, NfsStat4::Inval),
+        ("link", CreateType4::Lnk(Linktext4(b"x")), NfsStat4::Inval),
     ];
     for (name, what, expected) in cases {
         let object = handle_at(&server, &[create(name, what)]);

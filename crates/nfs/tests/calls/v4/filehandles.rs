@@ -42,7 +42,7 @@ fn the_way_back_leads_to_the_root() {
     assert_eq!(up(&[ArgOp4::Putrootfh, lookup("a"), lookup("b"), ArgOp4::Lookupp]), a);
     assert_eq!(up(&[ArgOp4::Putrootfh, lookup("a"), lookup("b"), ArgOp4::Lookupp, ArgOp4::Lookupp]), root);
     assert_eq!(status_of(&server, &[ArgOp4::Putrootfh, ArgOp4::Lookupp]), NfsStat4::NoEnt);
-    let dir = create("dir", Createtype4::Dir);
+    let dir = create("dir", CreateType4::Dir);
     let back = [ArgOp4::Putrootfh, lookup("a"), lookup("b"), dir, ArgOp4::Lookupp];
     assert_eq!(up(&back), Some(1));
 }
@@ -82,7 +82,7 @@ fn the_root_is_listed_as_far_as_it_is_seen() {
 #[test]
 fn handles_survive_a_restart_and_another_configuration() {
     let mut server = Server::new();
-    let handle = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let handle = handle_at(&server, &[create("dir", CreateType4::Dir)]);
     let top = compound(&server, &[ArgOp4::Putrootfh, ArgOp4::Getfh]);
     let ResOp4::Getfh(Ok(top)) = top.last() else { panic!("{top:?}") };
     server.export(vec![open_export(), Export::new("/another", VolumeId(1))]);
@@ -115,7 +115,7 @@ fn who_is_not_admitted_is_refused_with_a_good_handle_too() {
 #[test]
 fn what_was_saved_comes_back() {
     let server = Server::new();
-    let dir = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let dir = handle_at(&server, &[create("dir", CreateType4::Dir)]);
     let moves = [lookup("dir"), ArgOp4::Savefh, ArgOp4::Lookupp, ArgOp4::Restorefh, ArgOp4::Getfh];
     let results = at_root(&server, &moves);
     assert!(matches!(results.last(), ResOp4::Getfh(Ok(found)) if found.object.as_bytes() == dir));

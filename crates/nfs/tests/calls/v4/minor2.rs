@@ -51,7 +51,7 @@ fn holes_are_made_and_found() {
     assert_eq!(attributes_of(&server, file, &[Attr4::Size]).size, Some(100 << 10));
     assert_eq!(session.on(file, &[allocate(0, 0)]).status, NfsStat4::Inval);
     assert_eq!(session.on(file, &[allocate(u64::MAX, 2)]).status, NfsStat4::Inval);
-    let dir = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let dir = handle_at(&server, &[create("dir", CreateType4::Dir)]);
     assert_eq!(session.on(dir, &[allocate(0, 1)]).status, NfsStat4::IsDir);
 }
 
@@ -168,7 +168,7 @@ fn a_session_orders_what_it_executes() {
 fn the_slot_repeats_its_reply() {
     let server = Server::new();
     let session = Session::new(&server);
-    let operations = [&[session.sequence(true)][..], &to_root(), &[create("new", Createtype4::Dir)]].concat();
+    let operations = [&[session.sequence(true)][..], &to_root(), &[create("new", CreateType4::Dir)]].concat();
     let first = compound_as(&server, root(), 2, &operations);
     assert_eq!(first.status, NfsStat4::Ok);
     let second = compound_as(&server, root(), 2, &operations);

@@ -21,14 +21,14 @@ fn link(name: &str) -> ArgOp4<'_> {
 #[test]
 fn everything_but_files_is_created() {
     let server = Server::new();
-    let numbers = Specdata4 { major: 4, minor: 64 };
+    let numbers = SpecData4 { major: 4, minor: 64 };
     let cases = [
-        (Createtype4::Dir, NfsFtype4::Dir),
-        (Createtype4::Lnk(Linktext4(b"over/there")), NfsFtype4::Lnk),
-        (Createtype4::Blk(numbers), NfsFtype4::Blk),
-        (Createtype4::Chr(numbers), NfsFtype4::Chr),
-        (Createtype4::Sock, NfsFtype4::Sock),
-        (Createtype4::Fifo, NfsFtype4::Fifo),
+        (CreateType4::Dir, NfsFtype4::Dir),
+        (CreateType4::Lnk(Linktext4(b"over/there")), NfsFtype4::Lnk),
+        (CreateType4::Blk(numbers), NfsFtype4::Blk),
+        (CreateType4::Chr(numbers), NfsFtype4::Chr),
+        (CreateType4::Sock, NfsFtype4::Sock),
+        (CreateType4::Fifo, NfsFtype4::Fifo),
     ];
     for (what, expected) in cases {
         let name = format!("{expected:?}");
@@ -45,21 +45,21 @@ fn everything_but_files_is_created() {
         assert_eq!(created.attrset, AttrMask::of(&[Attr4::Mode]));
         let shown = shown.obj_attributes.decode_values().unwrap();
         assert_eq!(shown.file_type, Some(expected));
-        if matches!(what, Createtype4::Blk(_) | Createtype4::Chr(_)) {
+        if matches!(what, CreateType4::Blk(_) | CreateType4::Chr(_)) {
             assert_eq!(shown.rawdev, Some(numbers));
         }
     }
     let text = at_root(&server, &[lookup("Lnk"), ArgOp4::Readlink]);
     assert!(matches!(text.last(), ResOp4::Readlink(Ok(found)) if found.link.0 == b"over/there"));
     assert_eq!(at_root(&server, &[lookup("Dir"), ArgOp4::Readlink]).status, NfsStat4::Inval);
-    assert_eq!(at_root(&server, &[create("x", Createtype4::BadType(1))]).status, NfsStat4::BadType);
+    assert_eq!(at_root(&server, &[create("x", CreateType4::BadType(1))]).status, NfsStat4::BadType);
 }
 
 #[test]
 fn a_name_must_be_one() {
     let server = Server::new();
     file(&server, "file");
-    let dir = create("dir", Createtype4::Dir);
+    let dir = create("dir", CreateType4::Dir);
     assert_eq!(at_root(&server, &[dir]).status, NfsStat4::Ok);
     let long = "n".repeat(256);
     let cases = [
@@ -69,7 +69,7 @@ fn a_name_must_be_one() {
         ("a/b", NfsStat4::BadName),
     ];
     for (name, expected) in cases.into_iter().chain([(long.as_str(), NfsStat4::NameTooLong)]) {
-        let (save, dir) = (ArgOp4::Savefh, Createtype4::Dir);
+        let (save, dir) = (ArgOp4::Savefh, CreateType4::Dir);
         assert_eq!(at_root(&server, &[lookup(name)]).status, expected, "{name}");
         assert_eq!(at_root(&server, &[create(name, dir)]).status, expected, "{name}");
         assert_eq!(at_root(&server, &[remove(name)]).status, expected, "{name}");
@@ -98,10 +98,10 @@ fn a_name_must_be_one() {
 fn what_is_no_directory_is_told_so() {
     let server = Server::new();
     file(&server, "file");
-    at_root(&server, &[create("link", Createtype4::Lnk(Linktext4(b"file")))]);
+    at_root(&server, &[create("link", CreateType4::Lnk(Linktext4(b"file")))]);
     assert_eq!(at_root(&server, &[lookup("file"), lookup("x")]).status, NfsStat4::NotDir);
     assert_eq!(at_root(&server, &[lookup("link"), lookup("x")]).status, NfsStat4::Symlink);
-    assert_eq!(at_root(&server, &[lookup("file"), create("x", Createtype4::Dir)]).status, NfsStat4::NotDir);
+    assert_eq!(at_root(&server, &[lookup("file"), create("x", CreateType4::Dir)]).status, NfsStat4::NotDir);
     assert_eq!(at_root(&server, &[lookup("file"), remove("x")]).status, NfsStat4::NotDir);
     assert_eq!(at_root(&server, &[lookup("file"), ArgOp4::Lookupp]).status, NfsStat4::NotDir);
 }
@@ -110,7 +110,7 @@ fn what_is_no_directory_is_told_so() {
 fn files_and_directories_are_removed_alike() {
     let server = Server::new();
     file(&server, "file");
-    at_root(&server, &[create("dir", Createtype4::Dir), create("sub", Createtype4::Dir)]);
+    at_root(&server, &[create("dir", CreateType4::Dir), create("sub", CreateType4::Dir)]);
     assert_eq!(at_root(&server, &[remove("dir")]).status, NfsStat4::NotEmpty);
     assert_eq!(at_root(&server, &[lookup("dir"), remove("sub")]).status, NfsStat4::Ok);
     let results = at_root(&server, &[remove("dir"), remove("file"), remove("none")]);
@@ -123,7 +123,7 @@ fn files_and_directories_are_removed_alike() {
 fn names_move_and_multiply() {
     let server = Server::new();
     let file = file(&server, "file");
-    let dir = handle_at(&server, &[create("dir", Createtype4::Dir)]);
+    let dir = handle_at(&server, &[create("dir", CreateType4::Dir)]);
     let save = ArgOp4::Savefh;
     let results = at_root(&server, &[save, putfh(dir), rename("file", "moved")]);
     let ResOp4::Rename(Ok(renamed)) = results.last() else { panic!("{results:?}") };
@@ -149,7 +149,7 @@ fn nothing_moves_between_file_systems() {
     let moved =
         compound(&server, &[&to_root()[..], &[ArgOp4::Savefh], &other, &[rename("file", "x")]].concat());
     assert_eq!(moved.status, NfsStat4::Xdev);
-    let made = compound(&server, &[ArgOp4::Putrootfh, create("x", Createtype4::Dir)]);
+    let made = compound(&server, &[ArgOp4::Putrootfh, create("x", CreateType4::Dir)]);
     assert_eq!(made.status, NfsStat4::Rofs);
 }
 
@@ -205,7 +205,7 @@ fn a_read_only_export_changes_nothing() {
     let mut server = Server::new();
     let file = file(&server, "file");
     server.export(vec![nfs::exports::Export { read_only: true, ..crate::support::open_export() }]);
-    let changes = [create("x", Createtype4::Dir), remove("file")];
+    let changes = [create("x", CreateType4::Dir), remove("file")];
     for change in changes {
         assert_eq!(at_root(&server, &[change]).status, NfsStat4::Rofs);
     }

@@ -20,7 +20,7 @@ fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
         share_access: share_access::READ | if share_deny == 0 { 0 } else { share_access::WANT_NO_DELEG },
         share_deny,
         owner: StateOwner4 { clientid: ClientId4(0), owner: OwnerId4(b"owner") },
-        openhow: size.map(Createhow4::Unchecked),
+        openhow: size.map(CreateHow4::Unchecked),
         claim: OpenClaim4::Null(Component4(b"file")),
     })
 }
@@ -144,7 +144,7 @@ fn what_came_to_be_meanwhile_is_not_cut() {
     let (one, two) = (Session::of(&server, b"one"), Session::of(&server, b"two"));
     let request = |session: &Session<'_>, name: &str, size: Option<u64>| {
         let attributes = fattr(&Attributes4 { size, ..Attributes4::default() });
-        let how = if size.is_some() { Createhow4::Unchecked } else { Createhow4::Guarded };
+        let how = if size.is_some() { CreateHow4::Unchecked } else { CreateHow4::Guarded };
         let open = ArgOp4::Open(OpenArgs {
             seqid: 0,
             share_access: share_access::WRITE | share_access::WANT_NO_DELEG,

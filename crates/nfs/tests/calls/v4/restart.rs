@@ -6,7 +6,7 @@ use super::session::Session;
 use super::support::{Results, attributes_of, fattr, file, lookup, putfh, to_root};
 use crate::support::Server;
 
-fn open(owner: &'static [u8], deny: u32, how: Option<Createhow4<'static>>) -> ArgOp4<'static> {
+fn open(owner: &'static [u8], deny: u32, how: Option<CreateHow4<'static>>) -> ArgOp4<'static> {
     ArgOp4::Open(OpenArgs {
         seqid: 0,
         share_access: share_access::BOTH | share_access::WANT_NO_DELEG,
@@ -39,7 +39,7 @@ fn a_client_goes_on_with_what_it_holds() {
     let server = Server::new();
     let session = Session::new(&server);
     session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
-    let create = Some(Createhow4::Guarded(Fattr4::EMPTY));
+    let create = Some(CreateHow4::Guarded(Fattr4::EMPTY));
     let opening = [&to_root()[..], &[open(b"owner", share_deny::WRITE, create), ArgOp4::Getfh]].concat();
     let opened = session.compound(&opening);
     let [.., ResOp4::Open(Ok(open_ok)), ResOp4::Getfh(Ok(handle))] = &opened.all[..] else {
@@ -101,7 +101,7 @@ fn known(server: &Server) -> (SessionId4, u32) {
 }
 
 fn create() -> ArgOp4<'static> {
-    open(b"owner", share_deny::NONE, Some(Createhow4::Guarded(Fattr4::EMPTY)))
+    open(b"owner", share_deny::NONE, Some(CreateHow4::Guarded(Fattr4::EMPTY)))
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_file_is_cut_once() {
     let handle = file(&server, "file");
     let mut known = known(&server);
     let cut = fattr(&Attributes4 { size: Some(0), ..Attributes4::default() });
-    let cutting = open(b"owner", share_deny::NONE, Some(Createhow4::Unchecked(cut)));
+    let cutting = open(b"owner", share_deny::NONE, Some(CreateHow4::Unchecked(cut)));
     let operations = [&to_root()[..], &[cutting]].concat();
     let (server, first, second) = twice(server, &mut known, &operations, |server| {
         let handle = wire::nfs3::FileHandle3::new(handle).unwrap();
@@ -193,7 +193,7 @@ fn an_open_that_is_repeated_gives_a_stateid_that_is_there() {
     let server = Server::new();
     let session = Session::new(&server);
     session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
-    let create = Some(Createhow4::Exclusive41(Creatverfattr { verf: [7; 8], attrs: Fattr4::EMPTY }));
+    let create = Some(CreateHow4::Exclusive41(CreateVerfAttr { verf: [7; 8], attrs: Fattr4::EMPTY }));
     let opening = [&to_root()[..], &[open(b"owner", share_deny::NONE, create), ArgOp4::Getfh]].concat();
     let open = |session: &Session<'_>| {
         let opened = session.compound(&opening);

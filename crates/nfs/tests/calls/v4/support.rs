@@ -77,7 +77,7 @@ pub(crate) fn getattr(attributes: &[Attr4]) -> ArgOp4<'static> {
     ArgOp4::Getattr(GetattrArgs { attr_request: AttrMask::of(attributes) })
 }
 
-pub(crate) fn create<'a>(name: &'a str, objtype: Createtype4<'a>) -> ArgOp4<'a> {
+pub(crate) fn create<'a>(name: &'a str, objtype: CreateType4<'a>) -> ArgOp4<'a> {
     let (objname, createattrs) = (Component4(name.as_bytes()), Fattr4::EMPTY);
     ArgOp4::Create(CreateArgs { objtype, objname, createattrs })
 }

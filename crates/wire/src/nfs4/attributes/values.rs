@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::limits::{ACES_MAX, LOCATIONS_MAX};
-use crate::nfs4::{Bitmap4, Body4, Nfstime4, Pathname4, Utf8Str4};
+use crate::nfs4::{Bitmap4, NfsTime4, Opaque4, Pathname4, Utf8Str4};
 
 xdr_struct! {
     /// A file system (RFC 8881 section 3.3.5, fsid4).
@@ -171,11 +171,11 @@ xdr_enum! {
 
 xdr_struct! {
     /// A hint for the layouts of a new file (RFC 8881 section 3.3.17, layouthint4).
-    pub struct Layouthint4<'a> {
+    pub struct LayoutHint4<'a> {
         /// The layout type.
         pub layout_type: u32,
         /// The hint.
-        pub body: Body4<'a>,
+        pub body: Opaque4<'a>,
     }
 }
 
@@ -197,10 +197,10 @@ xdr_struct! {
 
 xdr_union! {
     /// How to set a time (RFC 8881 section 3.3.2, settime4).
-    pub enum Settime4 {
+    pub enum SetTime4 {
         /// Set it to the server's time.
         SetToServerTime = 0,
         /// Set it to this time.
-        SetToClientTime(time: Nfstime4) = 1,
+        SetToClientTime(time: NfsTime4) = 1,
     }
 }

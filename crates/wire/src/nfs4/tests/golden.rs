@@ -81,7 +81,7 @@ fn an_open_and_its_delegation() {
         share_access: share_access::BOTH,
         share_deny: share_deny::NONE,
         owner,
-        openhow: Some(Createhow4::Guarded(decode_all(&attributes).unwrap())),
+        openhow: Some(CreateHow4::Guarded(decode_all(&attributes).unwrap())),
         claim: OpenClaim4::Null(Component4(b"file")),
     };
     is_op(

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use volume::attributes::SetAttributes;
 use volume::request::{Answer, Durability, Error, Failure, Journaled};
 use volume::results::{CreateHow, Created, Recall};
-use wire::nfs4::{Createhow4, NfsStat4, Stateid4};
+use wire::nfs4::{CreateHow4, NfsStat4, Stateid4};
 use wire::xdr::{Decode as _, Decoder, Encoder};
 
 use crate::call::Object;
@@ -27,11 +27,11 @@ use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, 
 pub(super) fn run(
     compound: &mut Compound<'_>,
     name: &[u8],
-    how: &Createhow4<'_>,
+    how: &CreateHow4<'_>,
     request: &Request<'_>,
     out: &mut Encoder<'_>,
 ) -> Done {
-    if compound.minor == 0 && matches!(how, Createhow4::Exclusive41(_)) {
+    if compound.minor == 0 && matches!(how, CreateHow4::Exclusive41(_)) {
         return Err(NfsStat4::Inval.into());
     }
     let directory = compound.changeable()?;
@@ -44,14 +44,14 @@ pub(super) fn run(
     match staying::find(compound, &directory, name) {
         Ok((Target::Pseudo(_), _)) => Err(NfsStat4::IsDir.into()),
         Ok((Target::Stored(file), _staying)) => match how {
-            Createhow4::Unchecked(_) => {
+            CreateHow4::Unchecked(_) => {
                 let cinfo = unchanged(compound, &directory)?;
                 // Of the attributes only a size of zero counts for a file that is there.
                 let size = new.0.size.filter(|size| *size == 0);
                 open_file(compound, &file, size, cinfo, request, out)
             }
             // It may be the one that this very request created.
-            Createhow4::Guarded(_) | Createhow4::Exclusive(_) | Createhow4::Exclusive41(_) => {
+            CreateHow4::Guarded(_) | CreateHow4::Exclusive(_) | CreateHow4::Exclusive41(_) => {
                 create(compound, &directory, name, how, new, request, out)
             }
         },
@@ -61,18 +61,18 @@ pub(super) fn run(
 }
 
 /// What the engine is to do. It never touches a file that is there: [`run`] opens that, which looks at what others hold.
-fn how_to(how: &Createhow4<'_>, set: &SetAttributes) -> CreateHow {
+fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
     match how {
-        Createhow4::Unchecked(_) | Createhow4::Guarded(_) => CreateHow::Guarded(*set),
-        Createhow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
-        Createhow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
+        CreateHow4::Unchecked(_) | CreateHow4::Guarded(_) => CreateHow::Guarded(*set),
+        CreateHow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
+        CreateHow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
     }
 }
 
 /// Why nothing was created. If a file came to be meanwhile that may be opened, the operation begins anew and finds it.
-fn not_created(how: &Createhow4<'_>, failure: Failure) -> Failure {
+fn not_created(how: &CreateHow4<'_>, failure: Failure) -> Failure {
     match (how, failure.error) {
-        (Createhow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
+        (CreateHow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
         _ => failure,
     }
 }
@@ -81,7 +81,7 @@ fn create<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
     name: &[u8],
-    how: &Createhow4<'_>,
+    how: &CreateHow4<'_>,
     (set, attrset): (SetAttributes, wire::nfs4::AttrMask),
     request: &Request<'_>,
     out: &mut Encoder<'_>,
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn what_came_to_be_meanwhile_is_opened_like_any_other() {
         let set = SetAttributes { size: Some(4096), ..SetAttributes::default() };
-        let [unchecked, guarded] = [Createhow4::Unchecked, Createhow4::Guarded].map(|how| how(Fattr4::EMPTY));
+        let [unchecked, guarded] = [CreateHow4::Unchecked, CreateHow4::Guarded].map(|how| how(Fattr4::EMPTY));
         for how in [unchecked, guarded] {
             assert_eq!(how_to(&how, &set), CreateHow::Guarded(set));
         }
