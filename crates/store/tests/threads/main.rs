@@ -5,7 +5,7 @@
 //! `HOLDFAST_STRESS_SECONDS` makes the tests run for longer, `HOLDFAST_STRESS_SEED` starts from the seed that a failure
 //! printed; threads are not replayed exactly.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failure here fails the test")]
 
 mod chaos;
 mod facts;
