@@ -20,7 +20,7 @@ impl LoadError {
     pub(crate) fn status(doing: &str, status: NfsStat3) -> Self {
         let advice = match status {
             NfsStat3::Acces | NfsStat3::Perm => {
-                ": permission denied. The server may squash root or want a port below 1024: choose a user who may \
+                ": permission denied. The server may squash root or require a port below 1024: choose a user who may \
                  write there (--uid, --gid) or try --reserved-ports"
             }
             NfsStat3::NoSpc => ": the file system is full; a smaller --working-set needs less",

@@ -35,6 +35,7 @@ pub mod server_cost;
 pub mod steady;
 pub mod suite;
 mod tcp_rate;
+mod text;
 mod verify;
 pub mod workload;
 

@@ -1,12 +1,12 @@
-//! What was measured, for people: a table for the terminal, JSON for programs, and a page to put before others.
+//! Results for people and programs.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`table`] | the report as aligned text |
 //! | [`json`] | the report as JSON, written and read |
-//! | [`html`] | the report as one page that needs nothing else |
+//! | [`html`] | the report as one self-contained page |
 //!
-//! Nothing here does I/O, and no report makes it panic: a figure that is no number is shown as a dash.
+//! Nothing here does I/O, and no report makes it panic: a figure that is not a number is shown as a dash.
 
 pub mod html;
 pub mod json;

@@ -297,7 +297,7 @@ fn run(
     let tally = &result.tally;
     if tally.operations == 0 && tally.failed() > 0 {
         let worst = tally.errors().into_iter().next().map(|error| error.cause).unwrap_or_default();
-        let words = format!("no operation succeeded; {} failed, most of them so: {worst}", tally.failed());
+        let words = format!("no operation succeeded; {} failed, most often with: {worst}", tally.failed());
         return Err(LoadError::new(words));
     }
     let phase_seconds = |phase: usize| {

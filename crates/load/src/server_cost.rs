@@ -33,7 +33,7 @@ impl Processes {
             let path = format!("/proc/{pid}/stat");
             let text =
                 fs::read_to_string(&path).map_err(|error| LoadError::new(format!("{path}: {error}")))?;
-            ticks += parse(&text).ok_or_else(|| LoadError::new(format!("{path} makes no sense")))?;
+            ticks += parse(&text).ok_or_else(|| LoadError::new(format!("{path} cannot be parsed")))?;
         }
         Ok(ticks as f64 / TICKS_PER_SECOND)
     }

@@ -42,11 +42,11 @@ impl BlockError {
     /// Returns the cause of the failure in words.
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Self::NotABlock => "READ: wrong data (not what was written)",
+            Self::NotABlock => "READ: wrong data (not a block)",
             Self::Checksum => "READ: wrong data (damaged)",
             Self::File => "READ: wrong data (of another file)",
-            Self::Offset => "READ: wrong data (of another place)",
-            Self::Generation => "READ: wrong data (of another time)",
+            Self::Offset => "READ: wrong data (of another offset)",
+            Self::Generation => "READ: wrong data (of another version)",
         }
     }
 }

@@ -253,7 +253,7 @@ impl Workload {
             | Self::Random { block_bytes, .. } => {
                 let unit = if verify { 4096 } else { 512 };
                 if block_bytes == 0 || block_bytes > BLOCK_BYTES_MAX || !block_bytes.is_multiple_of(unit) {
-                    return wrong(format!("blocks are multiples of {unit} bytes, at most 64 MiB"));
+                    return wrong(format!("blocks must be multiples of {unit} bytes, at most 64 MiB"));
                 }
                 if let Self::Random { read_percent, .. } = *self
                     && read_percent > 100
@@ -265,14 +265,16 @@ impl Workload {
             Self::Metadata { files_per_directory, directories_per_thread, file_bytes }
             | Self::SmallFiles { files_per_directory, directories_per_thread, file_bytes } => {
                 if files_per_directory == 0 || directories_per_thread == 0 {
-                    return wrong("there is nothing to do without files or directories".to_owned());
+                    return wrong("at least one file and one directory are required".to_owned());
                 }
                 if file_bytes > 64 << 10 {
-                    return wrong("small files have at most 64 KiB, so that one WRITE makes them".to_owned());
+                    return wrong(
+                        "small files must be at most 64 KiB, so that one WRITE suffices".to_owned(),
+                    );
                 }
                 Ok(())
             }
-            Self::Readdir { names: 0, .. } => wrong("there is nothing to list without names".to_owned()),
+            Self::Readdir { names: 0, .. } => wrong("at least one name is required".to_owned()),
             Self::Null | Self::Rate { .. } | Self::Readdir { .. } => Ok(()),
         }
     }

@@ -31,15 +31,15 @@ pub(crate) struct Bench {
 enum Action {
     /// Run a workload against a server
     Run(Box<run::Run>),
-    /// Measure what the server's protocol, TCP and a directory can do at best
+    /// Measure the limits of the server's protocol, of TCP and of a directory
     Limits(limits::Limits),
-    /// Measure two servers in turn, and hold one against the other
+    /// Measure two servers in turn and compare them
     Compare(Box<compare::Compare>),
-    /// Run the tests that others published, at a scale that fits
+    /// Run the tests of published reports, at a scale that fits this machine
     Suite(Box<suite::SuiteCommand>),
     /// Measure on this host for a coordinator: `bench run --agents`
     Agent(agent::AgentCommand),
-    /// Show a result again: as a table, or as a page to put before others
+    /// Show a result again, as a table or as a page
     Report(report::Report),
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn run(bench: &Bench) -> Outcome {
     }
 }
 
-/// The server that is measured, and in whose name.
+/// The server and the caller.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetOptions {
     /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
@@ -64,25 +64,25 @@ pub(crate) struct TargetOptions {
     caller: CallerOptions,
 }
 
-/// In whose name, and what the report says.
+/// The caller, and words for the report.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CallerOptions {
-    /// Port of the server's MOUNT service [default: that of NFS, else what rpcbind tells]
+    /// Port of the server's MOUNT service [default: the NFS port, else the port that rpcbind names]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
-    /// Use local ports below 1024, as some servers want; only root can
+    /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
-    /// Call as this user
+    /// User ID of calls
     #[arg(long, value_name = "UID", default_value_t = 0)]
     uid: u32,
-    /// Call as this group
+    /// Group ID of calls
     #[arg(long, value_name = "GID", default_value_t = 0)]
     gid: u32,
-    /// What people call this server, for the report
+    /// Name of the server in the report
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Which caches stand between the client and the media, for the report
+    /// Caches between the client and the media, for the report
     #[arg(long, value_name = "WORDS", default_value = "not declared")]
     caches: String,
 }
@@ -92,7 +92,7 @@ impl TargetOptions {
         self.caller.server(&self.target)
     }
 
-    /// A report without results yet.
+    /// Returns a report without results.
     pub(crate) fn report(&self, server: &Server) -> Report {
         self.caller.report(server)
     }
@@ -109,7 +109,7 @@ impl CallerOptions {
         })
     }
 
-    /// A report without results yet.
+    /// Returns a report without results.
     pub(crate) fn report(&self, server: &Server) -> Report {
         let target = Target {
             address: server.address.to_string(),
@@ -120,33 +120,33 @@ impl CallerOptions {
     }
 }
 
-/// A report without results yet, of this machine and moment.
+/// Returns a report without results, with this machine and the current time.
 fn new_report(target: Target, caches: String) -> Report {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Report::new(target, Host::this(), caches, since.map_or(0, |since| since.as_secs()))
 }
 
-/// What limits are measured with, besides the server.
+/// The options of limits.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LimitOptions {
-    /// Measure this directory's file system and device too; best the one that the server stores in
+    /// Also measure the file system and device of this directory, ideally the server's data directory
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Measure what TCP carries to and from a `holdfast bench agent` on the server's host
+    /// Also measure TCP to and from a `holdfast bench agent` on the server's host
     #[arg(long, value_name = "HOST:PORT", requires = "token_file")]
     line_rate_peer: Option<String>,
-    /// A file with the secret that agents know
+    /// File with the secret that agents share
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
 impl LimitOptions {
-    /// What is measured besides NULL calls, if anything is.
+    /// Whether anything is measured besides NULL calls.
     fn is_given(&self) -> bool {
         self.directory.is_some() || self.line_rate_peer.is_some()
     }
 
-    /// The agent on the server's host.
+    /// Returns the agent on the server's host.
     fn peer(&self) -> Result<Option<Peer>, Error> {
         let (Some(peer), Some(token)) = (&self.line_rate_peer, self.token()?) else { return Ok(None) };
         Peer::parse(peer, token).map(Some).map_err(failed)
@@ -156,8 +156,8 @@ impl LimitOptions {
         self.token_file.as_deref().map(Token::read).transpose().map_err(failed)
     }
 
-    /// The hosts that measure instead of this one, connected, if there are any. What is taken of the server's host is
-    /// taken here, so the server has to run here then.
+    /// Connects to the hosts that measure instead of this one, if there are any. The server's processes and directory are
+    /// measured by the coordinator, so the server has to run on this host then.
     fn coordinator(
         &self,
         agents: &[String],
@@ -169,7 +169,7 @@ impl LimitOptions {
         for (option, _) in local.into_iter().filter(|(_, is_given)| *is_given) {
             if !agents.is_empty() && !load::has_address(ip) {
                 return Err(Error::usage(format!(
-                    "{option} with --agents is for a coordinator on the server's host: {ip} is no address of this one"
+                    "{option} with --agents is for a coordinator on the server's host: {ip} is not an address of this one"
                 )));
             }
         }
@@ -182,12 +182,12 @@ impl LimitOptions {
     }
 }
 
-/// What ended a measurement, as a command answers it.
+/// Converts the error of a measurement to that of a command.
 fn failed(error: LoadError) -> Error {
     Error::failed(error.to_string())
 }
 
-/// The report as JSON.
+/// Formats the report as JSON.
 fn json(report: &Report) -> Result<String, Error> {
     serde_json::to_string_pretty(report)
         .map(|text| text + "\n")

@@ -72,7 +72,7 @@ impl BlockingClient {
         if let Some(port) = server.mount_port {
             return Self::mount_at(server, port)?.ok_or_else(|| {
                 LoadError::new(format!(
-                    "at port {port} of {} nobody speaks MOUNT version 3",
+                    "port {port} of {} does not serve MOUNT version 3",
                     server.address.ip()
                 ))
             });
@@ -82,11 +82,11 @@ impl BlockingClient {
         }
         let port = Self::mount_port(server).map_err(|error| {
             LoadError::new(format!(
-                "{} does not speak MOUNT at its NFS port, and rpcbind does not tell another ({error}): --mount-port"
+                "{} does not serve MOUNT at its NFS port, and rpcbind names no other port ({error}): use --mount-port"
             , server.address))
         })?;
         Self::mount_at(server, port)?
-            .ok_or_else(|| LoadError::new("rpcbind names a port where nobody speaks MOUNT version 3"))
+            .ok_or_else(|| LoadError::new("rpcbind names a port that does not serve MOUNT version 3"))
     }
 
     /// Mounts through one port. Returns none if that port does not serve MOUNT.
@@ -102,7 +102,7 @@ impl BlockingClient {
                 Err(LoadError::new(format!("{} has no export \"{}\"", server.address, server.export)))
             }
             Err(status) => Err(LoadError::new(format!(
-                "{} does not let us mount \"{}\": {status:?}; some servers want --reserved-ports",
+                "{} refuses to mount \"{}\": {status:?}; some servers require --reserved-ports",
                 server.address, server.export
             ))),
         }
@@ -127,7 +127,10 @@ impl BlockingClient {
         client.send(&call)?;
         let results = client.receive(xid)?.map_err(|stat| LoadError::new(format!("{stat:?}")))?;
         let port: u32 = decode("GETPORT", &results)?;
-        u16::try_from(port).ok().filter(|port| *port != 0).ok_or_else(|| LoadError::new("it knows no mountd"))
+        u16::try_from(port)
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(|| LoadError::new("MOUNT is not registered"))
     }
 
     /// Asks for the transfer sizes.
@@ -200,8 +203,9 @@ impl BlockingClient {
 
     /// Calls an NFS procedure and returns its results.
     pub(crate) fn nfs(&mut self, procedure: Procedure, args: &impl Encode) -> Result<Results, LoadError> {
-        self.call(nfs3::PROGRAM, procedure.code(), args)?
-            .map_err(|stat| LoadError::new(format!("{} is not served here: {stat:?}", procedure.name())))
+        self.call(nfs3::PROGRAM, procedure.code(), args)?.map_err(|stat| {
+            LoadError::new(format!("the server did not execute {}: {stat:?}", procedure.name()))
+        })
     }
 
     /// Makes many calls of one procedure with up to [`PIPELINE_MAX`] in flight. Returns their results in order.
@@ -234,9 +238,10 @@ impl BlockingClient {
             let (xid, reply) = self.receive_any()?;
             let index = usize::try_from(xid.wrapping_sub(first)).unwrap_or(usize::MAX);
             let Some(place @ None) = results.get_mut(index) else {
-                return Err(LoadError::new("the server answered what was not asked"));
+                return Err(LoadError::new("the server replied to a call that was not made"));
             };
-            let words = |stat| LoadError::new(format!("{} is not served here: {stat:?}", procedure.name()));
+            let words =
+                |stat| LoadError::new(format!("the server did not execute {}: {stat:?}", procedure.name()));
             *place = Some(reply.map_err(words)?);
             answered += 1;
         }
@@ -271,7 +276,11 @@ impl BlockingClient {
 
     fn receive(&mut self, xid: u32) -> Result<Result<Results, AcceptStat>, LoadError> {
         let (got, results) = self.receive_any()?;
-        if got == xid { Ok(results) } else { Err(LoadError::new("the server answered what was not asked")) }
+        if got == xid {
+            Ok(results)
+        } else {
+            Err(LoadError::new("the server replied to a call that was not made"))
+        }
     }
 
     /// Receives the next reply: its transaction ID and results.
@@ -279,17 +288,17 @@ impl BlockingClient {
         let record = self.record()?;
         let mut input = Decoder::new(&record);
         let header = ReplyHeader::decode(&mut input)
-            .map_err(|error| LoadError::new(format!("the server's reply makes no sense: {error}")))?;
+            .map_err(|error| LoadError::new(format!("the server's reply cannot be decoded: {error}")))?;
         match header.body {
             ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {
                 Ok((header.xid, Ok(input.rest().to_vec())))
             }
             ReplyBody::Accepted { stat, .. } => Ok((header.xid, Err(stat))),
             ReplyBody::Denied(RejectedReply::AuthError(stat)) => Err(LoadError::new(format!(
-                "the server denies our credential (AUTH_SYS): {stat:?}; some servers want --reserved-ports"
+                "the server rejected the credential (AUTH_SYS): {stat:?}; some servers require --reserved-ports"
             ))),
             ReplyBody::Denied(denied) => {
-                Err(LoadError::new(format!("the server denies our call: {denied:?}")))
+                Err(LoadError::new(format!("the server rejected the call: {denied:?}")))
             }
         }
     }
@@ -356,7 +365,7 @@ pub(crate) fn mode(mode: u32) -> Sattr3 {
 /// Decodes the results of a call.
 pub(crate) fn decode<'a, T: Decode<'a>>(procedure: &str, results: &'a [u8]) -> Result<T, LoadError> {
     wire::xdr::decode_all(results)
-        .map_err(|error| LoadError::new(format!("the reply to {procedure} makes no sense: {error}")))
+        .map_err(|error| LoadError::new(format!("the reply to {procedure} cannot be decoded: {error}")))
 }
 
 /// Whether the name is gone after a removal.

@@ -109,7 +109,7 @@ impl fmt::Display for Failure {
             }
             Self::Refused { agent, reason } => write!(f, "Failed: agent {agent}: {reason}"),
             Self::Stopped { agent } => {
-                write!(f, "Failed: agent {agent} was stopped there before its time; the result is without it")
+                write!(f, "Failed: agent {agent} was stopped by its operator; the result is without it")
             }
             Self::ServerCost { reason } => {
                 write!(f, "Failed: the server's processor time is not known: {reason}")

@@ -16,6 +16,7 @@ use crate::error::LoadError;
 use crate::result::{Host, Measurement};
 use crate::run::{Connections, Length, Options};
 use crate::steady::SteadyRule;
+use crate::text;
 use crate::workload::Workload;
 
 /// The protocol version of this program.
@@ -105,7 +106,7 @@ impl Response {
     /// Makes every text printable: another host wrote it, and terminals obey control characters.
     fn printable(mut self) -> Self {
         let text = |text: &mut String| *text = printable(text);
-        let name = |name: &mut String| *name = filtered(name, NAME_CHARS_MAX);
+        let name = |name: &mut String| *name = text::printable(name, NAME_CHARS_MAX);
         match &mut self {
             Self::Welcome { host, .. } => {
                 name(&mut host.name);
@@ -135,16 +136,7 @@ impl Response {
 
 /// Replaces what a terminal would obey, and cuts what is too long to be shown.
 pub(super) fn printable(text: &str) -> String {
-    filtered(text, TEXT_CHARS_MAX)
-}
-
-fn filtered(text: &str, chars_max: usize) -> String {
-    // Besides control characters: line separators, and marks that reorder text.
-    let is_harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().take(chars_max).map(|c| if is_harmful(c) { '?' } else { c }).collect()
+    text::printable(text, TEXT_CHARS_MAX)
 }
 
 /// Receives an agent's response, fit to be printed.

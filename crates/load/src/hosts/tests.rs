@@ -309,7 +309,7 @@ fn a_host_that_its_operator_stops_has_no_part_in_the_result() {
         let mut operator = After { seconds: 0.15, act, interrupts: false, is_over: false };
         let Combined { measurement: whole, failures, .. } =
             coordinator.measure(&fake.server, &GETATTR, &options, &mut operator).unwrap();
-        assert!(failures[0].to_string().contains("was stopped there before its time"), "{failures:?}");
+        assert!(failures[0].to_string().contains("was stopped by its operator"), "{failures:?}");
         assert_eq!((whole.threads, whole.interrupted), (2, false));
         assert!((whole.seconds - seconds).abs() < 1e-9, "{}", whole.seconds);
     }

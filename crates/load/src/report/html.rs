@@ -1,8 +1,8 @@
-//! One page that needs nothing else: styles, drawings and the few lines of script are in it, so that it can be mailed,
-//! printed and kept. It reads without script; what the script adds is a box that follows the pointer.
+//! A self-contained page, to be mailed, printed and kept: it includes its styles, drawings and a short script. The
+//! script only makes a box with figures follow the pointer.
 //!
-//! The order is that of questions: what was reached of what was possible; where, how, and with which caches; how rates
-//! and latencies move with threads; how that compares with what others published; and every figure in tables.
+//! The order of the sections: results as fractions of their limits; conditions; rates and latencies over threads;
+//! comparison with published figures; tables of all figures.
 
 mod charts;
 mod comparison;
@@ -22,7 +22,7 @@ use crate::result::Report;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// The report as a page of HTML.
+/// Returns the report as a page of HTML.
 #[must_use]
 pub fn page(report: &Report) -> String {
     let mut out = String::with_capacity(64 << 10);
@@ -55,7 +55,7 @@ pub fn page(report: &Report) -> String {
     out
 }
 
-/// What people call the server.
+/// Returns the user's name for the server.
 fn name(report: &Report) -> String {
     let target = &report.target;
     target.label.clone().unwrap_or_else(|| format!("{}:{}", target.address, target.export))
@@ -88,7 +88,7 @@ fn masthead(report: &Report, out: &mut String) {
         write!(out, "<p class=\"lead\"><code>{}</code> {}</p>\n</header>\n", escape(&address), escape(&from));
 }
 
-/// A holdfast: three lines that meet and hold.
+/// The logo: three lines that meet and hold.
 const GLYPH: &str = "<svg class=\"glyph\" viewBox=\"0 0 24 24\" aria-hidden=\"true\"><path d=\"M12 3v9M12 12l-7 8M12 12v8M12 \
 12l7 8M5 20h14\"/></svg>";
 
@@ -97,7 +97,7 @@ fn warnings(report: &Report, out: &mut String) {
     if notes.is_empty() {
         return;
     }
-    out.push_str("<aside class=\"notes\"><h2>Know before reading</h2><ul>");
+    out.push_str("<aside class=\"notes\"><h2>Before you read</h2><ul>");
     for note in notes {
         let _ = write!(out, "<li>{}</li>", escape(&note));
     }
@@ -109,7 +109,7 @@ fn footer(report: &Report, out: &mut String) {
         out,
         "<footer>\n<p>Rates count operations that succeeded. Bytes per second are decimal (1 GB = 10⁹ bytes), block sizes \
          binary (1 KiB = 1,024 bytes). Percentiles come from histograms that were merged exactly over all threads and \
-         hosts. A fraction holds a rate against a limit measured in the same run by the same client code.</p>\n\
+         hosts. A fraction compares a rate with a limit measured in the same run by the same client code.</p>\n\
          <p>{}, schema {}.</p>\n</footer>\n",
         escape(&report.tool),
         report.schema

@@ -1,4 +1,4 @@
-//! Reports as JSON: what `--json` writes, and what `bench report` reads again.
+//! Reports as JSON: what `--json` writes, and what `bench report` reads.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::result::{Latency, Measurement, Report, SCHEMA};
 
-/// Why a text is no report.
+/// Why a text cannot be read as a report.
 #[derive(Debug)]
 pub enum ReadError {
-    /// It is not JSON.
+    /// The text is not JSON.
     NotJson(serde_json::Error),
-    /// It is JSON, but nothing that `holdfast bench` wrote.
+    /// The text is JSON, but not a report.
     NotAReport,
-    /// It has a schema that this version does not know.
+    /// The report has a schema that this version does not know.
     OtherSchema {
-        /// The schema it states.
+        /// The schema of the report.
         schema: u64,
-        /// Who wrote it, if it says.
+        /// The program that wrote it, if stated.
         tool: Option<String>,
     },
-    /// It states the schema that we know and does not follow it.
+    /// The report does not follow the schema that it states.
     Malformed(serde_json::Error),
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for ReadError {
         match self {
             ReadError::NotJson(error) => write!(f, "it is not JSON: {error}"),
             ReadError::NotAReport => {
-                f.write_str("it is no result of `holdfast bench`: it has no number \"schema\" in front")
+                f.write_str("it is not a result of `holdfast bench`: it has no number \"schema\"")
             }
             ReadError::OtherSchema { schema, tool } => {
                 write!(f, "it has schema {schema}, and this version reads schema {SCHEMA}")?;
@@ -47,10 +47,10 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// A report as indented JSON with a newline at its end.
+/// Returns a report as indented JSON with a newline at the end.
 ///
-/// JSON has no infinities and no NaN. A rate that is no number comes from a measurement in which nothing happened, and is
-/// written as 0, so that what was written can always be read again.
+/// JSON has no infinities and no NaN. A rate that is not a finite number comes from a measurement without operations,
+/// and is written as 0, so that every report can be read again.
 ///
 /// # Panics
 /// Never: every member of a report has a JSON form.
@@ -63,7 +63,7 @@ pub fn write(report: &Report) -> String {
     text
 }
 
-/// Reads what [`write`] wrote.
+/// Reads a report that [`write`] wrote.
 ///
 /// # Errors
 /// [`ReadError`] says what is wrong with the text.
@@ -77,7 +77,7 @@ pub fn read(text: &str) -> Result<Report, ReadError> {
     serde_json::from_value(value).map_err(ReadError::Malformed)
 }
 
-/// Every figure of the report that is no number becomes 0.
+/// Replaces infinities and NaN by 0.
 fn make_finite(report: &mut Report) {
     let finite = |figure: &mut f64| {
         if !figure.is_finite() {

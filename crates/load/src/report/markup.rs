@@ -1,6 +1,7 @@
-//! Text inside HTML and SVG. Everything that comes from a report passes through [`escape`].
+//! Text inside HTML and SVG. All text of a report passes through [`escape`].
 
-/// Text as the content of an element or of an attribute in quotes. Characters that markup cannot hold become `\u{FFFD}`.
+/// Escapes text for the content of an element or a quoted attribute. Characters that markup cannot contain become
+/// `\u{FFFD}`.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +13,7 @@ pub(crate) fn escape(text: &str) -> String {
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(c),
             c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
-            // Marks that reverse the direction of what follows could make a figure read as another one.
+            // These marks reverse the direction of text and could make a figure read as another one.
             '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => out.push('\u{FFFD}'),
             c => out.push(c),
         }
@@ -20,7 +21,7 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// A coordinate, in hundredths at most.
+/// Formats a coordinate to hundredths.
 pub(crate) fn coordinate(value: f64) -> String {
     let text = format!("{:.1}", if value.is_finite() { value } else { 0.0 });
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

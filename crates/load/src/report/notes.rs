@@ -1,9 +1,9 @@
-//! What a reader must know before believing a figure.
+//! What a reader should know before trusting a figure.
 
 use crate::report::units;
 use crate::result::{Measurement, Report};
 
-/// A measurement's marks in a table: short words for what is wrong with it.
+/// Returns the marks of a measurement in a table: short words for its problems.
 pub(crate) fn marks(measurement: &Measurement) -> String {
     let mut marks = Vec::new();
     if measurement.interrupted {
@@ -22,12 +22,12 @@ pub(crate) fn marks(measurement: &Measurement) -> String {
     marks.join(", ")
 }
 
-/// Operations that failed.
+/// Returns the number of failed operations.
 pub(crate) fn errors(measurement: &Measurement) -> u64 {
     measurement.errors.iter().fold(0, |sum, error| sum.saturating_add(error.count))
 }
 
-/// The report's notes, a sentence each.
+/// Returns all notes about a report, one sentence each.
 pub(crate) fn of(report: &Report) -> Vec<String> {
     let results = &report.results;
     let named = |chosen: &dyn Fn(&Measurement) -> bool| {
@@ -40,7 +40,7 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     };
     let mut notes = report.notes.clone();
     if let Some(names) = named(&|it| it.interrupted) {
-        notes.push(format!("Interrupted, so this is the result until then: {names}."));
+        notes.push(format!("Interrupted, with the result so far: {names}."));
     }
     if let Some(names) = named(&|it| it.steady.as_ref().is_some_and(|steady| !steady.reached)) {
         notes.push(format!("The rate did not become steady: {names}."));
@@ -52,12 +52,12 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     if let Some(names) = named(&above) {
         let why =
             "the limit was measured at another moment, with another number of threads, or a cache answered";
-        notes.push(format!("Above the limit it is held against ({why}): {names}."));
+        notes.push(format!("Above the limit ({why}): {names}."));
     }
     notes
 }
 
-/// The names in a row, the first few of many.
+/// Joins the first few names.
 fn enumerate(names: &[String]) -> Option<String> {
     const SHOWN: usize = 4;
     let shown = names.get(..SHOWN.min(names.len())).unwrap_or_default();

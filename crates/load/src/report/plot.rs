@@ -1,6 +1,5 @@
-//! Plots as inline SVG: lines over an axis, with limits, windows and curves of others. All colours are classes, so that a
-//! page decides what they look like in light, in dark and on paper; all texts of a plot are in the page's own language of
-//! units, and every point tells its figures when pointed at.
+//! Plots as inline SVG: lines over an axis, with limits, windows and published curves. Colours are CSS classes, so
+//! the page adapts them to light, dark and paper. All texts use the page's units, and every point has a tooltip.
 
 mod bars;
 mod scale;
@@ -18,14 +17,14 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 18.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 46.0;
-/// The room beside the axis for points whose place on it is not known.
+/// The width beside the axis for points without a position on it.
 const UNPLACED: f64 = 106.0;
-/// Between that room and the axis.
+/// The gap between those points and the axis.
 const GAP: f64 = 26.0;
-/// More points than this on one line are thinned out: a screen has no more columns.
+/// Lines with more points are thinned out: screens have no more columns.
 const POINTS_MAX: usize = 600;
 
-/// Letters of a label that need no line of their own in a legend.
+/// Labels up to this many letters share a line of the legend.
 const SHORT_LABEL: usize = 7;
 
 /// An axis of a chart.
@@ -36,33 +35,33 @@ pub(crate) struct Axis {
     pub(crate) format: fn(f64) -> String,
 }
 
-/// A point; without x it stands beside the axis.
+/// A point. Without x it is drawn beside the axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) x: Option<f64>,
     pub(crate) y: f64,
-    /// What it says when pointed at.
+    /// The tooltip.
     pub(crate) says: String,
 }
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stroke {
-    /// A measured one.
+    /// A measured line.
     Solid,
-    /// Measured, without a mark at each point.
+    /// A measured line without marks at its points.
     Plain,
-    /// A published one.
+    /// A published line.
     Dashed,
 }
 
-/// A line with its place in the legend.
+/// A line and its entry in the legend.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) label: String,
     /// A figure behind the label in the legend, or nothing.
     pub(crate) figure: String,
-    /// A class that the page gives a colour.
+    /// The CSS class with the colour.
     pub(crate) class: String,
     pub(crate) stroke: Stroke,
     pub(crate) points: Vec<Point>,
@@ -85,15 +84,15 @@ pub(crate) struct Chart {
     pub(crate) y: Axis,
     pub(crate) lines: Vec<Line>,
     pub(crate) levels: Vec<Level>,
-    /// A marked part of the x axis with its name.
+    /// A shaded part of the x axis and its name.
     pub(crate) window: Option<(f64, f64, &'static str)>,
 }
 
-/// The scales of a chart and where they lie on the drawing.
+/// The scales of a chart and their positions in the drawing.
 struct Frame {
     x: Scale,
     y: Scale,
-    /// Where the x axis ends.
+    /// The right end of the x axis.
     right: f64,
     unplaced: bool,
 }
@@ -122,7 +121,7 @@ impl Frame {
 }
 
 impl Chart {
-    /// The chart as a `figure` element.
+    /// Renders the chart as a `figure` element.
     pub(crate) fn render(&self) -> String {
         let mut out = String::from("<figure class=\"chart\"><figcaption>");
         let _ = write!(out, "<h3>{}</h3>", escape(&self.title));
@@ -147,7 +146,7 @@ impl Chart {
         self.window(&frame, &mut out);
         self.axes(&frame, &mut out);
         self.levels(&frame, &mut out);
-        // Published lines lie beneath measured ones.
+        // Published lines are drawn below measured ones.
         for dashed in [true, false] {
             for line in self.lines.iter().filter(|line| (line.stroke == Stroke::Dashed) == dashed) {
                 draw(line, &frame, &mut out);
@@ -231,11 +230,11 @@ impl Chart {
         }
     }
 
-    /// The names of levels, above all lines so that none crosses them.
+    /// Draws the names of levels above all lines.
     fn level_names(&self, frame: &Frame, out: &mut String) {
         for level in self.levels.iter().filter(|level| frame.y.holds(level.y)) {
             let y = frame.y(level.y);
-            // At the top there is no room above the line.
+            // At the top, the name goes below the line.
             let y = if y < TOP + 14.0 { y + 15.0 } else { y - 7.0 };
             let (x, y, name) = (coordinate(LEFT + 6.0), coordinate(y), escape(&level.label));
             let _ = write!(out, "<text class=\"level-name\" x=\"{x}\" y=\"{y}\">{name}</text>");
@@ -243,7 +242,7 @@ impl Chart {
     }
 
     fn legend(&self) -> String {
-        // Short labels stand in a row.
+        // Short labels share a line.
         let short = self.lines.iter().all(|line| line.label.chars().count() <= SHORT_LABEL);
         let mut out = format!("<ul class=\"legend{}\">", if short { " short" } else { "" });
         for line in &self.lines {
@@ -263,7 +262,7 @@ impl Chart {
     }
 }
 
-/// A line and its marks.
+/// Draws a line and its marks.
 fn draw(line: &Line, frame: &Frame, out: &mut String) {
     let finite = line.points.iter().filter(|point| point.y.is_finite());
     let (placed, unplaced): (Vec<&Point>, Vec<&Point>) = finite.partition(|point| point.x.is_some());
@@ -295,7 +294,7 @@ fn draw(line: &Line, frame: &Frame, out: &mut String) {
     out.push_str("</g>");
 }
 
-/// The mark of a point: round where we measured, square where somebody published.
+/// Draws the mark of a point: round for measured points, square for published ones.
 fn mark(line: &Line, x: f64, y: f64, says: &str) -> String {
     let title = if says.is_empty() { String::new() } else { format!("<title>{}</title>", escape(says)) };
     let class = if says.is_empty() { "" } else { " class=\"mark\"" };

@@ -1,4 +1,5 @@
-//! Measurements that differ only in their number of threads, together; and mixes that differ only in their share of reads.
+//! Groups measurements that differ only in their number of threads, and mixes that differ only in their share of
+//! reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use crate::report::subject::{self, Family};
 use crate::result::{Measurement, Report};
 use crate::workload::{Stability, Workload};
 
-/// One workload over numbers of threads, ascending.
+/// One workload over ascending numbers of threads.
 #[derive(Debug)]
 pub(crate) struct Series<'a> {
     pub(crate) label: String,
@@ -14,14 +15,14 @@ pub(crate) struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// The measurement with the highest rate.
+    /// Returns the measurement with the highest rate.
     pub(crate) fn best(&self) -> Option<&'a Measurement> {
         self.steps.iter().copied().max_by(|a, b| subject::rate(a).total_cmp(&subject::rate(b)))
     }
 }
 
-/// The series of a family, in the order of their first measurement. Where depth or working set tell apart what would
-/// have the same label, the label names them.
+/// Returns the series of a family, ordered by their first measurement. The label names depth or working set where the
+/// workload alone would be ambiguous.
 pub(crate) fn of_family(report: &Report, family: Family) -> Vec<Series<'_>> {
     let mut found: Vec<(Key, Series<'_>)> = Vec::new();
     for measurement in report.results.iter().filter(|it| Family::of(&it.workload) == family) {
@@ -55,10 +56,10 @@ pub(crate) fn of_family(report: &Report, family: Family) -> Vec<Series<'_>> {
     found.into_iter().map(|(_, series)| series).collect()
 }
 
-/// What measurements of one series share.
+/// What the measurements of a series have in common.
 #[derive(PartialEq)]
 struct Key {
-    /// The workload without what is scaled along with threads.
+    /// The workload without the parameters that scale with threads.
     workload: Workload,
     depth: u32,
     working_set_bytes: u64,
@@ -67,7 +68,7 @@ struct Key {
 impl Key {
     fn of(measurement: &Measurement) -> Key {
         let mut workload = measurement.workload;
-        // Published metadata tests have fewer directories per thread when there are more threads.
+        // Published metadata tests use fewer directories per thread with more threads.
         if let Workload::Metadata { directories_per_thread, .. }
         | Workload::SmallFiles { directories_per_thread, .. } = &mut workload
         {
@@ -77,15 +78,16 @@ impl Key {
     }
 }
 
-/// Random workloads that differ only in their share of reads, at least three shares.
+/// Random workloads that differ only in their share of reads, with at least three shares.
 #[derive(Debug)]
 pub(crate) struct Mix<'a> {
     pub(crate) label: String,
-    /// By share of reads, ascending.
+    /// The measurements by ascending share of reads.
     pub(crate) steps: Vec<(u8, &'a Measurement)>,
 }
 
-/// The mixes of a report: for each block size, kind of writes and depth the number of threads with most shares.
+/// Returns the mixes of a report: for each block size, stability and depth, the number of threads with the most
+/// shares.
 pub(crate) fn mixes(report: &Report) -> Vec<Mix<'_>> {
     type Kind = (u64, u8, u32, u64);
     let mut found: BTreeMap<Kind, BTreeMap<u32, BTreeMap<u8, &Measurement>>> = BTreeMap::new();
@@ -109,7 +111,7 @@ pub(crate) fn mixes(report: &Report) -> Vec<Mix<'_>> {
     fullest.collect()
 }
 
-/// Whether a measurement is one of the steps between pure reads and pure writes.
+/// Whether a measurement lies between pure reads and pure writes in one of these mixes.
 pub(crate) fn in_a_mix(mixes: &[Mix<'_>], measurement: &Measurement) -> bool {
     let mut steps = mixes.iter().flat_map(|mix| &mix.steps);
     steps.any(|(share, it)| (1..100).contains(share) && std::ptr::eq(*it, measurement))

@@ -1,11 +1,11 @@
-//! What a measurement is about: the words and the unit that tables and plots use for a workload.
+//! The words and units that tables and plots use for a workload.
 
 use crate::published::{Row, Shape, Unit};
 use crate::report::units;
 use crate::result::{LimitKind, Limits, Measurement};
 use crate::workload::{RateProcedure, Stability, Workload};
 
-/// Which plots a workload belongs to.
+/// The kind of a workload; each kind has plots of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     SequentialRead,
@@ -18,7 +18,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// In the order in which pages show them.
+    /// All families, in the order of pages.
     pub(crate) const ALL: [Family; 7] = [
         Family::SequentialRead,
         Family::SequentialWrite,
@@ -53,7 +53,7 @@ impl Family {
         }
     }
 
-    /// What counts for it: bytes for streams, operations for everything else.
+    /// Returns the unit of its rates: bytes for streams, operations for everything else.
     pub(crate) fn unit(self) -> Unit {
         match self {
             Family::SequentialRead | Family::SequentialWrite => Unit::Bytes,
@@ -62,7 +62,7 @@ impl Family {
     }
 }
 
-/// The rate that counts for this measurement.
+/// Returns the measurement's rate in the unit of its family.
 pub(crate) fn rate(measurement: &Measurement) -> f64 {
     match Family::of(&measurement.workload).unit() {
         Unit::Bytes => measurement.bytes_per_s,
@@ -70,7 +70,7 @@ pub(crate) fn rate(measurement: &Measurement) -> f64 {
     }
 }
 
-/// A rate in its unit.
+/// Formats a rate in its unit.
 pub(crate) fn rate_text(unit: Unit, rate: f64) -> String {
     match unit {
         Unit::Bytes => units::bytes_per_second(rate),
@@ -78,7 +78,7 @@ pub(crate) fn rate_text(unit: Unit, rate: f64) -> String {
     }
 }
 
-/// A workload in a few words, the same for every number of threads.
+/// Names a workload in a few words that do not depend on the number of threads.
 pub(crate) fn label(workload: &Workload) -> String {
     let shared = |shared_file: bool| if shared_file { ", one file" } else { "" };
     match *workload {
@@ -126,7 +126,7 @@ fn procedure_label(procedure: RateProcedure) -> &'static str {
     }
 }
 
-/// How stable writes are, where it is not the usual way.
+/// Names the stability of writes unless it is the default.
 fn stability_label(stability: Stability) -> &'static str {
     match stability {
         Stability::Unstable => "",
@@ -136,7 +136,7 @@ fn stability_label(stability: Stability) -> &'static str {
     }
 }
 
-/// A workload's parameters in full.
+/// Describes all parameters of a workload.
 pub(crate) fn parameters(workload: &Workload) -> String {
     let files = |per_directory: u64, per_thread: u64, bytes: u64| {
         let size = if bytes == 0 { "empty".to_owned() } else { units::block(bytes) };
@@ -158,7 +158,7 @@ pub(crate) fn parameters(workload: &Workload) -> String {
     }
 }
 
-/// What a limit is called.
+/// Returns the name of a limit.
 #[must_use]
 pub fn limit_name(kind: LimitKind) -> &'static str {
     match kind {
@@ -171,7 +171,7 @@ pub fn limit_name(kind: LimitKind) -> &'static str {
     }
 }
 
-/// The same in the width of a column.
+/// Returns a name that fits a column.
 pub(crate) fn limit_short_name(kind: LimitKind) -> &'static str {
     match kind {
         LimitKind::NullCalls => "NULL",
@@ -183,7 +183,7 @@ pub(crate) fn limit_short_name(kind: LimitKind) -> &'static str {
     }
 }
 
-/// The value of a limit per second and what it counts, if it was measured.
+/// Returns the value of a limit per second and its unit, if it was measured.
 pub(crate) fn limit_value(kind: LimitKind, limits: &Limits) -> Option<(f64, Unit)> {
     let directory = limits.directory.as_ref();
     match kind {
@@ -196,12 +196,12 @@ pub(crate) fn limit_value(kind: LimitKind, limits: &Limits) -> Option<(f64, Unit
     }
 }
 
-/// The same as text.
+/// Formats the value of a limit.
 pub(crate) fn limit_text(kind: LimitKind, limits: &Limits) -> Option<String> {
     limit_value(kind, limits).map(|(rate, unit)| rate_text(unit, rate))
 }
 
-/// What published figures correspond to a workload: streams and random blocks by direction, whatever their size.
+/// Whether a published figure corresponds to a workload: the same kind of access and direction, whatever the sizes.
 pub(crate) fn corresponds(workload: &Workload, shape: Shape) -> bool {
     match (*workload, shape) {
         (Workload::SequentialRead { .. }, Shape::Sequential { write, .. }) => !write,
@@ -216,12 +216,12 @@ pub(crate) fn corresponds(workload: &Workload, shape: Shape) -> bool {
     }
 }
 
-/// The unit that a comparison's row names.
+/// Parses the unit of a comparison's row.
 pub(crate) fn unit_of(name: &str) -> Unit {
     if name.starts_with("bytes") { Unit::Bytes } else { Unit::Operations }
 }
 
-/// Processor time for a GiB where bytes count, else for an operation.
+/// Formats processor time: per GiB for rates in bytes, else per operation.
 pub(crate) fn cost_text(
     unit: Unit,
     ns_per_operation: Option<f64>,
@@ -233,7 +233,7 @@ pub(crate) fn cost_text(
     }
 }
 
-/// A measurement in the terms of a published row: its rate as text, and the fraction of our limit.
+/// Returns a measurement in the terms of a published row: its rate as text, and its fraction of our limit.
 pub(crate) fn against(measurement: &Measurement, row: &Row, limits: &Limits) -> (String, Option<f64>) {
     if let Shape::Metadata { procedure, .. } = row.shape {
         let phase = measurement.phases.iter().find(|phase| phase.procedure.eq_ignore_ascii_case(procedure));
@@ -247,7 +247,7 @@ pub(crate) fn against(measurement: &Measurement, row: &Row, limits: &Limits) -> 
     (rate_text(row.unit, rate), measurement.limit.as_ref().map(|limit| limit.fraction))
 }
 
-/// A phase's rate as a fraction of the NULL-call rate, which bounds every call.
+/// Returns a phase's rate as a fraction of the NULL-call rate, which bounds every call.
 pub(crate) fn phase_fraction(rate: f64, limits: &Limits) -> Option<f64> {
     let calls = limits.null_calls_per_s.filter(|calls| *calls > 0.0)?;
     Some(rate / calls)

@@ -1,10 +1,11 @@
-//! A report for the terminal: aligned columns, figures that people can read, each rate as a fraction of its limit.
+//! A report for the terminal: aligned columns, readable figures, each rate as a fraction of its limit.
 
 use crate::published;
 use crate::report::{notes, subject, units};
 use crate::result::{Comparison, Host, Latency, Measurement, Phase, Report};
+use crate::text;
 
-/// The whole report as text, in lines that end with a newline.
+/// Returns the whole report as lines of text.
 #[must_use]
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
@@ -30,7 +31,7 @@ pub fn render(report: &Report) -> String {
     out
 }
 
-/// Who measured what, and what the limits are.
+/// Writes the machines, the server and the limits.
 fn head(report: &Report, out: &mut String) {
     let target = &report.target;
     let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
@@ -73,9 +74,8 @@ fn line(out: &mut String, name: &str, text: &str) {
     out.push_str(&format!("{name:8}{}\n", printable(text)));
 }
 
-/// Text of others must not command the terminal.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    text::printable(text, usize::MAX)
 }
 
 fn results(report: &Report) -> Table {
@@ -134,11 +134,11 @@ fn phase_row(phase: &Phase) -> Vec<String> {
 
 fn latencies(latency: &Latency) -> [String; 4] {
     let times = [latency.p50_ns, latency.p99_ns, latency.p999_ns, latency.max_ns];
-    // Of no operation there is no latency.
+    // Without operations there is no latency.
     times.map(|ns| if latency.count == 0 { String::new() } else { units::nanoseconds(ns as f64) })
 }
 
-/// Which published figures the measurements correspond to.
+/// Returns the published figures that the measurements correspond to.
 fn published_rows(report: &Report) -> Table {
     let mut table = Table::new(&[
         "figure",
@@ -205,7 +205,7 @@ fn compared(comparison: &Comparison, out: &mut String) {
     out.push_str(&table.render());
 }
 
-/// Rows of cells under a head. The first and the last column are words and stand left, figures right.
+/// Rows of cells under a head. The first and the last column are words and align left; figures align right.
 struct Table {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -216,7 +216,7 @@ impl Table {
         Table { head: head.to_vec(), rows: Vec::new() }
     }
 
-    /// Columns without anything in them are left out.
+    /// Renders the table without empty columns.
     fn render(&self) -> String {
         let cell = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
         let used: Vec<usize> = (0..self.head.len())

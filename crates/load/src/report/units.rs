@@ -1,11 +1,11 @@
-//! Figures as people read them. What is no number is shown as a dash, never as a figure.
+//! Formats figures for people. A value that is not a finite number is shown as a dash.
 
-/// Shown where there is nothing to show.
+/// Shown instead of a missing figure.
 pub(crate) const NOTHING: &str = "–";
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// Three significant digits: `1.23`, `12.3`, `123`.
+/// Formats three significant digits: `1.23`, `12.3`, `123`.
 fn three_digits(value: f64) -> String {
     let size = value.abs();
     if size >= 99.95 {
@@ -17,7 +17,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// The value in the largest of the units (factor, name; largest first) that it reaches.
+/// Formats a value in the largest unit that it reaches. `units` are factors and names, largest first.
 fn scaled(value: f64, units: &[(f64, &str)], smallest: &str) -> String {
     if !value.is_finite() {
         return NOTHING.to_owned();
@@ -29,21 +29,21 @@ fn scaled(value: f64, units: &[(f64, &str)], smallest: &str) -> String {
     if value.abs() >= largest * 1e5 {
         return format!("{:.2e}{}", value / largest, units.first().map_or(smallest, |(_, name)| name));
     }
-    // Just below a unit, three digits round up to it: 999.7 is 1.00k.
+    // Three digits round values just below a unit up to it: 999.7 is 1.00k.
     match units.iter().find(|(factor, _)| value.abs() >= factor * 0.9995) {
         Some((factor, name)) => format!("{}{name}", three_digits(value / factor)),
         None => format!("{}{smallest}", three_digits(value)),
     }
 }
 
-/// A number with a suffix for thousands and up: `582k`.
+/// Formats a number with a suffix for thousands and more: `582k`.
 pub(crate) fn short(value: f64) -> String {
     let text = scaled(value, &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")], "");
-    // A whole number below a thousand needs no decimals.
+    // Whole numbers below a thousand need no decimals.
     if value.abs() < 999.5 && value.fract() == 0.0 { format!("{value:.0}") } else { text }
 }
 
-/// A value at a tick of an axis: without the zeros that three digits bring.
+/// Removes trailing zeros, for the tick of an axis.
 fn tick(text: &str) -> String {
     let Some((whole, rest)) = text.split_once('.') else { return text.to_owned() };
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -54,48 +54,48 @@ fn tick(text: &str) -> String {
     }
 }
 
-/// A number at a tick.
+/// Formats a number at a tick.
 pub(crate) fn short_tick(value: f64) -> String {
     tick(&short(value))
 }
 
-/// Bytes per second at a tick.
+/// Formats bytes per second at a tick.
 pub(crate) fn bytes_tick(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { tick(&bytes_per_second(value)) }
 }
 
-/// A time at a tick.
+/// Formats a time at a tick.
 pub(crate) fn nanoseconds_tick(value: f64) -> String {
     tick(&nanoseconds(value))
 }
 
-/// A fraction at a tick.
+/// Formats a fraction at a tick.
 pub(crate) fn percent_tick(value: f64) -> String {
     tick(&percent(value))
 }
 
-/// A number of threads at a tick, in full up to where it no longer fits.
+/// Formats a number of threads at a tick, without a suffix where it fits.
 pub(crate) fn threads_tick(value: f64) -> String {
     if value < 10_000.0 { short_whole(value) } else { short_tick(value) }
 }
 
-/// A number as a whole one if it is.
+/// Formats a whole number without decimals.
 fn short_whole(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { short_tick(value) }
 }
 
-/// Operations per second.
+/// Formats operations per second.
 pub(crate) fn operations(per_second: f64) -> String {
     let text = short(per_second);
     if text == NOTHING { text } else { format!("{text}/s") }
 }
 
-/// Bytes per second, in decimal units as networks and drives are specified.
+/// Formats bytes per second in decimal units, as networks and drives are specified.
 pub(crate) fn bytes_per_second(value: f64) -> String {
     scaled(value, &[(1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s")], " B/s")
 }
 
-/// Bytes, in decimal units.
+/// Formats bytes in decimal units.
 pub(crate) fn bytes(value: u64) -> String {
     if value < 1000 {
         return format!("{value} B");
@@ -103,7 +103,7 @@ pub(crate) fn bytes(value: u64) -> String {
     scaled(value as f64, &[(1e15, " PB"), (1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB")], " B")
 }
 
-/// The size of a block or file, in binary units: `4 KiB`.
+/// Formats the size of a block or file in binary units: `4 KiB`.
 pub(crate) fn block(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.iter().find(|(_, size)| bytes >= *size && bytes.is_multiple_of(*size)) {
@@ -112,12 +112,12 @@ pub(crate) fn block(bytes: u64) -> String {
     }
 }
 
-/// A time.
+/// Formats a time.
 pub(crate) fn nanoseconds(value: f64) -> String {
     scaled(value, &[(1e9, " s"), (1e6, " ms"), (1e3, " µs")], " ns")
 }
 
-/// A length of time in seconds, shorter ones finely.
+/// Formats a duration in seconds, or in a smaller unit below one second.
 pub(crate) fn seconds(value: f64) -> String {
     if value.is_finite() && value.abs() < 1.0 {
         nanoseconds(value * 1e9)
@@ -126,7 +126,7 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-/// A fraction in percent.
+/// Formats a fraction as a percentage.
 pub(crate) fn percent(fraction: f64) -> String {
     let value = fraction * 100.0;
     if !value.is_finite() {
@@ -142,13 +142,13 @@ pub(crate) fn percent(fraction: f64) -> String {
     }
 }
 
-/// How many times.
+/// Formats a ratio.
 pub(crate) fn ratio(value: f64) -> String {
     let text = scaled(value, &[], "");
     if text == NOTHING { text } else { format!("{text} ×") }
 }
 
-/// A whole number with separators: `581,734`.
+/// Formats a whole number with separators: `581,734`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -161,7 +161,7 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
-/// A moment as `2026-11-21 07:30 UTC`.
+/// Formats a time as `2026-11-21 07:30 UTC`.
 pub(crate) fn moment(unix_seconds: u64) -> String {
     let days = unix_seconds / SECONDS_PER_DAY;
     let minutes = unix_seconds % SECONDS_PER_DAY / 60;
@@ -169,7 +169,7 @@ pub(crate) fn moment(unix_seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Year, month and day of a day since 1970-01-01, in the calendar of eras of 400 years that start on 1 March.
+/// Returns year, month and day. The calendar is counted in eras of 400 years that begin on 1 March.
 fn date(days_since_1970: u64) -> (u64, u64, u64) {
     let days = days_since_1970 + 719_468;
     let era = days / 146_097;

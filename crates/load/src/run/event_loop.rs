@@ -287,10 +287,10 @@ impl EventLoop {
         let mut input = Decoder::new(record);
         let header = match ReplyHeader::decode(&mut input) {
             Ok(header) => header,
-            Err(error) => return self.fail(format!("the server's reply makes no sense: {error}")),
+            Err(error) => return self.fail(format!("the server's reply cannot be decoded: {error}")),
         };
         let Some(slot) = self.io.calls.answered(header.xid) else {
-            return self.fail("the server answered what was not asked".to_owned());
+            return self.fail("the server replied to a call that was not made".to_owned());
         };
         let result = match header.body {
             ReplyBody::Accepted { stat: AcceptStat::Success, .. } => {

@@ -181,7 +181,7 @@ fn wrong_data_is_found() {
     let result = run(&fake, RANDOM, &Options { verify: true, ..options(1, 1, 200) }).unwrap();
     assert_eq!(result.verified_blocks, Some(0));
     assert_eq!(result.errors.len(), 1);
-    assert_eq!(result.errors[0].cause, "READ: wrong data (of another place)");
+    assert_eq!(result.errors[0].cause, "READ: wrong data (of another offset)");
     assert!(result.errors[0].count + result.operations >= 200);
 }
 
@@ -219,11 +219,11 @@ fn nothing_is_measured_where_nothing_works() {
     for (fault, workload, words) in [
         (Fault::NoSpace, RANDOM, "full"),
         (Fault::NoPermission, RANDOM, "permission denied"),
-        (Fault::OtherCalls, Workload::Null, "what was not asked"),
+        (Fault::OtherCalls, Workload::Null, "a call that was not made"),
         (
             Fault::EarlyEnd,
             Workload::SequentialRead { block_bytes: 4096, shared_file: false },
-            "the end of the file before its end",
+            "end of file reported early",
         ),
     ] {
         let fake = Fake::start(fault);

@@ -156,7 +156,7 @@ fn assign(connections: Connections, thread: u32, threads: u32, count: u32) -> Ve
 
 fn connect(server: &Server) -> Result<Connection, LoadError> {
     let stream = server.connect(server.address.port())?;
-    connection(stream).map_err(|error| LoadError::new(format!("a connection: {error}")))
+    connection(stream).map_err(|error| LoadError::new(format!("cannot prepare a connection: {error}")))
 }
 
 /// Raises the limit of open files, as far as allowed, if the connections need it.

@@ -2,7 +2,7 @@
 
 use wire::nfs3::{FsstatArgs, FsstatRes, Procedure};
 
-use crate::client::{BlockingClient, Server};
+use crate::client::{BlockingClient, Server, decode};
 use crate::error::LoadError;
 
 /// Assumed if the system does not report its memory.
@@ -28,15 +28,14 @@ impl Machine {
         let root = BlockingClient::mount(server)?;
         let mut client = BlockingClient::connect(server)?;
         let results = client.nfs(Procedure::Fsstat, &FsstatArgs { fsroot: root.wire() })?;
-        let told: FsstatRes = wire::xdr::decode_all(&results)
-            .map_err(|error| LoadError::new(format!("the reply to FSSTAT makes no sense: {error}")))?;
-        let told = told.map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
+        let space = decode::<FsstatRes>("FSSTAT", &results)?
+            .map_err(|failed| LoadError::status("FSSTAT of the export", failed.status))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| memory(&text));
         Ok(Self {
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             memory_bytes: memory.unwrap_or(MEMORY_UNKNOWN),
-            free_bytes: told.abytes,
+            free_bytes: space.abytes,
         })
     }
 }

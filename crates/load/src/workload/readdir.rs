@@ -55,12 +55,12 @@ impl Readdir {
         listing.arrived = listing.names - before;
         listing.verifier = verifier;
         if !eof {
-            let words = "READDIR: no names, and yet not the end";
+            let words = "READDIR: no entries before the end";
             return if entries_in_reply == 0 { Err(Cause::Wrong(words)) } else { Ok(0) };
         }
         let complete = listing.names == self.names;
         *listing = Listing { arrived: listing.arrived, ..Listing::default() };
-        if complete { Ok(0) } else { Err(Cause::Wrong("READDIR: the listing does not have all names once")) }
+        if complete { Ok(0) } else { Err(Cause::Wrong("READDIR: names are missing or listed twice")) }
     }
 }
 

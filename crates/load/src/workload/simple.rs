@@ -77,7 +77,7 @@ impl Actor for MetadataCall {
             RateProcedure::LookupMissing => match reply.decode::<LookupRes<'_>>(Procedure::Lookup)? {
                 Err(failed) if failed.status == NfsStat3::NoEnt => {}
                 Err(failed) => return Err(Cause::Status(Procedure::Lookup, failed.status)),
-                Ok(_) => return Err(Cause::Wrong("LOOKUP: found what does not exist")),
+                Ok(_) => return Err(Cause::Wrong("LOOKUP: found a name that does not exist")),
             },
             _ => {
                 ok(Procedure::Lookup, reply.decode::<LookupRes<'_>>(Procedure::Lookup)?)?;

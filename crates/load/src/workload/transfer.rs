@@ -239,12 +239,12 @@ impl Transfer {
         let head = reply.read()?;
         let (offset, length) = self.lanes[lane].parts[part as usize];
         if head.count > length {
-            return Err(Cause::Wrong("READ: more than was asked"));
+            return Err(Cause::Wrong("READ: more data than requested"));
         }
         // A file that is written from its front may not have reached its full size.
         let is_grown = self.stage != CHECK || self.needs_fill();
         if is_grown && head.eof && offset + u64::from(head.count) < self.file_bytes {
-            return Err(Cause::Wrong("READ: the end of the file before its end"));
+            return Err(Cause::Wrong("READ: end of file reported early"));
         }
         let moved = match &self.verified {
             None => head.count,
@@ -255,7 +255,7 @@ impl Transfer {
                 whole
             }
         };
-        self.rest(lane, part, moved, out, Cause::Wrong("READ: no data, and not the end of the file"))
+        self.rest(lane, part, moved, out, Cause::Wrong("READ: no data before the end of the file"))
     }
 
     fn write_reply(
@@ -268,10 +268,10 @@ impl Transfer {
         let written = ok(Procedure::Write, reply.decode::<WriteRes>(Procedure::Write)?)?;
         let (_, length) = self.lanes[lane].parts[part as usize];
         if written.count > length {
-            return Err(Cause::Wrong("WRITE: more than was sent"));
+            return Err(Cause::Wrong("WRITE: count larger than the request"));
         }
         if self.stage != FILL && written.committed < self.pattern.stable() {
-            return Err(Cause::Wrong("WRITE: less stable than was asked"));
+            return Err(Cause::Wrong("WRITE: less stable than requested"));
         }
         self.compare_verifier(written.verf)?;
         let moved = if self.verified.is_some() {

@@ -156,10 +156,10 @@ impl Tree {
     fn written(&mut self, lane: usize, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
         let written = ok(Procedure::Write, reply.decode::<WriteRes>(Procedure::Write)?)?;
         if written.count != self.file_bytes {
-            return Err(Cause::Wrong("WRITE: less than a small file was written"));
+            return Err(Cause::Wrong("WRITE: only part of a small file was written"));
         }
         if written.committed != StableHow::FileSync {
-            return Err(Cause::Wrong("WRITE: less stable than was asked"));
+            return Err(Cause::Wrong("WRITE: less stable than requested"));
         }
         if let Some(handle) = self.lanes[lane].handle {
             self.finish_file(lane, &handle, out);
@@ -183,7 +183,7 @@ impl Tree {
         let found = ok(Procedure::Lookup, reply.decode::<LookupRes<'_>>(Procedure::Lookup)?)?;
         let size = found.obj_attributes.map(|attributes| attributes.size);
         if size.is_some_and(|size| size != u64::from(self.file_bytes)) {
-            return Err(Cause::Wrong("LOOKUP: the file's size is not what was written"));
+            return Err(Cause::Wrong("LOOKUP: wrong file size"));
         }
         if self.action() == FileAction::Stat {
             return Ok(0);
@@ -205,7 +205,7 @@ impl Tree {
     fn read(&mut self, lane: usize, reply: &Reply<'_>, out: &mut Outbox<'_>) -> Result<u64, Cause> {
         let head = reply.read()?;
         if head.count != self.file_bytes {
-            return Err(Cause::Wrong("READ: not all of a small file"));
+            return Err(Cause::Wrong("READ: only part of a small file"));
         }
         if let Some(stamp) = self.stamp {
             let data = &head.data[..head.count as usize];
@@ -307,7 +307,7 @@ pub(super) fn plan(setup: &mut Setup<'_>, workload: &Workload) -> Result<Plan, L
     };
     let file_bytes = u32::try_from(file_bytes).unwrap_or(u32::MAX);
     if file_bytes > setup.sizes.write_bytes.min(setup.sizes.read_bytes) {
-        return Err(LoadError::new("the server does not take a file of this size in one call"));
+        return Err(LoadError::new("the files are larger than the server's transfer size"));
     }
     let names = (0..setup.threads).map(|thread| (setup.directory, format!("t{thread}"))).collect::<Vec<_>>();
     let parents = setup.client.make_many(Procedure::Mkdir, &names)?;

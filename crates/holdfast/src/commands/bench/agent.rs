@@ -19,36 +19,36 @@ const EXAMPLES: &str = "Examples:
   holdfast bench agent --listen 10.0.0.11:7411 --token-file token --allow 10.0.0.5:/export
   holdfast bench run 10.0.0.5:/export random --threads 64 --agents 10.0.0.11:7411,10.0.0.12:7411 --token-file token
 
-What TCP carries is measured between client hosts and an agent on the server's host, which needs no --allow:
+TCP is measured between client hosts and an agent on the server's host, which needs no --allow:
   holdfast bench agent --listen 10.0.0.5:7411 --token-file token
   holdfast bench agent --listen 10.0.0.11:7411 --token-file token --allow 10.0.0.5:/export --line-rate-peer 10.0.0.5:7411
   holdfast bench run 10.0.0.5:/export sequential-read --block 1MiB --agents 10.0.0.11:7411 --token-file token \\
       --line-rate-peer 10.0.0.5:7411
 
-An agent measures for whoever knows the token, and only servers that --allow names and TCP to --line-rate-peer. To who \
-knows the token it sends bytes without a meaning, and takes such bytes, on connections that come from there, for little \
-more than a minute at most. The token travels as it is: use a network where nobody listens. Ctrl-C ends a measurement, \
-removes its files, and ends the agent.";
+An agent measures for any coordinator that knows the token, but only the servers given with --allow and TCP to \
+--line-rate-peer. Holders of the token can also have it send or receive filler bytes on connections that they open, for a \
+minute or so. The token is sent unencrypted: use a network where nobody listens. Ctrl-C ends a measurement, removes its \
+files, and ends the agent.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AgentCommand {
-    /// Where to wait for a coordinator
+    /// Address to listen at
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: SocketAddr,
-    /// A file with the secret that coordinators must know; nobody else may read it
+    /// File with the secret that coordinators must know; other users must not be able to read it
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// A server and export that may be measured; may be repeated
+    /// Server and export that may be measured; may be repeated
     #[arg(long, value_name = "HOST[:PORT]:/EXPORT", num_args = 1..)]
     allow: Vec<String>,
-    /// The agent on the server's host, to which may be measured what TCP carries
+    /// Agent on the server's host, to which TCP may be measured
     #[arg(long, value_name = "HOST:PORT")]
     line_rate_peer: Option<String>,
-    /// Port of the servers' MOUNT service [default: that of NFS, else what rpcbind tells]
+    /// Port of the servers' MOUNT service [default: the NFS port, else the port that rpcbind names]
     #[arg(long, value_name = "PORT")]
     mount_port: Option<u16>,
-    /// Use local ports below 1024, as some servers want; only root can
+    /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
 }

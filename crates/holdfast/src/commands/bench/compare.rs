@@ -21,60 +21,59 @@ const EXAMPLES: &str = "Examples:
       --label-a holdfast --label-b ganesha --server-pid-a 4711 --server-pid-b 4712
   holdfast bench compare old:/export new:/export random --mix 100,0 --threads 1,64 --report page.html
 
-The two are measured in turn, A B A B ..., with the same random numbers. Printed are the medians of their rates, their \
-ratio, and the lowest and highest ratio of a round. With --server-pid-a and --server-pid-b, the servers' processor time \
-is compared too: the figure that holds on a noisy machine.
+Measures the two in turn, A B A B ..., with the same random numbers. Prints the medians of their rates, their ratio, and \
+the lowest and highest ratio of a round. With --server-pid-a and --server-pid-b, compares the servers' processor time too, \
+which is less sensitive to noise than rates.
 
-Exit codes: 0 all operations succeeded; 1 nothing could be measured, or operations failed; 2 the command line is \
-wrong.";
+Exit codes: 0 all operations succeeded; 1 the measurement or operations failed; 2 the command line is wrong.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Compare {
-    /// The first server and its export, such as 127.0.0.1:/main
+    /// First server and its export, such as 127.0.0.1:/main
     #[arg(value_name = "A")]
     a: String,
-    /// The second server and its export
+    /// Second server and its export
     #[arg(value_name = "B")]
     b: String,
     #[command(flatten)]
     work: WorkloadOptions,
     #[command(flatten)]
     how: RunOptions,
-    /// RunOptions often each of the two is measured
+    /// Measurements of each server
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(load::compare::ROUNDS_MAX)))]
     rounds: u32,
-    /// A local process of the first server, for its processor time; may be repeated
+    /// Local process of the first server, to measure its processor time; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid_a: Vec<u32>,
-    /// A local process of the second server
+    /// Local process of the second server; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid_b: Vec<u32>,
-    /// Port of the first server's MOUNT service [default: that of NFS, else what rpcbind tells]
+    /// Port of the first server's MOUNT service [default: the NFS port, else the port that rpcbind names]
     #[arg(long, value_name = "PORT")]
     mount_port_a: Option<u16>,
     /// Port of the second server's MOUNT service
     #[arg(long, value_name = "PORT")]
     mount_port_b: Option<u16>,
-    /// What people call the first server
+    /// Name of the first server in the report
     #[arg(long, value_name = "NAME")]
     label_a: Option<String>,
-    /// What people call the second server
+    /// Name of the second server in the report
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Use local ports below 1024, as some servers want; only root can
+    /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
-    /// Call as this user
+    /// User ID of calls
     #[arg(long, value_name = "UID", default_value_t = 0)]
     uid: u32,
-    /// Call as this group
+    /// Group ID of calls
     #[arg(long, value_name = "GID", default_value_t = 0)]
     gid: u32,
-    /// Which caches stand between the client and the media, for the report
+    /// Caches between the client and the media, for the report
     #[arg(long, value_name = "WORDS", default_value = "not declared")]
     caches: String,
-    /// Write a page of HTML to this file
+    /// Write an HTML page to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
     /// Print JSON (docs/bench.md describes it)
@@ -127,7 +126,7 @@ pub(crate) fn run(options: &Compare) -> Outcome {
     watch.clear();
     let comparison = compared.map_err(failed)?;
     if watch.was_interrupted() {
-        result.notes.push("Interrupted: rounds that were complete until then are compared.".to_owned());
+        result.notes.push("Interrupted: only the rounds that were complete are compared.".to_owned());
     }
     let errors =
         |of: &dyn Fn(&load::result::ComparisonRow) -> u64| comparison.rows.iter().map(of).sum::<u64>();

@@ -22,7 +22,7 @@ pub(crate) struct Limits {
     measured: TargetOptions,
     #[command(flatten)]
     options: LimitOptions,
-    /// RunOptions long each part is measured
+    /// Length of each part
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = super::work::parse_seconds)]
     seconds: Duration,
     /// Print JSON
@@ -48,7 +48,7 @@ pub(crate) fn run(limits: &Limits) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Limits as a table.
+/// Formats limits as a table.
 pub(super) fn shown(limits: &load::result::Limits) -> String {
     let mut rows = Vec::new();
     if let Some(rate) = limits.null_calls_per_s {

@@ -1,4 +1,4 @@
-//! `holdfast bench report`: a result, again as a table or as a page.
+//! `holdfast bench report`: shows a result again, as a table or as a page.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,7 +11,7 @@ use server::error::Error;
 
 use crate::report::{Outcome, print};
 
-/// A longer text is no result: ten thousand measurements with their histograms are shorter.
+/// The longest text that is read: ten thousand measurements with their histograms are shorter.
 const RESULT_BYTES_MAX: u64 = 256 << 20;
 
 const EXAMPLES: &str = "Examples:
@@ -19,15 +19,15 @@ const EXAMPLES: &str = "Examples:
   holdfast bench report result.json
   holdfast bench report result.json --out page.html
 
-The page needs nothing else: mail it, print it, keep it.";
+The page is one self-contained file.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Report {
-    /// What a `--json` of `holdfast bench` printed, or `-` for standard input
+    /// Output of `holdfast bench` with --json, or `-` for standard input
     #[arg(value_name = "RESULT.json")]
     result: PathBuf,
-    /// Write a page of HTML to this file, instead of a table to standard output
+    /// Write an HTML page to this file instead of a table to standard output
     #[arg(long, value_name = "PAGE.html")]
     out: Option<PathBuf>,
 }
@@ -41,7 +41,7 @@ pub(super) fn run(report: &Report) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a report as a page. What the file held before is replaced.
+/// Writes a report as a page, replacing the file.
 pub(super) fn write_page(path: &Path, report: &load::result::Report) -> Result<(), Error> {
     fs::write(path, html::page(report))
         .map_err(|error| Error::failed(format!("cannot write {}: {error}", path.display())))
@@ -58,7 +58,7 @@ fn read(path: &Path) -> Result<load::result::Report, Error> {
     json::read(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// All of a text, unless it is too long to be a result.
+/// Reads a text, unless it is too long to be a result.
 fn text(from: &mut impl io::Read) -> io::Result<String> {
     let mut text = String::new();
     from.take(RESULT_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -73,12 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_long_a_text_is_refused_before_it_fills_memory() {
+    fn a_text_that_is_too_long_is_refused_before_it_fills_memory() {
         assert!(text(&mut io::repeat(b' ')).is_err());
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_names_it() {
+    fn errors_name_the_file() {
         let error = read(Path::new("/no/such/result.json")).unwrap_err();
         assert!(error.to_string().starts_with("/no/such/result.json: "), "{error}");
     }

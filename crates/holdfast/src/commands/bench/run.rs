@@ -27,11 +27,10 @@ const EXAMPLES: &str = "Examples:
   holdfast bench run 127.0.0.1:/main random --verify --limits --json > result.json
   holdfast bench run filer:/export sequential-read --block 1MiB --line-rate-peer filer:7411 --token-file token
 
-Files are made in a directory of their own under the export, and removed in the end. Ctrl-C ends a measurement with \
-the result so far. What the workloads do, and the JSON, is described in docs/bench.md.
+Files are made in a new directory under the export and removed at the end. Ctrl-C ends a measurement with the result so \
+far. docs/bench.md describes the workloads and the JSON.
 
-Exit codes: 0 all operations succeeded; 1 nothing could be measured, or operations failed; 2 the command line is \
-wrong.";
+Exit codes: 0 all operations succeeded; 1 the measurement or operations failed; 2 the command line is wrong.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,19 +41,19 @@ pub(crate) struct Run {
     work: WorkloadOptions,
     #[command(flatten)]
     how: RunOptions,
-    /// A local process of the server, for its processor time per operation; may be repeated
+    /// Local process of the server, to measure its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
-    /// Measure the limits first, and give each result as a fraction of its limit; --directory and --line-rate-peer do so too
+    /// Measure limits first and report each result as a fraction of its limit; implied by --directory and --line-rate-peer
     #[arg(long)]
     limits: bool,
     #[command(flatten)]
     limit_options: LimitOptions,
-    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each. With --server-pid or --directory, run
-    /// this on the server's host
+    /// Measure on these hosts, each of which runs `holdfast bench agent`, instead of this one. With --server-pid or
+    /// --directory, run this on the server's host
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
     agents: Vec<String>,
-    /// Write a page of HTML to this file
+    /// Write an HTML page to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
     /// Print JSON (docs/bench.md describes it)
@@ -117,7 +116,7 @@ fn conclude(run: &Run, report: &Report, is_whole: bool) -> Outcome {
         print(&json(report)?);
     }
     if !is_whole {
-        return Err(Error::failed("the result is not whole; the notes say why"));
+        return Err(Error::failed("the result is incomplete; the notes say why"));
     }
     let failures: u64 =
         report.results.iter().flat_map(|result| &result.errors).map(|error| error.count).sum();
@@ -127,7 +126,7 @@ fn conclude(run: &Run, report: &Report, is_whole: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A measurement in a few lines.
+/// Formats a measurement in a few lines.
 fn shown(measurement: &Measurement) -> String {
     let latency = &measurement.latency;
     let mut out = format!(
@@ -156,7 +155,7 @@ fn shown(measurement: &Measurement) -> String {
     out
 }
 
-/// What not every measurement has.
+/// Appends what only some measurements have.
 fn details(measurement: &Measurement, out: &mut String) {
     let mut line = |text: String| writeln!(out, "  {text}").expect("a String takes any text");
     for phase in &measurement.phases {

@@ -18,44 +18,44 @@ const EXAMPLES: &str = "Examples:
   holdfast bench suite published --target filer:/export --report page.html --json result.json \\
       --caches 'restarted before the run; 64 GiB of memory'
 
-Every test of the published reports that docs/bench.md names is run at a scale that fits this machine and the server's \
-free space, beside limits that are measured in the same run. A test that fails is told, and the next one is run. Files \
-are removed in the end. Ctrl-C ends the suite with the results so far.
+Runs every test of the published reports that docs/bench.md names, at a scale that fits this machine and the server's \
+free space, and measures the limits in the same run. If a test fails, the next one runs. Files are removed at the end. \
+Ctrl-C ends the suite with the results so far.
 
 Exit codes: 0 all tests ran; 1 a test failed; 2 the command line is wrong.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SuiteCommand {
-    /// Which tests
+    /// Tests to run
     which: Which,
-    /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
+    /// Server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
     #[arg(long, value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
     #[command(flatten)]
     caller: CallerOptions,
     #[command(flatten)]
     limit_options: LimitOptions,
-    /// RunOptions long tests take and how much they write
+    /// Length of tests and amount of data
     #[arg(long, value_name = "SCALE", default_value = "standard", conflicts_with = "quick")]
     scale: ScaleName,
     /// The same as --scale quick
     #[arg(long)]
     quick: bool,
-    /// Only the tests of these figures, such as dell-seq-read; the table names all
+    /// Run only the tests of these figures, such as dell-seq-read; the table names all figures
     #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = figure)]
     only: Vec<String>,
-    /// A local process of the server, for its processor time per operation; may be repeated
+    /// Local process of the server, to measure its processor time per operation; may be repeated
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
-    /// Measure on these hosts instead of this one; `holdfast bench agent` runs on each. With --server-pid or --directory, run
-    /// this on the server's host
+    /// Measure on these hosts, each of which runs `holdfast bench agent`, instead of this one. With --server-pid or
+    /// --directory, run this on the server's host
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
     agents: Vec<String>,
-    /// Where random numbers begin [default: fresh]
+    /// Seed of random numbers [default: a new one]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Write a page of HTML to this file
+    /// Write an HTML page to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
     /// Write JSON to this file (docs/bench.md describes it)
@@ -65,21 +65,21 @@ pub(crate) struct SuiteCommand {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Which {
-    /// What five published reports measured
+    /// The tests of five published reports
     Published,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ScaleName {
-    /// A minute or two: each test for a second, at the threads of its published figure
+    /// A minute or two: a second per test, at the published number of threads
     Quick,
-    /// About ten minutes: over numbers of threads
+    /// About ten minutes: over several numbers of threads
     Standard,
-    /// Hours: a minute for each, on twice this machine's memory
+    /// Hours: a minute per test, with twice this machine's memory
     Long,
 }
 
-/// The name of a published figure.
+/// Checks the name of a published figure.
 fn figure(name: &str) -> Result<String, String> {
     match load::published::find(name) {
         Some(row) => Ok(row.id.to_owned()),
@@ -111,7 +111,7 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     watch.prints_results = true;
     let ran = published(&server, &suite, hosts.as_mut(), &mut result, &mut watch);
     watch.clear();
-    // What was measured until then is kept, whatever ended the run.
+    // Results so far are kept even if the run failed.
     print(&format!("\n{}", table::render(&result)));
     if let Some(path) = &command.report {
         report::write_page(path, &result)?;

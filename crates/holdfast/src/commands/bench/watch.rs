@@ -1,4 +1,4 @@
-//! What a user sees while a measurement runs: a line that is written over, on a terminal only; and Ctrl-C.
+//! What a user sees while a measurement runs: on a terminal, a line of progress. And Ctrl-C.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use signal_hook::iterator::Signals;
 
 use crate::report::print;
 
-/// Exit code after a second signal, as shells have it for an interrupted program.
+/// The exit code after a second signal, as shells report an interrupted program.
 const INTERRUPTED: i32 = 130;
 
-/// Becomes true at the first signal; the second one ends the program.
+/// Returns a flag that the first signal sets. The second signal ends the program.
 pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Error::failed(format!("signals cannot be caught: {error}")))?;
+        .map_err(|error| Error::failed(format!("cannot catch signals: {error}")))?;
     let told = Arc::clone(&interrupted);
     let started = thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
@@ -29,15 +29,15 @@ pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
             }
         }
     });
-    started.map_err(|error| Error::failed(format!("a thread cannot be started: {error}")))?;
+    started.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
     Ok(interrupted)
 }
 
-/// Watches measurements for the user.
+/// Shows measurements to the user.
 pub(crate) struct Watch {
-    /// What is measured, in front of the line.
+    /// The title in front of the line.
     pub(crate) title: String,
-    /// Tell of each measurement when it is over.
+    /// Whether to print each measurement when it is over.
     pub(crate) prints_results: bool,
     is_terminal: bool,
     has_line: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// From now on, the first signal ends a measurement with the result so far, the second ends the program.
+    /// Catches signals: the first one ends a measurement with the result so far, the second one ends the program.
     pub(crate) fn new() -> Result<Watch, Error> {
         let interrupted = signals()?;
         Ok(Watch {
@@ -136,7 +136,7 @@ fn brief(measurement: &Measurement) -> String {
     line
 }
 
-/// A number of operations, for people.
+/// Formats a number of operations.
 pub(crate) fn count(value: f64) -> String {
     match value {
         value if value >= 1e6 => format!("{:.2} M", value / 1e6),
@@ -146,7 +146,7 @@ pub(crate) fn count(value: f64) -> String {
     }
 }
 
-/// A number of bytes, for people.
+/// Formats a number of bytes.
 pub(crate) fn bytes(value: f64) -> String {
     for (unit, name) in [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         let unit = unit as f64;
@@ -157,7 +157,7 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{value:.0} B")
 }
 
-/// A time, for people.
+/// Formats a time.
 pub(crate) fn time(ns: u64) -> String {
     let ns = ns as f64;
     match ns {

@@ -1,4 +1,4 @@
-//! What to do and how: the options that `bench run` and `bench compare` share.
+//! The workload and its options, which `bench run` and `bench compare` share.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use load::steady::SteadyRule;
 use load::workload::{RateProcedure, Stability, Workload};
 use server::config::size::Size;
 
-/// What to do.
+/// The workload.
 #[derive(Clone, Debug, Args)]
 pub(super) struct WorkloadOptions {
-    /// What to do
+    /// Workload to run
     workload: WorkloadName,
-    /// Bytes of an operation of sequential-read, sequential-write and random; several in a list
+    /// Bytes per operation of sequential-read, sequential-write and random; a list makes several measurements
     #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "4KiB")]
     block: Vec<Size>,
-    /// RunOptions many of 100 operations of random are reads; several in a list
+    /// Percentage of reads of random; a list makes several measurements
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "100", value_parser = clap::value_parser!(u8).range(0..=100))]
     mix: Vec<u8>,
-    /// All threads in one file (N-1), each in its own part of it
+    /// Let all threads share one file (N-1), each using its own part
     #[arg(long)]
     shared_file: bool,
-    /// StabilityName what is written has to be stable
+    /// When written data must be stable
     #[arg(long, value_name = "WHEN", default_value = "unstable")]
     stability: StabilityName,
-    /// Files in each directory, for metadata and small-files
+    /// Files per directory, for metadata and small-files
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     files: u64,
-    /// Directories of each thread, for metadata and small-files
+    /// Directories per thread, for metadata and small-files
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     directories: u64,
-    /// Bytes of each file, for metadata [default there: 0] and small-files [default there: 4 KiB]
+    /// Bytes per file, for metadata [default: 0] and small-files [default: 4 KiB]
     #[arg(long, value_name = "SIZE")]
     file_size: Option<Size>,
     /// Names in the directory, for readdir and readdirplus
@@ -39,64 +39,64 @@ pub(super) struct WorkloadOptions {
     names: u64,
 }
 
-/// RunOptions to measure.
+/// How to measure.
 #[derive(Clone, Debug, Args)]
 pub(super) struct RunOptions {
-    /// Virtual threads: a number, a list (1,8,64) or powers of two (1..1024); each is a measurement
+    /// Virtual threads: a number, a list (1,8,64) or powers of two (1..1024); each number makes a measurement
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_threads)]
     pub(super) threads: Threads,
-    /// Operations that each thread has in flight
+    /// Operations in flight per thread
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     depth: u32,
-    /// TCP connections of each thread
+    /// TCP connections per thread
     #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "connections")]
     connections_per_thread: u32,
-    /// TCP connections of all threads together, as nconnect has it
+    /// TCP connections of all threads together, like nconnect
     #[arg(long, value_name = "COUNT")]
     connections: Option<u32>,
-    /// Threads of the operating system [default: one for each processor]
+    /// Threads of the operating system [default: one per processor]
     #[arg(long, value_name = "COUNT", default_value_t = 0, hide_default_value = true)]
     event_loops: u32,
-    /// Bytes that are read and written, of all threads together
+    /// Bytes of files that all threads together read and write
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     working_set: Size,
-    /// Where random numbers begin [default: fresh, and printed]
+    /// Seed of random numbers [default: a new one, which is printed]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// RunOptions long is measured
+    /// Length of the measurement
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     seconds: Duration,
-    /// RunOptions long operations run before they are counted
+    /// Time before operations count
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     warmup: Duration,
-    /// Measure so many operations, of all threads together, instead of a time
+    /// Measure this number of operations of all threads together, instead of a time
     #[arg(long, value_name = "COUNT", conflicts_with = "until_steady")]
     operations: Option<u64>,
     /// Measure until the rate is steady, as SNIA's Performance Test Specification defines it
     #[arg(long)]
     until_steady: bool,
-    /// With --until-steady: when to give up
+    /// With --until-steady: time limit
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = parse_seconds)]
     max_seconds: Duration,
-    /// With --until-steady: how long a round is
+    /// With --until-steady: length of a round
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_seconds)]
     steady_round: Duration,
-    /// With --until-steady: rounds of the window that is looked at
+    /// With --until-steady: rounds in the window that is judged
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=1000))]
     steady_rounds: u32,
-    /// With --until-steady: highest minus lowest rate in the window, in percent of the mean
+    /// With --until-steady: largest allowed difference of rates in the window, in percent of the mean
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
     steady_spread: f64,
-    /// With --until-steady: rise or fall of the rate over the window, in percent of the mean
+    /// With --until-steady: largest allowed rise or fall of the rate over the window, in percent of the mean
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     steady_slope: f64,
-    /// Write blocks that tell where they belong, and check all that is read
+    /// Write self-describing blocks, and check everything that is read
     #[arg(long)]
     pub(super) verify: bool,
-    /// Leave the files that were made
+    /// Keep the files
     #[arg(long)]
     keep: bool,
-    /// RunOptions long removing the files may take
+    /// Time limit for removing the files
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_seconds)]
     cleanup_seconds: Duration,
 }
@@ -119,19 +119,19 @@ enum WorkloadName {
     LookupMissing,
     /// CREATE of an empty file, then REMOVE
     CreateRemove,
-    /// WRITE of 4 KiB at random places, FILE_SYNC
+    /// WRITE of 4 KiB at random offsets, FILE_SYNC
     WriteFileSync,
-    /// WRITE of 4 KiB at random places, then COMMIT
+    /// WRITE of 4 KiB at random offsets, then COMMIT
     WriteCommit,
     /// Read files from front to end
     SequentialRead,
     /// Write files from front to end
     SequentialWrite,
-    /// Read and write at random places (--mix)
+    /// Read and write at random offsets (--mix)
     Random,
     /// Create, stat, read and remove files, phase by phase, as mdtest does
     Metadata,
-    /// Make trees of small files as tar does, read them, remove them
+    /// Create trees of small files like tar, read them, remove them
     SmallFiles,
     /// List a large directory with READDIR
     Readdir,
@@ -141,9 +141,9 @@ enum WorkloadName {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum StabilityName {
-    /// UNSTABLE writes, a COMMIT after each pass over the file; for random, at the end
+    /// UNSTABLE writes with a COMMIT after each pass over the file; for random, at the end
     Unstable,
-    /// UNSTABLE writes, each operation with a COMMIT behind it
+    /// UNSTABLE writes, each followed by a COMMIT
     Commit,
     /// DATA_SYNC writes
     DataSync,
@@ -162,16 +162,16 @@ impl From<StabilityName> for Stability {
     }
 }
 
-/// `10`, `0.5`.
+/// Parses seconds such as `10` or `0.5`.
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// `16`, `1,4,16`, `1..1024`.
+/// Parses threads such as `16`, `1,4,16` or `1..1024`.
 fn parse_threads(text: &str) -> Result<Threads, String> {
     let number = |text: &str| {
-        let number: u32 = text.trim().parse().map_err(|_| format!("{text:?} is no number of threads"))?;
+        let number: u32 = text.trim().parse().map_err(|_| format!("{text:?} is not a number of threads"))?;
         let most = load::run::THREADS_MAX;
         if (1..=most).contains(&number) { Ok(number) } else { Err(format!("threads: from 1 to {most}")) }
     };
@@ -192,7 +192,7 @@ fn parse_threads(text: &str) -> Result<Threads, String> {
 }
 
 impl RunOptions {
-    /// With so many threads.
+    /// Returns the options of a measurement with this number of threads.
     pub(super) fn options(&self, threads: u32) -> Options {
         let length = match self.operations {
             Some(operations) => Length::Operations(operations),
@@ -225,7 +225,7 @@ impl RunOptions {
 }
 
 impl WorkloadOptions {
-    /// Each of what lists name.
+    /// Returns the workloads: one for each combination of lists.
     pub(super) fn workloads(&self) -> Vec<Workload> {
         let stability = self.stability.into();
         let blocks = |make: &dyn Fn(u64) -> Workload| self.block.iter().map(|block| make(block.0)).collect();

@@ -1,4 +1,4 @@
-//! Rates and latencies over threads, mixes, and rates over time.
+//! Charts of rates and latencies over threads, of mixes, and of rates over time.
 
 use std::fmt::Write as _;
 
@@ -10,9 +10,9 @@ use crate::report::subject::{self, Family};
 use crate::report::units;
 use crate::result::{Measurement, Report, Sample};
 
-/// Lines that one chart can hold and still be read.
+/// Lines that a chart can hold and still be read.
 const LINES_MAX: usize = 6;
-/// Charts of a section that are shown at once; the others are a click away.
+/// Charts of a section that are visible at once. The others are folded away.
 const SHOWN_MAX: usize = 6;
 
 pub(super) const THREADS: Axis = Axis { run: Run::Log2, title: "threads", format: units::threads_tick };
@@ -26,12 +26,12 @@ fn rate_axis(unit: Unit) -> Axis {
     }
 }
 
-/// The class of the n-th line of a chart.
+/// Returns the CSS class of the n-th line of a chart.
 pub(super) fn class(n: usize) -> String {
     format!("c{}", n % LINES_MAX + 1)
 }
 
-/// Charts side by side; those beyond the first few fold away.
+/// Writes charts side by side, and folds all but the first few away.
 pub(super) fn grid(out: &mut String, charts: &[String]) {
     let (shown, folded) = charts.split_at(charts.len().min(SHOWN_MAX));
     let _ = write!(out, "<div class=\"grid\">\n{}</div>\n", shown.concat());
@@ -45,13 +45,13 @@ pub(super) fn grid(out: &mut String, charts: &[String]) {
     }
 }
 
-/// Rate over threads, a chart for each family; bars where there is only one number of threads.
+/// Writes a chart of rate over threads for each family, or bars if there is only one number of threads.
 pub(super) fn rates(report: &Report, out: &mut String) {
     let mut charts = Vec::new();
     let mixes = series::mixes(report);
     for family in Family::ALL {
         let mut all = series::of_family(report, family);
-        // Work in phases, and steps of a mix, have sections of their own.
+        // Work in phases and the steps of a mix have sections of their own.
         if matches!(family, Family::Metadata | Family::SmallFiles) {
             all.retain(|line| line.steps.iter().all(|it| it.phases.is_empty()));
         }
@@ -67,8 +67,8 @@ pub(super) fn rates(report: &Report, out: &mut String) {
     if charts.is_empty() {
         return;
     }
-    let about = "How rates grow with the number of threads. Where a limit was measured and is in reach, a dashed level \
-                 shows it.";
+    let about = "How rates grow with the number of threads. A dashed level shows a measured limit, \
+                 unless it is far above.";
     super::section(out, "rates", "Rate over threads", about);
     grid(out, &charts);
     out.push_str("</section>\n");
@@ -99,7 +99,7 @@ fn rate_chart(report: &Report, family: Family, lines: &[Series<'_>]) -> String {
     chart.render()
 }
 
-/// The best rate and where it was.
+/// Describes the best rate and its number of threads.
 fn peak(measurement: &Measurement) -> String {
     let unit = Family::of(&measurement.workload).unit();
     let limit = measurement.limit.as_ref().map(|limit| format!(" · {}", units::percent(limit.fraction)));
@@ -107,7 +107,7 @@ fn peak(measurement: &Measurement) -> String {
     format!("{rate} at {}{}", measurement.threads, limit.unwrap_or_default())
 }
 
-/// A point over the number of threads, with what it says.
+/// Returns a point over the number of threads, with its tooltip.
 pub(super) fn point(measurement: &Measurement, y: f64, label: &str) -> Point {
     let unit = Family::of(&measurement.workload).unit();
     let mut says = format!(
@@ -127,7 +127,7 @@ pub(super) fn point(measurement: &Measurement, y: f64, label: &str) -> Point {
     Point { x: Some(f64::from(measurement.threads)), y, says }
 }
 
-/// The limits that these lines are held against, unless they are so far above that they would flatten the lines.
+/// Returns the limits of these lines, except those so high that they would flatten the lines.
 fn levels(report: &Report, unit: Unit, lines: &[Series<'_>], best: f64) -> Vec<Level> {
     const REACH: f64 = 3.0;
     let mut levels: Vec<Level> = Vec::new();
@@ -142,7 +142,7 @@ fn levels(report: &Report, unit: Unit, lines: &[Series<'_>], best: f64) -> Vec<L
     levels
 }
 
-/// A bar for each series that has one number of threads only.
+/// Draws a bar for each series with a single number of threads.
 fn rate_bars(family: Family, single: &[Series<'_>]) -> String {
     let measurements = || single.iter().filter_map(|line| Some((line, *line.steps.first()?)));
     let most =
@@ -167,7 +167,7 @@ fn rate_bars(family: Family, single: &[Series<'_>]) -> String {
 
 const NANOSECONDS: Axis = Axis { run: Run::Log10, title: "latency", format: units::nanoseconds_tick };
 
-/// Latency percentiles over threads; strips on one scale where there is only one number of threads.
+/// Writes latency percentiles over threads, or strips on a common scale if there is only one number of threads.
 pub(super) fn latencies(report: &Report, out: &mut String) {
     let all: Vec<Series<'_>> =
         Family::ALL.into_iter().flat_map(|family| series::of_family(report, family)).collect();
@@ -177,8 +177,8 @@ pub(super) fn latencies(report: &Report, out: &mut String) {
     if single.is_empty() && several.is_empty() {
         return;
     }
-    let about = "From sending an operation to its reply, on a logarithmic scale. The darker a line, the rarer what it \
-                 shows: of 1,000 operations, one takes longer than p99.9.";
+    let about = "From sending an operation to its reply, on a logarithmic scale. Darker lines show rarer \
+                 operations: of 1,000, one takes longer than p99.9.";
     super::section(out, "latency", "Latency percentiles", about);
     let charts: Vec<String> = several.iter().map(latency_chart).collect();
     if !charts.is_empty() {
@@ -256,14 +256,14 @@ fn latency_strips(single: &[Series<'_>], out: &mut String) {
 
 const READS: Axis = Axis { run: Run::Even, title: "% of operations that read", format: units::short_tick };
 
-/// Rate over the share of reads: as measured, and in the shape that can be held against what others published.
+/// Writes rates over the share of reads: as measured, and relative to pure reads like published figures.
 pub(super) fn mixes(report: &Report, out: &mut String) {
     let mixes = series::mixes(report);
     if mixes.is_empty() {
         return;
     }
-    let about = "From pure writes (0:100) on the left to pure reads on the right. The second chart holds each system against its \
-                 own rate of pure reads, so that shapes compare and machines do not.";
+    let about = "From pure writes (0:100) on the left to pure reads on the right. The second chart divides each rate by the system's \
+                 own rate of pure reads, so that it compares shapes instead of machines.";
     super::section(out, "mixes", "Mixes of reads and writes", about);
     let mut charts = Vec::new();
     for some in mixes.chunks(LINES_MAX) {
@@ -313,7 +313,7 @@ fn mix_line(mix: &series::Mix<'_>, class: String, relative: bool) -> Line {
     Line { label: mix.label.clone(), figure, class, stroke: Stroke::Solid, points }
 }
 
-/// The mixes that others published, by system and test, each as fractions of its own pure reads.
+/// Returns the published mixes, by system and test, as fractions of their own pure reads.
 fn published_mixes() -> Vec<Line> {
     let mut tests: Vec<(System, &str, Vec<(u8, f64)>)> = Vec::new();
     for row in ROWS {
@@ -352,8 +352,8 @@ fn published_mixes() -> Vec<Line> {
 
 const SECONDS: Axis = Axis { run: Run::Elapsed, title: "seconds", format: units::short_tick };
 
-/// Rate over time: the best measurement of each series, then those that did not become steady. All others have a small
-/// line in the tables.
+/// Writes rate over time: the best measurement of each series, then those that did not become steady. The tables have
+/// a small line for each of the others.
 pub(super) fn timelines(report: &Report, out: &mut String) {
     let mut chosen: Vec<&Measurement> = Vec::new();
     let mut others: Vec<&Measurement> = Vec::new();
@@ -369,7 +369,7 @@ pub(super) fn timelines(report: &Report, out: &mut String) {
         return;
     }
     let about = "The best step of each workload from the end of the warm-up, and steps that were interrupted or did not become \
-                 steady. Where a run went on until it was steady, the window that was judged is shaded.";
+                 steady. The window of a steady-state run is shaded.";
     super::section(out, "time", "Rate over time", about);
     let charts: Vec<String> = chosen.into_iter().chain(others).map(timeline).collect();
     grid(out, &charts);
@@ -422,7 +422,7 @@ fn timeline(measurement: &Measurement) -> String {
     .render()
 }
 
-/// The rate of a sample that counts for this measurement.
+/// Returns how to read the rate of a sample of this measurement.
 pub(super) fn sample_rate(measurement: &Measurement) -> fn(&Sample) -> f64 {
     match Family::of(&measurement.workload).unit() {
         Unit::Bytes => |sample| sample.bytes_per_s,

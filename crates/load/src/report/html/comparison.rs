@@ -8,9 +8,9 @@ use crate::report::subject;
 use crate::report::units;
 use crate::result::{Comparison, ComparisonRow, Report, Target};
 
-/// A scale of ratios reaches at least this far to both sides of 1.
+/// The scale of ratios reaches at least this far to both sides of 1.
 const RATIO_MIN: f64 = 1.25;
-/// And at most this far; what lies beyond is drawn at its end.
+/// The scale reaches at most this far. Larger ratios are drawn at its end.
 const RATIO_MAX: f64 = 1000.0;
 
 pub(super) fn write(report: &Report, out: &mut String) {
@@ -80,14 +80,14 @@ fn table(comparison: &Comparison, out: &mut String) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// How far the scale of ratios reaches: the same to both sides, so that twice and half are as far from equal.
+/// Returns how far the scale reaches to both sides, so that twice and half are equally far from 1.
 fn reach(rows: &[ComparisonRow]) -> f64 {
     let ratios = rows.iter().flat_map(|row| [row.ratio_low, row.ratio, row.ratio_high]);
     let usable = ratios.filter(|ratio| ratio.is_finite() && *ratio > 0.0);
     usable.map(|ratio| ratio.max(1.0 / ratio)).fold(RATIO_MIN, f64::max).min(RATIO_MAX)
 }
 
-/// Who is faster, if all rounds agree.
+/// Says who is faster, if all rounds agree.
 fn verdict(row: &ComparisonRow) -> &'static str {
     if row.ratio_low > 1.0 {
         "faster"

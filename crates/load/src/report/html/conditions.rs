@@ -1,4 +1,4 @@
-//! What was run, where, with which caches, and what would have been possible.
+//! What ran, where, with which caches, and the limits.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::report::units;
 use crate::result::{Host, Report};
 
 pub(super) fn write(report: &Report, out: &mut String) {
-    super::section(out, "conditions", "What was run, and where", "");
+    super::section(out, "conditions", "What ran, and where", "");
     out.push_str("<div class=\"pair\"><dl class=\"facts\">");
     let target = &report.target;
     fact(out, "Server", &format!("{}:{}", target.address, target.export));
@@ -36,7 +36,7 @@ fn host(host: &Host) -> String {
     format!("{}, cores: {}, {}", host.name, units::count(u64::from(host.cores)), host.kernel)
 }
 
-/// How much was measured.
+/// Summarizes how much was measured.
 fn amount(report: &Report) -> String {
     let results = &report.results;
     let seconds: f64 = results.iter().map(|it| it.seconds).sum();
@@ -53,7 +53,7 @@ fn amount(report: &Report) -> String {
     )
 }
 
-/// The ranges of what was varied.
+/// Summarizes the ranges of threads, depth and connections.
 fn load(report: &Report) -> String {
     let range = |figure: fn(&crate::result::Measurement) -> u32| {
         let figures = || report.results.iter().map(figure);
@@ -94,7 +94,7 @@ fn limits(report: &Report, out: &mut String) {
         fact(out, "– syncs", &format!("{syncs}, p50 {}", units::nanoseconds(directory.sync_p50_ns as f64)));
     }
     if out.len() == before {
-        fact(out, "None", "so rates stand alone; `holdfast bench` measures limits unless it is told not to");
+        fact(out, "None", "no limit was measured, so there are no fractions");
     }
     out.push_str("</dl>");
 }

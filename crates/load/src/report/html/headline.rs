@@ -1,4 +1,4 @@
-//! The page's first screen: the best of each kind of work, as fractions of what was possible.
+//! The first screen: the best result of each kind of work, as a fraction of its limit.
 
 use std::fmt::Write as _;
 
@@ -12,14 +12,14 @@ use crate::workload::Workload;
 /// Tiles on the first screen.
 const TILES_MAX: usize = 8;
 
-/// A figure and what it is a fraction of.
+/// A figure as a fraction of its limit.
 struct Tile {
     label: String,
     rate: String,
-    /// Below the rate: at how many threads, how fast.
+    /// Below the rate: threads and latency.
     detail: [String; 2],
     fraction: Option<f64>,
-    /// What the fraction is of, in words and figures.
+    /// The limit, in words and figures.
     of: String,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// A figure and its unit, apart.
+/// Splits a figure from its unit.
 fn split(text: &str) -> (String, String) {
     match text.rsplit_once(' ') {
         Some((number, unit)) => (number.to_owned(), format!("\u{202F}{unit}")),
@@ -100,20 +100,20 @@ fn tiles(report: &Report) -> Vec<Tile> {
     tiles
 }
 
-/// The measurement with the highest rate among those wanted.
+/// Returns the measurement with the highest rate among those wanted.
 fn best(report: &Report, wanted: impl Fn(&Workload) -> bool) -> Option<&Measurement> {
     let found = report.results.iter().filter(|it| wanted(&it.workload) && subject::rate(it).is_finite());
     found.max_by(|a, b| subject::rate(a).total_cmp(&subject::rate(b)))
 }
 
-/// At how many threads, and how fast: what stands beneath a rate.
+/// Returns the threads and the latency of a measurement.
 fn detail(measurement: &Measurement, latency: &Latency) -> [String; 2] {
     let threads = format!("threads: {}", units::count(u64::from(measurement.threads)));
     if latency.count == 0 {
         return [threads, String::new()];
     }
     let [p50, p99] = [latency.p50_ns, latency.p99_ns].map(|ns| units::nanoseconds(ns as f64));
-    // A figure and its unit stay together.
+    // Keeps a figure and its unit on one line.
     [threads, format!("p50 {p50} · p99 {p99}").replace(' ', "\u{A0}").replace("\u{A0}·\u{A0}", "\u{A0}· ")]
 }
 
@@ -133,7 +133,7 @@ fn whole(report: &Report, measurement: &Measurement) -> Tile {
     }
 }
 
-/// The files of a metadata test, within a label.
+/// Names the files of a metadata test within a label.
 fn files(workload: &Workload) -> String {
     match *workload {
         Workload::Metadata { file_bytes: 1.., .. } => subject::label(workload).replacen('F', "f", 1),
@@ -141,7 +141,7 @@ fn files(workload: &Workload) -> String {
     }
 }
 
-/// The best of a metadata phase, over all metadata tests.
+/// Returns the best result of a metadata phase over all metadata tests.
 fn phase(report: &Report, procedure: &str) -> Option<Tile> {
     let metadata = report.results.iter().filter(|it| Family::of(&it.workload) == Family::Metadata);
     let phases = metadata.flat_map(|it| it.phases.iter().map(move |phase| (it, phase)));

@@ -1,4 +1,4 @@
-//! The phases of metadata tests: bars at the best step with what others published beneath, and each phase over threads.
+//! The phases of metadata tests: bars of the best step above the published figures, and each phase over threads.
 
 use std::fmt::Write as _;
 
@@ -19,8 +19,8 @@ pub(super) fn write(report: &Report, out: &mut String) {
     if phased.is_empty() {
         return;
     }
-    let about = "Each phase has the machine to itself, as in mdtest. The published figures beneath are rates and no \
-                 fractions, as their report states no limit; they were measured on other machines, with the threads named.";
+    let about = "Each phase has the machine to itself, as in mdtest. The published figures below are rates, not \
+                 fractions, as their report states no limit; they come from other machines, with the stated threads.";
     super::section(out, "metadata", "Metadata, phase by phase", about);
     let mut figures = Vec::new();
     for line in phased {
@@ -33,7 +33,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// The phases of the step that took the least time per operation.
+/// Draws the phases of the step that took the least time per operation.
 fn bars(report: &Report, line: &Series<'_>) -> Option<String> {
     let phased = line.steps.iter().copied().filter(|it| !it.phases.is_empty());
     let step = phased.max_by(|a, b| a.operations_per_s.total_cmp(&b.operations_per_s))?;
@@ -75,7 +75,7 @@ fn bars(report: &Report, line: &Series<'_>) -> Option<String> {
     Some(out)
 }
 
-/// What was published for this phase.
+/// Returns the published figure for a phase.
 fn row_for(step: &Measurement, phase: &Phase) -> Option<&'static published::Row> {
     ROWS.iter().find(|row| {
         subject::corresponds(&step.workload, row.shape)

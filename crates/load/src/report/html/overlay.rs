@@ -1,5 +1,5 @@
-//! Our rates and those that five systems published, each as a fraction of its own limit: the only way in which machines
-//! of different size compare.
+//! Our rates and those of five published systems, each as a fraction of its own limit, which makes machines of
+//! different size comparable.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ use crate::report::units;
 use crate::result::Report;
 use crate::workload::Workload;
 
-/// One chart: a kind of work, and for each system the published test that comes nearest to it. Tests in which nothing
-/// was replicated, or whose answers came from caches, are left to the table.
+/// A chart of one kind of work, with the closest published test of each system. Only the table shows tests without
+/// replication or with cached answers.
 struct Panel {
     title: &'static str,
     ours: fn(&Workload) -> bool,
@@ -50,7 +50,7 @@ const PANELS: [Panel; 4] = [
     },
 ];
 
-/// The class that gives a system its colour.
+/// Returns the CSS class with the system's colour.
 pub(super) fn class(system: System) -> &'static str {
     match system {
         System::DellHpcNfs => "s1",
@@ -68,8 +68,8 @@ pub(super) fn write(report: &Report, out: &mut String) {
     if panels.is_empty() {
         return;
     }
-    let about = "Machines differ, so every system is held against a limit of its own: ours against what was measured in \
-                 this run, theirs (dashed) against what their reports state. Kinds of limits differ too: drives, links, \
+    let about = "Machines differ, so every system is compared with a limit of its own: ours with what was measured in \
+                 this run, theirs (dashed) with what their reports state. Kinds of limits differ too: drives, links, \
                  service levels. The table at the end of the page has every figure with its limit and source.";
     super::section(out, "published", "Beside published systems", about);
     charts::grid(out, &panels);
@@ -80,7 +80,7 @@ fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
     let is_ours =
         |line: &&Series<'_>| line.steps.iter().any(|it| (panel.ours)(&it.workload) && it.limit.is_some());
     let mut ours: Vec<&Series<'_>> = all.iter().filter(is_ours).collect();
-    // Where there are curves, single points would only hide them; they stand beside their figures elsewhere.
+    // Curves would hide single points, which other charts show.
     if ours.iter().any(|line| line.steps.len() > 1) {
         ours.retain(|line| line.steps.len() > 1);
     }
@@ -90,7 +90,7 @@ fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
     }
     let rows: Vec<&Row> = panel.published.iter().filter_map(|id| published::find(id)).collect();
     lines.extend(rows.iter().copied().filter_map(line));
-    // A system far above the limit that it states needs a word.
+    // A system above its stated limit needs its note.
     let above = rows.iter().filter(|row| row.fraction().is_some_and(|fraction| fraction > 1.2));
     let notes = above.map(|row| format!("{}: {}.", row.system.name(), row.note));
     let chart = Chart {
@@ -121,7 +121,8 @@ fn measured(n: usize, line: &Series<'_>) -> Line {
     }
 }
 
-/// A published curve: the points that its report gives in numbers, or one beside the axis if it names no threads.
+/// Returns a published curve: the points that its report gives in numbers, or one beside the axis if it states no
+/// threads.
 fn line(row: &Row) -> Option<Line> {
     let best = row.fraction()?;
     let says = |fraction: f64, threads: Option<u32>| {
@@ -147,7 +148,7 @@ fn line(row: &Row) -> Option<Line> {
     })
 }
 
-/// Where a row's figure and its fraction come from.
+/// Returns the source tags of a row's figure and limit.
 fn tags(row: &Row) -> String {
     let mut sources: Vec<Source> = vec![row.source];
     if let Some(limit) = row.limit {
@@ -162,11 +163,11 @@ fn tags(row: &Row) -> String {
     format!("[{}]", tags.join(""))
 }
 
-/// Every published figure, with its limit, its sources and what corresponds to it here.
+/// Writes a table of every published figure, with its limit, its sources and the corresponding result.
 pub(super) fn table(report: &Report, out: &mut String) {
     let meanings = [Source::Report, Source::Documentation, Source::Derived];
     let meanings = meanings.map(|source| format!("[{}] {}", source.tag(), source.meaning())).join(", ");
-    let about = format!("What the five systems state about themselves. Sources: {meanings}.");
+    let about = format!("Figures that the five systems state about themselves. Sources: {meanings}.");
     super::section(out, "sources", "Published figures", &about);
     out.push_str(
         "<details><summary>All figures, with their limits and sources</summary><div class=\"scroll\"><table><thead><tr>\
@@ -199,7 +200,7 @@ pub(super) fn table(report: &Report, out: &mut String) {
     out.push_str("</dl></details>\n</section>\n");
 }
 
-/// What was measured here for this figure.
+/// Describes what was measured here for a figure.
 fn here(report: &Report, row: &Row) -> String {
     let found = report.results.iter().filter(|it| it.published.iter().any(|id| id == row.id));
     let texts = found.map(|it| {

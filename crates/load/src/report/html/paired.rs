@@ -1,5 +1,5 @@
-//! The published tests that were run here: for each system a card with its figures, each as a fraction of that system's own
-//! limit, and beneath it the same test here as a fraction of ours.
+//! The published tests that ran here: a card per system with its figures as fractions of that system's limit, each
+//! above the same test here as a fraction of ours.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
     out.push_str("</section>\n");
 }
 
-/// The tests of a system; none if none of them was run, or both have no limit.
+/// Returns a system's tests, unless none ran or none has limits on both sides.
 fn card(report: &Report, system: System) -> Option<String> {
     let rows: Vec<String> =
         ROWS.iter().filter(|row| row.system == system).filter_map(|row| pair(report, row)).collect();
@@ -35,7 +35,7 @@ fn card(report: &Report, system: System) -> Option<String> {
     })
 }
 
-/// A figure and what was measured for it.
+/// Returns a figure with the measurement that corresponds to it.
 fn pair(report: &Report, row: &Row) -> Option<String> {
     let theirs = row.fraction()?;
     let found = report.results.iter().find(|it| it.published.iter().any(|id| id == row.id))?;
@@ -59,7 +59,7 @@ fn pair(report: &Report, row: &Row) -> Option<String> {
     Some(out)
 }
 
-/// A test, and whether it reads or writes.
+/// Names a test and its direction.
 fn name(row: &Row) -> String {
     match row.shape {
         Shape::Sequential { write: true, .. } | Shape::Random { read_percent: 0, .. } => {

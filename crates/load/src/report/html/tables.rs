@@ -1,4 +1,4 @@
-//! Every figure in tables.
+//! Tables of all figures.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub(super) fn write(report: &Report, out: &mut String) {
         return;
     }
     let about =
-        "The small line is the rate over time. Every latency's histogram is in the JSON of this result.";
+        "The small line is the rate over time. The JSON of this result has the histogram of each latency.";
     super::section(out, "figures", "Every figure", about);
     for family in Family::ALL {
         let members: Vec<&Measurement> =
@@ -115,7 +115,7 @@ fn phases(measurement: &Measurement, out: &mut String) {
     }
 }
 
-/// Six columns; empty where nothing was timed.
+/// Writes six columns, which are empty without latencies.
 fn latency(latency: &Latency, out: &mut String) {
     let times =
         [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns].map(|ns| ns as f64);

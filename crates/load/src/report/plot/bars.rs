@@ -1,5 +1,5 @@
-//! Small drawings that stretch with the page: bars, intervals, strips and sparks. Their words are the page's, beside them,
-//! so that nothing is squeezed on a narrow screen.
+//! Small drawings that stretch with the page: bars, intervals, strips and sparklines. Their texts are in the page
+//! beside them, so that narrow screens do not squeeze them.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,17 @@ use super::scale::{Run, Scale};
 use crate::report::markup::coordinate;
 use crate::result::{Latency, Sample};
 
-/// Points of a spark; more would be finer than what it is drawn with.
+/// Points of a sparkline; more would be narrower than its stroke.
 const SPARK_POINTS_MAX: usize = 120;
 
-/// Opens a drawing of 100 by 10 units that stretches to its place.
+/// Opens a drawing of 100 by 10 units that stretches to its container.
 fn open(class: &str) -> String {
     format!(
         "<svg class=\"{class}\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
     )
 }
 
-/// A bar of this share of its place.
+/// Draws a bar over a share of its container.
 pub(crate) fn bar(share: f64, class: &str) -> String {
     let width = if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
     format!(
@@ -27,7 +27,7 @@ pub(crate) fn bar(share: f64, class: &str) -> String {
     )
 }
 
-/// From low to high with a mark between, all as shares; and a line where `even` is.
+/// Draws an interval from low to high with a mark between them, all as shares, and a line at `even`.
 pub(crate) fn interval(low: f64, middle: f64, high: f64, even: f64, class: &str) -> String {
     let place = |share: f64| if share.is_finite() { share.clamp(0.0, 1.0) * 100.0 } else { 0.0 };
     let (low, middle, high) = (place(low), place(middle), place(high));
@@ -42,7 +42,7 @@ pub(crate) fn interval(low: f64, middle: f64, high: f64, even: f64, class: &str)
     )
 }
 
-/// Latencies on a common scale: from p50 to p99.9, with a step at each percentile.
+/// Draws latencies on a common scale: from p50 to p99.9, with a step at each percentile.
 pub(crate) fn strip(latency: &Latency, scale: &Scale) -> String {
     let place = |ns: u64| scale.place(ns as f64) * 100.0;
     let places = [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns].map(place);
@@ -66,7 +66,7 @@ pub(crate) fn strip(latency: &Latency, scale: &Scale) -> String {
     out
 }
 
-/// The rate over time in the size of a word.
+/// Draws the rate over time in the size of a word.
 pub(crate) fn spark(timeline: &[Sample], rate: fn(&Sample) -> f64) -> String {
     let samples: Vec<&Sample> =
         timeline.iter().filter(|it| it.at_s.is_finite() && rate(it).is_finite()).collect();

@@ -1,24 +1,24 @@
-//! From values to places on an axis, and where its ticks are.
+//! Maps values to positions on an axis, and chooses ticks.
 
-/// Values beyond this are drawn at it: no rate or time comes near, and arithmetic with them stays finite.
+/// Larger values are drawn at this one, which no real rate or time reaches, so that arithmetic stays finite.
 const HUGE: f64 = 1e15;
-/// Logarithms need something above zero.
+/// Logarithmic axes need a positive value.
 const TINY: f64 = 1e-6;
-/// More ticks than this are unreadable.
+/// More ticks would be unreadable.
 const TICKS_MAX: usize = 12;
 
-/// How an axis runs.
+/// The kind of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Run {
-    /// Evenly, from zero.
+    /// Linear, from zero.
     FromZero,
-    /// Evenly, from zero to the last value; for times.
+    /// Linear, from zero to the last value; for times.
     Elapsed,
-    /// Evenly, between the values.
+    /// Linear, between the values.
     Even,
-    /// Each power of two as far from the next; for numbers of threads.
+    /// Logarithmic in powers of two; for numbers of threads.
     Log2,
-    /// Each power of ten as far from the next; for latencies.
+    /// Logarithmic in powers of ten; for latencies.
     Log10,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Scale {
     run: Run,
     low: f64,
     high: f64,
-    /// Values with ticks, ascending, all between low and high.
+    /// Ascending values with ticks, all between low and high.
     pub(crate) ticks: Vec<f64>,
 }
 
 impl Scale {
-    /// An axis that has room for all values; those that are no numbers are ignored.
+    /// Returns an axis that includes all finite values.
     pub(crate) fn new(run: Run, values: impl Iterator<Item = f64>) -> Scale {
         let floor = if matches!(run, Run::Log2 | Run::Log10) { TINY } else { -HUGE };
         let finite = values.filter(|value| value.is_finite()).map(|value| value.clamp(floor, HUGE));
@@ -50,7 +50,8 @@ impl Scale {
         }
     }
 
-    /// Where a value is: 0 at the low end, 1 at the high one. What lies outside is moved to the nearer end.
+    /// Returns the position of a value, from 0 at the low end to 1 at the high end. Values outside are moved to the
+    /// nearer end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let (value, low, high) = match self.run {
             Run::FromZero | Run::Elapsed | Run::Even => (value, self.low, self.high),
@@ -66,7 +67,7 @@ impl Scale {
     }
 }
 
-/// The smallest of 1, 2, 2.5, 5 times a power of ten that is at least as large.
+/// Rounds up to 1, 2, 2.5 or 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(f64::MIN_POSITIVE).log10().floor());
     let factor =
@@ -85,7 +86,7 @@ fn even(run: Run, low: f64, high: f64, widen: bool) -> Scale {
 
 fn log2(low: f64, high: f64) -> Scale {
     let (first, last) = (low.log2().floor(), high.log2().ceil());
-    // A single number of threads stands in the middle.
+    // A single number of threads is drawn in the middle.
     let (first, last) = if last - first < 0.5 { (first - 1.0, last + 1.0) } else { (first, last) };
     let stride = ((last - first) / (TICKS_MAX as f64 - 1.0)).ceil().max(1.0);
     let ticks = (0..TICKS_MAX).map(|i| first + i as f64 * stride);

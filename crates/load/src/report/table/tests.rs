@@ -1,4 +1,4 @@
-//! Columns stand beneath each other, and nothing is missing.
+//! Columns are aligned and complete.
 
 use super::{Table, render};
 use crate::report::tests::sample;

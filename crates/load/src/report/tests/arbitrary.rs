@@ -1,4 +1,6 @@
-//! Any report at all, also those that no run makes: what reads a file from somewhere has to take them.
+//! Arbitrary reports, including those that no run writes: reports are read from files of any origin.
+
+use fastrand::Rng;
 
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
@@ -6,21 +8,16 @@ use crate::result::{
 };
 use crate::workload::{RateProcedure, Stability, Workload};
 
-/// Draws parts of a report; the same seed draws the same.
-pub(crate) struct Arbitrary(pub(crate) u64);
+/// Generates parts of a report. The same seed gives the same report.
+pub(crate) struct Arbitrary(pub(crate) Rng);
 
 impl Arbitrary {
-    /// Any 64 bits (splitmix64).
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.u64(..)
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.u64(..limit)
     }
 
     fn whole(&mut self) -> u64 {
@@ -237,7 +234,7 @@ impl Arbitrary {
         }
     }
 
-    /// A whole report.
+    /// Returns a whole report.
     pub(crate) fn report(&mut self) -> Report {
         Report {
             schema: SCHEMA,

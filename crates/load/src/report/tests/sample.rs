@@ -1,4 +1,4 @@
-//! A report as a run of everything would make it. The figures are made up.
+//! A report of a run with every kind of measurement. The figures are invented.
 
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
@@ -27,7 +27,7 @@ pub(crate) fn latency(p50_ns: u64) -> Latency {
     }
 }
 
-/// A curve that rises with threads and levels off.
+/// Returns a curve that rises with threads and levels off.
 fn saturating(most: f64, half_at: f64, threads: u32) -> f64 {
     let threads = f64::from(threads);
     most * threads / (threads + half_at) * (1.0 - threads / 18_000.0)

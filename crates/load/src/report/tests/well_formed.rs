@@ -1,5 +1,5 @@
-//! A small check that a page is XML in shape: tags match, attributes are quoted, entities are known. Browsers forgive
-//! more; a page that needs their forgiveness has a fault.
+//! Checks that a page has the form of XML: tags match, attributes are quoted, entities are known. Browsers would
+//! accept more.
 
 const ENTITIES: [&str; 5] = ["amp;", "lt;", "gt;", "quot;", "#39;"];
 
@@ -34,7 +34,7 @@ pub(crate) fn check(page: &str) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err(format!("never closed: {open:?}")) }
 }
 
-/// Where a tag ends; a `>` inside quotes does not end it.
+/// Returns the end of a tag. A `>` inside quotes does not end it.
 fn tag_end(from: &str) -> Result<usize, String> {
     let mut quoted = false;
     for (at, c) in from.char_indices() {
@@ -47,7 +47,7 @@ fn tag_end(from: &str) -> Result<usize, String> {
     Err(format!("a tag never ends: {from:.60}"))
 }
 
-/// `name="value"`, again and again.
+/// Checks `name="value"` pairs.
 fn attributes(mut text: &str) -> Result<(), String> {
     while !text.is_empty() {
         let (name, after) = text.split_once("=\"").ok_or_else(|| format!("no value in {text:.60}"))?;
