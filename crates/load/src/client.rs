@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_understood() {
+    fn targets_are_parsed() {
         for (text, address, export) in [
             ("127.0.0.1:/main", "127.0.0.1:2049", "/main"),
             ("127.0.0.1:12049:/a/b", "127.0.0.1:12049", "/a/b"),

@@ -11,8 +11,8 @@ pub struct LoadError(String);
 impl LoadError {
     /// Returns an error with this text.
     #[must_use]
-    pub fn new(words: impl Into<String>) -> Self {
-        Self(words.into())
+    pub fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
     }
 
     /// Returns the error for an NFS status during preparation, with advice.

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_here_and_documentation_is_nowhere() {
+    fn loopback_is_local_and_a_documentation_address_is_not() {
         assert!(has_address(IpAddr::from([127, 0, 0, 1])));
         // An address reserved for examples.
         assert!(!has_address(IpAddr::from([192, 0, 2, 1])));

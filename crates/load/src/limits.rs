@@ -70,9 +70,9 @@ impl Limits {
     /// stable writes if a directory was measured.
     #[must_use]
     pub fn fraction(&self, measurement: &Measurement) -> Option<FractionOfLimit> {
-        let of = |limit, rate: f64, most: Option<f64>| {
-            let most = most.filter(|most| *most > 0.0)?;
-            Some(FractionOfLimit { limit, fraction: rate / most })
+        let of = |limit, rate: f64, max: Option<f64>| {
+            let max = max.filter(|max| *max > 0.0)?;
+            Some(FractionOfLimit { limit, fraction: rate / max })
         };
         let calls = of(LimitKind::NullCalls, measurement.operations_per_s, self.null_calls_per_s);
         let received = of(LimitKind::TcpLineRate, measurement.bytes_per_s, self.tcp_bytes_per_s);

@@ -130,9 +130,9 @@ impl Length {
 
 impl Options {
     fn check(&self, workload: &Workload) -> Result<(), LoadError> {
-        let within = |what: &str, value: u32, most: u32| match value {
+        let within = |what: &str, value: u32, max: u32| match value {
             0 => Err(LoadError::new(format!("{what}: at least 1"))),
-            value if value > most => Err(LoadError::new(format!("{what}: at most {most}"))),
+            value if value > max => Err(LoadError::new(format!("{what}: at most {max}"))),
             _ => Ok(()),
         };
         within("threads", self.threads, THREADS_MAX)?;
@@ -290,15 +290,15 @@ fn run(
 ) -> Result<Measurement, LoadError> {
     let Plan { stages, phases, actors, parts_max } = plan;
     let pool = worker_pool::WorkerPool::spawn(server, options, actors, parts_max)?;
-    let mut run = Stages::new(pool, options, processes, observer);
-    run.all(&stages)?;
-    let result = run.finish()?;
+    let mut runner = Stages::new(pool, options, processes, observer);
+    runner.run_all(&stages)?;
+    let result = runner.finish()?;
     let seconds = result.seconds;
     let tally = &result.tally;
     if tally.operations == 0 && tally.failed() > 0 {
         let worst = tally.errors().into_iter().next().map(|error| error.cause).unwrap_or_default();
-        let words = format!("no operation succeeded; {} failed, most often with: {worst}", tally.failed());
-        return Err(LoadError::new(words));
+        let sentence = format!("no operation succeeded; {} failed, most often with: {worst}", tally.failed());
+        return Err(LoadError::new(sentence));
     }
     let phase_seconds = |phase: usize| {
         let name = phases.get(phase).copied().unwrap_or_default();

@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_confuse() {
+    fn process_names_may_contain_parentheses() {
         let text = "7 (a) b) (c)) S 1 2 3 4 5 6 7 8 9 10 30 12 13 14";
         assert_eq!(parse(text), Some(42));
         assert_eq!(parse("7 (a"), None);
     }
 
     #[test]
-    fn this_process_has_a_cost() {
+    fn the_processor_time_of_this_process_is_read() {
         let this = Processes::new(&[std::process::id()]).unwrap();
         assert!(this.cpu_seconds().unwrap() >= 0.0);
         assert!(Processes::new(&[u32::MAX]).is_err());

@@ -117,19 +117,19 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_is_not_steady_though_its_spread_is_small() {
+    fn a_rise_with_small_spread_is_not_steady() {
         let steady = judge(&[94.0, 97.0, 100.0, 103.0, 106.0]);
         assert!(steady.spread < 0.2 && (steady.slope - 0.12).abs() < 1e-9 && !steady.reached);
     }
 
     #[test]
-    fn one_outlier_is_not_steady_though_the_line_is_level() {
+    fn an_outlier_on_a_level_line_is_not_steady() {
         let steady = judge(&[100.0, 100.0, 130.0, 100.0, 100.0]);
         assert!(steady.slope < 1e-9 && steady.spread > 0.2 && !steady.reached);
     }
 
     #[test]
-    fn nothing_at_all_is_not_steady() {
+    fn a_rate_of_zero_is_not_steady() {
         assert!(!judge(&[0.0; 5]).reached);
     }
 }

@@ -198,7 +198,7 @@ fn title(number: usize, steps: usize, step: &SuiteTest) -> String {
 /// Returns the declared caches, with what is known about the memory of client and server.
 fn caches(declared: &str, steps: &[SuiteTest], machine: &Machine, server: &Server) -> String {
     let sets = || steps.iter().map(|step| step.working_set_bytes).filter(|bytes| *bytes > 0);
-    let [least, most] = [sets().min(), sets().max()].map(|bytes| size(bytes.unwrap_or(0)));
+    let [min, max] = [sets().min(), sets().max()].map(|bytes| size(bytes.unwrap_or(0)));
     let memory = size(machine.memory_bytes >> 30 << 30);
     let server = if server.address.ip().is_loopback() {
         format!("the server runs on this machine, which has {memory} of memory")
@@ -206,7 +206,7 @@ fn caches(declared: &str, steps: &[SuiteTest], machine: &Machine, server: &Serve
         "the server's memory is not known to the client".to_owned()
     };
     format!(
-        "server: {declared}; client: none. Working sets: {least} for tests published as cached, {most} for the others; \
+        "server: {declared}; client: none. Working sets: {min} for tests published as cached, {max} for the others; \
          {server}. What fits the server's memory may have been read from it"
     )
 }

@@ -112,14 +112,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_found_right() {
+    fn written_blocks_are_valid() {
         let mut data = vec![0; 3 * BLOCK_BYTES];
         fill(&mut data, 9, 4096, 2);
         assert_eq!(check(&data, 9, 4096, 2), Ok(3));
     }
 
     #[test]
-    fn every_mistake_is_told_apart() {
+    fn every_fault_of_a_block_is_told_apart() {
         let mut data = vec![0; BLOCK_BYTES];
         assert_eq!(check(&data, 9, 4096, 2), Err(BlockError::NotABlock));
         fill(&mut data, 9, 4096, 2);

@@ -246,7 +246,7 @@ impl Workload {
     /// # Errors
     /// If a parameter is out of range.
     pub fn check(&self, verify: bool) -> Result<(), LoadError> {
-        let wrong = |words: String| Err(LoadError::new(words));
+        let wrong = |sentence: String| Err(LoadError::new(sentence));
         match *self {
             Self::SequentialRead { block_bytes, .. }
             | Self::SequentialWrite { block_bytes, .. }

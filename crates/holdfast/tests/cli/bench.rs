@@ -1,4 +1,4 @@
-//! The load generator against a server of its own: what it counts is what it was told to do.
+//! The load generator against a real server: it runs exactly what was requested.
 
 use std::io::Read as _;
 use std::net::{Shutdown, TcpListener};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::running::{Scratch, Server, command, fail, run, succeed};
 
-/// Workloads with what they need to be small. Each does exactly `--operations`.
+/// Workloads with parameters that keep them small. Each runs exactly `--operations`.
 const WORKLOADS: &[(&str, &[&str])] = &[
     ("null", &[]),
     ("getattr", &[]),
@@ -41,7 +41,7 @@ fn measure(server: &Server, workload: &str, more: &[&str]) -> Value {
     let output = run(&arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{workload} {more:?}: {said}");
-    // Nor is anything left behind: that would be said.
+    // A file that was left behind would be reported.
     assert_eq!(said, "", "{workload} {more:?}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], 1);
@@ -52,7 +52,7 @@ fn measure(server: &Server, workload: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn every_workload_does_what_it_counts_and_leaves_nothing() {
+fn every_workload_does_what_it_counts_and_cleans_up() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
     for (workload, more) in WORKLOADS {
@@ -72,11 +72,11 @@ fn every_workload_does_what_it_counts_and_leaves_nothing() {
 }
 
 #[test]
-fn what_was_read_is_verified_and_the_cost_is_told() {
+fn reads_are_verified_and_processor_time_is_reported() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
     let pid = server.pid().to_string();
-    // Without writes, nothing is read back in the end.
+    // Without writes, nothing is read back at the end.
     let result = measure(&server, "random", &["--verify", "--server-pid", &pid]);
     assert_eq!(result["verified_blocks"], 40);
     assert_eq!(result["server"]["pid"], server.pid());
@@ -84,7 +84,7 @@ fn what_was_read_is_verified_and_the_cost_is_told() {
 }
 
 #[test]
-fn threads_make_a_measurement_each() {
+fn each_number_of_threads_makes_a_measurement() {
     let scratch = Scratch::new();
     let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
     let target = format!("{}:/main", server.address);
@@ -101,21 +101,21 @@ fn threads_make_a_measurement_each() {
     drop(server);
 }
 
-/// Whether signals were sent to a process that none of its threads has taken.
+/// Whether a process has signals that none of its threads has taken.
 fn has_pending_signals(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let masks = status.lines().filter_map(|line| line.split_once("Pnd:"));
     masks.into_iter().any(|(_, mask)| mask.trim().bytes().any(|digit| digit != b'0'))
 }
 
-/// Whether the first thread of a process waits for something.
+/// Whether the first thread of a process sleeps.
 fn sleeps(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
 }
 
 #[test]
-fn a_signal_does_not_break_a_call_that_waits() {
+fn a_signal_does_not_break_a_waiting_call() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (target, port) = (format!("{address}:/main"), address.port().to_string());
@@ -124,7 +124,7 @@ fn a_signal_does_not_break_a_call_that_waits() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A server that is asked, and closes the connection when the signal has arrived.
+    // A server that receives a call, and closes the connection once the signal has arrived.
     let (mut connection, _) = listener.accept().unwrap();
     connection.read_exact(&mut [0; 24]).unwrap();
     while !sleeps(child.id()) {
@@ -141,7 +141,7 @@ fn a_signal_does_not_break_a_call_that_waits() {
 }
 
 #[test]
-fn mistakes_are_said_clearly() {
+fn mistakes_are_reported_clearly() {
     let scratch = Scratch::new();
     let config = scratch.config("[[export]]\npath = \"/frozen\"\nvolume = \"main\"\nread_only = true\n");
     let server = Server::start(&scratch.path("data"), &config, &[]);

@@ -68,7 +68,7 @@ fn published_tests_name_their_figures() {
     drop(server);
 }
 
-/// An agent that is running.
+/// A running agent.
 struct Agent {
     child: Child,
     address: String,
@@ -140,7 +140,7 @@ fn two_hosts_measure_together() {
 }
 
 #[test]
-fn what_is_taken_of_the_server_is_taken_beside_the_coordinator() {
+fn server_processes_and_directories_are_measured_by_the_coordinator() {
     let scratch = Scratch::new();
     let (server, target) = start(&scratch, "data");
     let secret = token(&scratch, "token", "the token of this test\n");
@@ -153,7 +153,7 @@ fn what_is_taken_of_the_server_is_taken_beside_the_coordinator() {
     let report: Value = serde_json::from_str(&said).unwrap();
     assert!(report["limits"]["directory"]["syncs_per_s"].as_f64().unwrap() > 0.0, "{report}");
     assert_eq!(report["results"][0]["server"]["pid"], server.pid());
-    // An address that is for examples only is no address of this machine; nobody connects to it.
+    // This machine does not have an address reserved for examples, and nothing connects to it.
     for option in [&local[..2], &local[2..4]] {
         let command = ["bench", "run", "192.0.2.1:/main", "null", "--agents", "192.0.2.2:1"];
         let said = fail(&[&command[..], &local[5..], option].concat(), 2);
@@ -183,7 +183,7 @@ fn two_hosts_become_steady_together() {
 }
 
 #[test]
-fn results_of_two_hosts_are_fractions_of_what_tcp_carries_to_the_server() {
+fn results_of_two_hosts_are_fractions_of_the_tcp_line_rate() {
     let scratch = Scratch::new();
     let (server, target) = start(&scratch, "data");
     let secret = token(&scratch, "token", "the token of this test\n");
@@ -204,7 +204,7 @@ fn results_of_two_hosts_are_fractions_of_what_tcp_carries_to_the_server() {
         assert!(report["results"][0]["limit"]["fraction"].as_f64().unwrap() > 0.0, "{report}");
     }
     assert!(std::fs::read_to_string(page).unwrap().contains(&far.address));
-    // From this host alone too.
+    // The same from this host alone.
     let said = succeed(&[&["bench", "limits", &target, "--seconds", "0.1"][..], &peer].concat());
     assert!(said.contains("TCP, sent") && said.contains(&far.address), "{said}");
     let output = run(&["bench", "limits", &target, "--line-rate-peer", &far.address]);

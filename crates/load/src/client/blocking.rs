@@ -141,10 +141,10 @@ impl BlockingClient {
         let results = self.nfs(Procedure::Fsinfo, &FsinfoArgs { fsroot: root.wire() })?;
         let found = decode::<FsinfoRes>("FSINFO", &results)?
             .map_err(|failed| LoadError::status("FSINFO of the export", failed.status))?;
-        let most = u32::try_from(wire::limits::DATA_BYTES_MAX).expect("a MiB");
+        let bytes_max = u32::try_from(wire::limits::DATA_BYTES_MAX).expect("a MiB");
         Ok(TransferSizes {
-            read_bytes: found.rtmax.clamp(512, most) / 512 * 512,
-            write_bytes: found.wtmax.clamp(512, most) / 512 * 512,
+            read_bytes: found.rtmax.clamp(512, bytes_max) / 512 * 512,
+            write_bytes: found.wtmax.clamp(512, bytes_max) / 512 * 512,
         })
     }
 
@@ -240,9 +240,9 @@ impl BlockingClient {
             let Some(place @ None) = results.get_mut(index) else {
                 return Err(LoadError::new("the server replied to a call that was not made"));
             };
-            let words =
+            let failed =
                 |stat| LoadError::new(format!("the server did not execute {}: {stat:?}", procedure.name()));
-            *place = Some(reply.map_err(words)?);
+            *place = Some(reply.map_err(failed)?);
             answered += 1;
         }
         Ok(results.into_iter().flatten().collect())
@@ -305,9 +305,10 @@ impl BlockingClient {
 
     /// Receives the next record.
     fn record(&mut self) -> Result<Vec<u8>, LoadError> {
-        let words = |error: wire::record::RecordError| LoadError::new(format!("the server's reply: {error}"));
+        let failed =
+            |error: wire::record::RecordError| LoadError::new(format!("the server's reply: {error}"));
         loop {
-            match peek(&self.received, RECORD_BYTES_MAX).map_err(words)? {
+            match peek(&self.received, RECORD_BYTES_MAX).map_err(failed)? {
                 Peek::Complete { record, used } => {
                     let record = record.to_vec();
                     self.received.drain(..used);
@@ -318,7 +319,7 @@ impl BlockingClient {
                     let mut reader = RecordReader::new(RECORD_BYTES_MAX);
                     loop {
                         let mut rest = &self.received[..];
-                        if let Some(record) = reader.next(&mut rest).map_err(words)? {
+                        if let Some(record) = reader.next(&mut rest).map_err(failed)? {
                             let record = record.to_vec();
                             self.received = rest.to_vec();
                             return Ok(record);

@@ -45,8 +45,8 @@ pub(crate) struct CallTable {
 
 impl CallTable {
     /// Makes a table for at most `calls_max` calls in flight.
-    pub(crate) fn new(most: u32, first: u32) -> Self {
-        let index_bits = (u32::BITS - most.max(1).leading_zeros()).min(24);
+    pub(crate) fn new(calls_max: u32, first: u32) -> Self {
+        let index_bits = (u32::BITS - calls_max.max(1).leading_zeros()).min(24);
         Self { slots: Vec::new(), free: Vec::new(), index_bits, counter: first }
     }
 

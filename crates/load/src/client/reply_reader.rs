@@ -131,7 +131,7 @@ mod tests {
 
     /// The replies do not depend on how reads and fragments split the stream.
     #[test]
-    fn pieces_do_not_matter() {
+    fn replies_do_not_depend_on_how_the_stream_is_split() {
         let mut random = generator(7, 0);
         for round in 0..300u32 {
             let mut stream = Vec::new();

@@ -45,7 +45,7 @@ fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measuremen
 const GETATTR: Workload = Workload::Rate { procedure: RateProcedure::Getattr };
 
 #[test]
-fn the_median_is_in_the_middle() {
+fn the_median_is_the_middle_value() {
     for (figures, middle) in [
         (vec![], None),
         (vec![3.0], Some(3.0)),
@@ -57,7 +57,7 @@ fn the_median_is_in_the_middle() {
 }
 
 #[test]
-fn ratios_are_those_of_medians_and_spread_is_that_of_rounds() {
+fn ratios_use_medians_and_spread_uses_rounds() {
     let pair = |a: f64, b: f64| [measurement(GETATTR, a, Some(1000.0)), measurement(GETATTR, b, Some(a))];
     let rows = rows_of(&[pair(300.0, 100.0), pair(200.0, 100.0), pair(100.0, 50.0)]);
     let [row] = rows.as_slice() else { panic!("{rows:?}") };
@@ -82,7 +82,7 @@ fn streams_count_bytes_and_phases_have_rows() {
 }
 
 #[test]
-fn a_server_that_did_nothing_gives_no_ratio() {
+fn a_server_without_operations_has_no_ratio() {
     assert!(rows_of(&[[measurement(GETATTR, 1.0, None), measurement(GETATTR, 0.0, None)]]).is_empty());
     assert!(rows_of(&[]).is_empty());
 }

@@ -117,7 +117,7 @@ fn two_agents_share_the_work_and_their_results_are_added_up() {
 }
 
 #[test]
-fn an_agent_connects_to_nothing_that_was_not_allowed() {
+fn an_agent_connects_only_to_allowed_servers() {
     let (fake, other) = (Fake::start(Fault::None), Fake::start(Fault::None));
     let agent = TestAgent::start(&[&fake.server]);
     let mut coordinator = Coordinator::connect(&[agent.address.to_string()], &token()).unwrap();
@@ -148,7 +148,7 @@ fn a_wrong_token_and_a_second_coordinator_are_refused() {
 }
 
 #[test]
-fn an_agent_that_dies_is_told_of_and_the_rest_counts() {
+fn a_lost_agent_is_reported_and_the_rest_counts() {
     let fake = Fake::start(Fault::None);
     let agent = TestAgent::start(&[&fake.server]);
     let dead = impostor(|mut stream| {
@@ -229,7 +229,7 @@ impl<F: FnOnce()> Observer for After<F> {
 }
 
 #[test]
-fn an_interrupted_search_for_a_steady_state_has_the_last_rounds_of_all_hosts() {
+fn an_interrupted_steady_state_run_keeps_the_last_common_rounds() {
     let fake = Fake::start(Fault::None);
     let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
@@ -254,7 +254,7 @@ impl Observer for Rates {
 }
 
 #[test]
-fn a_host_that_is_gone_is_no_part_of_what_is_shown() {
+fn lost_hosts_leave_the_displayed_rates() {
     let fake = Fake::start(Fault::None);
     let agent = TestAgent::start(&[&fake.server]);
     let (operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors) = (1e12, 0.0, 1, 1, 0.1, 0);
@@ -276,7 +276,7 @@ fn a_host_that_is_gone_is_no_part_of_what_is_shown() {
 }
 
 #[test]
-fn hosts_that_are_left_become_steady_without_the_one_that_is_gone() {
+fn remaining_hosts_become_steady_without_a_lost_one() {
     let fake = Fake::start(Fault::None);
     let agent = TestAgent::start(&[&fake.server]);
     let dead = impostor(|mut stream| {
@@ -297,7 +297,7 @@ fn hosts_that_are_left_become_steady_without_the_one_that_is_gone() {
 }
 
 #[test]
-fn a_host_that_its_operator_stops_has_no_part_in_the_result() {
+fn a_stopped_agent_has_no_part_in_the_result() {
     let fake = Fake::start(Fault::None);
     let timed = Options { length: Length::Time(Duration::from_millis(1500)), ..options(4, 0) };
     for (options, seconds) in [(until_steady(0.0, Duration::from_millis(1500)), 0.3), (timed, 1.5)] {
@@ -316,7 +316,7 @@ fn a_host_that_its_operator_stops_has_no_part_in_the_result() {
 }
 
 #[test]
-fn an_agent_that_never_answers_is_given_up() {
+fn a_silent_agent_is_given_up() {
     let fake = Fake::start(Fault::None);
     let (keep, kept) = std::sync::mpsc::channel();
     let mute = impostor(move |stream| keep.send(stream).unwrap());
@@ -328,7 +328,7 @@ fn an_agent_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn the_processor_time_of_a_server_beside_the_coordinator_is_that_of_all_hosts_work() {
+fn processor_time_beside_the_coordinator_covers_all_hosts() {
     let fake = Fake::start(Fault::None);
     let agents = [TestAgent::start(&[&fake.server]), TestAgent::start(&[&fake.server])];
     let names = agents.each_ref().map(|agent| agent.address.to_string());
@@ -392,7 +392,7 @@ fn tcp_is_measured_with_an_agent_at_its_other_end() {
 }
 
 #[test]
-fn tcp_is_measured_only_with_whom_the_operator_named() {
+fn tcp_is_measured_only_with_the_allowed_peer() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
     elsewhere.set_nonblocking(true).unwrap();
     let there = elsewhere.local_addr().unwrap();
@@ -417,7 +417,7 @@ fn streams_need_the_token_and_are_bounded() {
 }
 
 #[test]
-fn a_limit_of_fewer_hosts_is_none() {
+fn a_limit_without_all_hosts_is_an_error() {
     let far = TestAgent::start(&[]);
     let agent = TestAgent::start_with_peer(&[], Some(far.address));
     let dead = impostor(|mut stream| {
@@ -607,7 +607,7 @@ fn nonsense_ends_a_connection_and_nothing_else() {
 }
 
 #[test]
-fn frames_are_bounded_and_whole() {
+fn frames_must_be_bounded_and_complete() {
     let word = Response::Note { words: "x".repeat(100) };
     let mut frame = Vec::new();
     send(&mut frame, &word).unwrap();
@@ -623,7 +623,7 @@ fn frames_are_bounded_and_whole() {
 }
 
 #[test]
-fn merged_percentiles_are_those_of_all_operations() {
+fn merged_percentiles_cover_all_operations() {
     let fake = Fake::start(Fault::None);
     let run = |operations| {
         crate::run::measure(&fake.server, &GETATTR, &options(1, operations), &mut Unobserved).unwrap()

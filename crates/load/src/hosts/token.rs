@@ -23,16 +23,16 @@ impl Token {
     /// # Errors
     /// If the file cannot be read, other users may read it, or the token is too short or too long.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let words = |why: &str| LoadError::new(format!("{}: {why}", path.display()));
-        let file = File::open(path).map_err(|error| words(&error.to_string()))?;
-        let status = rustix::fs::fstat(&file).map_err(|error| words(&error.to_string()))?;
+        let failed = |why: &str| LoadError::new(format!("{}: {why}", path.display()));
+        let file = File::open(path).map_err(|error| failed(&error.to_string()))?;
+        let status = rustix::fs::fstat(&file).map_err(|error| failed(&error.to_string()))?;
         if status.st_mode & 0o077 != 0 {
-            return Err(words("others may read this token; chmod 600 it"));
+            return Err(failed("others may read this token; chmod 600 it"));
         }
         let mut text = String::new();
-        let most = TOKEN_BYTES_MAX as u64 + 2;
-        file.take(most).read_to_string(&mut text).map_err(|error| words(&error.to_string()))?;
-        Self::new(&text).map_err(|error| words(&error.to_string()))
+        let bytes_max = TOKEN_BYTES_MAX as u64 + 2;
+        file.take(bytes_max).read_to_string(&mut text).map_err(|error| failed(&error.to_string()))?;
+        Self::new(&text).map_err(|error| failed(&error.to_string()))
     }
 
     /// Makes a token from a text, without surrounding white space.
@@ -45,7 +45,7 @@ impl Token {
                 Err(LoadError::new(format!("a token has at least {TOKEN_BYTES_MIN} bytes")))
             }
             text if text.len() > TOKEN_BYTES_MAX => {
-                Err(LoadError::new(format!("a token has at most {TOKEN_BYTES_MAX} bytes")))
+                Err(LoadError::new(format!("a token has at bytes_max {TOKEN_BYTES_MAX} bytes")))
             }
             text => Ok(Self(text.to_owned())),
         }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_endless_tokens_are_refused() {
+    fn short_and_long_tokens_are_refused() {
         assert!(Token::new("short").is_err());
         assert!(Token::new(&"x".repeat(1025)).is_err());
         assert!(Token::read(std::path::Path::new("/no/such/token")).is_err());

@@ -6,7 +6,7 @@ use crate::run::tests::fake::{Fake, Fault};
 use crate::run::{Length, Options};
 
 #[test]
-fn data_is_held_against_the_direction_in_which_it_goes() {
+fn data_is_compared_with_the_limit_of_its_direction() {
     let fake = Fake::start(Fault::None);
     let options = Options { length: Length::Operations(4), working_set_bytes: 1 << 20, ..Options::default() };
     let both = Limits {

@@ -16,7 +16,7 @@ fn ids_are_unique_and_fit_for_a_command_line() {
 }
 
 #[test]
-fn every_system_is_there_and_every_figure_is_positive() {
+fn every_system_has_figures_and_all_are_positive() {
     for system in System::ALL {
         assert!(ROWS.iter().any(|row| row.system == system), "{}", system.name());
     }
@@ -33,7 +33,7 @@ fn every_system_is_there_and_every_figure_is_positive() {
 }
 
 #[test]
-fn fractions_are_those_worked_out_from_the_reports() {
+fn fractions_match_those_computed_by_hand() {
     let cases = [
         ("dell-seq-read", 0.965),
         ("dell-seq-write", 0.40),

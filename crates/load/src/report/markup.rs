@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_stays_markup() {
+    fn text_cannot_contain_markup() {
         assert_eq!(escape("<a href='x'>\"&\""), "&lt;a href=&#39;x&#39;&gt;&quot;&amp;&quot;");
         assert_eq!(escape("a\0b\u{7}c\u{202E}d"), "a\u{FFFD}b\u{FFFD}c\u{FFFD}d");
         assert_eq!(escape("µs – 4 KiB ×"), "µs – 4 KiB ×");

@@ -85,7 +85,7 @@ fn a_page_has_every_section_and_plot() {
 }
 
 #[test]
-fn a_page_needs_nothing_else() {
+fn a_page_is_self_contained() {
     let page = page(&sample::report());
     for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<link", "<iframe", "fetch("] {
         assert!(!page.contains(outside), "{outside}");
@@ -127,7 +127,7 @@ fn an_empty_report_says_so() {
 }
 
 #[test]
-fn one_point_is_a_bar_and_not_a_line() {
+fn a_single_point_is_drawn_as_a_bar() {
     let mut report = sample::report();
     report.results.truncate(1);
     report.results[0].timeline.truncate(1);
@@ -137,7 +137,7 @@ fn one_point_is_a_bar_and_not_a_line() {
 }
 
 #[test]
-fn procedures_side_by_side_do_not_take_a_workload_off_the_rates() {
+fn a_workload_with_concurrent_procedures_has_a_rate_chart() {
     let mut report = sample::report();
     let parts = report.results.iter().find(|it| it.phases.len() > 1).unwrap().phases.clone();
     report.results.retain(|it| it.name == "random 4 KiB 70:30");
@@ -147,7 +147,7 @@ fn procedures_side_by_side_do_not_take_a_workload_off_the_rates() {
 }
 
 #[test]
-fn what_is_no_number_appears_as_none() {
+fn figures_that_are_not_numbers_are_not_printed() {
     for odd in [f64::NAN, f64::INFINITY, 0.0, f64::MAX] {
         let mut report = sample::report();
         for it in &mut report.results {

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_a_dash() {
+    fn infinities_and_nan_are_shown_as_a_dash() {
         for text in
             [operations(f64::NAN), bytes_per_second(f64::INFINITY), percent(f64::NAN), ratio(f64::NAN)]
         {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn percents_do_not_pretend() {
+    fn small_percentages_are_not_rounded_to_zero() {
         assert_eq!(percent(0.965), "96.5 %");
         assert_eq!(percent(1.016), "102 %");
         assert_eq!(percent(0.0004), "< 0.1 %");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn moments() {
+    fn times_are_formatted_as_dates() {
         assert_eq!(moment(0), "1970-01-01 00:00 UTC");
         assert_eq!(moment(1_709_210_096), "2024-02-29 12:34 UTC");
         assert_eq!(moment(1_798_761_599), "2026-12-31 23:59 UTC");

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_merge_to_the_whole() {
+    fn merged_halves_equal_the_whole() {
         let (mut whole, mut left, mut right) = (new_histogram(), new_histogram(), new_histogram());
         for value in 1..10_000u64 {
             let value = value * value;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_merges_with_something() {
+    fn an_empty_histogram_merges_with_another() {
         let mut one = new_histogram();
         one.saturating_record(77);
         let merged = Latency::default().merged(&Latency::of(&one)).unwrap();

@@ -120,12 +120,12 @@ pub(crate) struct Lane {
 
 /// An event loop.
 pub(crate) struct EventLoop {
-    pub(crate) poll: Poll,
-    pub(crate) io: Io,
-    pub(crate) threads: Vec<VirtualThread>,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) commands: Receiver<StageCommand>,
-    pub(crate) messages: Sender<WorkerMessage>,
+    poll: Poll,
+    io: Io,
+    threads: Vec<VirtualThread>,
+    shared: Arc<Shared>,
+    commands: Receiver<StageCommand>,
+    messages: Sender<WorkerMessage>,
     /// Operations, by thread and lane, whose start time is recorded when their first calls leave.
     begun: Vec<(u32, u32)>,
     command: StageCommand,
@@ -149,9 +149,9 @@ impl EventLoop {
         commands: Receiver<StageCommand>,
         messages: Sender<WorkerMessage>,
     ) -> Result<(Self, Waker), LoadError> {
-        let words = |error: std::io::Error| LoadError::new(format!("cannot wait for events: {error}"));
-        let poll = Poll::new().map_err(words)?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(words)?;
+        let failed = |error: std::io::Error| LoadError::new(format!("cannot wait for events: {error}"));
+        let poll = Poll::new().map_err(failed)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
         let mut this = Self {
             poll,
             io,
@@ -172,7 +172,7 @@ impl EventLoop {
         };
         for (index, connection) in this.io.connections.iter_mut().enumerate() {
             let interest = Interest::READABLE | Interest::WRITABLE;
-            this.poll.registry().register(connection.stream(), Token(index), interest).map_err(words)?;
+            this.poll.registry().register(connection.stream(), Token(index), interest).map_err(failed)?;
         }
         Ok((this, waker))
     }
@@ -382,8 +382,8 @@ impl EventLoop {
                 if self.command.strict {
                     self.fail(format!("the preparation failed: {}", explained(&cause)));
                 } else if !self.succeeded && self.failures >= FAILURES_MAX {
-                    let words = explained(&cause);
-                    self.fail(format!("all of the first {FAILURES_MAX} operations failed: {words}"));
+                    let reason = explained(&cause);
+                    self.fail(format!("all of the first {FAILURES_MAX} operations failed: {reason}"));
                 }
             }
         }
@@ -447,8 +447,8 @@ impl EventLoop {
         flushed.map_err(|error| LoadError::new(format!("a connection broke: {error}")))
     }
 
-    fn fail(&mut self, words: String) -> bool {
-        self.fatal.get_or_insert(LoadError::new(words));
+    fn fail(&mut self, sentence: String) -> bool {
+        self.fatal.get_or_insert(LoadError::new(sentence));
         false
     }
 

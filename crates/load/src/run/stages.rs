@@ -53,7 +53,7 @@ pub(super) struct Stages<'r> {
 }
 
 /// A stage in progress.
-struct Running {
+struct RunningStage {
     stage: Stage,
     from_ns: u64,
     interval_ns: u64,
@@ -92,20 +92,20 @@ impl<'r> Stages<'r> {
     }
 
     /// Runs all stages.
-    pub(super) fn all(&mut self, stages: &[Stage]) -> Result<(), LoadError> {
+    pub(super) fn run_all(&mut self, stages: &[Stage]) -> Result<(), LoadError> {
         let of_kind =
             |kind: StageKind| stages.iter().enumerate().filter(move |(_, stage)| stage.kind == kind);
         for (index, stage) in of_kind(StageKind::Prepare) {
-            self.one(index, *stage)?;
+            self.run_stage(index, *stage)?;
         }
         for (index, stage) in of_kind(StageKind::Timed) {
-            self.one(index, *stage)?;
+            self.run_stage(index, *stage)?;
         }
         let has_counted = of_kind(StageKind::Counted).next().is_some();
         let counted_began = Instant::now();
         while has_counted && !self.result.interrupted {
             for (index, stage) in of_kind(StageKind::Counted) {
-                self.one(index, *stage)?;
+                self.run_stage(index, *stage)?;
             }
             match self.options.length {
                 Length::Time(time) if counted_began.elapsed() < time => {}
@@ -113,7 +113,7 @@ impl<'r> Stages<'r> {
             }
         }
         for (index, stage) in of_kind(StageKind::Finish) {
-            self.one(index, *stage)?;
+            self.run_stage(index, *stage)?;
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ impl<'r> Stages<'r> {
         Ok(self.result)
     }
 
-    fn one(&mut self, index: usize, stage: Stage) -> Result<(), LoadError> {
+    fn run_stage(&mut self, index: usize, stage: Stage) -> Result<(), LoadError> {
         if self.result.interrupted {
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl<'r> Stages<'r> {
         let interval_ns = nanoseconds(self.interval(is_timed));
         let strict = stage.kind == StageKind::Prepare;
         let command = StageCommand { stage: index, from_ns, interval_ns, quota: u64::MAX, strict };
-        let mut running = Running {
+        let mut running = RunningStage {
             stage,
             from_ns,
             interval_ns,
@@ -170,7 +170,7 @@ impl<'r> Stages<'r> {
         }
         self.pool.begin(command, quota)?;
         while running.done < self.pool.size() {
-            self.look(&mut running)?;
+            self.poll(&mut running)?;
         }
         if is_measured {
             self.observer.after_stage();
@@ -201,7 +201,7 @@ impl<'r> Stages<'r> {
     }
 
     /// Waits briefly for a message, then checks whether the stage should end.
-    fn look(&mut self, running: &mut Running) -> Result<(), LoadError> {
+    fn poll(&mut self, running: &mut RunningStage) -> Result<(), LoadError> {
         match self.pool.messages.recv_timeout(POLL_INTERVAL) {
             Ok(WorkerMessage::Part { interval, is_last, tally }) => {
                 self.add(running, interval, is_last, *tally)
@@ -244,7 +244,7 @@ impl<'r> Stages<'r> {
     }
 
     /// Ends a stage: begins no more operations. Those in flight are waited for, but do not count.
-    fn stop(&mut self, running: &mut Running, now_ns: u64) -> Result<(), LoadError> {
+    fn stop(&mut self, running: &mut RunningStage, now_ns: u64) -> Result<(), LoadError> {
         if !running.stopping {
             running.stopping = true;
             if running.cpu_from.is_some() {
@@ -257,7 +257,7 @@ impl<'r> Stages<'r> {
         Ok(())
     }
 
-    fn add(&mut self, running: &mut Running, interval: u64, is_last: bool, tally: Tally) {
+    fn add(&mut self, running: &mut RunningStage, interval: u64, is_last: bool, tally: Tally) {
         self.failed += tally.failed();
         let (count, sum) = running.pending.entry(interval).or_insert_with(|| (0, Tally::new()));
         // An interval that an event loop did not complete is counted at the end of the stage.
@@ -274,7 +274,7 @@ impl<'r> Stages<'r> {
     }
 
     /// Counts an interval of this length, which ends `end_ns` after the stage began.
-    fn interval_is_over(&mut self, running: &mut Running, end_ns: u64, length_ns: u64, tally: Tally) {
+    fn interval_is_over(&mut self, running: &mut RunningStage, end_ns: u64, length_ns: u64, tally: Tally) {
         if matches!(running.stage.kind, StageKind::Prepare | StageKind::Finish) {
             self.report(running, end_ns, length_ns, &tally);
             return self.result.tally.add(Tally::failures_of(tally));
@@ -305,7 +305,7 @@ impl<'r> Stages<'r> {
     }
 
     /// Judges whether the rate is steady, or passes the round to the observer that does.
-    fn judge(&mut self, running: &mut Running, counted: Option<RoundCount>) {
+    fn judge(&mut self, running: &mut RunningStage, counted: Option<RoundCount>) {
         let (Some(counted), Some(window)) = (counted, &mut running.window) else { return };
         let Length::Steady(rule) = self.options.length else {
             return self.observer.round(counted);
@@ -319,7 +319,7 @@ impl<'r> Stages<'r> {
         self.result.steady = Some(steady);
     }
 
-    fn report(&mut self, running: &Running, end_ns: u64, length_ns: u64, tally: &Tally) {
+    fn report(&mut self, running: &RunningStage, end_ns: u64, length_ns: u64, tally: &Tally) {
         let length = seconds(length_ns);
         self.observer.progress(&Progress {
             stage: running.stage.name,
@@ -334,7 +334,7 @@ impl<'r> Stages<'r> {
     }
 
     /// Counts the incomplete intervals of a stage that is over.
-    fn end(&mut self, mut running: Running) -> Result<(), LoadError> {
+    fn end(&mut self, mut running: RunningStage) -> Result<(), LoadError> {
         // Messages arrive in order, so all counts of the stage have arrived.
         let until_ns = self.pool.shared.until_ns.load(Ordering::Relaxed);
         let end_ns = if until_ns == u64::MAX { running.last_ns } else { until_ns };

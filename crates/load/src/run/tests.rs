@@ -113,7 +113,7 @@ fn phases_have_their_own_figures() {
 }
 
 #[test]
-fn an_archive_makes_and_removes_its_directories() {
+fn small_files_make_and_remove_their_directories() {
     let fake = Fake::start(Fault::None);
     let workload =
         Workload::SmallFiles { files_per_directory: 7, directories_per_thread: 3, file_bytes: 512 };
@@ -152,7 +152,7 @@ fn several_connections_serve_one_thread() {
 }
 
 #[test]
-fn right_data_is_verified() {
+fn correct_data_is_verified() {
     let fake = Fake::start(Fault::None);
     let result = run(&fake, RANDOM, &Options { verify: true, ..options(3, 4, 3000) }).unwrap();
     assert_eq!(result.errors, []);
@@ -163,7 +163,7 @@ fn right_data_is_verified() {
 }
 
 #[test]
-fn what_was_only_written_is_read_back() {
+fn written_blocks_are_read_back() {
     let fake = Fake::start(Fault::None);
     let workload =
         Workload::SequentialWrite { block_bytes: 65536, shared_file: true, stability: Stability::FileSync };
@@ -186,7 +186,7 @@ fn wrong_data_is_found() {
 }
 
 #[test]
-fn a_server_may_move_less_than_asked() {
+fn short_reads_and_writes_are_continued() {
     for verify in [false, true] {
         let fake = Fake::start(Fault::Short);
         let workload =
@@ -215,7 +215,7 @@ fn a_lost_write_is_noticed_by_its_verifier() {
 }
 
 #[test]
-fn nothing_is_measured_where_nothing_works() {
+fn a_broken_server_ends_the_measurement() {
     for (fault, workload, words) in [
         (Fault::NoSpace, RANDOM, "full"),
         (Fault::NoPermission, RANDOM, "permission denied"),
@@ -242,7 +242,7 @@ fn silence_ends_a_measurement() {
 }
 
 #[test]
-fn nobody_there_is_said_at_once() {
+fn a_server_that_is_not_there_is_an_error() {
     let server = Server::parse("127.0.0.1:1:/export").unwrap();
     let why = measure(&server, &Workload::Null, &options(1, 1, 1), &mut Unobserved).unwrap_err().to_string();
     assert!(why.contains("cannot connect to 127.0.0.1:1"), "{why}");
@@ -285,7 +285,7 @@ fn an_interrupted_measurement_has_the_result_so_far() {
 }
 
 #[test]
-fn a_steady_rate_is_found_or_not() {
+fn a_steady_rate_is_recognized() {
     // The rates of a busy machine do not matter: one rule accepts every rate, the other none.
     for (bound, reached) in [(1e9, true), (0.0, false)] {
         let fake = Fake::start(Fault::None);

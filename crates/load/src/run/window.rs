@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_ends_where_one_says_late() {
+    fn a_late_verdict_ends_the_window_in_the_past() {
         let mut window = window(4, 13);
         window.close_at(4).unwrap();
         assert_eq!(window.end_s(), Some(8.0));
@@ -170,14 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn an_early_end_has_fewer_rounds() {
+    fn a_window_that_ends_early_has_fewer_rounds() {
         let mut window = window(2, 5);
         window.close_at(1).unwrap();
         assert_eq!(window.finish().0, 2.0);
     }
 
     #[test]
-    fn a_window_that_is_gone_is_said_to_be() {
+    fn a_window_with_dropped_rounds_is_an_error() {
         for (spare, number) in [(1, 2), (1, 0), (9, 7)] {
             let why = window(spare, 12).close_at(number).unwrap_err().to_string();
             assert!(why.contains("is not kept"), "{why}");

@@ -44,7 +44,7 @@ impl WorkerPool {
         let count = loops(options);
         let data: Arc<[u8]> = filler(SHARED_BYTES).into();
         let shared = Arc::new(Shared::new());
-        let (tell, messages) = channel();
+        let (sender, messages) = channel();
         let mut actors: VecDeque<_> = actors.into();
         let mut workers = Vec::new();
         for index in 0..count {
@@ -55,19 +55,19 @@ impl WorkerPool {
                 Connections::PerThread(each) => each * threads,
                 Connections::Total(total) => share(total),
             };
-            let virtuals = (0..threads).filter_map(|thread| {
+            let virtual_threads = (0..threads).filter_map(|thread| {
                 let connections = assign(options.connections, thread, threads, connections);
                 let lanes = vec![Lane::default(); options.depth as usize];
                 let actor = actors.pop_front()?;
                 Some(VirtualThread { actor, connections, lanes, next: 0, waiting: Vec::new(), quota: 0 })
             });
-            let virtuals: Vec<VirtualThread> = virtuals.collect();
+            let virtual_threads: Vec<VirtualThread> = virtual_threads.collect();
             let connections = (0..connections).map(|_| connect(server)).collect::<Result<Vec<_>, _>>()?;
-            let most = threads.saturating_mul(options.depth).saturating_mul(parts_max);
+            let calls_max = threads.saturating_mul(options.depth).saturating_mul(parts_max);
             let first = u32::try_from(fresh_seed() >> 32).expect("32 bits");
             let io = Io {
                 connections,
-                calls: CallTable::new(most, first),
+                calls: CallTable::new(calls_max, first),
                 dirty: Vec::new(),
                 unstamped: Vec::new(),
                 identity: encoded_identity(server.identity),
@@ -75,7 +75,7 @@ impl WorkerPool {
             };
             let (command, commands) = channel();
             let (event_loop, waker) =
-                EventLoop::new(io, virtuals, Arc::clone(&shared), commands, tell.clone())?;
+                EventLoop::new(io, virtual_threads, Arc::clone(&shared), commands, sender.clone())?;
             let thread = std::thread::Builder::new()
                 .name(format!("load {index}"))
                 .spawn(move || event_loop.run())
@@ -137,11 +137,11 @@ fn loops(options: &Options) -> u32 {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let cores = u32::try_from(cores).unwrap_or(u32::MAX);
     let wanted = if options.event_loops == 0 { cores } else { options.event_loops };
-    let most = match options.connections {
+    let loops_max = match options.connections {
         Connections::PerThread(_) => options.threads,
         Connections::Total(total) => options.threads.min(total),
     };
-    wanted.min(most).max(1)
+    wanted.min(loops_max).max(1)
 }
 
 /// Returns the connections of the event loop that a virtual thread uses.

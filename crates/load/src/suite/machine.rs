@@ -51,7 +51,7 @@ mod tests {
     use super::memory;
 
     #[test]
-    fn memory_is_understood() {
+    fn total_memory_is_parsed() {
         assert_eq!(memory("MemFree: 1 kB\n"), None);
         assert_eq!(memory("MemTotal:       24681012 kB\nMemFree: 1 kB\n"), Some(24_681_012 * 1024));
         assert_eq!(memory("MemTotal: many kB"), None);

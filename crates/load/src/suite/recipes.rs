@@ -151,8 +151,8 @@ fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Optio
     }
     let block = row.shape.block_bytes()?;
     let working_set_bytes = working_set(recipe.set, scale, machine).max(block);
-    let most = u32::try_from(working_set_bytes / block).unwrap_or(u32::MAX);
-    let threads = threads.min(most);
+    let threads_max = u32::try_from(working_set_bytes / block).unwrap_or(u32::MAX);
+    let threads = threads.min(threads_max);
     let each = IN_FLIGHT_BYTES_MAX / (u64::from(threads) * block);
     let depth = recipe.depth.min(u32::try_from(each).unwrap_or(u32::MAX)).max(1);
     let stability = recipe.stability;

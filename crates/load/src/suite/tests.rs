@@ -27,7 +27,7 @@ fn every_published_figure_has_a_test_once() {
 }
 
 #[test]
-fn a_step_does_what_its_figures_are_about() {
+fn a_test_corresponds_to_its_figures() {
     for step in plan(Scale::Standard, &MACHINES[1]) {
         step.workload.check(false).unwrap();
         for row in step.published.iter().filter_map(|id| published::find(id)) {
@@ -63,7 +63,7 @@ fn a_quick_run_is_short() {
 }
 
 #[test]
-fn caches_say_what_is_known() {
+fn caches_name_what_is_known() {
     let steps = plan(Scale::Quick, &MACHINES[1]);
     let local = Server::parse("127.0.0.1:/x").unwrap();
     let text = caches("dropped before the run", &steps, &MACHINES[1], &local);

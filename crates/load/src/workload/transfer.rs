@@ -345,10 +345,10 @@ impl Actor for Transfer {
         if let Some(verified) = &mut self.verified {
             verified.begin(offset, length);
         }
-        let most = if kind == Kind::Read { self.sizes.read_bytes } else { self.sizes.write_bytes };
+        let bytes_max = if kind == Kind::Read { self.sizes.read_bytes } else { self.sizes.write_bytes };
         let mut done = 0;
         while done < length {
-            let bytes = u32::try_from(length - done).unwrap_or(u32::MAX).min(most);
+            let bytes = u32::try_from(length - done).unwrap_or(u32::MAX).min(bytes_max);
             state.parts.push((offset + done, bytes));
             done += u64::from(bytes);
         }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_nonsense_have_an_axis_too() {
+    fn missing_and_invalid_values_have_an_axis() {
         let cases: &[&[f64]] = &[
             &[],
             &[0.0],

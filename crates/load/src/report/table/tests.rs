@@ -33,7 +33,7 @@ fn every_measurement_has_a_row_with_its_fraction() {
 }
 
 #[test]
-fn texts_cannot_command_the_terminal() {
+fn control_characters_do_not_reach_the_terminal() {
     let mut report = sample::report();
     report.caches = "\u{1b}[2Jgone\r\n".to_owned();
     assert!(render(&report).contains("caches  ?[2Jgone??\n"));

@@ -74,7 +74,7 @@ fn entities(text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn the_check_itself_finds_faults() {
+fn the_check_finds_faults() {
     let page = |body: &str| check(&format!("<!DOCTYPE html>{body}"));
     assert_eq!(page("<p title=\"a > b\">x &amp; y<br/></p>"), Ok(()));
     for fault in
