@@ -57,19 +57,29 @@ pub(crate) fn run(bench: &Bench) -> Outcome {
 /// The server and the caller.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetOptions {
-    /// The server and its export, such as 127.0.0.1:/main or filer:2049:/export/data
+    /// Server and export, such as 127.0.0.1:/main or filer:2049:/export/data
     #[arg(value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
+    #[command(flatten)]
+    server: ServerOptions,
+}
+
+/// How to call the server, and its name in the report.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServerOptions {
+    /// Port of the server's MOUNT service [default: the NFS port, else the port that rpcbind names]
+    #[arg(long, value_name = "PORT")]
+    mount_port: Option<u16>,
+    /// Name of the server in the report
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
     #[command(flatten)]
     caller: CallerOptions,
 }
 
-/// The caller, and words for the report.
+/// The caller, and the caches in between.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CallerOptions {
-    /// Port of the server's MOUNT service [default: the NFS port, else the port that rpcbind names]
-    #[arg(long, value_name = "PORT")]
-    mount_port: Option<u16>,
     /// Use local ports below 1024, which some servers require; needs root
     #[arg(long)]
     reserved_ports: bool,
@@ -79,45 +89,44 @@ pub(crate) struct CallerOptions {
     /// Group ID of calls
     #[arg(long, value_name = "GID", default_value_t = 0)]
     gid: u32,
-    /// Name of the server in the report
-    #[arg(long, value_name = "NAME")]
-    label: Option<String>,
     /// Caches between the client and the media, for the report
     #[arg(long, value_name = "WORDS", default_value = "not declared")]
     caches: String,
 }
 
 impl TargetOptions {
-    pub(crate) fn server(&self) -> Result<Server, Error> {
-        self.caller.server(&self.target)
+    fn server(&self) -> Result<Server, Error> {
+        self.server.server(&self.target)
     }
 
     /// Returns a report without results.
-    pub(crate) fn report(&self, server: &Server) -> Report {
-        self.caller.report(server)
+    fn report(&self, server: &Server) -> Report {
+        self.server.report(server)
+    }
+}
+
+impl ServerOptions {
+    fn server(&self, target: &str) -> Result<Server, Error> {
+        self.caller.server(target, self.mount_port)
+    }
+
+    /// Returns a report without results.
+    fn report(&self, server: &Server) -> Report {
+        new_report(target(server, self.label.clone()), self.caller.caches.clone())
     }
 }
 
 impl CallerOptions {
-    pub(crate) fn server(&self, target: &str) -> Result<Server, Error> {
+    fn server(&self, target: &str, mount_port: Option<u16>) -> Result<Server, Error> {
         let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
-        Ok(Server {
-            mount_port: self.mount_port,
-            reserved_ports: self.reserved_ports,
-            identity: Identity { uid: self.uid, gid: self.gid },
-            ..server
-        })
+        let identity = Identity { uid: self.uid, gid: self.gid };
+        Ok(Server { mount_port, reserved_ports: self.reserved_ports, identity, ..server })
     }
+}
 
-    /// Returns a report without results.
-    pub(crate) fn report(&self, server: &Server) -> Report {
-        let target = Target {
-            address: server.address.to_string(),
-            export: server.export.clone(),
-            label: self.label.clone(),
-        };
-        new_report(target, self.caches.clone())
-    }
+/// Describes a server for the report.
+fn target(server: &Server, label: Option<String>) -> Target {
+    Target { address: server.address.to_string(), export: server.export.clone(), label }
 }
 
 /// Returns a report without results, with this machine and the current time.
@@ -155,27 +164,39 @@ impl LimitOptions {
     fn token(&self) -> Result<Option<Token>, Error> {
         self.token_file.as_deref().map(Token::read).transpose().map_err(failed)
     }
+}
 
-    /// Connects to the hosts that measure instead of this one, if there are any. The server's processes and directory are
-    /// measured by the coordinator, so the server has to run on this host then.
-    fn coordinator(
-        &self,
-        agents: &[String],
-        server: &Server,
-        server_pids: &[u32],
-    ) -> Result<Option<Coordinator>, Error> {
+/// Which hosts measure, and what they measure besides the workload.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HostOptions {
+    #[command(flatten)]
+    limits: LimitOptions,
+    /// Local process of the server, to measure its processor time per operation; may be repeated
+    #[arg(long, value_name = "PID")]
+    server_pid: Vec<u32>,
+    /// Measure on these hosts, each of which runs `holdfast bench agent`, instead of this one. With --server-pid or
+    /// --directory, run this on the server's host
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
+    agents: Vec<String>,
+}
+
+impl HostOptions {
+    /// Connects to the hosts that measure instead of this one, if there are any. The coordinator measures the server's
+    /// processes and directory, so these options require that the server runs on this host.
+    fn coordinator(&self, server: &Server) -> Result<Option<Coordinator>, Error> {
         let ip = server.address.ip();
-        let local = [("--server-pid", !server_pids.is_empty()), ("--directory", self.directory.is_some())];
+        let local =
+            [("--server-pid", !self.server_pid.is_empty()), ("--directory", self.limits.directory.is_some())];
         for (option, _) in local.into_iter().filter(|(_, is_given)| *is_given) {
-            if !agents.is_empty() && !load::has_address(ip) {
+            if !self.agents.is_empty() && !load::has_address(ip) {
                 return Err(Error::usage(format!(
                     "{option} with --agents is for a coordinator on the server's host: {ip} is not an address of this one"
                 )));
             }
         }
-        match self.token()? {
-            Some(token) if !agents.is_empty() => {
-                Coordinator::connect(agents, &token).map(Some).map_err(failed)
+        match self.limits.token()? {
+            Some(token) if !self.agents.is_empty() => {
+                Coordinator::connect(&self.agents, &token).map(Some).map_err(failed)
             }
             _ => Ok(None),
         }

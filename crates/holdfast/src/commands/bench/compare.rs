@@ -4,15 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use load::client::{Identity, Server};
 use load::compare::{Side, compare};
 use load::report::table;
-use load::result::Target;
 use server::error::Error;
 
 use super::watch::Watch;
 use super::work::{RunOptions, WorkloadOptions};
-use super::{failed, json, new_report, report};
+use super::{CallerOptions, failed, json, new_report, report, target};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -61,18 +59,8 @@ pub(crate) struct Compare {
     /// Name of the second server in the report
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Use local ports below 1024, which some servers require; needs root
-    #[arg(long)]
-    reserved_ports: bool,
-    /// User ID of calls
-    #[arg(long, value_name = "UID", default_value_t = 0)]
-    uid: u32,
-    /// Group ID of calls
-    #[arg(long, value_name = "GID", default_value_t = 0)]
-    gid: u32,
-    /// Caches between the client and the media, for the report
-    #[arg(long, value_name = "WORDS", default_value = "not declared")]
-    caches: String,
+    #[command(flatten)]
+    caller: CallerOptions,
     /// Write an HTML page to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
@@ -84,23 +72,13 @@ pub(crate) struct Compare {
 impl Compare {
     fn side(
         &self,
-        target: &str,
+        address: &str,
         mount_port: Option<u16>,
         label: Option<&String>,
         pids: &[u32],
     ) -> Result<Side, Error> {
-        let server = Server::parse(target).map_err(|error| Error::usage(error.to_string()))?;
-        let server = Server {
-            mount_port,
-            reserved_ports: self.reserved_ports,
-            identity: Identity { uid: self.uid, gid: self.gid },
-            ..server
-        };
-        let target = Target {
-            address: server.address.to_string(),
-            export: server.export.clone(),
-            label: label.cloned(),
-        };
+        let server = self.caller.server(address, mount_port)?;
+        let target = target(&server, label.cloned());
         Ok(Side { server, target, server_pids: pids.to_vec() })
     }
 }
@@ -119,7 +97,7 @@ pub(crate) fn run(options: &Compare) -> Outcome {
         .iter()
         .flat_map(|workload| threads.iter().map(|threads| (*workload, options.how.options(*threads))))
         .collect();
-    let mut result = new_report(a.target.clone(), options.caches.clone());
+    let mut result = new_report(a.target.clone(), options.caller.caches.clone());
     let mut watch = Watch::new()?;
     watch.prints_results = !options.json;
     let compared = compare(&a, &b, &work, options.rounds, &mut watch);

@@ -15,7 +15,7 @@ use server::error::Error;
 
 use super::watch::{Watch, bytes, count, time};
 use super::work::{RunOptions, WorkloadOptions};
-use super::{LimitOptions, TargetOptions, failed, json, limits};
+use super::{HostOptions, TargetOptions, failed, json, limits};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -41,18 +41,11 @@ pub(crate) struct Run {
     work: WorkloadOptions,
     #[command(flatten)]
     how: RunOptions,
-    /// Local process of the server, to measure its processor time per operation; may be repeated
-    #[arg(long, value_name = "PID")]
-    server_pid: Vec<u32>,
     /// Measure limits first and report each result as a fraction of its limit; implied by --directory and --line-rate-peer
     #[arg(long)]
     limits: bool,
     #[command(flatten)]
-    limit_options: LimitOptions,
-    /// Measure on these hosts, each of which runs `holdfast bench agent`, instead of this one. With --server-pid or
-    /// --directory, run this on the server's host
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
-    agents: Vec<String>,
+    hosts: HostOptions,
     /// Write an HTML page to this file
     #[arg(long, value_name = "PAGE.html")]
     report: Option<PathBuf>,
@@ -68,13 +61,13 @@ pub(crate) fn run(run: &Run) -> Outcome {
         workload.check(run.how.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
     let mut report = run.measured.report(&server);
-    let mut hosts = run.limit_options.coordinator(&run.agents, &server, &run.server_pid)?;
+    let mut hosts = run.hosts.coordinator(&server)?;
     report.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
-    if run.limits || run.limit_options.is_given() {
+    if run.limits || run.hosts.limits.is_given() {
         watch.title = "limits".to_owned();
-        let (peer, length) = (run.limit_options.peer()?, Duration::from_secs(2));
-        let wanted = Scope { directory: run.limit_options.directory.as_deref(), peer: peer.as_ref(), length };
+        let (peer, length) = (run.hosts.limits.peer()?, Duration::from_secs(2));
+        let wanted = Scope { directory: run.hosts.limits.directory.as_deref(), peer: peer.as_ref(), length };
         let measured = load::limits::measure(&server, &wanted, hosts.as_mut(), &mut watch);
         watch.clear();
         report.limits = measured.map_err(failed)?;
@@ -89,7 +82,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
                 break;
             }
             watch.title = format!("{}, {threads} threads", workload.name());
-            let options = Options { server_pids: run.server_pid.clone(), ..run.how.options(*threads) };
+            let options = Options { server_pids: run.hosts.server_pid.clone(), ..run.how.options(*threads) };
             let measured = measure_on(hosts.as_mut(), &server, workload, &options, &mut watch);
             watch.clear();
             let combined = measured.map_err(failed)?;

@@ -10,7 +10,7 @@ use load::suite::{Scale, Suite, published};
 use server::error::Error;
 
 use super::watch::Watch;
-use super::{CallerOptions, LimitOptions, failed, json, report};
+use super::{HostOptions, ServerOptions, failed, json, report};
 use crate::report::{Outcome, print};
 
 const EXAMPLES: &str = "Examples:
@@ -33,9 +33,9 @@ pub(crate) struct SuiteCommand {
     #[arg(long, value_name = "HOST[:PORT]:/EXPORT")]
     target: String,
     #[command(flatten)]
-    caller: CallerOptions,
+    server: ServerOptions,
     #[command(flatten)]
-    limit_options: LimitOptions,
+    hosts: HostOptions,
     /// Length of tests and amount of data
     #[arg(long, value_name = "SCALE", default_value = "standard", conflicts_with = "quick")]
     scale: ScaleName,
@@ -45,13 +45,6 @@ pub(crate) struct SuiteCommand {
     /// Run only the tests of these figures, such as dell-seq-read; the table names all figures
     #[arg(long, value_name = "FIGURE", value_delimiter = ',', value_parser = figure)]
     only: Vec<String>,
-    /// Local process of the server, to measure its processor time per operation; may be repeated
-    #[arg(long, value_name = "PID")]
-    server_pid: Vec<u32>,
-    /// Measure on these hosts, each of which runs `holdfast bench agent`, instead of this one. With --server-pid or
-    /// --directory, run this on the server's host
-    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', requires = "token_file")]
-    agents: Vec<String>,
     /// Seed of random numbers [default: a new one]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -89,7 +82,7 @@ fn figure(name: &str) -> Result<String, String> {
 
 pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     let Which::Published = command.which;
-    let server = command.caller.server(&command.target)?;
+    let server = command.server.server(&command.target)?;
     let scale = match command.scale {
         _ if command.quick => Scale::Quick,
         ScaleName::Quick => Scale::Quick,
@@ -98,14 +91,14 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
     };
     let suite = Suite {
         scale,
-        directory: command.limit_options.directory.clone(),
-        peer: command.limit_options.peer()?,
-        server_pids: command.server_pid.clone(),
+        directory: command.hosts.limits.directory.clone(),
+        peer: command.hosts.limits.peer()?,
+        server_pids: command.hosts.server_pid.clone(),
         seed: command.seed,
         only: command.only.clone(),
     };
-    let mut result = command.caller.report(&server);
-    let mut hosts = command.limit_options.coordinator(&command.agents, &server, &command.server_pid)?;
+    let mut result = command.server.report(&server);
+    let mut hosts = command.hosts.coordinator(&server)?;
     result.agents = hosts.as_ref().map(Coordinator::hosts).unwrap_or_default();
     let mut watch = Watch::new()?;
     watch.prints_results = true;
