@@ -1,27 +1,44 @@
 //! Reading a journal after a crash, and telling a torn tail from damage.
 //!
-//! The chain of batches is followed from the anchor to the first batch that is not there or does not verify. What is
-//! missing there is either the tail that a crash tore, which nobody was promised, or damage to what was promised. Every
-//! batch states the last sequence that was durable when it was written. So the rest of the ring is searched for a batch
-//! of this journal with a higher sequence: if one states that the missing entry was durable, it was damaged since, and
-//! nothing is opened. If none does, nothing that was acknowledged is missing.
+//! Recovery follows the chain of batches from the anchor to the *break*: the first batch that is absent or does not verify.
+//! What is missing there is either the tail that a crash tore, which nobody was promised, or damage to what was promised.
+//! Every batch states the last sequence that was durable when it was written. A batch of this journal with a higher
+//! sequence that states the missing entry durable is a *witness* of damage: the journal is not opened. Without a witness,
+//! nothing that was acknowledged is missing.
 //!
-//! Older batches in the rest of the ring do not disturb: those of earlier laps have sequences that a checkpoint covers,
-//! below every one in the chain; and those that an earlier recovery cut were erased, durably, before it let anybody
-//! write a batch with the same sequence.
+//! # Where a witness lies
+//! Not all of the ring is searched, only [`SEARCH_BYTES`] from the break and as much from the ring's start:
 //!
-//! Before anything is served, two things are made durable. The last batches of the chain, as they may have been written
-//! but not synced when the crash came: a reply could show them, and the next crash take them back; they are written
-//! again with the bytes that they have, so a crash meanwhile tears nothing. And the erasure of what was cut: a batch
-//! that is not followed by its predecessor now must not be found by a later recovery, behind new batches.
+//! - The missing batch begins at the break or, if it did not fit before the ring's end, at the ring's start.
+//! - One batch is in flight: a batch is written only after a sync of the one before it. So if the missing batch was
+//!   durable and anything was written later, its successor was written first and is a witness. If the successor's
+//!   header did not reach media, the crash came before the successor was durable, and nothing later was written.
+//! - The successor begins where the missing batch ends or, likewise, at the ring's start. A batch takes at most
+//!   [`BATCH_BYTES`]. So the successor begins within that distance of the break or of the ring's start, whichever of
+//!   the two batches wrapped: a batch that wraps leaves the distance from the ring's start no longer than those of
+//!   the batches since.
+//!
+//! By the same argument the n-th batch behind the missing one begins within n times that distance, so that damage must hit
+//! the headers of several batches in a row before it is taken for a torn tail. And a crash leaves no more than one torn
+//! batch, the missing one itself, so all that recovery must erase lies there too.
+//!
+//! Batches of earlier laps do not disturb: a checkpoint covers their sequences, which are below every one in the chain. A
+//! torn batch that an earlier recovery cut was erased, durably, before another with the same sequence was written.
+//!
+//! # What is made durable first
+//! - The last batches of the chain, which may have been written but not synced when the crash came: a reply could show
+//!   them, and the next crash take them back. They are written again with the bytes that they have, so a crash meanwhile
+//!   tears nothing.
+//! - The erasure of what was cut: a batch whose predecessor is gone must not be found by a later recovery, behind new
+//!   batches.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHeader};
-use super::ring::{Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length};
+use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHeader, block_usize};
+use super::ring::{BATCH_BYTES, Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length};
 use super::{Apply, Visit};
 use crate::api::ids::{Generation, Seq};
 use crate::api::time::Time;
@@ -276,7 +293,11 @@ fn fits(header: &BatchHeader, length: u64) -> bool {
         && header.position.checked_add(stored).is_some_and(|end| end <= length)
 }
 
-/// Finds the headers of batches with sequences above `cut` in all of the ring that the chain does not hold.
+/// Bytes that are searched for a witness, from the break and from the ring's start: see the module's documentation.
+const SEARCH_BYTES: u64 = 4 * BATCH_BYTES;
+
+/// Finds the headers of batches with sequences above `cut`, the last of the chain `links`, near the break and near the
+/// ring's start. Bytes that the chain occupies are skipped.
 fn search(
     log: &dyn RandomFile,
     length: u64,
@@ -284,19 +305,22 @@ fn search(
     journal: [u8; 16],
     cut: Seq,
 ) -> io::Result<Vec<BatchHeader>> {
-    let mut held: Vec<(u64, u64)> = links.iter().map(|link| (link.start, link.end)).collect();
-    held.sort_unstable();
-    held.push((length, length));
+    let mut chain: Vec<(u64, u64)> = links.iter().map(|link| (link.start, link.end)).collect();
+    chain.sort_unstable();
+    chain.push((length, length));
+    let end = links.back().map_or(BLOCK, |last| last.end);
+    let is_near = |position: u64| {
+        position < BLOCK + SEARCH_BYTES || (end..end.saturating_add(SEARCH_BYTES)).contains(&position)
+    };
     let mut found = Vec::new();
     let mut reader = Reader::new(log, length);
     let mut position = BLOCK;
-    for (start, end) in held {
-        while position < start {
+    for (start, end) in chain {
+        for position in (position..start).step_by(block_usize()).filter(|position| is_near(*position)) {
             let header = BatchHeader::decode(&reader.fetch(position, BLOCK)?[..HEADER_BYTES]).ok();
             found.extend(header.filter(|header| {
                 header.journal == journal && header.position == position && header.last_seq() > cut
             }));
-            position += BLOCK;
         }
         position = position.max(end);
     }
@@ -338,3 +362,6 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the journal ends within a batch"))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ use crate::media::RandomFile;
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// Largest batch in the ring, header and padding included: bounds what replay holds in memory.
-const BATCH_BYTES: u64 = 16 << 20;
+pub(super) const BATCH_BYTES: u64 = 16 << 20;
 
 /// Smallest ring.
 const RING_BYTES: u64 = 64 << 10;
