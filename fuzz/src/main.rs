@@ -22,9 +22,9 @@ Targets: rpc xdr mount nfs3 nfs4 compounds journal segment record. An input that
 ";
 
 /// Targets that run at the same time.
-const LANES: usize = 2;
+const PARALLEL_TARGETS: usize = 2;
 /// An input that takes longer than this hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HANG_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of inputs kept besides the seeds.
 const KEPT_MAX: usize = 4096;
 
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     println!("seed {seed}");
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
-        for _ in 0..LANES {
+        for _ in 0..PARALLEL_TARGETS {
             scope.spawn(|| {
                 while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if !fuzz(target, Duration::from_secs(seconds), seed) {
@@ -84,7 +84,7 @@ fn fuzz(target: &'static Target, time: Duration, seed: u64) -> bool {
     corpus.push(Vec::new());
     let seeds = corpus.len();
     let mut kinds = HashSet::new();
-    let watch = Watch::start(target.name);
+    let watch = Watchdog::start(target.name);
     let end = Instant::now() + time;
     let mut runs: u64 = 0;
     while runs < seeds as u64 || Instant::now() < end {
@@ -116,18 +116,18 @@ fn fuzz(target: &'static Target, time: Duration, seed: u64) -> bool {
 }
 
 /// Keeps the current input, so that one that hangs is saved, too.
-struct Watch {
+struct Watchdog {
     state: &'static (AtomicU64, Mutex<Vec<u8>>),
 }
 
-impl Watch {
+impl Watchdog {
     /// Watches from a thread that lives as long as the process.
-    fn start(name: &'static str) -> Watch {
+    fn start(name: &'static str) -> Watchdog {
         let state: &'static (AtomicU64, Mutex<Vec<u8>>) = Box::leak(Box::default());
         thread::spawn(move || {
             loop {
                 let before = state.0.load(Ordering::Relaxed);
-                thread::sleep(PATIENCE);
+                thread::sleep(HANG_TIMEOUT);
                 // A finished target no longer counts; its empty input tells it from one that hangs.
                 let input = state.1.lock().map(|input| input.clone()).unwrap_or_default();
                 if state.0.load(Ordering::Relaxed) == before && !input.is_empty() {
@@ -136,7 +136,7 @@ impl Watch {
                 }
             }
         });
-        Watch { state }
+        Watchdog { state }
     }
 
     fn begin(&self, input: &[u8]) {
@@ -148,7 +148,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for Watchdog {
     fn drop(&mut self) {
         self.begin(&[]);
     }

@@ -45,7 +45,7 @@ impl Kind {
 }
 
 /// Decodes a message. Its encoding must have the same length, and be stable when decoded and encoded again.
-macro_rules! there_and_back {
+macro_rules! round_trip {
     ($type:ty, $bytes:expr) => {{
         let bytes: &[u8] = $bytes;
         let mut input = wire::xdr::Decoder::new(bytes);
@@ -77,7 +77,7 @@ mod segment;
 mod xdr;
 
 /// Decodes stored bytes. The value must survive being stored and decoded again.
-fn stored_again<T: PartialEq + Debug, E>(
+fn survives_storage<T: PartialEq + Debug, E>(
     bytes: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, E>,
     encode: impl Fn(&T) -> Vec<u8>,

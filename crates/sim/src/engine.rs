@@ -83,7 +83,7 @@ pub fn create(media: &SimMedia) -> Result<(), String> {
 }
 
 /// Returns the bytes that a READ returned.
-pub(crate) fn gather(data: &ReadData) -> Vec<u8> {
+pub(crate) fn read_bytes(data: &ReadData) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(data.count);
     for piece in &data.pieces {
         match piece {

@@ -28,7 +28,7 @@ use volume::request::{Credentials, Error};
 use volume::state::StateChange;
 
 use crate::call::{Attrs, Call, CallResult, Name, Obj, Operation, OperationId, Success, Wcc};
-use inode::{ChangeKind, Inode, When};
+use inode::{ChangeKind, Inode, PossibleTimes};
 use judged::{End, Expected, Judged};
 
 /// A judgement, or what is wrong with the reply.
@@ -61,7 +61,7 @@ pub struct Model {
     born: Rc<BTreeMap<OperationId, u64>>,
     /// The number of mutations so far. Mutations are changes of names and attributes; a crash keeps a prefix of them.
     pub mutations: u64,
-    usage_by: u64,
+    usage_changed_in: u64,
     /// The time of the clock, even where the engine is ahead of it.
     pub clock: i64,
     /// Other errors that are allowed.
@@ -86,7 +86,7 @@ impl Model {
             gone: Rc::default(),
             born: Rc::new(BTreeMap::from([(0, root.ino)])),
             mutations: 0,
-            usage_by: 0,
+            usage_changed_in: 0,
             clock: 0,
             leniency: Leniency::default(),
             refused: 0,
@@ -145,7 +145,7 @@ impl Model {
 
     /// Whether `time` is, or may be, a time of an existing object.
     #[must_use]
-    pub fn knows_time(&self, ino: u64, time: i64) -> bool {
+    pub fn may_have_time(&self, ino: u64, time: i64) -> bool {
         self.get(ino).is_some_and(|inode| {
             [&inode.atime, &inode.mtime, &inode.ctime]
                 .iter()
@@ -168,7 +168,7 @@ impl Model {
         for ino in touched {
             if let Some(inode) = self.inodes.get_mut(ino) {
                 let inode = Rc::make_mut(inode);
-                inode.changed_by = mutation;
+                inode.changed_in = mutation;
                 inode.log(operation, ChangeKind::Touch);
             }
         }
@@ -176,7 +176,7 @@ impl Model {
 
     fn name_changed(&mut self, directory: u64, name: &[u8]) {
         let mutation = self.mutations;
-        self.edit(directory).named_by.insert(name.to_vec(), mutation);
+        self.edit(directory).name_changed_in.insert(name.to_vec(), mutation);
     }
 
     /// Judges the result of `operation`, executed at `now`, and applies the operation.
@@ -259,7 +259,7 @@ impl Model {
             let before = self.inodes.get(&ino).map(Rc::clone);
             let before = before.ok_or_else(|| format!("a failure shows inode {ino}, which is gone"))?;
             observed.mutation =
-                observed.mutation.max(self.meet_wcc(&before, ino, wcc, "shown by a failure")?);
+                observed.mutation.max(self.compare_wcc(&before, ino, wcc, "shown by a failure")?);
         }
         Ok(observed)
     }
@@ -270,7 +270,7 @@ impl Model {
     }
 
     /// Returns the object's inode number. Ends the judgement of a call that names a removed object.
-    fn present(&self, call: &Judged<'_>, object: Obj) -> Result<u64, End> {
+    fn existing(&self, call: &Judged<'_>, object: Obj) -> Result<u64, End> {
         let never = || End::Wrong("the harness used an object that never existed".to_owned());
         let ino = self.ino(object).ok_or_else(never)?;
         if self.inodes.contains_key(&ino) {
@@ -295,25 +295,25 @@ impl Model {
         })
     }
 
-    /// Returns the inode number and the state of the object; see [`Model::present`].
-    fn object(&self, call: &Judged<'_>, object: Obj) -> Result<(u64, Rc<Inode>), End> {
-        let ino = self.present(call, object)?;
+    /// Returns the inode number and the state of the object; see [`Model::existing`].
+    fn existing_object(&self, call: &Judged<'_>, object: Obj) -> Result<(u64, Rc<Inode>), End> {
+        let ino = self.existing(call, object)?;
         Ok((ino, Rc::clone(&self.inodes[&ino])))
     }
 
     /// Compares attributes that a reply shows. Returns the last mutation that they prove.
-    fn meet(&mut self, ino: u64, seen: Option<&Attrs>, what: &str) -> Judgement<u64> {
+    fn compare_and_adopt(&mut self, ino: u64, seen: Option<&Attrs>, what: &str) -> Judgement<u64> {
         let Some(seen) = seen else { return Ok(0) };
         if seen.ino != ino {
             return Err(format!("{what}: inode {}, expected {ino}", seen.ino));
         }
         let inode = self.edit(ino);
-        inode.meet(seen).map_err(|wrong| format!("{what}, inode {ino}: {wrong}"))?;
-        Ok(inode.changed_by)
+        inode.compare_and_adopt(seen).map_err(|wrong| format!("{what}, inode {ino}: {wrong}"))?;
+        Ok(inode.changed_in)
     }
 
     /// Compares attributes before and after a change; `before` is the model's state before it.
-    fn meet_wcc(&mut self, before: &Inode, ino: u64, wcc: &Wcc, what: &str) -> Judgement<u64> {
+    fn compare_wcc(&mut self, before: &Inode, ino: u64, wcc: &Wcc, what: &str) -> Judgement<u64> {
         if let Some((size, mtime, ctime)) = wcc.before {
             let size_fits =
                 before.is_directory() || size == before.content.size.max(before.target.len() as u64);
@@ -324,20 +324,20 @@ impl Model {
                 ));
             }
         }
-        self.meet(ino, wcc.after.as_ref(), what)
+        self.compare_and_adopt(ino, wcc.after.as_ref(), what)
     }
 
     fn get_attributes(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
-        let ino = self.present(call, object)?;
+        let ino = self.existing(call, object)?;
         let Success::Attributes(seen) = self.decide(call, Expected::default())? else {
             return call.unexpected();
         };
-        Ok(Observed { mutation: self.meet(ino, Some(seen), "GETATTR")?, ..Observed::default() })
+        Ok(Observed { mutation: self.compare_and_adopt(ino, Some(seen), "GETATTR")?, ..Observed::default() })
     }
 
     /// Judges FSINFO and PATHCONF: the server's limits, and the object's attributes.
     fn limits(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
-        let ino = self.present(call, object)?;
+        let ino = self.existing(call, object)?;
         let seen = match self.decide(call, Expected::default())? {
             Success::Limits { object, transfer, file_bytes, properties }
                 if *transfer == [files::TRANSFER_BYTES_MAX; 2]
@@ -351,12 +351,12 @@ impl Model {
             Success::Attributes(object) => object,
             _ => return call.unexpected(),
         };
-        Ok(Observed { mutation: self.meet(ino, Some(seen), "limits")?, ..Observed::default() })
+        Ok(Observed { mutation: self.compare_and_adopt(ino, Some(seen), "limits")?, ..Observed::default() })
     }
 
     fn access(&mut self, call: &Judged<'_>, object: Obj, mask: u32) -> Result<Observed, End> {
         let Judged { who, .. } = *call;
-        let ino = self.present(call, object)?;
+        let ino = self.existing(call, object)?;
         let Success::Accessible { granted, object } = self.decide(call, Expected::default())? else {
             return call.unexpected();
         };
@@ -384,7 +384,9 @@ impl Model {
             }
         }
         Ok(Observed {
-            mutation: self.meet(ino, object.as_ref(), "ACCESS")?.max(self.inodes[&ino].allowed_by),
+            mutation: self
+                .compare_and_adopt(ino, object.as_ref(), "ACCESS")?
+                .max(self.inodes[&ino].permission_changed_in),
             ..Observed::default()
         })
     }
@@ -402,7 +404,7 @@ impl Model {
         if bytes_used.is_some_and(|used| used != bytes) && !free {
             return Err(format!("FSSTAT counts {bytes_used:?} bytes, expected {bytes}").into());
         }
-        Ok(Observed { mutation: self.usage_by, ..Observed::default() })
+        Ok(Observed { mutation: self.usage_changed_in, ..Observed::default() })
     }
 }
 
@@ -442,7 +444,7 @@ fn apply_create_attributes(new: &mut Inode, set: &SetAttributes, who: &Credentia
     new.content.set_size(set.size.filter(|_| new.kind == FileType::Regular).unwrap_or(0));
     for (time, wish) in [(&mut new.atime, set.atime), (&mut new.mtime, set.mtime)] {
         if let SetTime::To(to) = wish {
-            *time = When::at(to.nanos());
+            *time = PossibleTimes::at(to.nanos());
         }
     }
 }

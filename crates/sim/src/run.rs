@@ -11,7 +11,7 @@ use volume::{Progress, Volume};
 use crate::call::{Attrs, Call, CallResult, Guard, ListingStart, Operation, OperationId, Success, Wcc};
 use crate::engine::{START, Sizes, attributes, check_usage, create, open, walk};
 use crate::media::SimMedia;
-use crate::model::recovery::{Safe, Tree};
+use crate::model::recovery::{SafeRanges, Tree};
 use crate::model::{Model, Observed};
 use crate::random::Random;
 use crate::transport::{CallStatus, DirectTransport, Replayed, Reply, ResolvedCall, Transport};
@@ -218,7 +218,7 @@ impl Run {
         self.target.disconnect();
         (self.media, self.volume, self.model) = (media, Some(volume), state.clone());
         self.model.adopt(tree);
-        self.hold_again();
+        self.restore_holds();
         self.history.clear();
         self.acks.clear();
         self.asked = vec![self.model.mutations];
@@ -228,7 +228,7 @@ impl Run {
     }
 
     /// Holds files again, as a protocol does from its own records.
-    fn hold_again(&self) {
+    fn restore_holds(&self) {
         for (ino, times) in self.model.held() {
             (0..times).for_each(|_| self.volume().hold(Ino(ino)));
         }
@@ -313,7 +313,7 @@ impl Run {
         self.target.disconnect();
         self.volume = None;
         self.volume = Some(open(&self.media, &self.sizes, self.now)?);
-        self.hold_again();
+        self.restore_holds();
         self.answered.retain(|_, answer| answer.changed);
         self.verifier = None;
         self.model.declare_durable();
@@ -334,7 +334,7 @@ impl Run {
         let tree = walk(self.volume(), self.now)?;
         let mut settled = self.model.clone();
         settled.declare_durable();
-        settled.compare(&tree, &Safe::default())?;
+        settled.compare(&tree, &SafeRanges::default())?;
         self.model.adopt_reads(&tree);
         check_usage(self.volume(), &tree, self.now)
     }
@@ -393,7 +393,7 @@ impl Run {
 
     /// Returns the attributes that reveal how far the engine is ahead after opening. A RENAME may change the times of
     /// its directories up to three times; those of the moved object change once, but the reply does not show them.
-    fn tells_floor(&self, call: &Call, seen: &[Attrs]) -> Vec<Attrs> {
+    fn floor_evidence(&self, call: &Call, seen: &[Attrs]) -> Vec<Attrs> {
         match *call {
             Call::Rename { from, name, .. } => {
                 let moved = self.model.ino(from).and_then(|from| self.model.child(from, &name.bytes()));
@@ -453,7 +453,7 @@ impl Run {
         let mut seen = seen(&outcome);
         seen.extend(failure_attributes.iter().filter_map(|wcc| wcc.after));
         if !self.floor_known {
-            self.learn_floor(&self.tells_floor(&operation.call, &seen));
+            self.learn_floor(&self.floor_evidence(&operation.call, &seen));
         }
         self.model.clock = self.now;
         let observed = self
@@ -497,7 +497,7 @@ impl Run {
         let now = self.now.max(self.floor);
         let times = seen.iter().map(|seen| (seen.ino, seen.ctime));
         for (ino, time) in times {
-            if time > now && time <= self.floor_below && !self.model.knows_time(ino, time) {
+            if time > now && time <= self.floor_below && !self.model.may_have_time(ino, time) {
                 self.floor = self.floor.max(time);
             }
         }
@@ -555,7 +555,7 @@ impl Run {
         }
         self.release()?;
         let Ok(tree) = walk(self.volume(), self.now) else { return Ok(false) };
-        let mut safe = Safe::default();
+        let mut safe = SafeRanges::default();
         for ack in &self.acks {
             if let Some(range) = ack.observed.bytes {
                 safe.add(ack.id, range, ack.observed.committed);
@@ -565,7 +565,7 @@ impl Run {
         self.model.compare(&tree, &safe).map_err(context)?;
         let mut exact = self.model.clone();
         exact.declare_durable();
-        if exact.compare(&tree, &Safe::default()).is_err() {
+        if exact.compare(&tree, &SafeRanges::default()).is_err() {
             // Data was lost; its writer must be able to tell.
             self.lost_verifiers.extend(self.verifier.take());
         }

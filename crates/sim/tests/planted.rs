@@ -1,7 +1,7 @@
 //! The proofs find what they exist to find: each test breaks a promise on purpose.
 
 use sim::media::{Action, Effect, Fault, MediaPart};
-use sim::proofs::planted::{Planted, caught};
+use sim::proofs::planted::{Planted, is_detected};
 
 fn lying(part: MediaPart) -> Fault {
     Fault { part: Some(part), action: Action::Sync, after: 0, effect: Effect::Lie, lasting: true }
@@ -9,35 +9,35 @@ fn lying(part: MediaPart) -> Fault {
 
 #[test]
 fn lying_syncs_of_the_journal_are_detected() {
-    assert!(caught(Planted::Media(lying(MediaPart::Log)), 1..20));
+    assert!(is_detected(Planted::Media(lying(MediaPart::Log)), 1..20));
 }
 
 #[test]
 fn lying_syncs_of_segments_are_detected() {
-    assert!(caught(Planted::Media(lying(MediaPart::Blob)), 1..40));
+    assert!(is_detected(Planted::Media(lying(MediaPart::Blob)), 1..40));
 }
 
 #[test]
 fn replies_before_durability_are_detected() {
-    assert!(caught(Planted::EarlyReplies, 1..20));
+    assert!(is_detected(Planted::EarlyReplies, 1..20));
 }
 
 #[test]
 fn forgotten_answers_are_detected() {
-    assert!(caught(Planted::Forgets, 1..20));
+    assert!(is_detected(Planted::ForgottenAnswers, 1..20));
 }
 
 #[test]
 fn constant_write_verifiers_are_detected() {
-    assert!(caught(Planted::ConstantVerifier, 1..20));
+    assert!(is_detected(Planted::ConstantVerifier, 1..20));
 }
 
 #[test]
 fn leaked_space_is_detected() {
-    assert!(caught(Planted::LostRoom, 1..4));
+    assert!(is_detected(Planted::LeakedSpace, 1..4));
 }
 
 #[test]
 fn nothing_is_detected_without_a_fault() {
-    assert!(!caught(Planted::Nothing, 1..4));
+    assert!(!is_detected(Planted::Nothing, 1..4));
 }

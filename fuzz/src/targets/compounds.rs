@@ -1,7 +1,7 @@
 //! An NFSv4 server that receives any COMPOUNDs, in any order, from a few clients.
 //!
 //! An input is a list of steps, separated by [`STEP`]: a COMPOUND of a client, time that passes, a connection that
-//! closes, a restart. In a COMPOUND, [references](Known::fill_in) stand for values of earlier replies: client ids,
+//! closes, a restart. In a COMPOUND, [references](KnownValues::fill_in) stand for values of earlier replies: client ids,
 //! verifiers, stateids, sessions, handles. So a mutated input still names things that exist, or nearly so.
 //!
 //! The target demands that the server does not panic; that every call is answered with a reply that decodes and
@@ -42,18 +42,18 @@ const CLIENTS: u8 = 4;
 /// The maximum number of steps of an input.
 const STEPS_MAX: usize = 64;
 /// Attempts of a call that has to wait.
-const PATIENCE: usize = 200;
+const ATTEMPTS_MAX: usize = 200;
 /// The maximum bytes of a reply besides its results.
 const HEAD_BYTES: usize = 64;
 /// Longer than the server keeps a silent client.
-const FOR_EVER: Duration = Duration::from_secs(30 * 3600);
+const EXPIRY: Duration = Duration::from_secs(30 * 3600);
 /// Gauges of client state that a restart must not change.
 const HELD: [&str; 5] =
     ["nfs4_sessions", "nfs4_opens", "nfs4_lock_states", "nfs4_locked_ranges", "nfs4_delegations"];
 
 /// The values that references stand for.
 #[derive(Default)]
-struct Known {
+struct KnownValues {
     client_ids: Vec<Vec<u8>>,
     verifiers: Vec<Vec<u8>>,
     stateids: Vec<Vec<u8>>,
@@ -63,7 +63,7 @@ struct Known {
     sequences: HashMap<(SessionId4, u32), u32>,
 }
 
-impl Known {
+impl KnownValues {
     /// Replaces references by known values. A reference is [`REFERENCE`], a kind, an index from the latest value back,
     /// and an increment of the value's first byte. A session is followed by a sequence id, to which the slot's last one
     /// is added, and by the slot.
@@ -86,7 +86,7 @@ impl Known {
                 place.copy_from_slice(value);
                 place[0] = place[0].wrapping_add(change);
                 if kind == 3 {
-                    self.count_on(&mut bytes[at..]);
+                    self.advance_sequence(&mut bytes[at..]);
                 }
             }
             at += 6;
@@ -94,7 +94,7 @@ impl Known {
     }
 
     /// Adds the slot's last sequence id to the one after a session id.
-    fn count_on(&self, bytes: &mut [u8]) -> Option<()> {
+    fn advance_sequence(&self, bytes: &mut [u8]) -> Option<()> {
         let session = SessionId4(*bytes.first_chunk()?);
         let number = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let (given, slot) = (number(16)?, number(20)?);
@@ -137,7 +137,7 @@ impl Known {
 struct World {
     volume: Arc<Volume>,
     service: Service,
-    known: Known,
+    known: KnownValues,
     now: Time,
     /// The current connection of each client.
     connections: [u64; CLIENTS as usize],
@@ -179,7 +179,7 @@ impl World {
         World {
             service: service(&volume, now),
             volume,
-            known: Known::default(),
+            known: KnownValues::default(),
             now,
             connections: std::array::from_fn(|client| 1 + client as u64),
             xid: 0,
@@ -249,7 +249,7 @@ impl World {
                 continue;
             }
             let operations = CbCompoundReader::new(input).expect("a callback decodes");
-            assert!(operations.fold(true, |all, operation| all && operation.is_ok()), "a callback decodes");
+            assert!(operations.filter(Result::is_err).count() == 0, "a callback decodes");
             // The client does not answer, or cannot be reached.
             if callback.id % 2 == 0 {
                 self.service.callback_failed(callback.id, self.now);
@@ -270,7 +270,7 @@ impl World {
 
         let Some(reply) = self.ask(client, &record) else { return };
         let Some(body) = body_of(&reply, self.xid) else { return };
-        let results = take_apart(body);
+        let results = decode_results(body);
         for result in &results {
             self.known.learn(result);
             self.seen.push((result.num(), result.status()));
@@ -291,7 +291,7 @@ impl World {
             matches!(result, ResOp4::DestroySession(Ok(())) | ResOp4::CreateSession(Ok(_)))
         };
         let body = body_of(&again, self.xid).expect("it was a COMPOUND before");
-        let answered = take_apart(body);
+        let answered = decode_results(body);
         let last = answered.last().map(|result| (result.num(), result.status()));
         match last {
             Some((_, NfsStat4::RetryUncachedRep)) => {}
@@ -307,7 +307,7 @@ impl World {
         let id = ConnectionId(self.connections[usize::from(client)]);
         let connection = Connection { peer: SocketAddr::new(host, 700), local, id };
         let (mut access, mut progress) = (Access::Cached, None);
-        for _ in 0..PATIENCE {
+        for _ in 0..ATTEMPTS_MAX {
             let mut out = Vec::new();
             match self.service.handle(record, connection, self.now, access, &mut progress, &mut out) {
                 Outcome::Reply { after, .. } => {
@@ -335,7 +335,7 @@ impl World {
             self.close(client);
         }
         for _ in 0..3 {
-            self.pass(FOR_EVER);
+            self.pass(EXPIRY);
             self.call_back();
         }
         self.work();
@@ -355,7 +355,7 @@ fn body_of(reply: &[u8], xid: u32) -> Option<&[u8]> {
     matches!(header.body, ReplyBody::Accepted { stat: AcceptStat::Success, .. }).then(|| input.rest())
 }
 
-fn take_apart(body: &[u8]) -> Vec<ResOp4<'_>> {
+fn decode_results(body: &[u8]) -> Vec<ResOp4<'_>> {
     let mut reader = CompoundResReader::new(Decoder::new(body)).expect("results decode");
     let results: Vec<_> = reader.by_ref().map(|result| result.expect("a result decodes")).collect();
     reader.finish().expect("nothing follows the results");

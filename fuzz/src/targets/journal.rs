@@ -7,7 +7,7 @@ use volume::key;
 use volume::record::UsageKind;
 use volume::time::Time;
 
-use super::{Kind, stored_again};
+use super::{Kind, survives_storage};
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let records =
@@ -29,9 +29,9 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((form, body)) = bytes.split_first() else { return Kind::of(0) };
     let seen = match form % 4 {
         0 => decode_batch(body).map(|batch| batch.entries().count()).is_ok(),
-        1 => stored_again(body, Entry::decode, Entry::encode),
+        1 => survives_storage(body, Entry::decode, Entry::encode),
         2 => wrapped(body),
-        _ => stored_again(body, RingHeader::decode, RingHeader::encode),
+        _ => survives_storage(body, RingHeader::decode, RingHeader::encode),
     };
     let refusal = Entry::decode(body).err().map(|error| error.0);
     Kind::of((form % 4, seen, refusal, body.len().min(128)))

@@ -13,16 +13,16 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((kind, body)) = bytes.split_first() else { return Kind::of(0) };
     match kind % 4 {
-        0 => there_and_back!(DirPath<'_>, body),
-        1 => there_and_back!(MntRes<'_>, body),
+        0 => round_trip!(DirPath<'_>, body),
+        1 => round_trip!(MntRes<'_>, body),
         2 => {
             walk(wire::xdr::decode_all::<MountList<'_>>(body).map(|list| list.iter().count()), body);
-            there_and_back!(MountList<'_>, body)
+            round_trip!(MountList<'_>, body)
         }
         _ => {
             let nodes = wire::xdr::decode_all::<Exports<'_>>(body);
             walk(nodes.map(|nodes| nodes.iter().map(|node| 1 + node.groups.iter().count()).sum()), body);
-            there_and_back!(Exports<'_>, body)
+            round_trip!(Exports<'_>, body)
         }
     }
 }

@@ -7,7 +7,7 @@ use volume::record::{
 };
 use volume::{entry::Entry, key};
 
-use super::{Kind, stored_again};
+use super::{Kind, survives_storage};
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
@@ -29,22 +29,26 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((form, body)) = bytes.split_first() else { return Kind::of(0) };
     let form = form % FORMS;
     let seen = match form {
-        0 => stored_again(body, InodeRecord::decode, InodeRecord::encode),
-        1 => stored_again(body, NameRecord::decode, NameRecord::encode),
-        2 => stored_again(body, CookieRecord::decode, CookieRecord::encode),
-        3 => stored_again(body, MapRecord::decode, MapRecord::encode),
-        4 => stored_again(body, ExtentRecord::decode, ExtentRecord::encode),
-        5 => stored_again(body, SegmentRecord::decode, SegmentRecord::encode),
-        6 => stored_again(body, MetaRecord::decode, MetaRecord::encode),
-        7 => stored_again(body, UsageRecord::decode, UsageRecord::encode),
-        8 => stored_again(body, ReplyRecord::decode, ReplyRecord::encode),
+        0 => survives_storage(body, InodeRecord::decode, InodeRecord::encode),
+        1 => survives_storage(body, NameRecord::decode, NameRecord::encode),
+        2 => survives_storage(body, CookieRecord::decode, CookieRecord::encode),
+        3 => survives_storage(body, MapRecord::decode, MapRecord::encode),
+        4 => survives_storage(body, ExtentRecord::decode, ExtentRecord::encode),
+        5 => survives_storage(body, SegmentRecord::decode, SegmentRecord::encode),
+        6 => survives_storage(body, MetaRecord::decode, MetaRecord::encode),
+        7 => survives_storage(body, UsageRecord::decode, UsageRecord::encode),
+        8 => survives_storage(body, ReplyRecord::decode, ReplyRecord::encode),
         9 => decode_symlink(body).is_ok(),
-        10 => stored_again(body, |bytes| Handle::parse(bytes).ok_or(()), |handle| handle.to_bytes().to_vec()),
+        10 => survives_storage(
+            body,
+            |bytes| Handle::parse(bytes).ok_or(()),
+            |handle| handle.to_bytes().to_vec(),
+        ),
         11 => {
             let fields = key::parse(body).map(|(_, _, fields)| fields);
             fields.is_some_and(|fields| key::number(fields).is_some() || key::second_number(fields).is_some())
         }
-        _ => stored_again(body, Entry::decode, Entry::encode),
+        _ => survives_storage(body, Entry::decode, Entry::encode),
     };
     Kind::of((form, seen, body.len().min(256)))
 }

@@ -34,7 +34,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
             (header.program, header.version, header.procedure.min(32), input.rest().len().min(64))
         });
         kinds.push(format!("{call:?}"));
-        kinds.push(format!("{:?}", there_and_back!(ReplyHeader<'_>, record)));
+        kinds.push(format!("{:?}", round_trip!(ReplyHeader<'_>, record)));
     }
     Kind::of((kinds, whole.0.len().min(4), whole.1))
 }

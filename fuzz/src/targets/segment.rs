@@ -3,7 +3,7 @@
 use volume::ids::{ExtentId, SegmentId};
 use volume::record::{BLOCK, ExtentHeader, ExtentRecord};
 
-use super::{Kind, stored_again};
+use super::{Kind, survives_storage};
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let header = ExtentHeader { id: ExtentId(7), length: 5000 }.encode();
@@ -15,12 +15,12 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 pub(super) fn run(bytes: &[u8]) -> Kind {
     let Some((form, body)) = bytes.split_first() else { return Kind::of(0) };
     let seen = match form % 3 {
-        0 => stored_again(
+        0 => survives_storage(
             body,
             |bytes| ExtentHeader::decode(bytes).ok_or(()),
             |header| header.encode().to_vec(),
         ),
-        1 => stored_again(body, ExtentRecord::decode, ExtentRecord::encode),
+        1 => survives_storage(body, ExtentRecord::decode, ExtentRecord::encode),
         _ => flipped(body),
     };
     Kind::of((form % 3, seen, body.len().min(128)))

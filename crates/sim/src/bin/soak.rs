@@ -105,7 +105,7 @@ fn failing_media(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// A point is a crash of the server here.
-fn version_four(arguments: &Arguments) -> Result<(), String> {
+fn nfs4_clients(arguments: &Arguments) -> Result<(), String> {
     let (mut sum, mut runs) = (nfs4::Tally::default(), 0);
     while sum.crashes < arguments.points && runs < arguments.runs {
         let seed = arguments.seed + runs;
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
             "model" => models(&arguments),
             "full" => full_devices(&arguments),
             "faults" => failing_media(&arguments),
-            "nfs4" => version_four(&arguments),
+            "nfs4" => nfs4_clients(&arguments),
             other => {
                 Err(format!("unknown proof `{other}`; try `crash`, `model`, `full`, `faults` or `nfs4`"))
             }

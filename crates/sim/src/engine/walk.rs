@@ -9,9 +9,9 @@ use volume::request::{Access, Credentials, Request};
 use volume::results::AccessMask;
 use volume::time::Time;
 
-use super::gather;
+use super::read_bytes;
 use crate::call::{Attrs, Listed};
-use crate::model::recovery::{Found, Tree, WINDOWS};
+use crate::model::recovery::{FoundObject, Tree, WINDOWS};
 
 /// Makes a call as the superuser, who may wait for media.
 fn as_root<T>(
@@ -64,7 +64,7 @@ pub fn walk(volume: &Volume, now: i64) -> Result<Tree, String> {
             continue;
         }
         let seen = attributes(volume, ino, now)?;
-        let mut found = Found {
+        let mut found = FoundObject {
             seen,
             entries: Vec::new(),
             target: Vec::new(),
@@ -113,7 +113,7 @@ fn read_windows(volume: &Volume, ino: u64, size: u64, now: i64) -> Result<Vec<Op
             return Ok(None);
         }
         let data = as_root(volume, now, |request| volume.read(request, Ino(ino), *start, *length));
-        data.map(|data| Some(gather(&data)))
+        data.map(|data| Some(read_bytes(&data)))
             .map_err(|error| format!("READ of inode {ino} at {start}: {error:?}"))
     };
     WINDOWS.iter().map(read).collect()

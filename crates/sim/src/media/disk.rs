@@ -17,7 +17,7 @@ pub(crate) const LOG: FileId = 0;
 pub(crate) const INDEX: FileId = 1;
 
 /// The byte where a blob was not written yet: a blob may reuse the space of a deleted one.
-const OLD_BYTE: u8 = 0xa5;
+const STALE_BYTE: u8 = 0xa5;
 
 /// A change that no sync covers.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl File {
     /// Returns a new blob, whose space may have belonged to a deleted one.
     fn blob(capacity: u64) -> File {
         let mut file =
-            File { current: Image::over(OLD_BYTE), durable: Image::over(OLD_BYTE), ..File::default() };
+            File { current: Image::over(STALE_BYTE), durable: Image::over(STALE_BYTE), ..File::default() };
         file.set_len(capacity);
         file
     }

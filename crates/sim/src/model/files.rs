@@ -4,7 +4,7 @@ use volume::attributes::{FileType, SetAttributes, SetTime};
 use volume::request::{Credentials, Error};
 use volume::results::Stability;
 
-use super::inode::{ChangeKind, Inode, When};
+use super::inode::{ChangeKind, Inode, PossibleTimes};
 use super::{End, Expected, Judged, Model, Observed};
 use crate::call::{Guard, Obj, OperationId, Success, payload};
 
@@ -31,7 +31,7 @@ pub(super) fn without_privileges(inode: &Inode, who: &Credentials) -> Vec<u32> {
 /// Returns what a refused call shows: every mutation up to the last change of owner or mode.
 pub(super) fn observed_by_refusal(inode: &Inode, call: &Judged<'_>) -> Observed {
     let refused = matches!(call.result, Err(Error::AccessDenied | Error::NotPermitted));
-    Observed { mutation: if refused { inode.allowed_by } else { 0 }, ..Observed::default() }
+    Observed { mutation: if refused { inode.permission_changed_in } else { 0 }, ..Observed::default() }
 }
 
 impl Model {
@@ -68,7 +68,7 @@ impl Model {
         (object, set, guard): (Obj, &SetAttributes, Guard),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let (ino, before) = self.object(call, object)?;
+        let (ino, before) = self.existing_object(call, object)?;
         let mut expected = Expected::of_growth();
         self.judge_set(who, &before, set, &mut expected);
         expected.must(guard == Guard::Wrong, Error::NotSync);
@@ -86,13 +86,13 @@ impl Model {
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
-        inode.changed_by = mutation;
+        inode.changed_in = mutation;
         if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-            inode.allowed_by = mutation;
+            inode.permission_changed_in = mutation;
         }
         apply(inode, set, who, now);
         inode.log(id, ChangeKind::Touch);
-        let observed = self.meet_wcc(&before, ino, wcc, "SETATTR")?.max(mutation);
+        let observed = self.compare_wcc(&before, ino, wcc, "SETATTR")?.max(mutation);
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
@@ -116,7 +116,7 @@ impl Model {
 
     pub(super) fn read_link(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
         let Judged { now, .. } = *call;
-        let ino = self.present(call, object)?;
+        let ino = self.existing(call, object)?;
         let mut expected = Expected::default();
         expected.must(self.inodes[&ino].kind != FileType::Symlink, Error::Invalid);
         let Success::Target { target, object } = self.decide(call, expected)? else {
@@ -130,7 +130,10 @@ impl Model {
         let read = self.edit(ino);
         read.atime.or(now);
         read.atime.or(clock);
-        Ok(Observed { mutation: self.meet(ino, object.as_ref(), "READLINK")?, ..Observed::default() })
+        Ok(Observed {
+            mutation: self.compare_and_adopt(ino, object.as_ref(), "READLINK")?,
+            ..Observed::default()
+        })
     }
 
     pub(super) fn read(
@@ -139,7 +142,7 @@ impl Model {
         (object, offset, count): (Obj, u64, u32),
     ) -> Result<Observed, End> {
         let Judged { who, now, .. } = *call;
-        let (ino, inode) = self.object(call, object)?;
+        let (ino, inode) = self.existing_object(call, object)?;
         let mut expected = Expected::default();
         expected.require_readable(&inode, who);
         expected.may(offset.saturating_add(u64::from(count)) > FILE_BYTES_MAX, Error::Invalid);
@@ -161,7 +164,7 @@ impl Model {
         let read = self.edit(ino);
         read.atime.or(now);
         read.atime.or(clock);
-        let mutation = self.meet(ino, object.as_ref(), "READ")?;
+        let mutation = self.compare_and_adopt(ino, object.as_ref(), "READ")?;
         Ok(Observed { mutation, bytes: Some((ino, offset, end)), committed: false })
     }
 
@@ -171,7 +174,7 @@ impl Model {
         (object, offset, length, stability): (Obj, u64, u32, Stability),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let (ino, before) = self.object(call, object)?;
+        let (ino, before) = self.existing_object(call, object)?;
         let mut expected = Expected::of_growth();
         expected.require_writable(&before, who);
         let end = offset.saturating_add(u64::from(length));
@@ -201,7 +204,7 @@ impl Model {
             let mut mtime = self.inodes[&ino].ctime.clone();
             self.edit(ino).mtime.0.append(&mut mtime.0);
         }
-        let observed = self.meet_wcc(&before, ino, object, "WRITE")?;
+        let observed = self.compare_wcc(&before, ino, object, "WRITE")?;
         // The journal has one order: stable data proves all mutations before it.
         let mutation = if stable && length > 0 { self.mutations } else { observed };
         let bytes = (stable && length > 0).then_some((ino, offset, end));
@@ -214,7 +217,7 @@ impl Model {
         (object, offset, count): (Obj, u64, u32),
     ) -> Result<Observed, End> {
         let Judged { who, .. } = *call;
-        let (ino, before) = self.object(call, object)?;
+        let (ino, before) = self.existing_object(call, object)?;
         let mut expected = Expected::default();
         expected.must(before.is_directory(), Error::IsDirectory);
         expected.must(before.kind != FileType::Regular, Error::Invalid);
@@ -223,7 +226,7 @@ impl Model {
         let Success::Committed { object, .. } = self.decide(call, expected)? else {
             return call.unexpected();
         };
-        let mutation = self.meet_wcc(&before, ino, object, "COMMIT")?;
+        let mutation = self.compare_wcc(&before, ino, object, "COMMIT")?;
         // A count of 0 means "to the end of the file" (RFC 1813 section 3.3.21).
         let end = if count == 0 { u64::MAX } else { offset.saturating_add(u64::from(count)) };
         Ok(Observed { mutation, bytes: Some((ino, offset, end)), committed: true })
@@ -261,8 +264,8 @@ fn apply(inode: &mut Inode, set: &SetAttributes, who: &Credentials, now: i64) {
     for (time, wish) in [(&mut inode.atime, set.atime), (&mut inode.mtime, set.mtime)] {
         match wish {
             SetTime::Keep => {}
-            SetTime::Now => *time = When::at(now),
-            SetTime::To(to) => *time = When::at(to.nanos()),
+            SetTime::Now => *time = PossibleTimes::at(now),
+            SetTime::To(to) => *time = PossibleTimes::at(to.nanos()),
         }
     }
     if set.mtime == SetTime::Now {

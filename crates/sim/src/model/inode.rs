@@ -11,11 +11,11 @@ use crate::call::{Attrs, OperationId};
 
 /// A time: one of these values, the likeliest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct When(pub(crate) Vec<i64>);
+pub(crate) struct PossibleTimes(pub(crate) Vec<i64>);
 
-impl When {
-    pub(crate) fn at(time: i64) -> When {
-        When(vec![time])
+impl PossibleTimes {
+    pub(crate) fn at(time: i64) -> PossibleTimes {
+        PossibleTimes(vec![time])
     }
 
     pub(crate) fn or(&mut self, time: i64) {
@@ -33,8 +33,8 @@ impl When {
     }
 
     /// Returns the time after a change at `now`: it always advances.
-    fn advanced(&self, now: i64) -> When {
-        let mut next = When::default();
+    fn advanced(&self, now: i64) -> PossibleTimes {
+        let mut next = PossibleTimes::default();
         self.0.iter().for_each(|time| next.or(now.max(time + 1)));
         next
     }
@@ -79,8 +79,8 @@ pub(crate) enum ChangeKind {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Stamp {
-    pub(crate) mtime: When,
-    pub(crate) ctime: When,
+    pub(crate) mtime: PossibleTimes,
+    pub(crate) ctime: PossibleTimes,
     pub(crate) mode: Vec<u32>,
 }
 
@@ -96,9 +96,9 @@ pub(crate) struct Inode {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) device: Device,
-    pub(crate) atime: When,
-    pub(crate) mtime: When,
-    pub(crate) ctime: When,
+    pub(crate) atime: PossibleTimes,
+    pub(crate) mtime: PossibleTimes,
+    pub(crate) ctime: PossibleTimes,
     /// The last change value seen.
     pub(crate) change: u64,
     /// Whether the change value must, or may, have grown since.
@@ -121,18 +121,18 @@ pub(crate) struct Inode {
     /// Whether a crash left open which bytes are holes.
     pub(crate) used_free: bool,
     /// The last mutation of an attribute, and the last one of owner or mode.
-    pub(crate) changed_by: u64,
-    pub(crate) allowed_by: u64,
+    pub(crate) changed_in: u64,
+    pub(crate) permission_changed_in: u64,
     /// The last mutation of an extended attribute.
-    pub(crate) xattrs_by: u64,
+    pub(crate) xattrs_changed_in: u64,
     /// The last mutation of each name in this directory.
-    pub(crate) named_by: BTreeMap<Vec<u8>, u64>,
+    pub(crate) name_changed_in: BTreeMap<Vec<u8>, u64>,
 }
 
 impl Inode {
     /// Returns a new object, with the attributes that every creation sets.
     pub(crate) fn new(kind: FileType, who: &Credentials, now: i64, mutation: u64) -> Inode {
-        let stamp = Stamp { mtime: When::at(now), ctime: When::at(now), mode: Vec::new() };
+        let stamp = Stamp { mtime: PossibleTimes::at(now), ctime: PossibleTimes::at(now), mode: Vec::new() };
         Inode {
             kind,
             mode: Vec::new(),
@@ -141,9 +141,9 @@ impl Inode {
             uid: who.uid,
             gid: who.gid,
             device: Device::default(),
-            atime: When::at(now),
-            mtime: When::at(now),
-            ctime: When::at(now),
+            atime: PossibleTimes::at(now),
+            mtime: PossibleTimes::at(now),
+            ctime: PossibleTimes::at(now),
             change: 0,
             change_must: true,
             change_may: true,
@@ -159,10 +159,10 @@ impl Inode {
             changes: Vec::new(),
             soft: 0,
             used_free: false,
-            changed_by: mutation,
-            allowed_by: mutation,
-            xattrs_by: mutation,
-            named_by: BTreeMap::new(),
+            changed_in: mutation,
+            permission_changed_in: mutation,
+            xattrs_changed_in: mutation,
+            name_changed_in: BTreeMap::new(),
         }
     }
 
@@ -258,7 +258,7 @@ impl Inode {
     }
 
     /// Compares all attributes with those shown, and adopts what the rules leave open.
-    pub(crate) fn meet(&mut self, seen: &Attrs) -> Result<(), String> {
+    pub(crate) fn compare_and_adopt(&mut self, seen: &Attrs) -> Result<(), String> {
         self.compare_fixed(seen)?;
         if !self.mode.is_empty() && !self.mode.contains(&seen.mode) {
             return Err(format!("mode is {:o}, expected one of {:?}", seen.mode, self.mode));
@@ -284,12 +284,12 @@ impl Inode {
         if !self.ctime.is(seen.ctime) {
             return Err(format!("ctime is {}, expected one of {:?}", seen.ctime, self.ctime));
         }
-        self.meet_change(seen)?;
+        self.compare_change(seen)?;
         self.adopt(seen);
         Ok(())
     }
 
-    pub(crate) fn meet_change(&self, seen: &Attrs) -> Result<(), String> {
+    pub(crate) fn compare_change(&self, seen: &Attrs) -> Result<(), String> {
         let Some(change) = seen.change else { return Ok(()) };
         let fits = match (self.change_must, self.change_may) {
             (true, _) => change > self.change,
@@ -305,8 +305,8 @@ impl Inode {
 
     /// Adopts the values shown where the rules allow several.
     pub(crate) fn adopt(&mut self, seen: &Attrs) {
-        (self.mode, self.atime) = (vec![seen.mode], When::at(seen.atime));
-        (self.mtime, self.ctime) = (When::at(seen.mtime), When::at(seen.ctime));
+        (self.mode, self.atime) = (vec![seen.mode], PossibleTimes::at(seen.atime));
+        (self.mtime, self.ctime) = (PossibleTimes::at(seen.mtime), PossibleTimes::at(seen.ctime));
         if let Some(change) = seen.change {
             (self.change_must, self.change_may, self.change) = (false, false, change);
         }

@@ -14,7 +14,7 @@ impl Model {
         (directory, from, plus): (Obj, ListingStart, bool),
     ) -> Result<Observed, End> {
         let Judged { who, now, .. } = *call;
-        let dir = self.present(call, directory)?;
+        let dir = self.existing(call, directory)?;
         let inode = &self.inodes[&dir];
         let mut expected = Expected::default();
         expected.must(!inode.is_directory(), Error::NotDirectory);
@@ -28,13 +28,14 @@ impl Model {
         }
         self.judge_page(dir, start, entries, *end)
             .map_err(|wrong| format!("READDIR of {dir} from {start}: {wrong}"))?;
-        let mut observed = self.inodes[&dir].changed_by;
+        let mut observed = self.inodes[&dir].changed_in;
         for entry in entries {
             if plus && entry.attributes.is_none() && self.inodes.contains_key(&entry.ino) {
                 // READDIRPLUS may omit attributes; this engine does so only under load.
                 continue;
             }
-            observed = observed.max(self.meet(entry.ino, entry.attributes.as_ref(), "READDIRPLUS")?);
+            observed =
+                observed.max(self.compare_and_adopt(entry.ino, entry.attributes.as_ref(), "READDIRPLUS")?);
         }
         let clock = self.clock;
         let read = self.edit(dir);
@@ -42,7 +43,7 @@ impl Model {
         read.atime.or(clock);
         let last = if *end { 0 } else { entries.last().map_or(start, |entry| entry.cookie) };
         Rc::make_mut(&mut self.cursors).insert(dir, last);
-        observed = observed.max(self.meet(dir, directory.as_ref(), "READDIR directory")?);
+        observed = observed.max(self.compare_and_adopt(dir, directory.as_ref(), "READDIR directory")?);
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 

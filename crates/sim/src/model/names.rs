@@ -34,17 +34,17 @@ impl Model {
     }
 
     /// Returns the last mutation that the absence or presence of a name proves.
-    fn named_by(&self, directory: u64, name: &[u8]) -> u64 {
-        self.get(directory).and_then(|inode| inode.named_by.get(name).copied()).unwrap_or(0)
+    fn name_changed_in(&self, directory: u64, name: &[u8]) -> u64 {
+        self.get(directory).and_then(|inode| inode.name_changed_in.get(name).copied()).unwrap_or(0)
     }
 
     /// Returns what an error shows: that the name exists or not, or that permission is missing.
     fn observed_by_name(&self, call: &Judged<'_>, directory: u64, name: &[u8]) -> Observed {
         let mutation = match call.result {
             Err(Error::NoEntry | Error::Exists | Error::NotDirectory | Error::IsDirectory) => {
-                self.named_by(directory, name)
+                self.name_changed_in(directory, name)
             }
-            Err(Error::AccessDenied) => self.get(directory).map_or(0, |inode| inode.allowed_by),
+            Err(Error::AccessDenied) => self.get(directory).map_or(0, |inode| inode.permission_changed_in),
             _ => 0,
         };
         Observed { mutation, ..Observed::default() }
@@ -52,13 +52,13 @@ impl Model {
 
     /// Judges access to a directory.
     fn judge_directory(&self, ino: u64, who: &Credentials, wanted: u32, expected: &mut Expected) {
-        let inode = self.get(ino).expect("present");
+        let inode = self.get(ino).expect("an existing directory");
         expected.must(!inode.is_directory(), Error::NotDirectory);
         expected.must(inode.is_directory() && !inode.grants(who, wanted), Error::AccessDenied);
     }
 
     pub(super) fn lookup(&mut self, call: &Judged<'_>, directory: Obj, name: Name) -> Result<Observed, End> {
-        let dir = self.present(call, directory)?;
+        let dir = self.existing(call, directory)?;
         let mut expected = Expected::default();
         let (name, child) = self.judge_use(call, (dir, name), 1, &mut expected);
         expected.must(child.is_none(), Error::NoEntry);
@@ -66,10 +66,10 @@ impl Model {
         else {
             return call.unexpected();
         };
-        let observed = self.meet(child, Some(object), "LOOKUP object")?;
+        let observed = self.compare_and_adopt(child, Some(object), "LOOKUP object")?;
         let observed = observed
-            .max(self.meet(dir, directory.as_ref(), "LOOKUP directory")?)
-            .max(self.named_by(dir, &name));
+            .max(self.compare_and_adopt(dir, directory.as_ref(), "LOOKUP directory")?)
+            .max(self.name_changed_in(dir, &name));
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
@@ -105,7 +105,7 @@ impl Model {
         (directory, name, mut new, set): (Obj, Name, Inode, &SetAttributes),
     ) -> Result<Observed, End> {
         let Judged { who, .. } = *call;
-        let dir = self.present(call, directory)?;
+        let dir = self.existing(call, directory)?;
         let mut expected = Expected::of_growth();
         let name = self.judge_new(call, (dir, name), &mut expected);
         let device = matches!(new.kind, FileType::Block | FileType::Character);
@@ -118,11 +118,11 @@ impl Model {
         judge_owner(who, set, &mut expected);
         let success = self.decide(call, expected)?;
         apply_create_attributes(&mut new, set, who, &self.inodes[&dir]);
-        self.add(call, (dir, &name, new), success)
+        self.add_object(call, (dir, &name, new), success)
     }
 
     /// Adds the object that a successful call created.
-    fn add(
+    fn add_object(
         &mut self,
         call: &Judged<'_>,
         (dir, name, mut new): (u64, &[u8], Inode),
@@ -136,7 +136,7 @@ impl Model {
         }
         let before = Rc::clone(&self.inodes[&dir]);
         self.mutations += 1;
-        (new.parent, new.changed_by, new.allowed_by) = (dir, self.mutations, self.mutations);
+        (new.parent, new.changed_in, new.permission_changed_in) = (dir, self.mutations, self.mutations);
         new.base = new.content.clone();
         let is_directory = new.is_directory();
         self.inodes.insert(ino, Rc::new(new));
@@ -146,9 +146,9 @@ impl Model {
         parent.links += u32::from(is_directory);
         parent.touch_content(now);
         self.finish_names(id, &[(dir, name)], &[]);
-        self.meet(ino, Some(object), "new object")?;
-        self.meet_wcc(&before, dir, directory, "directory")?;
-        self.usage_by = self.mutations;
+        self.compare_and_adopt(ino, Some(object), "new object")?;
+        self.compare_wcc(&before, dir, directory, "directory")?;
+        self.usage_changed_in = self.mutations;
         self.observed_now()
     }
 
@@ -165,7 +165,7 @@ impl Model {
         for ino in names.iter().map(|(directory, _)| directory).chain(others) {
             if self.inodes.contains_key(ino) {
                 let inode = self.edit(*ino);
-                inode.changed_by = mutation;
+                inode.changed_in = mutation;
                 inode.log(id, ChangeKind::Touch);
             }
         }
@@ -177,7 +177,7 @@ impl Model {
         (directory, name, how): (Obj, Name, &CreateHow),
     ) -> Result<Observed, End> {
         let Judged { who, now, .. } = *call;
-        let dir = self.present(call, directory)?;
+        let dir = self.existing(call, directory)?;
         let bytes = name.bytes();
         if let Some(existing) = self.child(dir, &bytes) {
             let inode = Rc::clone(&self.inodes[&existing]);
@@ -192,7 +192,7 @@ impl Model {
                 }
             };
             if taken {
-                return self.take(call, (dir, &bytes, existing, how));
+                return self.open_existing(call, (dir, &bytes, existing, how));
             }
         }
         let mut expected = Expected::of_growth();
@@ -214,14 +214,14 @@ impl Model {
         apply_create_attributes(&mut new, &set, who, &self.inodes[&dir]);
         if let (CreateHow::Exclusive(_), Success::Created { object, .. }) = (how, success) {
             // The engine may keep the verifier anywhere; many keep it in the times.
-            (new.mode, new.atime) = (vec![object.mode], super::When::at(object.atime));
+            (new.mode, new.atime) = (vec![object.mode], super::PossibleTimes::at(object.atime));
             new.mtime.or(object.mtime);
         }
-        self.add(call, (dir, &name, new), success)
+        self.add_object(call, (dir, &name, new), success)
     }
 
     /// Judges a CREATE that opens an existing file.
-    fn take(
+    fn open_existing(
         &mut self,
         call: &Judged<'_>,
         (dir, name, ino, how): (u64, &[u8], u64, &CreateHow),
@@ -245,7 +245,7 @@ impl Model {
         let Success::Created { object, directory } = self.decide(call, expected)? else {
             return call.unexpected();
         };
-        let mut observed = self.named_by(dir, name);
+        let mut observed = self.name_changed_in(dir, name);
         if let Some(size) = size {
             self.resize(id, who, now, ino, size);
             if self.inodes[&ino].ctime.latest() == object.ctime || self.inodes[&ino].ctime.0.len() == 1 {
@@ -253,9 +253,9 @@ impl Model {
             }
             observed = self.mutations;
         }
-        observed = observed.max(self.meet(ino, Some(object), "the existing object")?);
+        observed = observed.max(self.compare_and_adopt(ino, Some(object), "the existing object")?);
         let before = Rc::clone(&self.inodes[&dir]);
-        self.meet_wcc(&before, dir, directory, "directory")?;
+        self.compare_wcc(&before, dir, directory, "directory")?;
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
@@ -274,7 +274,7 @@ impl Model {
         (directory, name, as_directory): (Obj, Name, bool),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let dir = self.present(call, directory)?;
+        let dir = self.existing(call, directory)?;
         let mut expected = Expected::default();
         let (name, child) = self.judge_use(call, (dir, name), 3, &mut expected);
         expected.must(child.is_none(), Error::NoEntry);
@@ -299,8 +299,8 @@ impl Model {
         self.remove_name(dir, &name, now);
         self.edit(dir).touch_content(now);
         self.finish_names(id, &[(dir, &name)], &[child]);
-        self.usage_by = self.mutations;
-        self.meet_wcc(&before, dir, directory, "directory")?;
+        self.usage_changed_in = self.mutations;
+        self.compare_wcc(&before, dir, directory, "directory")?;
         self.observed_now()
     }
 
@@ -325,7 +325,7 @@ impl Model {
         (object, directory, name): (Obj, Obj, Name),
     ) -> Result<Observed, End> {
         let Judged { id, now, .. } = *call;
-        let (ino, dir) = (self.present(call, object)?, self.present(call, directory)?);
+        let (ino, dir) = (self.existing(call, object)?, self.existing(call, directory)?);
         let mut expected = Expected::of_growth();
         let name = self.judge_new(call, (dir, name), &mut expected);
         expected.must(self.inodes[&ino].links == 0, Error::NoEntry);
@@ -345,8 +345,8 @@ impl Model {
         parent.entries.insert(name.clone(), Entry { ino, cookie: None, cookie_at_most: u64::MAX });
         parent.touch_content(now);
         self.finish_names(id, &[(dir, &name)], &[ino]);
-        self.meet(ino, object.as_ref(), "linked object")?;
-        self.meet_wcc(&before, dir, directory, "directory")?;
+        self.compare_and_adopt(ino, object.as_ref(), "linked object")?;
+        self.compare_wcc(&before, dir, directory, "directory")?;
         self.observed_now()
     }
 
@@ -407,7 +407,7 @@ impl Model {
         ((from, name), (to, as_name)): ((Obj, Name), (Obj, Name)),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let (from, to) = (self.present(call, from)?, self.present(call, to)?);
+        let (from, to) = (self.existing(call, from)?, self.existing(call, to)?);
         let mut expected = Expected::of_growth();
         self.judge_directory(from, who, 3, &mut expected);
         self.judge_directory(to, who, 3, &mut expected);
@@ -426,11 +426,12 @@ impl Model {
             let mut others = vec![moved];
             others.extend(victim);
             self.finish_names(id, &[(from, &name), (to, &as_name)], &others);
-            self.usage_by = self.mutations;
+            self.usage_changed_in = self.mutations;
         }
-        let observed = self.meet_wcc(&from_before, from, from_wcc, "source directory")?;
-        let observed = observed.max(self.meet_wcc(&to_before, to, to_wcc, "target directory")?);
-        let observed = observed.max(self.named_by(from, &name)).max(self.named_by(to, &as_name));
+        let observed = self.compare_wcc(&from_before, from, from_wcc, "source directory")?;
+        let observed = observed.max(self.compare_wcc(&to_before, to, to_wcc, "target directory")?);
+        let observed =
+            observed.max(self.name_changed_in(from, &name)).max(self.name_changed_in(to, &as_name));
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 

@@ -81,7 +81,7 @@ impl Model {
         (object, offset, content): (Obj, u64, SoughtContent),
     ) -> Result<Observed, End> {
         let Judged { who, .. } = *call;
-        let (ino, inode) = self.object(call, object)?;
+        let (ino, inode) = self.existing_object(call, object)?;
         let mut expected = Expected::default();
         expected.require_readable(&inode, who);
         let Success::Sought(sought) = self.decide(call, expected)? else { return call.unexpected() };
@@ -110,7 +110,8 @@ impl Model {
         ((object, offset), (to, at), count, unit): ((Obj, u64), (Obj, u64), u64, u64),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let ((from, source), (to, before)) = (self.object(call, object)?, self.object(call, to)?);
+        let ((from, source), (to, before)) =
+            (self.existing_object(call, object)?, self.existing_object(call, to)?);
         let rest = source.content.size.saturating_sub(offset);
         let asked = if count == 0 { rest } else { count };
         let mut expected = Expected::of_growth();
@@ -135,25 +136,25 @@ impl Model {
             let inode = self.edit(to);
             inode.touch_content(now);
             inode.mode = without_privileges(inode, who);
-            inode.changed_by = mutation;
+            inode.changed_in = mutation;
             inode.used_free |= source.used_free;
             inode.content.copy(&content, offset, at, *count);
             inode.log(id, ChangeKind::Copy(at, at + count, content, offset));
-            self.usage_by = mutation;
+            self.usage_changed_in = mutation;
         }
-        let observed = self.meet_wcc(&before, to, wcc, "CLONE")?;
+        let observed = self.compare_wcc(&before, to, wcc, "CLONE")?;
         let mutation = if *count > 0 { self.mutations } else { 0 };
         Ok(Observed { mutation: observed.max(mutation), ..Observed::default() })
     }
 
     fn get_xattr(&mut self, call: &Judged<'_>, (object, key): (Obj, u8)) -> Result<Observed, End> {
         let Judged { who, .. } = *call;
-        let (ino, inode) = self.object(call, object)?;
+        let (ino, inode) = self.existing_object(call, object)?;
         let mut expected = Expected::default();
         judge_xattr(&inode, who, 4, &mut expected);
         let value = inode.xattrs.get(&xattr_name(key));
         expected.must(value.is_none(), Error::NoEntry);
-        let observed = Observed { mutation: inode.xattrs_by, ..Observed::default() };
+        let observed = Observed { mutation: inode.xattrs_changed_in, ..Observed::default() };
         let failed =
             if matches!(call.result, Err(Error::NoEntry)) { observed.clone() } else { Observed::default() };
         expected.observed = failed;
@@ -166,7 +167,7 @@ impl Model {
 
     fn list_xattrs(&mut self, call: &Judged<'_>, object: Obj) -> Result<Observed, End> {
         let Judged { who, .. } = *call;
-        let (ino, inode) = self.object(call, object)?;
+        let (ino, inode) = self.existing_object(call, object)?;
         let mut expected = Expected::default();
         judge_xattr(&inode, who, 4, &mut expected);
         let Success::Xattrs(seen) = self.decide(call, expected)? else { return call.unexpected() };
@@ -177,7 +178,7 @@ impl Model {
             )
             .into());
         }
-        Ok(Observed { mutation: inode.xattrs_by, ..Observed::default() })
+        Ok(Observed { mutation: inode.xattrs_changed_in, ..Observed::default() })
     }
 
     /// Judges SETXATTR and REMOVEXATTR.
@@ -187,7 +188,7 @@ impl Model {
         (object, key, new): (Obj, u8, Option<(Vec<u8>, SetXattr)>),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let (ino, before) = self.object(call, object)?;
+        let (ino, before) = self.existing_object(call, object)?;
         let name = xattr_name(key);
         let is_there = before.xattrs.contains_key(&name);
         let mut expected = Expected::default();
@@ -205,16 +206,16 @@ impl Model {
         expected.must(bytes > 128 << 10, Error::NoSpace);
         let observed = matches!(call.result, Err(Error::NoEntry | Error::Exists));
         let observed =
-            Observed { mutation: if observed { before.xattrs_by } else { 0 }, ..Observed::default() };
+            Observed { mutation: if observed { before.xattrs_changed_in } else { 0 }, ..Observed::default() };
         expected.observed = observed;
         let Success::Set { object: wcc } = self.decide(call, expected)? else { return call.unexpected() };
         self.mutations += 1;
         let mutation = self.mutations;
         let inode = self.edit(ino);
         inode.touch(now);
-        (inode.xattrs, inode.xattrs_by, inode.changed_by) = (after, mutation, mutation);
+        (inode.xattrs, inode.xattrs_changed_in, inode.changed_in) = (after, mutation, mutation);
         inode.log(id, ChangeKind::Touch);
-        let observed = self.meet_wcc(&before, ino, wcc, "an extended attribute")?.max(mutation);
+        let observed = self.compare_wcc(&before, ino, wcc, "an extended attribute")?.max(mutation);
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
@@ -225,7 +226,7 @@ impl Model {
         (object, offset, length, allocates): (Obj, u64, u64, bool),
     ) -> Result<Observed, End> {
         let Judged { id, who, now, .. } = *call;
-        let (ino, before) = self.object(call, object)?;
+        let (ino, before) = self.existing_object(call, object)?;
         let end = offset.saturating_add(length);
         let mut expected = Expected::default();
         expected.needs_space = allocates;
@@ -241,7 +242,7 @@ impl Model {
         let inode = self.edit(ino);
         inode.touch_content(now);
         inode.mode = without_privileges(inode, who);
-        inode.changed_by = mutation;
+        inode.changed_in = mutation;
         let what = if !allocates {
             inode.content.punch(offset, end);
             ChangeKind::Punch(offset, end)
@@ -250,8 +251,8 @@ impl Model {
             ChangeKind::Grow(end)
         };
         inode.log(id, what);
-        self.usage_by = mutation;
-        let observed = self.meet_wcc(&before, ino, wcc, "ALLOCATE or DEALLOCATE")?.max(mutation);
+        self.usage_changed_in = mutation;
+        let observed = self.compare_wcc(&before, ino, wcc, "ALLOCATE or DEALLOCATE")?.max(mutation);
         Ok(Observed { mutation: observed, ..Observed::default() })
     }
 
@@ -276,7 +277,7 @@ impl Model {
             (Ok(Success::Reaped(0)), _) => {}
             (Ok(Success::Reaped(1)), Some(ino)) => {
                 self.mutations += 1;
-                self.usage_by = self.mutations;
+                self.usage_changed_in = self.mutations;
                 self.inodes.remove(&ino);
                 Rc::make_mut(&mut self.gone).insert(ino, self.mutations);
             }

@@ -26,7 +26,7 @@ pub const WINDOWS: [(u64, u32); 3] = [(0, 512 << 10), (1 << 30, 256 << 10), (1 <
 
 /// An object found in an engine.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct FoundObject {
     /// Its attributes.
     pub seen: Attrs,
     /// The entries of a directory, `.` and `..` included.
@@ -45,7 +45,7 @@ pub struct Found {
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// The objects, by inode number.
-    pub objects: BTreeMap<u64, Found>,
+    pub objects: BTreeMap<u64, FoundObject>,
     /// Records of protocol state.
     pub state: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -62,11 +62,11 @@ struct ShownRange {
 
 /// The ranges that replies which left have shown.
 #[derive(Clone, Debug, Default)]
-pub struct Safe {
+pub struct SafeRanges {
     ranges: BTreeMap<u64, Vec<ShownRange>>,
 }
 
-impl Safe {
+impl SafeRanges {
     /// Adds a range from start to end that the reply to `operation` has shown or committed.
     pub fn add(&mut self, operation: OperationId, (ino, start, end): (u64, u64, u64), committed: bool) {
         self.ranges.entry(ino).or_default().push(ShownRange { operation, start, end, committed });
@@ -130,7 +130,7 @@ impl Model {
     ///
     /// # Errors
     /// The first difference.
-    pub fn compare(&self, tree: &Tree, safe: &Safe) -> Judgement<()> {
+    pub fn compare(&self, tree: &Tree, safe: &SafeRanges) -> Judgement<()> {
         if *self.state != tree.state {
             return Err(format!("the state is {:?}, expected {:?}", tree.state, self.state));
         }
@@ -187,7 +187,7 @@ impl Model {
     /// Adopts the atimes that reading the tree has set.
     pub fn adopt_reads(&mut self, tree: &Tree) {
         for (ino, found) in &tree.objects {
-            self.edit(*ino).atime = super::When::at(found.seen_after.atime);
+            self.edit(*ino).atime = super::PossibleTimes::at(found.seen_after.atime);
         }
     }
 
@@ -199,10 +199,10 @@ impl Model {
 }
 
 impl Inode {
-    fn compare(&self, ino: u64, found: &Found, safe: &Safe) -> Judgement<()> {
+    fn compare(&self, ino: u64, found: &FoundObject, safe: &SafeRanges) -> Judgement<()> {
         let seen = &found.seen;
         let mut fixed = self.clone();
-        fixed.atime = super::When::at(seen.atime);
+        fixed.atime = super::PossibleTimes::at(seen.atime);
         fixed.compare_fixed(seen)?;
         self.compare_names(ino, &found.entries)?;
         if self.kind == FileType::Symlink && found.target != self.target {
@@ -217,7 +217,7 @@ impl Inode {
         }
         let settled = self.changes.iter().all(|change| safe.touches(ino, change, true));
         if settled {
-            fixed.meet(seen)?;
+            fixed.compare_and_adopt(seen)?;
             return self.compare_bytes(ino, found, safe, &self.content);
         }
         self.compare_stamps(ino, seen, safe)?;
@@ -262,7 +262,7 @@ impl Inode {
     }
 
     /// Returns the content that the safe changes alone produce.
-    fn certain(&self, ino: u64, safe: &Safe) -> Content {
+    fn certain(&self, ino: u64, safe: &SafeRanges) -> Content {
         let mut content = self.base.clone();
         for change in &self.changes {
             match &change.kind {
@@ -285,7 +285,7 @@ impl Inode {
     }
 
     /// Compares times, change value and mode with those of the last safe change and of later ones.
-    fn compare_stamps(&self, ino: u64, seen: &Attrs, safe: &Safe) -> Judgement<()> {
+    fn compare_stamps(&self, ino: u64, seen: &Attrs, safe: &SafeRanges) -> Judgement<()> {
         let touched = |change: &Change| {
             !matches!(change.kind, ChangeKind::Write { .. }) || safe.touches(ino, change, false)
         };
@@ -310,7 +310,7 @@ impl Inode {
         Ok(())
     }
 
-    fn compare_size(&self, ino: u64, size: u64, safe: &Safe, certain: &Content) -> Judgement<()> {
+    fn compare_size(&self, ino: u64, size: u64, safe: &SafeRanges, certain: &Content) -> Judgement<()> {
         let cut = self
             .changes
             .iter()
@@ -330,7 +330,13 @@ impl Inode {
         }
     }
 
-    fn compare_bytes(&self, ino: u64, found: &Found, safe: &Safe, certain: &Content) -> Judgement<()> {
+    fn compare_bytes(
+        &self,
+        ino: u64,
+        found: &FoundObject,
+        safe: &SafeRanges,
+        certain: &Content,
+    ) -> Judgement<()> {
         if self.kind != FileType::Regular {
             return Ok(());
         }
@@ -357,7 +363,7 @@ impl Inode {
     }
 
     /// Whether a change after this byte's last safe one wrote `byte` there.
-    fn may_hold(&self, ino: u64, at: u64, byte: u8, safe: &Safe) -> bool {
+    fn may_hold(&self, ino: u64, at: u64, byte: u8, safe: &SafeRanges) -> bool {
         let mut allowed = Vec::new();
         for change in &self.changes {
             if let Some(value) = value(change, at) {
@@ -371,7 +377,7 @@ impl Inode {
     }
 
     /// Adopts the bytes found. The model still decides which ranges are holes.
-    fn adopt_bytes(&mut self, found: &Found) {
+    fn adopt_bytes(&mut self, found: &FoundObject) {
         let before = self.content.clone();
         self.content.set_size(found.seen_after.size);
         for ((start, _), bytes) in WINDOWS.iter().zip(&found.windows) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::nfs4::*;
 
-use super::op::{CreateMode, LockRange, Naming, Op, REGIONS, Requester};
+use super::op::{CreateMode, LockRange, NameOp, Op, REGIONS, Requester};
 use super::state::{HeldState, StateKind};
 use crate::random::Random;
 
@@ -38,7 +38,7 @@ pub(super) struct Slot {
     /// Delegations returned since the server started. A crash may bring them back until a lease has passed.
     pub(super) returned: Vec<(Stateid4, usize)>,
     /// Operations to do next.
-    pub(super) must: VecDeque<Op>,
+    pub(super) duties: VecDeque<Op>,
     pub(super) open_seqid: u32,
     pub(super) lock_seqid: u32,
     /// The possible sets of names; the last one if the outstanding request was executed.
@@ -144,7 +144,7 @@ impl Client {
             Phase::HasSession => return first.then_some(Op::Complete),
             Phase::Ready => {}
         }
-        if let Some(op) = self.slots[slot].must.pop_front() {
+        if let Some(op) = self.slots[slot].duties.pop_front() {
             return Some(op);
         }
         if self.unbound && self.minor > 0 && choice.random.chance(1, 3) {
@@ -218,20 +218,20 @@ impl Client {
         let names: Vec<(String, bool)> =
             self.own(slot).iter().map(|(name, file)| (name.clone(), file.is_some())).collect();
         if names.is_empty() {
-            return Some(Op::Name(Naming::Directory(self.new_name(number, slot))));
+            return Some(Op::Name(NameOp::Directory(self.new_name(number, slot))));
         }
         let (chosen, is_file) = choice.random.pick(&names).clone();
         let full = names.len() >= 6;
         Some(Op::Name(match choice.random.below(8) {
-            0 if !full => Naming::Directory(self.new_name(number, slot)),
-            1 if !full && is_file => Naming::Link(chosen, self.new_name(number, slot)),
-            2 | 3 => Naming::Remove(chosen),
+            0 if !full => NameOp::Directory(self.new_name(number, slot)),
+            1 if !full && is_file => NameOp::Link(chosen, self.new_name(number, slot)),
+            2 | 3 => NameOp::Remove(chosen),
             4 if is_file => match names.iter().find(|(name, file)| *file && *name != chosen) {
                 // Replaces another file, which may be open.
-                Some((other, _)) => Naming::Rename(chosen, other.clone()),
-                None => Naming::Remove(chosen),
+                Some((other, _)) => NameOp::Rename(chosen, other.clone()),
+                None => NameOp::Remove(chosen),
             },
-            _ => Naming::Rename(chosen, self.new_name(number, slot)),
+            _ => NameOp::Rename(chosen, self.new_name(number, slot)),
         }))
     }
 

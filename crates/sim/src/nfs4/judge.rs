@@ -12,7 +12,7 @@ use super::state::{HeldState, StateKind, apply};
 use super::world::World;
 
 /// Whether the status tells a client that its state is gone.
-fn is_loss(status: NfsStat4) -> bool {
+fn is_state_lost(status: NfsStat4) -> bool {
     matches!(
         status,
         NfsStat4::BadSession | NfsStat4::DeadSession | NfsStat4::StaleClientId | NfsStat4::Expired
@@ -33,7 +33,7 @@ fn is_bad_stateid(status: NfsStat4) -> bool {
 }
 
 /// Whether a failure advances the seqid of an NFSv4.0 owner (RFC 7530 section 9.1.7).
-fn counts(status: NfsStat4) -> bool {
+fn advances_seqid(status: NfsStat4) -> bool {
     !matches!(
         status,
         NfsStat4::StaleClientId
@@ -61,7 +61,7 @@ impl World {
         let context =
             |wrong: String| format!("call {number} of client {client}, {op:?}, {status:?}: {wrong}");
         self.note_contact(client, taken, &results, &op);
-        if results.refused_slot() {
+        if results.is_slot_refused() {
             return self.judge_refusal(number, status).map_err(context);
         }
         let call = &self.calls[number];
@@ -73,7 +73,7 @@ impl World {
             // A server of NFSv4.0 cannot know that it was asked to take the delegation before.
             let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
             let gone = self.clients[client].overdue || self.clients[client].phase == Phase::Gone;
-            let expired = (is_loss(status) || is_bad_stateid(status)) && gone;
+            let expired = (is_state_lost(status) || is_bad_stateid(status)) && gone;
             // The server checks delegations first, and may have granted one since.
             let delayed = status == NfsStat4::Delay;
             let again = zero && (first.status == status || returned || expired || delayed);
@@ -138,7 +138,7 @@ impl World {
             // The first transmission is still executing.
             NfsStat4::Delay => Ok(()),
             _ if !current => Ok(()),
-            _ if is_loss(status) && client.overdue => Ok(()),
+            _ if is_state_lost(status) && client.overdue => Ok(()),
             NfsStat4::RetryUncachedRep if call.op.is_read_only() => Ok(()),
             _ => Err("the slot refuses its next or last request".to_owned()),
         }
@@ -173,9 +173,11 @@ impl World {
         let (client, slot) = (self.calls[number].client, self.calls[number].slot);
         // What returns state may have done so before a crash; and a crash may bring back a delegation.
         let again = match op {
-            Op::Close { .. } => self.calls[number].repeated,
+            Op::Close { .. } => self.calls[number].answered_before_crash,
             Op::Return { .. } => self.tally.crashes > 0,
-            Op::Read { stateid, .. } | Op::Write { stateid, .. } => self.back.contains(&stateid.other),
+            Op::Read { stateid, .. } | Op::Write { stateid, .. } => {
+                self.returned_before_crash.contains(&stateid.other)
+            }
             _ => false,
         };
         if let Some(stateid) = op.uses().filter(|_| !again) {
@@ -204,7 +206,7 @@ impl World {
                 self.resolve_conflicts(|held| held.file == *file && held.conflicts_with_io(client, true))?;
                 self.files[*file].regions[*region].values.push(*value);
             }
-            Op::Truncate { file, .. } if self.calls[number].repeated => {
+            Op::Truncate { file, .. } if self.calls[number].answered_before_crash => {
                 return self.judge_truncated(number, *file);
             }
             Op::Truncate { file, .. } => {
@@ -341,7 +343,7 @@ impl World {
             return Ok(());
         }
         // A client that is gone may ask for anything.
-        if client.phase == Phase::Gone || is_loss(status) && client.overdue {
+        if client.phase == Phase::Gone || is_state_lost(status) && client.overdue {
             return Ok(());
         }
         let stateid = op.uses().map(|stateid| stateid.other);
@@ -352,8 +354,8 @@ impl World {
             // The file was removed, and the open that kept it was lost.
             Op::Commit { .. } => status == NfsStat4::Stale,
             _ if status == NfsStat4::Stale => !surely,
-            Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient => is_loss(status),
-            Op::Bind => is_loss(status) && client.overdue,
+            Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient => is_state_lost(status),
+            Op::Bind => is_state_lost(status) && client.overdue,
             // A server that crashed knows only that it was done, not that this is a retransmission.
             Op::Complete => status == NfsStat4::CompleteAlready && self.tally.crashes > 0,
             Op::Renew => status == NfsStat4::CbPathDown,
@@ -377,7 +379,7 @@ impl World {
     }
 
     /// Notes that a delegation was recalled.
-    pub(super) fn was_recalled(&mut self, other: [u8; 12]) {
+    pub(super) fn note_recalled(&mut self, other: [u8; 12]) {
         let now = self.now;
         if let Some(held) = self.held.iter_mut().find(|held| held.stateid.other == other) {
             held.recalled.get_or_insert(now);
@@ -390,10 +392,10 @@ impl World {
         let (client, slot, op, marks) = (call.client, call.slot, call.op.clone(), call.marks);
         let status = results.status;
         self.tally.answered += 1;
-        self.count_turn(client, slot, &op, status);
+        self.advance_seqids(client, slot, &op, status);
         if status != NfsStat4::Ok {
             self.learn_setup(client, results);
-            self.learn_failure(client, slot, &op, status, results.refused_slot());
+            self.learn_failure(client, slot, &op, status, results.is_slot_refused());
             return Ok(());
         }
         self.tally.succeeded += 1;
@@ -414,9 +416,9 @@ impl World {
     }
 
     /// Advances the seqids of NFSv4.0 owners.
-    fn count_turn(&mut self, client: usize, slot: usize, op: &Op, status: NfsStat4) {
+    fn advance_seqids(&mut self, client: usize, slot: usize, op: &Op, status: NfsStat4) {
         let state = &mut self.clients[client].slots[slot];
-        if !counts(status) {
+        if !advances_seqid(status) {
             return;
         }
         match op {
@@ -434,7 +436,7 @@ impl World {
 
     fn learn_failure(&mut self, client: usize, slot: usize, op: &Op, status: NfsStat4, refused: bool) {
         let setup = matches!(op, Op::Exchange | Op::CreateSession | Op::SetClient | Op::ConfirmClient);
-        if is_loss(status) || setup && status != NfsStat4::Delay {
+        if is_state_lost(status) || setup && status != NfsStat4::Delay {
             return self.end_client(client, true);
         }
         let state = &mut self.clients[client].slots[slot];
@@ -454,7 +456,7 @@ impl World {
         }
         // Duties are tried again.
         if status == NfsStat4::Delay && matches!(op, Op::Confirm { .. } | Op::Return { .. }) {
-            state.must.push_back(op.clone());
+            state.duties.push_back(op.clone());
         }
     }
 
@@ -493,13 +495,13 @@ impl World {
             if let ResOp4::Open(Ok(ok)) = result
                 && ok.rflags & open_result::CONFIRM != 0
             {
-                state.must.push_front(Op::Confirm { stateid: ok.stateid });
+                state.duties.push_front(Op::Confirm { stateid: ok.stateid });
             }
         }
         let asked_back = state.known.iter().filter(|held| told.recalled.contains(&held.stateid.other));
         let returns: Vec<Op> =
             asked_back.map(|held| Op::Return { file: held.file, stateid: held.stateid }).collect();
-        state.must.extend(returns);
+        state.duties.extend(returns);
     }
 
     /// Notes which data a crash can no longer take back.
@@ -539,11 +541,11 @@ impl World {
             }
         }
         self.judge_names(false)?;
-        let mut untold = BTreeSet::new();
+        let mut undelivered = BTreeSet::new();
         for call in &mut self.calls {
-            if call.answer.take().is_some() && !call.told {
-                call.repeated = true;
-                untold.insert((call.client, call.slot));
+            if call.answer.take().is_some() && !call.delivered {
+                call.answered_before_crash = true;
+                undelivered.insert((call.client, call.slot));
             }
         }
         for held in &mut self.held {
@@ -554,20 +556,21 @@ impl World {
             };
             // Whether the rest survived is unknown: the journal need not have held it when it was told, or nobody was
             // told.
-            held.certain &= durable && !held.not_yet_durable && !untold.contains(&(held.client, held.slot));
+            held.certain &=
+                durable && !held.not_yet_durable && !undelivered.contains(&(held.client, held.slot));
             held.recalled = None;
             // The crash may have taken back the change that the state was revoked for.
             held.revoked = false;
         }
-        self.forget_untold();
+        self.forget_undelivered();
         for slot in self.clients.iter_mut().flat_map(|client| &mut client.slots) {
-            self.back.extend(slot.returned.drain(..).map(|(returned, _)| returned.other));
+            self.returned_before_crash.extend(slot.returned.drain(..).map(|(returned, _)| returned.other));
         }
         Ok(())
     }
 
     /// Forgets stateids and handles that no client was told: the server may reuse them.
-    fn forget_untold(&mut self) {
+    fn forget_undelivered(&mut self) {
         let told: BTreeSet<[u8; 12]> = self
             .clients
             .iter()
@@ -580,7 +583,7 @@ impl World {
             })
             .collect();
         self.issued.retain(|other, _| told.contains(other));
-        for call in self.calls.iter().filter(|call| !call.told) {
+        for call in self.calls.iter().filter(|call| !call.delivered) {
             if let Op::Open { file, name, .. } = &call.op
                 && name.starts_with("own")
             {

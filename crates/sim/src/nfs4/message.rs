@@ -63,7 +63,7 @@ impl<'a> Results<'a> {
     }
 
     /// Whether SEQUENCE failed, so that nothing was executed.
-    pub(super) fn refused_slot(&self) -> bool {
+    pub(super) fn is_slot_refused(&self) -> bool {
         matches!(self.all.as_slice(), [ResOp4::Sequence(Err(_))])
     }
 
@@ -98,7 +98,7 @@ pub(super) struct Callback {
 }
 
 /// Decodes a marked callback, and answers it.
-pub(super) fn callback(out: &[u8]) -> Result<Callback, String> {
+pub(super) fn decode_callback(out: &[u8]) -> Result<Callback, String> {
     let (header, input) = decode_call(unmarked(out)?).map_err(|error| format!("the callback: {error:?}"))?;
     if header.program != CALLBACK_PROGRAM {
         return Err(format!("a callback to program {}", header.program));

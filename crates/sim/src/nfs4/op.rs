@@ -40,7 +40,7 @@ pub(super) enum CreateMode {
 
 /// A change of names that belong to one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Naming {
+pub(super) enum NameOp {
     Directory(String),
     Remove(String),
     Rename(String, String),
@@ -115,7 +115,7 @@ pub(super) enum Op {
         file: usize,
         stateid: Stateid4,
     },
-    Name(Naming),
+    Name(NameOp),
 }
 
 impl Op {
@@ -211,7 +211,7 @@ impl Requester {
     }
 
     /// Returns the COMPOUND of an operation that is sent without SEQUENCE.
-    fn alone(&self, xid: u32, op: &Op) -> Option<Vec<u8>> {
+    fn without_session(&self, xid: u32, op: &Op) -> Option<Vec<u8>> {
         let name = OwnerId4(self.name.as_bytes());
         let operation = match op {
             Op::Exchange => ArgOp4::ExchangeId(ExchangeIdArgs {
@@ -257,7 +257,7 @@ impl Requester {
 
     /// Returns the record of a call. `handle` is the file's, `root` that of the directory of all names.
     pub(super) fn record(&self, xid: u32, op: &Op, handle: &[u8], root: &[u8]) -> Vec<u8> {
-        if let Some(record) = self.alone(xid, op) {
+        if let Some(record) = self.without_session(xid, op) {
             return record;
         }
         let owners = (format!("o{}.{}", self.name, self.slot), format!("l{}.{}", self.name, self.slot));
@@ -294,7 +294,7 @@ impl Requester {
             Op::Open { name, .. } => {
                 out.extend([putfh(arguments.root), self.open(op, name, arguments), ArgOp4::Getfh]);
             }
-            Op::Name(naming) => push_naming(naming, arguments, out),
+            Op::Name(name_op) => push_name_op(name_op, arguments, out),
             _ => {
                 if op.file().is_some() || matches!(op, Op::Confirm { .. }) {
                     out.push(putfh(arguments.handle));
@@ -393,21 +393,21 @@ fn owner<'a>(requester: &Requester, name: &'a str) -> StateOwner4<'a> {
     StateOwner4 { clientid: requester.clientid, owner: OwnerId4(name.as_bytes()) }
 }
 
-fn push_naming<'a>(naming: &'a Naming, arguments: &Arguments<'a>, out: &mut Vec<ArgOp4<'a>>) {
+fn push_name_op<'a>(name_op: &'a NameOp, arguments: &Arguments<'a>, out: &mut Vec<ArgOp4<'a>>) {
     let name = |name: &'a String| Component4(name.as_bytes());
     out.push(putfh(arguments.root));
-    match naming {
-        Naming::Directory(objname) => out.push(ArgOp4::Create(CreateArgs {
+    match name_op {
+        NameOp::Directory(objname) => out.push(ArgOp4::Create(CreateArgs {
             objtype: CreateType4::Dir,
             objname: name(objname),
             createattrs: arguments.attributes,
         })),
-        Naming::Remove(target) => out.push(ArgOp4::Remove(RemoveArgs { target: name(target) })),
-        Naming::Rename(from, to) => {
+        NameOp::Remove(target) => out.push(ArgOp4::Remove(RemoveArgs { target: name(target) })),
+        NameOp::Rename(from, to) => {
             let (oldname, newname) = (name(from), name(to));
             out.extend([ArgOp4::Savefh, ArgOp4::Rename(RenameArgs { oldname, newname })]);
         }
-        Naming::Link(from, to) => out.extend([
+        NameOp::Link(from, to) => out.extend([
             ArgOp4::Lookup(LookupArgs { objname: name(from) }),
             ArgOp4::Savefh,
             putfh(arguments.root),

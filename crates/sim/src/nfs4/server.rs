@@ -13,8 +13,8 @@ use volume::request::{Access, Credentials, Durable, Error, Journaled, Request};
 use volume::results::CreateHow;
 use volume::time::Time;
 
-use crate::engine::gather;
 use crate::engine::list;
+use crate::engine::read_bytes;
 use crate::engine::{START, Sizes, create, open};
 use crate::media::{SimMedia, Survival};
 use crate::random::Random;
@@ -236,7 +236,7 @@ impl Server {
         let request = Request { credentials: &credentials, now, access: Access::Blocking, key: None };
         for _ in 0..100 {
             match self.volume.read(&request, ino, offset, count) {
-                Ok(read) => return Some(gather(&read.value)),
+                Ok(read) => return Some(read_bytes(&read.value)),
                 Err(failure) if failure.error == Error::Busy => self.run_all_steps(now.nanos()),
                 Err(_) => return None,
             }

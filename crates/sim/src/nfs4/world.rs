@@ -9,7 +9,7 @@ use wire::nfs4::*;
 
 use super::client::{Choice, Client, Names, Phase, shared_name};
 use super::message::{self, Results};
-use super::op::{Naming, Op, REGIONS};
+use super::op::{NameOp, Op, REGIONS};
 use super::server::{LEASE, Reply, SentRequest, Server};
 use super::state::{HeldState, StateKind};
 use super::{Plan, Tally};
@@ -32,9 +32,9 @@ pub(super) struct IssuedCall {
     /// The server's answer since its last start.
     pub(super) answer: Option<Vec<u8>>,
     /// Whether the client received the answer.
-    pub(super) told: bool,
+    pub(super) delivered: bool,
     /// Whether an earlier instance of the server answered, and crashed before the client received it.
-    pub(super) repeated: bool,
+    pub(super) answered_before_crash: bool,
     /// The index of each region's last value when the request was executed.
     pub(super) marks: [usize; REGIONS],
 }
@@ -73,7 +73,7 @@ pub(super) struct World {
     /// The client and the file of each stateid that clients were told.
     pub(super) issued: std::collections::BTreeMap<[u8; 12], (usize, usize)>,
     /// Delegations returned before a crash, which may have brought them back: earlier requests may use them.
-    pub(super) back: std::collections::BTreeSet<[u8; 12]>,
+    pub(super) returned_before_crash: std::collections::BTreeSet<[u8; 12]>,
     pub(super) tally: Tally,
     /// The possible names of slots whose client ended.
     pub(super) abandoned: Vec<Vec<Names>>,
@@ -110,7 +110,7 @@ impl World {
             files,
             held: Vec::new(),
             issued: std::collections::BTreeMap::new(),
-            back: std::collections::BTreeSet::new(),
+            returned_before_crash: std::collections::BTreeSet::new(),
             tally: Tally::default(),
             abandoned: Vec::new(),
             root,
@@ -246,9 +246,9 @@ impl World {
                 .find(|client| message::connection(*client, 0).peer.ip() == address.ip()),
             Destination::Program { .. } => return Err("a callback to another program".to_owned()),
         };
-        let callback = message::callback(record)?;
-        if let Some(stateid) = callback.recalled {
-            self.was_recalled(stateid.other);
+        let decoded = message::decode_callback(record)?;
+        if let Some(stateid) = decoded.recalled {
+            self.note_recalled(stateid.other);
         }
         let alive = |client: usize| {
             let client = &self.clients[client];
@@ -261,8 +261,8 @@ impl World {
         if self.plan.losses && self.random.chance(1, 8) {
             return Ok(());
         }
-        self.note(|| format!("client {client} receives a callback: {:?}", callback.recalled));
-        if let Some(stateid) = callback.recalled {
+        self.note(|| format!("client {client} receives a callback: {:?}", decoded.recalled));
+        if let Some(stateid) = decoded.recalled {
             self.return_delegation(client, stateid.other);
         }
         match to {
@@ -270,19 +270,13 @@ impl World {
                 let connection = message::connection(client, connection.0);
                 let access = volume::request::Access::Cached;
                 let mut out = Vec::new();
-                let _ = self.server.service.handle(
-                    &callback.answer,
-                    connection,
-                    now,
-                    access,
-                    &mut None,
-                    &mut out,
-                );
+                let _ =
+                    self.server.service.handle(&decoded.answer, connection, now, access, &mut None, &mut out);
                 if !out.is_empty() {
                     return Err("the server answered the answer to a callback".to_owned());
                 }
             }
-            _ => self.server.service.callback_answered(&callback.answer, now),
+            _ => self.server.service.callback_answered(&decoded.answer, now),
         }
         Ok(())
     }
@@ -292,7 +286,7 @@ impl World {
         let client = &mut self.clients[client];
         for slot in &mut client.slots {
             if let Some(held) = slot.known.iter().find(|held| held.stateid.other == other) {
-                slot.must.push_back(Op::Return { file: held.file, stateid: held.stateid });
+                slot.duties.push_back(Op::Return { file: held.file, stateid: held.stateid });
                 return;
             }
         }
@@ -354,8 +348,8 @@ impl World {
             op,
             record,
             answer: None,
-            told: false,
-            repeated: false,
+            delivered: false,
+            answered_before_crash: false,
             marks,
         });
         self.send(number);
@@ -400,7 +394,7 @@ impl World {
         let client = &self.clients[call.client];
         let lost = self.plan.losses && self.random.chance(1, 12) || client.cut_off_until > self.now;
         // Nothing in NFSv4.0 keeps a request from being executed after a later one.
-        let late = client.minor == 0 && call.told;
+        let late = client.minor == 0 && call.delivered;
         if lost || late {
             return Ok(());
         }
@@ -445,7 +439,7 @@ impl World {
             return Ok(());
         }
         let results = Results::parse(bytes, call.xid)?;
-        if results.refused_slot() && results.status == NfsStat4::Delay {
+        if results.is_slot_refused() && results.status == NfsStat4::Delay {
             // The first transmission is still executing; the client retransmits.
             return Ok(());
         }
@@ -454,7 +448,7 @@ impl World {
             // See `deliver_request`.
             self.server.forget(number);
         }
-        self.calls[number].told = true;
+        self.calls[number].delivered = true;
         let status = results.status;
         self.note(|| format!("{client}.{slot} receives {number}: {status:?}"));
         self.learn(number, &results)
@@ -486,7 +480,7 @@ impl World {
         let on_it: Vec<SentRequest> = on_it;
         for sent in on_it {
             if self.random.chance(1, 2) && self.clients[client].cut_off_until <= self.now {
-                let late = self.clients[client].minor == 0 && self.calls[sent.call].told;
+                let late = self.clients[client].minor == 0 && self.calls[sent.call].delivered;
                 let written = if late { None } else { self.server.take(sent, self.now)? };
                 self.written(written)?;
             }
@@ -647,7 +641,7 @@ impl World {
     /// Repeats an operation until it succeeds.
     fn retry_until_success(&mut self, client: usize, op: Op) -> Result<(), String> {
         for _ in 0..60 {
-            self.clients[client].slots[0].must.push_back(op.clone());
+            self.clients[client].slots[0].duties.push_back(op.clone());
             self.clients[client].contact = self.now;
             let before = self.tally.succeeded;
             self.issue_in(client, 0);
@@ -682,9 +676,9 @@ fn after(names: &Names, op: &Op) -> Names {
         Op::Open { file, name, how: Some(_), .. } if name.starts_with("own") => {
             names.insert(name.clone(), Some(*file));
         }
-        Op::Name(Naming::Directory(name)) => drop(names.insert(name.clone(), None)),
-        Op::Name(Naming::Remove(name)) => drop(names.remove(name)),
-        Op::Name(Naming::Rename(from, to)) => {
+        Op::Name(NameOp::Directory(name)) => drop(names.insert(name.clone(), None)),
+        Op::Name(NameOp::Remove(name)) => drop(names.remove(name)),
+        Op::Name(NameOp::Rename(from, to)) => {
             let what = names.get(from).copied().flatten();
             // Two names of the same file: RENAME does nothing (RFC 8881 section 18.26.3).
             if what.is_none() || names.get(to).copied().flatten() != what {
@@ -692,7 +686,7 @@ fn after(names: &Names, op: &Op) -> Names {
                 names.insert(to.clone(), what);
             }
         }
-        Op::Name(Naming::Link(from, to)) => {
+        Op::Name(NameOp::Link(from, to)) => {
             let what = names.get(from).copied().flatten();
             names.insert(to.clone(), what);
         }

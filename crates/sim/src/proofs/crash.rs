@@ -12,7 +12,7 @@ use crate::engine::{Sizes, open};
 use crate::engine::{attributes, check_usage, walk};
 use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
-use crate::model::recovery::{Safe, Tree};
+use crate::model::recovery::{SafeRanges, Tree};
 use crate::random::Random;
 use crate::run::{FIRST_CALL, Run};
 use crate::transport::Transport;
@@ -129,8 +129,8 @@ pub fn check_offline(disk: Disk, capacity: u64, random: &mut Random) -> Result<(
 }
 
 /// Returns the last mutation and the data that the replies which left have shown.
-fn acknowledged(run: &Run, mark: u64) -> (u64, Safe) {
-    let mut safe = Safe::default();
+fn acknowledged(run: &Run, mark: u64) -> (u64, SafeRanges) {
+    let mut safe = SafeRanges::default();
     let mut least = run.asked[0];
     for ack in run.acks.iter().filter(|ack| ack.mark <= mark) {
         least = least.max(ack.observed.mutation);
@@ -142,7 +142,7 @@ fn acknowledged(run: &Run, mark: u64) -> (u64, Safe) {
 }
 
 /// Returns the latest state that matches the tree.
-fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &Safe) -> Result<Model, String> {
+fn find_state(run: &Run, mark: u64, least: u64, tree: &Tree, safe: &SafeRanges) -> Result<Model, String> {
     let index = usize::try_from(mark).expect("a count of events").min(run.asked.len() - 1);
     let most = run.asked[index];
     let mut wrong = Vec::new();
@@ -276,7 +276,7 @@ pub fn judge_damaged(run: &Run, disk: Disk, random: &mut Random) -> Result<bool,
     let Ok(tree) = walk(&volume, now) else { return Ok(false) };
     let mut state = run.model.clone();
     state.declare_durable();
-    state.compare(&tree, &Safe::default()).map(|()| true)
+    state.compare(&tree, &SafeRanges::default()).map(|()| true)
 }
 
 /// Returns a checksum of the device after some events of this seed.

@@ -28,23 +28,23 @@ pub enum Planted {
     /// Replies leave at once, durable or not.
     EarlyReplies,
     /// The server forgets its answers: a retransmission is executed again.
-    Forgets,
+    ForgottenAnswers,
     /// The write verifier never changes.
     ConstantVerifier,
     /// Deleted segments keep their space.
-    LostRoom,
+    LeakedSpace,
 }
 
 /// Whether crashes of any of these seeds reveal the fault.
 #[must_use]
-pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
+pub fn is_detected(planted: Planted, mut seeds: Range<u64>) -> bool {
     seeds.any(|seed| {
         let tried = match planted {
-            Planted::Forgets | Planted::ConstantVerifier => {
+            Planted::ForgottenAnswers | Planted::ConstantVerifier => {
                 let plan = Plan { boundaries: 10, ..Plan::default() };
                 crash::run_with(seed, &plan, clients(planted)).map(drop).map_err(|failure| failure.wrong)
             }
-            Planted::LostRoom => {
+            Planted::LeakedSpace => {
                 let fault = Fault {
                     part: Some(MediaPart::Blob),
                     action: Action::Delete,
@@ -65,18 +65,18 @@ pub fn caught(planted: Planted, mut seeds: Range<u64>) -> bool {
 
 fn clients(planted: Planted) -> Box<dyn Transport> {
     match planted {
-        Planted::Forgets => Box::new(RpcTransport::with_new_xids()),
-        _ => Box::new(Unchanging::default()),
+        Planted::ForgottenAnswers => Box::new(RpcTransport::with_new_xids()),
+        _ => Box::new(ConstantVerifierTransport::default()),
     }
 }
 
 /// Clients that always see the same verifier.
 #[derive(Clone, Debug, Default)]
-struct Unchanging {
+struct ConstantVerifierTransport {
     clients: DirectTransport,
 }
 
-impl Transport for Unchanging {
+impl Transport for ConstantVerifierTransport {
     fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus {
         let mut attempt = self.clients.attempt(volume, call, now, access);
         if let CallStatus::Done(reply) = &mut attempt

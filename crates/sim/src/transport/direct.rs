@@ -15,7 +15,7 @@ use crate::call::{
     Attrs, Call, CallResult, CreateHow, Listed, Nfs4Op, Operation, OperationId, Success, Wcc, payload,
     target, xattr_name,
 };
-use crate::engine::gather;
+use crate::engine::read_bytes;
 
 fn done(outcome: CallResult, state: Vec<StateChange>, after: Durability, replayed: Replayed) -> CallStatus {
     CallStatus::Done(Box::new(Reply { outcome, failure_attributes: Vec::new(), state, after, replayed }))
@@ -35,7 +35,7 @@ fn idempotent_nfs4(
     call: &ResolvedCall,
     op: Nfs4Op,
     changes: &[StateChange],
-) -> Named<Success> {
+) -> Executed<Success> {
     let ino = Ino(call.object);
     match op {
         Nfs4Op::ChangeState { .. } => {
@@ -48,7 +48,7 @@ fn idempotent_nfs4(
             if found.is_err() {
                 volume.release(ino);
             }
-            split(found, |seen| Success::Attributes((&seen).into()))
+            map_promised(found, |seen| Success::Attributes((&seen).into()))
         }
         Nfs4Op::Release { .. } => {
             volume.release(ino);
@@ -60,18 +60,19 @@ fn idempotent_nfs4(
             let gone = before - volume.orphans().len();
             Ok((Success::Reaped(gone), Durability::NOW))
         }
-        Nfs4Op::LookupParent { .. } => split(volume.lookup_parent(request, ino), |found| Success::Found {
-            object: (&found.attributes).into(),
-            directory: Some((&found.directory).into()),
+        Nfs4Op::LookupParent { .. } => map_promised(volume.lookup_parent(request, ino), |found| {
+            Success::Found { object: (&found.attributes).into(), directory: Some((&found.directory).into()) }
         }),
         Nfs4Op::Seek { offset, content, .. } => {
-            split(volume.seek(request, ino, offset, content), Success::Sought)
+            map_promised(volume.seek(request, ino, offset, content), Success::Sought)
         }
         Nfs4Op::Allocate { offset, length, .. } => {
-            split(volume.allocate(request, ino, offset, length), |wcc| Success::Set { object: (&wcc).into() })
+            map_promised(volume.allocate(request, ino, offset, length), |wcc| Success::Set {
+                object: (&wcc).into(),
+            })
         }
         Nfs4Op::Deallocate { offset, length, .. } => {
-            split(volume.deallocate(request, ino, offset, length), |wcc| Success::Set {
+            map_promised(volume.deallocate(request, ino, offset, length), |wcc| Success::Set {
                 object: (&wcc).into(),
             })
         }
@@ -81,13 +82,13 @@ fn idempotent_nfs4(
                 true => volume.copy_range(request, from, to, count),
                 false => volume.clone_range(request, from, to, count),
             };
-            split(answer, |told| Success::Cloned { count: told.count, object: (&told.file).into() })
+            map_promised(answer, |told| Success::Cloned { count: told.count, object: (&told.file).into() })
         }
         Nfs4Op::GetXattr { key, .. } => {
             let name = xattr_name(key);
-            split(volume.get_xattr(request, ino, &name), |value| Success::Xattr(value.to_vec()))
+            map_promised(volume.get_xattr(request, ino, &name), |value| Success::Xattr(value.to_vec()))
         }
-        Nfs4Op::ListXattrs { .. } => split(volume.list_xattrs(request, ino, 0, 100), |told| {
+        Nfs4Op::ListXattrs { .. } => map_promised(volume.list_xattrs(request, ino, 0, 100), |told| {
             Success::Xattrs(told.names.iter().map(|name| name.to_vec()).collect())
         }),
         Nfs4Op::CreateExclusive { .. } | Nfs4Op::SetXattr { .. } | Nfs4Op::RemoveXattr { .. } => {
@@ -97,7 +98,7 @@ fn idempotent_nfs4(
 }
 
 /// Returns the record of protocol state that each non-idempotent call writes: the client's last operation.
-fn last_of(operation: &Operation) -> StateChange {
+fn last_operation_record(operation: &Operation) -> StateChange {
     StateChange {
         key: [b'c', operation.client].into(),
         value: Some(operation.id.to_be_bytes().as_slice().into()),
@@ -129,9 +130,9 @@ fn encoded(call: &ResolvedCall, outcome: &CallResult) -> Vec<u8> {
     bytes
 }
 
-type Named<T> = Result<(T, Durability), Failure>;
+type Executed<T> = Result<(T, Durability), Failure>;
 
-fn split<T, U>(answer: Answer<T>, show: impl FnOnce(T) -> U) -> Named<U> {
+fn map_promised<T, U>(answer: Answer<T>, show: impl FnOnce(T) -> U) -> Executed<U> {
     answer.map(|Promised { value, after }| (show(value), after))
 }
 
@@ -209,48 +210,51 @@ impl Transport for DirectTransport {
 }
 
 /// Executes a call that may be repeated.
-fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Named<Success> {
+fn idempotent(volume: &Volume, request: &Request<'_>, call: &ResolvedCall) -> Executed<Success> {
     let ino = Ino(call.object);
     match call.operation.call {
         Call::GetAttributes { .. } => {
-            split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into()))
+            map_promised(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into()))
         }
-        Call::Lookup { name, .. } => split(volume.lookup(request, ino, &name.bytes()), |found| {
+        Call::Lookup { name, .. } => map_promised(volume.lookup(request, ino, &name.bytes()), |found| {
             Success::Found { object: (&found.attributes).into(), directory: Some((&found.directory).into()) }
         }),
-        Call::Access { mask, .. } => split(volume.access(request, ino, AccessMask(mask)), |told| {
+        Call::Access { mask, .. } => map_promised(volume.access(request, ino, AccessMask(mask)), |told| {
             Success::Accessible { granted: told.granted.0, object: Some((&told.attributes).into()) }
         }),
-        Call::ReadLink { .. } => split(volume.read_link(request, ino), |link| Success::Target {
+        Call::ReadLink { .. } => map_promised(volume.read_link(request, ino), |link| Success::Target {
             target: link.target.to_vec(),
             object: Some((&link.attributes).into()),
         }),
-        Call::Read { offset, count, .. } => split(volume.read(request, ino, offset, count), |data| {
-            Success::Data { bytes: gather(&data), eof: data.eof, object: Some((&data.attributes).into()) }
+        Call::Read { offset, count, .. } => map_promised(volume.read(request, ino, offset, count), |data| {
+            Success::Data { bytes: read_bytes(&data), eof: data.eof, object: Some((&data.attributes).into()) }
         }),
         Call::Write { offset, length, stability, .. } => {
             let bytes = payload(call.operation.id, length);
-            split(volume.write(request, ino, offset, &bytes, stability), |written| Success::Written {
+            map_promised(volume.write(request, ino, offset, &bytes, stability), |written| Success::Written {
                 count: written.count,
                 committed: written.committed,
                 verifier: written.verifier.0,
                 object: (&written.file).into(),
             })
         }
-        Call::Commit { offset, count, .. } => split(volume.commit(request, ino, offset, count), |told| {
-            Success::Committed { verifier: told.verifier.0, object: (&told.file).into() }
-        }),
+        Call::Commit { offset, count, .. } => {
+            map_promised(volume.commit(request, ino, offset, count), |told| Success::Committed {
+                verifier: told.verifier.0,
+                object: (&told.file).into(),
+            })
+        }
         Call::ReadDirectory { entries_max, plus, .. } => {
             let listing =
                 volume.read_directory(request, ino, Cookie(call.cookie), usize::from(entries_max), plus);
-            split(listing, |listing| listed(&listing))
+            map_promised(listing, |listing| listed(&listing))
         }
-        Call::Status => split(volume.status(request), |status| Success::Status {
+        Call::Status => map_promised(volume.status(request), |status| Success::Status {
             bytes_used: Some(status.bytes_used),
             inodes_used: status.inodes_used,
         }),
         // Only protocols have these; attributes will do.
-        _ => split(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
+        _ => map_promised(volume.attributes(request, ino), |seen| Success::Attributes((&seen).into())),
     }
 }
 
@@ -261,7 +265,7 @@ fn non_idempotent_nfs4(
     call: &ResolvedCall,
     op: Nfs4Op,
     note: &mut dyn FnMut(Success) -> Journaled,
-) -> Named<Success> {
+) -> Executed<Success> {
     let ino = Ino(call.object);
     let set = |value: &volume::attributes::Wcc| Success::Set { object: value.into() };
     match op {
@@ -269,18 +273,18 @@ fn non_idempotent_nfs4(
             let how = CreateHow::ExclusiveWith(verifier, set);
             let mut encode = |value: &Created| note(created(value));
             let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut encode);
-            split(answer, |value| created(&value))
+            map_promised(answer, |value| created(&value))
         }
         Nfs4Op::SetXattr { key, length, how, .. } => {
             let (name, value) = (xattr_name(key), payload(call.operation.id, length.into()));
             let mut encode = |value: &volume::attributes::Wcc| note(set(value));
             let answer = volume.set_xattr(request, ino, &name, &value, how, &mut encode);
-            split(answer, |value| set(&value))
+            map_promised(answer, |value| set(&value))
         }
         Nfs4Op::RemoveXattr { key, .. } => {
             let mut encode = |value: &volume::attributes::Wcc| note(set(value));
             let answer = volume.remove_xattr(request, ino, &xattr_name(key), &mut encode);
-            split(answer, |value| set(&value))
+            map_promised(answer, |value| set(&value))
         }
         _ => Err(Error::Invalid.into()),
     }
@@ -338,13 +342,13 @@ impl DirectTransport {
         request: &Request<'_>,
         call: &ResolvedCall,
         state: &mut Vec<StateChange>,
-    ) -> Named<Success> {
+    ) -> Executed<Success> {
         let (ino, other) = (Ino(call.object), Ino(call.other));
         let answers = &mut self.answers;
         let mut note = |success: Success| -> Journaled {
             let outcome = Ok(success);
             let bytes = encoded(call, &outcome);
-            state.push(last_of(&call.operation));
+            state.push(last_operation_record(&call.operation));
             let answer = bytes.as_slice().into();
             answers.insert(bytes, outcome);
             Journaled { answer, state: state.clone() }
@@ -353,49 +357,49 @@ impl DirectTransport {
         match call.operation.call {
             Call::Create { name, how, .. } => {
                 let answer = volume.create_file(request, ino, &name.bytes(), &how, &mut note_created);
-                split(answer, |value| created(&value))
+                map_promised(answer, |value| created(&value))
             }
             Call::Nfs4(op) => non_idempotent_nfs4(volume, request, call, op, &mut note),
             Call::MakeDirectory { name, set, .. } => {
                 let answer = volume.make_directory(request, ino, &name.bytes(), &set, &mut note_created);
-                split(answer, |value| created(&value))
+                map_promised(answer, |value| created(&value))
             }
             Call::MakeSymlink { name, length, set, .. } => {
                 let to = target(call.operation.id, length);
                 let answer = volume.make_symlink(request, ino, &name.bytes(), &to, &set, &mut note_created);
-                split(answer, |value| created(&value))
+                map_promised(answer, |value| created(&value))
             }
             Call::MakeNode { name, kind, set, .. } => {
                 let answer = volume.make_node(request, ino, &name.bytes(), kind, &set, &mut note_created);
-                split(answer, |value| created(&value))
+                map_promised(answer, |value| created(&value))
             }
             Call::Remove { name, .. } => {
                 let answer = volume.remove(request, ino, &name.bytes(), &mut |value| note(removed(value)));
-                split(answer, |value| removed(&value))
+                map_promised(answer, |value| removed(&value))
             }
             Call::RemoveDirectory { name, .. } => {
                 let answer =
                     volume.remove_directory(request, ino, &name.bytes(), &mut |value| note(removed(value)));
-                split(answer, |value| removed(&value))
+                map_promised(answer, |value| removed(&value))
             }
             Call::Rename { name, as_name, .. } => {
                 let (name, as_name) = (name.bytes(), as_name.bytes());
                 let mut encode = |value: &Renamed| note(renamed(value));
-                split(volume.rename(request, (ino, &name), (other, &as_name), &mut encode), |value| {
+                map_promised(volume.rename(request, (ino, &name), (other, &as_name), &mut encode), |value| {
                     renamed(&value)
                 })
             }
             Call::Link { name, .. } => {
                 let answer =
                     volume.link(request, ino, other, &name.bytes(), &mut |value| note(linked(value)));
-                split(answer, |value| linked(&value))
+                map_promised(answer, |value| linked(&value))
             }
             Call::SetAttributes { set, .. } => {
                 let guard = call.guard.map(Time::from_nanos);
                 let mut encode =
                     |value: &volume::attributes::Wcc| note(Success::Set { object: value.into() });
                 let answer = volume.set_attributes(request, ino, &set, guard, &mut encode);
-                split(answer, |value| Success::Set { object: Wcc::from(&value) })
+                map_promised(answer, |value| Success::Set { object: Wcc::from(&value) })
             }
             _ => Err(Error::Invalid.into()),
         }

@@ -41,7 +41,7 @@ pub struct RpcTransport {
 }
 
 /// The outcome of one attempt.
-enum Exchanged {
+enum Exchange {
     /// The results, and the durability that the reply waits for.
     Results(Vec<u8>, Durability),
     Again(CallStatus),
@@ -100,7 +100,7 @@ impl RpcTransport {
         message: &Message,
         now: i64,
         access: Access,
-    ) -> Result<Exchanged, String> {
+    ) -> Result<Exchange, String> {
         if !self.service.as_ref().is_some_and(|(served, _)| Arc::ptr_eq(served, volume)) {
             self.service = Some((Arc::clone(volume), service(volume)?));
         }
@@ -110,10 +110,10 @@ impl RpcTransport {
         Ok(match service.handle(&record, connection, Time::from_nanos(now), access, &mut None, &mut out) {
             Outcome::Reply { after, .. } => {
                 let after = after.map_or(Durability::NOW, |wait| wait.durability);
-                Exchanged::Results(results(&out, message.xid)?.to_vec(), after)
+                Exchange::Results(results(&out, message.xid)?.to_vec(), after)
             }
-            Outcome::WouldBlock if out.is_empty() => Exchanged::Again(CallStatus::WouldBlock),
-            Outcome::Busy if out.is_empty() => Exchanged::Again(CallStatus::Busy),
+            Outcome::WouldBlock if out.is_empty() => Exchange::Again(CallStatus::WouldBlock),
+            Outcome::Busy if out.is_empty() => Exchange::Again(CallStatus::Busy),
             other => return Err(format!("{} bytes of a reply, and {other:?}", out.len())),
         })
     }
@@ -132,12 +132,12 @@ impl RpcTransport {
             arguments: encoded(&mount3::DirPath(PATH.as_bytes())),
         };
         match self.exchange(volume, &message, now, Access::Blocking)? {
-            Exchanged::Results(bytes, _) => {
+            Exchange::Results(bytes, _) => {
                 let handle = decode::mounted(&bytes)?;
                 self.handles.insert(Ino::ROOT.0, handle);
                 Ok(())
             }
-            Exchanged::Again(attempt) => Err(format!("MNT: {attempt:?}")),
+            Exchange::Again(attempt) => Err(format!("MNT: {attempt:?}")),
         }
     }
 
@@ -162,26 +162,28 @@ impl RpcTransport {
         call: &ResolvedCall,
         now: i64,
         access: Access,
-        room: Option<u32>,
+        listing_bytes: Option<u32>,
     ) -> Result<CallStatus, String> {
         self.mount(volume, now)?;
-        let (procedure, arguments) = encode::arguments(self, call, room)?;
+        let (procedure, arguments) = encode::arguments(self, call, listing_bytes)?;
         let mut message = Message::of(&call.operation, procedure, arguments);
         if let Some(xid) = self.new_xids.as_mut() {
             *xid += 1;
             message.xid = *xid;
         }
         let (bytes, after) = match self.exchange(volume, &message, now, access)? {
-            Exchanged::Results(bytes, after) => (bytes, after),
-            Exchanged::Again(attempt) => return Ok(attempt),
+            Exchange::Results(bytes, after) => (bytes, after),
+            Exchange::Again(attempt) => return Ok(attempt),
         };
         let context = |wrong: String| format!("{}: {wrong}", procedure.name());
-        let room = encode::room(call, room);
-        if room.is_some() && decode::is_too_small(&bytes) {
-            return self.call_with_room(volume, call, now, access, room.unwrap_or(0)).map_err(context);
+        let listing_bytes = encode::listing_bytes(call, listing_bytes);
+        if listing_bytes.is_some() && decode::is_too_small(&bytes) {
+            return self
+                .call_with_room(volume, call, now, access, listing_bytes.unwrap_or(0))
+                .map_err(context);
         }
-        if room.is_some_and(|room| bytes.len() > 4 + room as usize) {
-            return Err(context(format!("{} bytes, more than the client has room for", bytes.len() - 4)));
+        if listing_bytes.is_some_and(|listing_bytes| bytes.len() > 4 + listing_bytes as usize) {
+            return Err(context(format!("{} bytes, more than the client allowed", bytes.len() - 4)));
         }
         let told = decode::read(&call.operation.call, volume.id().0, &bytes).map_err(context)?;
         self.note(told.handles)?;

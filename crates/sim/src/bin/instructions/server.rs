@@ -20,7 +20,7 @@ use wire::record::MARK_BYTES;
 use wire::rpc::{AuthSys, Groups, SUCCESS_BYTES};
 use wire::xdr::{Encode, Encoder, decode_all};
 
-const BEGAN_SECONDS: i64 = 1_700_000_000;
+const START_SECONDS: i64 = 1_700_000_000;
 const MEMORY_BYTES: u64 = 256 << 20;
 const SEGMENT_BYTES: u64 = 16 << 20;
 const LOG_BYTES: usize = 64 << 20;
@@ -55,7 +55,7 @@ impl Server {
     /// Returns a server with an empty volume.
     pub(crate) fn new() -> Result<Server, String> {
         let media = MemoryMedia::always_powered(LOG_BYTES, DEVICE_BYTES);
-        let now = Time::from_parts(BEGAN_SECONDS, 0);
+        let now = Time::from_parts(START_SECONDS, 0);
         let options = CreateOptions {
             id: VolumeId(1),
             handle_secret: [1; 16],
@@ -116,7 +116,7 @@ impl Server {
         for record in records {
             self.execute(record)?;
         }
-        self.settle()
+        self.finish_group()
     }
 
     fn execute(&mut self, record: &[u8]) -> Result<(), String> {
@@ -140,7 +140,7 @@ impl Server {
     }
 
     /// Runs the steps of the volume's threads: write-back if a COMMIT waits for it, and a commit.
-    fn settle(&mut self) -> Result<(), String> {
+    fn finish_group(&mut self) -> Result<(), String> {
         while self.volume.step_commit(self.now) == Progress::Worked {}
         let is_waiting = |wait: &Wait| wait.volume.durability(wait.durability) == Durable::NotYet;
         if self.waits.iter().any(is_waiting) {

@@ -11,7 +11,7 @@ use crate::rpc::encoded;
 use crate::transport::ResolvedCall;
 
 /// Returns the bytes that a client allows for a listing, or `None` for another call.
-pub(super) fn room(call: &ResolvedCall, given: Option<u32>) -> Option<u32> {
+pub(super) fn listing_bytes(call: &ResolvedCall, given: Option<u32>) -> Option<u32> {
     let Call::ReadDirectory { entries_max, plus, .. } = call.operation.call else { return None };
     // Room for about `entries_max` short names; a long one may not fit at all.
     let each = if plus { 160 } else { 28 };
@@ -111,7 +111,7 @@ fn listing(
     given: Option<u32>,
 ) -> (Procedure, Vec<u8>) {
     let (cookie, cookieverf) = (call.cookie, [0; 8]);
-    let count = room(call, given).unwrap_or(0);
+    let count = listing_bytes(call, given).unwrap_or(0);
     if plus {
         let args = ReaddirplusArgs { dir, cookie, cookieverf, dircount: count, maxcount: count };
         (Procedure::Readdirplus, encoded(&args))
