@@ -1,5 +1,4 @@
-//! The binary as a user runs it: started, asked, killed and started again, on loopback addresses and ports that the system
-//! chooses.
+//! Tests of the binary: servers on loopback addresses with ports that the system chooses, and commands.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 

@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_reads_is_reused() {
+    fn files_without_readers_are_reused() {
         let scratch = Scratch::new();
         let media = open(&scratch);
         let files = || fs::read_dir(scratch.path().join(names::SEGMENTS)).unwrap().count();
         let blob = media.create_blob(SegmentId(1), 1 << 20).unwrap();
         blob.append(0, &[1; 4096]).unwrap();
         media.delete_blob(SegmentId(1)).unwrap();
-        assert_eq!(files(), 0, "somebody has it open");
+        assert_eq!(files(), 0, "it is open");
         blob.read_at(0, &mut [0; 10]).unwrap();
         drop(media.create_blob(SegmentId(2), 1 << 20).unwrap());
         media.delete_blob(SegmentId(2)).unwrap();

@@ -13,7 +13,7 @@ use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, Groups, OpaqueAuth, ReplyHeader};
 use wire::xdr::{Decode as _, Decoder, Encode};
 
-/// A connection, with the root directory that it mounted.
+/// A connection and the root directory of the mounted export.
 pub(crate) struct Client {
     stream: TcpStream,
     xid: u32,
@@ -38,7 +38,7 @@ impl Client {
         Client { stream, xid: 1, root: Vec::new() }
     }
 
-    /// Makes a call as the superuser; answers the result, or that the connection is lost.
+    /// Makes a call as the superuser. An error means that the connection is lost.
     fn call(&mut self, program: u32, procedure: u32, arguments: &impl Encode) -> io::Result<Vec<u8>> {
         self.send(program, procedure, arguments)?;
         let (xid, result) = self.receive()?;
@@ -72,7 +72,7 @@ impl Client {
         self.stream.write_all(&call)
     }
 
-    /// Receives the next reply: its xid and the result.
+    /// Receives the next reply; returns its xid and the result.
     fn receive(&mut self) -> io::Result<(u32, Vec<u8>)> {
         let mut mark = [0; 4];
         self.stream.read_exact(&mut mark)?;
@@ -84,13 +84,13 @@ impl Client {
         Ok((answered.xid, decoder.rest().to_vec()))
     }
 
-    /// Asks for a part of a file without waiting for it.
+    /// Sends a READ without waiting for the reply.
     pub(crate) fn ask_for(&mut self, handle: &[u8], offset: u64, count: u32) {
         let arguments = ReadArgs { file: FileHandle3::new(handle).unwrap(), offset, count };
         self.send(nfs3::PROGRAM, nfs3::Procedure::Read as u32, &arguments).unwrap();
     }
 
-    /// Writes a part of a file, unstable, without waiting for the reply.
+    /// Sends an unstable WRITE without waiting for the reply.
     pub(crate) fn hand_over(&mut self, handle: &[u8], offset: u64, data: &[u8]) {
         let arguments = WriteArgs {
             file: FileHandle3::new(handle).unwrap(),
@@ -102,7 +102,7 @@ impl Client {
         self.send(nfs3::PROGRAM, nfs3::Procedure::Write as u32, &arguments).unwrap();
     }
 
-    /// Takes the next reply, which must be of a success; answers how long its result is.
+    /// Receives the next reply, which must be successful; returns the length of its result.
     pub(crate) fn take_reply(&mut self) -> usize {
         let (_, result) = self.receive().unwrap();
         assert_eq!(result.first_chunk(), Some(&[0; 4]), "a status other than NFS3_OK");
@@ -113,12 +113,12 @@ impl Client {
         self.call(nfs3::PROGRAM, procedure as u32, arguments)
     }
 
-    /// Creates a file that holds `data`, stable; answers its handle.
+    /// Creates a file with `data`, stable, and returns its handle.
     pub(crate) fn write_file(&mut self, name: &str, data: &[u8]) -> Vec<u8> {
         self.try_write_file(name, data).unwrap()
     }
 
-    /// The same while the server may die.
+    /// The same while the server may be killed.
     pub(crate) fn try_write_file(&mut self, name: &str, data: &[u8]) -> io::Result<Vec<u8>> {
         let root = self.root.clone();
         let attributes = Sattr3 {
@@ -147,14 +147,14 @@ impl Client {
         Ok(handle)
     }
 
-    /// Whether there is a file of this name.
+    /// Whether the root directory has this name.
     pub(crate) fn has_file(&mut self, name: &str) -> bool {
         let root = self.root.clone();
         let result = self.nfs(nfs3::Procedure::Lookup, &LookupArgs { what: place(&root, name) }).unwrap();
         LookupRes::decode(&mut Decoder::new(&result)).unwrap().is_ok()
     }
 
-    /// What a file holds.
+    /// Returns the contents of a file.
     pub(crate) fn read_file(&mut self, handle: &[u8]) -> Vec<u8> {
         let arguments = ReadArgs { file: FileHandle3::new(handle).unwrap(), offset: 0, count: 1 << 20 };
         let result = self.nfs(nfs3::Procedure::Read, &arguments).unwrap();

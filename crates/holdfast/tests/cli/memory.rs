@@ -1,12 +1,12 @@
-//! The `memory` setting bounds what the process has resident, as the system counts it.
+//! The `memory` setting limits the resident memory of the process.
 
 use std::thread;
 
 use crate::client::Client;
 use crate::running::{Scratch, Server};
 
-/// What `Scratch::config` sets, and the tenth by which it may be exceeded, KiB.
-const MOST_KIB: u64 = (128 << 10) * 11 / 10;
+/// The setting of `Scratch::config` in KiB, with a tolerance of a tenth.
+const RESIDENT_KIB_MAX: u64 = (128 << 10) * 11 / 10;
 
 const MIB: usize = 1 << 20;
 
@@ -46,8 +46,8 @@ fn many_large_transfers_at_once_stay_within_the_memory_setting() {
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
     let highest = highest_resident_kib(&server);
-    assert!(highest <= MOST_KIB, "{highest} KiB were resident after writing");
-    // All have asked before any takes an answer.
+    assert!(highest <= RESIDENT_KIB_MAX, "{highest} KiB were resident after writing");
+    // All requests are sent before any reply is received.
     let mut clients = clients;
     for (client, handle) in clients.iter_mut().zip(&handles) {
         (0..CALLS).for_each(|number| client.ask_for(handle, (number * MIB) as u64, 1 << 20));
@@ -58,6 +58,6 @@ fn many_large_transfers_at_once_stay_within_the_memory_setting() {
         .collect();
     readers.into_iter().for_each(|reader| reader.join().unwrap());
     let highest = highest_resident_kib(&server);
-    assert!(highest <= MOST_KIB, "{highest} KiB were resident after reading");
+    assert!(highest <= RESIDENT_KIB_MAX, "{highest} KiB were resident after reading");
     server.stop();
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take on a busy machine.
+/// The time limit of each operation, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory for one test, removed when it ends well.
+/// A directory for one test, removed if the test passes.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -29,7 +29,7 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A configuration with what keeps a test small, and `more`.
+    /// Writes a configuration for a small server, with `more`.
     pub(crate) fn config(&self, more: &str) -> PathBuf {
         let path = self.path("holdfast.toml");
         let text = format!("journal_size = \"32 MiB\"\nmemory = \"128 MiB\"\nworkers = 2\n{more}");
@@ -52,24 +52,24 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A path as an argument.
+/// Returns a path as an argument.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     command(arguments).output().unwrap()
 }
 
-/// Runs a command that must succeed; answers what it printed.
+/// Runs a command that must succeed; returns its output.
 pub(crate) fn succeed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a command that must fail with this code; answers the sentence it said.
+/// Runs a command that must fail with this code; returns its error message.
 pub(crate) fn fail(arguments: &[&str], code: i32) -> String {
     let output = run(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -79,11 +79,11 @@ pub(crate) fn fail(arguments: &[&str], code: i32) -> String {
     sentence
 }
 
-/// A server that is running.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it printed when it was ready.
+    /// The output when it was ready.
     pub(crate) greeting: String,
 }
 
@@ -117,7 +117,7 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Stops it as an operator does; answers its log.
+    /// Stops it with SIGTERM; returns its log.
     pub(crate) fn stop(mut self) -> String {
         self.signal(Signal::TERM);
         let status = self.wait();
@@ -132,7 +132,7 @@ impl Server {
         self.wait();
     }
 
-    /// Kills it, while others talk to it.
+    /// Kills it while clients use it.
     pub(crate) fn kill_now(&self) {
         self.signal(Signal::KILL);
     }
@@ -143,7 +143,7 @@ impl Server {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(start.elapsed() < PATIENCE, "the server does not end");
+            assert!(start.elapsed() < PATIENCE, "the server does not exit");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -157,7 +157,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Ended already, if the test went well.
+        // It has exited already if the test passed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

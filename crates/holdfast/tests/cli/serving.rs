@@ -1,4 +1,4 @@
-//! `serve`: what a first start does, what ends it, and what it refuses.
+//! `serve`: the first start, shutdown and kills, and refused starts.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::running::{Scratch, Server, fail, run, succeed, text};
 
 #[test]
-fn a_first_start_creates_what_it_serves_and_says_how_to_use_it() {
+fn a_first_start_creates_a_volume_and_prints_mount_commands() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("deep/data"), scratch.config(""));
     let server = Server::start(&data, &config, &[]);
@@ -34,7 +34,7 @@ fn a_first_start_creates_what_it_serves_and_says_how_to_use_it() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill_and_a_stop() {
+fn acknowledged_writes_survive_kills_and_shutdowns() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let server = Server::start(&data, &config, &[]);
@@ -58,13 +58,13 @@ fn what_was_acknowledged_survives_a_kill_and_a_stop() {
     server.stop();
 }
 
-/// Creates files until the server dies; answers those that were acknowledged: name, handle, content.
+/// Creates files until the server is killed; returns the acknowledged ones: name, handle, content.
 fn write_until_death(server: &Server, round: usize, writer: usize) -> Vec<(String, Vec<u8>, Vec<u8>)> {
     let mut client = Client::mount(server.address, "/main");
     let mut acknowledged = Vec::new();
     for number in 0.. {
         let name = format!("{round}-{writer}-{number}");
-        // Small ones travel in the journal, large ones go to a segment first.
+        // Small ones are written to the journal, large ones to a segment.
         let length = if number % 8 == 0 { 150_000 } else { 100 + number };
         let content = vec![u8::try_from((round + writer + number) % 251).unwrap(); length];
         match client.try_write_file(&name, &content) {
@@ -76,7 +76,7 @@ fn write_until_death(server: &Server, round: usize, writer: usize) -> Vec<(Strin
 }
 
 #[test]
-fn kills_under_load_lose_nothing_that_was_acknowledged() {
+fn kills_under_load_lose_no_acknowledged_writes() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let mut acknowledged = Vec::new();
@@ -130,7 +130,7 @@ fn a_second_server_on_the_same_data_is_refused() {
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn a_port_in_use_is_an_error() {
     let scratch = Scratch::new();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
@@ -139,7 +139,7 @@ fn a_port_in_use_is_told() {
 }
 
 #[test]
-fn mistakes_in_the_configuration_are_told_with_their_place() {
+fn errors_in_the_configuration_name_their_position() {
     let scratch = Scratch::new();
     let data = scratch.path("data");
     let refuse = |more: &str| {
@@ -158,7 +158,7 @@ fn mistakes_in_the_configuration_are_told_with_their_place() {
     assert!(sentence.contains("no data directory"), "{sentence}");
     let sentence = fail(&["serve", text(&data), "--memory", "1 MiB"], 2);
     assert!(sentence.contains("too little"), "{sentence}");
-    // What clap refuses, in its own words.
+    // Errors that clap reports.
     for wrong in [["--listen", "here"], ["--memory", "lots"], ["--log-level", "loud"]] {
         let output = run(&["serve", text(&data), wrong[0], wrong[1]]);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
@@ -166,7 +166,7 @@ fn mistakes_in_the_configuration_are_told_with_their_place() {
 }
 
 #[test]
-fn a_damaged_data_directory_is_told() {
+fn a_damaged_data_directory_is_an_error() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     Server::start(&data, &config, &[]).stop();
@@ -189,7 +189,7 @@ fn a_damaged_data_directory_is_told() {
 }
 
 #[test]
-fn a_journal_elsewhere_is_remembered_and_missed() {
+fn a_missing_external_journal_is_an_error() {
     let scratch = Scratch::new();
     let (data, journal, config) = (scratch.path("data"), scratch.path("fast"), scratch.config(""));
     let server = Server::start(&data, &config, &["--journal", text(&journal)]);
@@ -205,7 +205,7 @@ fn a_journal_elsewhere_is_remembered_and_missed() {
 }
 
 #[test]
-fn several_addresses_ipv6_and_exports_of_the_configuration() {
+fn a_server_has_several_addresses_and_configured_exports() {
     let scratch = Scratch::new();
     let exports = "[[export]]\npath = \"/a\"\nvolume = \"main\"\nsquash = \"none\"\n\
                    [[export]]\npath = \"/b\"\nvolume = \"main\"\nclients = [\"192.0.2.0/24\"]\n";
@@ -223,7 +223,7 @@ fn several_addresses_ipv6_and_exports_of_the_configuration() {
 }
 
 #[test]
-fn status_tells_what_a_server_is_doing() {
+fn status_counts_calls_and_shows_volumes() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let sentence = fail(&["status", text(&data)], 1);

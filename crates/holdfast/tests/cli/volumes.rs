@@ -71,7 +71,7 @@ fn the_example_configuration_is_accepted() {
 }
 
 #[test]
-fn check_finds_what_is_wrong_and_dump_shows_what_there_is() {
+fn check_finds_a_fault_and_dump_prints_the_contents() {
     let scratch = Scratch::new();
     let (data, config) = (scratch.path("data"), scratch.config(""));
     let directory = text(&data);
@@ -83,7 +83,7 @@ fn check_finds_what_is_wrong_and_dump_shows_what_there_is() {
     client.write_file("precious", &vec![0x5a; 600_000]);
     server.kill();
 
-    // As the kill left it.
+    // The state that the kill left.
     assert!(succeed(&["check", directory]).contains("main: no faults"));
     assert!(succeed(&["dump", "journal", directory]).contains("entry seq="));
     Server::start(&data, &config, &[]).stop();

@@ -49,7 +49,7 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
 }
 
 #[test]
-fn entries_without_a_volumes_files_are_strays_and_no_volumes() {
+fn entries_without_files_of_a_volume_are_strays() {
     let scratch = Scratch::new();
     let directory = Directory::open_or_create(scratch.path()).unwrap();
     directory.create(&new("main"), nothing).unwrap();
@@ -57,7 +57,7 @@ fn entries_without_a_volumes_files_are_strays_and_no_volumes() {
     fs::create_dir_all(volumes.join("backup/of/main")).unwrap();
     fs::write(volumes.join("notes.txt"), b"").unwrap();
     fs::create_dir_all(volumes.join("lost+found")).unwrap();
-    // What an interrupted restore left of a volume is one, so that opening it says what is missing.
+    // The remains of an interrupted restore are a volume, so that opening it says what is missing.
     fs::create_dir_all(volumes.join("half/segments")).unwrap();
     assert_eq!(directory.volumes().unwrap(), ["half", "main"]);
     assert_eq!(directory.strays().unwrap(), ["backup", "notes.txt"]);
@@ -79,7 +79,7 @@ fn a_second_process_on_the_directory_is_refused() {
 }
 
 #[test]
-fn a_creation_that_fails_or_is_interrupted_leaves_nothing() {
+fn a_failed_or_interrupted_creation_leaves_no_files() {
     let scratch = Scratch::new();
     let elsewhere = scratch.path().join("fast");
     let root = scratch.path().join("data");
@@ -90,7 +90,7 @@ fn a_creation_that_fails_or_is_interrupted_leaves_nothing() {
     assert!(!elsewhere.join("main").exists());
     assert!(names_in(&root.join(VOLUMES)).unwrap().is_empty());
 
-    // Interrupted: the unfinished volume is found by the next one who opens the directory.
+    // An interrupted creation is removed when the directory is next opened.
     directory.create(&new, nothing).unwrap();
     fs::rename(root.join("volumes/main"), root.join("volumes/.new-main")).unwrap();
     drop(directory);
@@ -101,7 +101,7 @@ fn a_creation_that_fails_or_is_interrupted_leaves_nothing() {
 }
 
 #[test]
-fn a_journal_elsewhere_is_remembered_and_may_move() {
+fn an_external_journal_is_recorded_and_can_be_moved() {
     let scratch = Scratch::new();
     let (fast, moved) = (scratch.path().join("fast"), scratch.path().join("moved"));
     let root = scratch.path().join("data");
@@ -127,7 +127,7 @@ fn a_journal_elsewhere_is_remembered_and_may_move() {
 }
 
 #[test]
-fn a_journal_kept_with_the_volume_is_not_looked_for_elsewhere() {
+fn a_directory_for_an_internal_journal_is_refused() {
     let scratch = Scratch::new();
     let directory = Directory::open_or_create(scratch.path()).unwrap();
     directory.create(&new("main"), nothing).unwrap();

@@ -1,4 +1,4 @@
-//! Callers who all do everything to the same few objects.
+//! Callers that apply random operations to the same few objects.
 
 use std::sync::Mutex;
 
@@ -11,10 +11,10 @@ use volume::{Volume, ids};
 use crate::random::Random;
 use crate::world::{Caller, encode};
 
-/// Directories that callers know of; those that are gone are replaced.
+/// Directories that callers use; removed ones are replaced.
 const DIRECTORIES: usize = 8;
 const NAMES: u64 = 6;
-/// Most bytes of a file, besides rare large holes.
+/// The most bytes of a file, except for rare large holes.
 const BYTES: u64 = 2 << 20;
 
 /// The objects that callers work on.
@@ -50,7 +50,7 @@ pub struct Chaos<'a> {
 }
 
 impl Chaos<'_> {
-    /// Does something; what fails as it may among others is no failure.
+    /// Does a random operation. Failures that concurrent callers can cause are ignored.
     pub fn step(&mut self) {
         let directory = self.arena.any(&mut self.random);
         let other = self.arena.any(&mut self.random);
@@ -147,7 +147,7 @@ impl Chaos<'_> {
         });
     }
 
-    /// Lists a directory in small portions: no name twice, cookies in order.
+    /// Lists a directory in small parts: no name twice, cookies in order.
     fn list(&mut self, directory: Ino) {
         let plus = self.random.one_in(2);
         let mut cookie = Cookie(0);
@@ -195,7 +195,7 @@ impl Chaos<'_> {
         }
     }
 
-    /// COPY to another file, or within one: most often the whole of it, which takes several calls.
+    /// COPY within a file or to another one, usually of the whole file in several calls.
     fn copy(&mut self, directory: Ino, ino: Ino, offset: u64) {
         let (other, name) = (self.arena.any(&mut self.random), self.name());
         let Some(to) = self.find(other, &name) else { return };
@@ -235,7 +235,7 @@ impl Chaos<'_> {
         }
     }
 
-    /// Removes a name of a file that is held, uses the file, and lets go of it.
+    /// Removes a name of a held file, uses the file, and releases it.
     fn hold(&mut self, directory: Ino, ino: Ino, name: &[u8]) {
         self.caller.volume.hold(ino);
         self.call(directory, "remove", |volume, request| {

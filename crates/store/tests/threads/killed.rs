@@ -1,4 +1,4 @@
-//! A process that is killed while many callers work: what it told of is there when the volume is opened again.
+//! A process that is killed while many callers work: what it recorded survives.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::facts::{Facts, Step};
-use crate::keeper::verify;
+use crate::concurrent::run;
+use crate::history::{History, Step};
 use crate::random::{Random, duration, seed};
-use crate::together::run;
+use crate::verifier::verify;
 use crate::world::{Scratch, World, check};
 
-/// Tells the test below that it is the process to be killed: directory, seed and round.
+/// Makes the test below the process to be killed: directory, seed and round.
 const CHILD: &str = "HOLDFAST_STRESS_CHILD";
 
-/// Told facts begin with this; the test harness prints other lines too.
+/// Prefix of recorded steps; the test harness prints other lines, too.
 const MARK: &str = "@ ";
 
-/// The longest that a process lives, in milliseconds.
+/// The longest life of a process in milliseconds.
 const LIFE: u64 = 1500;
 
 #[test]
-fn what_a_killed_process_told_is_there() {
+fn recorded_steps_survive_the_kill_of_the_process() {
     if std::env::var(CHILD).is_ok() {
         return;
     }
@@ -30,7 +30,7 @@ fn what_a_killed_process_told_is_there() {
     let mut random = Random::new(seed);
     let scratch = Scratch::new("killed");
     let end = Instant::now() + duration();
-    let mut all: Vec<Facts> = Vec::new();
+    let mut all: Vec<History> = Vec::new();
     let mut round = 0;
     while round == 0 || Instant::now() < end {
         let life = Duration::from_millis(50 + random.below(LIFE));
@@ -38,10 +38,10 @@ fn what_a_killed_process_told_is_there() {
         check(scratch.path());
         all.extend(told);
         let world = World::open(scratch.path());
-        for facts in &mut all {
-            verify(&world.caller(99), facts);
+        for history in &mut all {
+            verify(&world.caller(99), history);
         }
-        // Every other time it is not closed either.
+        // Half of the times it is not closed either.
         if random.one_in(2) {
             world.close();
             check(scratch.path());
@@ -53,8 +53,8 @@ fn what_a_killed_process_told_is_there() {
     println!("{round} rounds");
 }
 
-/// Runs this program as a process of its own, kills it, and returns what it told.
-fn live_and_die(path: &Path, seed: u64, round: u64, life: Duration) -> Vec<Facts> {
+/// Runs this program as a separate process, kills it, and returns what it recorded.
+fn live_and_die(path: &Path, seed: u64, round: u64, life: Duration) -> Vec<History> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::child", "--nocapture", "--test-threads=1"])
         .env(CHILD, format!("{seed} {round} {}", path.display()))
@@ -63,27 +63,27 @@ fn live_and_die(path: &Path, seed: u64, round: u64, life: Duration) -> Vec<Facts
         .unwrap();
     let output = child.stdout.take().unwrap();
     let reader = thread::spawn(move || {
-        let mut all: Vec<Facts> = Vec::new();
+        let mut all: Vec<History> = Vec::new();
         let mut input = BufReader::new(output);
         let mut line = Vec::new();
         while input.read_until(b'\n', &mut line).unwrap() > 0 {
             let text = String::from_utf8_lossy(&line).into_owned();
             line.clear();
-            // The last line may be cut off: nobody was told of it.
+            // The last line may be truncated; its step was not acknowledged.
             let Some(text) = text.strip_suffix('\n') else { break };
             let Some((_, text)) = text.split_once(MARK) else { continue };
             let (number, step) = text.split_once(' ').unwrap();
             let number: usize = number.parse().unwrap();
             if all.len() <= number {
-                all.resize(number + 1, Facts::default());
+                all.resize(number + 1, History::default());
             }
-            all[number].tell(Step::parse(step).unwrap());
+            all[number].record(Step::parse(step).unwrap());
         }
         all
     });
     thread::sleep(life);
     let ended = child.try_wait().unwrap();
-    assert!(ended.is_none(), "it ended by itself: {ended:?}");
+    assert!(ended.is_none(), "the process ended early: {ended:?}");
     child.kill().unwrap();
     child.wait().unwrap();
     reader.join().unwrap()
@@ -97,9 +97,9 @@ fn child() {
     let seed: u64 = words.next().unwrap().parse().unwrap();
     let round = words.next().unwrap();
     let world = World::open(Path::new(words.next().unwrap()));
-    let tell = |number: u64, step: String| {
+    let record = |number: u64, step: String| {
         let line = format!("{MARK}{number} {step}\n");
         std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
     };
-    run(&world, seed, &format!("life-{round}"), &tell, &|| true);
+    run(&world, seed, &format!("life-{round}"), &record, &|| true);
 }

@@ -1,16 +1,15 @@
-//! The engine on real media under real threads, which the simulator cannot have: the threads that a server drives a volume
-//! with, and many callers on few objects. Afterwards nothing may be lost or out of place, and no thread may have stood
-//! still.
+//! The engine on real media with real threads, which the simulator does not cover: the background threads of a server, and
+//! many callers on few objects. No data may be lost or misplaced, and no thread may stall.
 //!
-//! `HOLDFAST_STRESS_SECONDS` makes the tests run for longer, `HOLDFAST_STRESS_SEED` starts from the seed that a failure
-//! printed; threads are not replayed exactly.
+//! `HOLDFAST_STRESS_SECONDS` sets the duration of the tests, `HOLDFAST_STRESS_SEED` the seed that a failure printed. A seed
+//! does not replay the threads exactly.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails the test")]
 
 mod chaos;
-mod facts;
-mod keeper;
+mod concurrent;
+mod history;
 mod killed;
 mod random;
-mod together;
+mod verifier;
 mod world;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A small generator (xorshift64*).
+/// A pseudo-random number generator (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// The seed to start from: given, or new. Printed either way.
+/// Returns the seed, given or new, and prints it.
 pub fn seed() -> u64 {
     let seed = number("HOLDFAST_STRESS_SEED").unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -42,7 +42,7 @@ pub fn seed() -> u64 {
     seed
 }
 
-/// How long to run.
+/// Returns the duration of a test.
 pub fn duration() -> Duration {
     Duration::from_secs(number("HOLDFAST_STRESS_SECONDS").unwrap_or(3))
 }

@@ -1,4 +1,4 @@
-//! A volume in a temporary directory, driven by threads as a server drives it, and how its callers call it.
+//! A volume in a temporary directory with the threads of a server, and its callers.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use volume::request::{
 use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 
-/// A caller that gets no answer for so long stands still.
+/// A caller without an answer for this long has stalled.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Small, so that checkpoints, write-back and the cleaner have much to do.
+/// Small, so that checkpoints, write-back and the cleaner have much work.
 const OPTIONS: Options = Options { memory: 24 << 20, segment_bytes: 1 << 20, cache_seed: None };
 
-/// A directory that goes when the test is over, unless it failed.
+/// A directory that is removed after the test, unless the test fails.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -51,7 +51,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         if thread::panicking() {
-            println!("left for examination: {}", self.0.display());
+            println!("kept for examination: {}", self.0.display());
         } else {
             let _ = std::fs::remove_dir_all(&self.0);
         }
@@ -63,7 +63,7 @@ pub fn now() -> Time {
     Time::from_nanos(i64::try_from(now.as_nanos()).unwrap())
 }
 
-/// Fails unless a volume that nobody uses is sound.
+/// Fails if an unused volume has faults.
 pub fn check(path: &Path) {
     let directory = Directory::open(path).unwrap();
     let media: Arc<dyn Media> = Arc::new(directory.open_volume("main", None).unwrap());
@@ -80,7 +80,7 @@ struct Shared {
     lock: Mutex<()>,
 }
 
-/// An open volume with its threads.
+/// An open volume with its background threads.
 pub struct World {
     pub volume: Arc<Volume>,
     shared: Arc<Shared>,
@@ -134,18 +134,18 @@ impl World {
         World { volume, shared, committer, others: others.into(), _directory: directory }
     }
 
-    /// A caller; callers live in threads of their own.
+    /// Returns a caller, for a thread of its own.
     pub fn caller(&self, number: u64) -> Caller {
         Caller {
             volume: Arc::clone(&self.volume),
             shared: Arc::clone(&self.shared),
-            pulse: Arc::new(Pulse::default()),
+            heartbeat: Arc::new(Heartbeat::default()),
             number,
             calls: Cell::new(0),
         }
     }
 
-    /// Ends the threads and closes the volume.
+    /// Stops the threads and closes the volume.
     pub fn close(self) {
         let World { volume, shared, committer, others, _directory } = self;
         shared.stopping.store(true, Ordering::Release);
@@ -157,37 +157,37 @@ impl World {
         volume.close(now()).unwrap();
     }
 
-    /// Ends the threads, and leaves the volume as a crash would.
+    /// Stops the threads and leaves the volume as after a crash.
     pub fn abandon(self) {
         self.shared.stopping.store(true, Ordering::Release);
         for thread in self.others {
             thread.join().unwrap();
         }
-        // The others may wait for it in the midst of a step.
+        // The other threads may wait for commits within a step.
         self.shared.commits_stopping.store(true, Ordering::Release);
         self.committer.join().unwrap();
     }
 }
 
-/// What a caller is doing, for whoever watches it.
+/// The progress of a caller, for [`watch`].
 #[derive(Default)]
-pub struct Pulse {
-    /// Calls that were answered.
+pub struct Heartbeat {
+    /// The number of completed calls.
     answered: AtomicU64,
     doing: Mutex<&'static str>,
 }
 
-/// Somebody who calls a volume and waits for its answers.
+/// Calls a volume and waits for its answers.
 pub struct Caller {
     pub volume: Arc<Volume>,
     shared: Arc<Shared>,
-    pub pulse: Arc<Pulse>,
+    pub heartbeat: Arc<Heartbeat>,
     number: u64,
     calls: Cell<u64>,
 }
 
 impl Caller {
-    /// Calls until there is an answer that may be shown, and returns it.
+    /// Calls until there is a durable answer, and returns it.
     pub fn call<T>(
         &self,
         what: &'static str,
@@ -195,17 +195,17 @@ impl Caller {
     ) -> Result<T, Error> {
         let (result, after) = self.start(what, operation);
         self.wait(after);
-        self.pulse.answered.fetch_add(1, Ordering::Relaxed);
+        self.heartbeat.answered.fetch_add(1, Ordering::Relaxed);
         result
     }
 
-    /// Calls until there is an answer, which may not be shown yet.
+    /// Calls until there is an answer, which may not be durable yet.
     pub fn start<T>(
         &self,
         what: &'static str,
         mut operation: impl FnMut(&Volume, &Request<'_>) -> Answer<T>,
     ) -> (Result<T, Error>, Durability) {
-        *self.pulse.doing.lock().unwrap() = what;
+        *self.heartbeat.doing.lock().unwrap() = what;
         let credentials = Credentials::root();
         self.calls.set(self.calls.get() + 1);
         let mut key = self.number.to_be_bytes().to_vec();
@@ -229,26 +229,26 @@ impl Caller {
             match self.volume.durability(after) {
                 Durable::Yes => return,
                 Durable::NotYet => {}
-                Durable::Failed => panic!("media that do not fail failed"),
+                Durable::Failed => panic!("real media failed"),
             }
             guard = self.shared.progressed.wait_timeout(guard, Duration::from_millis(100)).unwrap().0;
         }
     }
 }
 
-/// Watches callers for as long as `running` says; one that stands still ends the process, as its thread cannot be ended,
-/// and leaves a core dump if the system writes them.
-pub fn watch(pulses: Vec<Arc<Pulse>>, volume: &Volume, running: impl Fn() -> bool) {
-    let mut seen: Vec<(u64, Instant)> = pulses.iter().map(|_| (u64::MAX, Instant::now())).collect();
+/// Watches callers while `running` returns true. A stalled one aborts the process, since its thread cannot be stopped; the
+/// core dump shows it.
+pub fn watch(heartbeats: Vec<Arc<Heartbeat>>, volume: &Volume, running: impl Fn() -> bool) {
+    let mut seen: Vec<(u64, Instant)> = heartbeats.iter().map(|_| (u64::MAX, Instant::now())).collect();
     while running() {
-        for (number, (pulse, seen)) in pulses.iter().zip(&mut seen).enumerate() {
-            let answered = pulse.answered.load(Ordering::Relaxed);
+        for (number, (heartbeat, seen)) in heartbeats.iter().zip(&mut seen).enumerate() {
+            let answered = heartbeat.answered.load(Ordering::Relaxed);
             if answered != seen.0 {
                 *seen = (answered, Instant::now());
             } else if seen.1.elapsed() > STALL {
-                let doing = *pulse.doing.lock().unwrap();
+                let doing = *heartbeat.doing.lock().unwrap();
                 println!(
-                    "caller {number} waits since {:?} for {doing}; {:?}",
+                    "caller {number} has waited {:?} for {doing}; {:?}",
                     seen.1.elapsed(),
                     volume.gauges()
                 );
@@ -259,7 +259,7 @@ pub fn watch(pulses: Vec<Arc<Pulse>>, volume: &Volume, running: impl Fn() -> boo
     }
 }
 
-/// A result that nobody remembers the encoding of.
+/// Encodes a result that is never replayed.
 pub fn encode<T>(_: &T) -> Journaled {
     Arc::<[u8]>::from(&b"answer"[..]).into()
 }

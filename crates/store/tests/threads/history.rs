@@ -1,31 +1,31 @@
-//! What a caller told about its own files, and what must therefore be found in them after a crash.
+//! The operations of a caller on its own files, and the states of these files that a crash can leave.
 //!
-//! Each step is told twice: before it is tried, and when its answer was durable. In between either is right.
+//! Each step is recorded twice: before it is tried, and when its answer is durable. In between both states are possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Bytes of a unit: content is told and checked in units, so that a caller remembers one number for each.
+/// The size of a unit in bytes. Contents are recorded and checked in units, with one number each.
 pub const UNIT: u64 = 512;
 
-/// A name: which of a caller's directories, and which file.
+/// A name: the directory and the file, both by number.
 pub type Name = (u64, u64);
 
 /// A step of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A directory of its own was made: which, and its inode number.
+    /// A directory was created: its number and inode number.
     Directory(u64, u64),
     Create(Name),
-    /// File, first unit, number of units, tag, whether it is stable when answered.
+    /// File, first unit, number of units, tag, whether it is stable when it is answered.
     Write(u64, u64, u64, u64, bool),
     Commit(u64),
     /// File, new size in units.
     Truncate(u64, u64),
-    /// What is renamed, to where.
+    /// Source and target.
     Rename(Name, Name),
     Remove(Name),
-    /// The last step is durable; for a creation with the file's number.
+    /// The last step is durable; the inode number if it created a file.
     Done(u64),
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Step {
 }
 
 impl Step {
-    /// Reads what `Display` wrote; `None` for a line that is cut off.
+    /// Parses the output of `Display`; `None` for a truncated line.
     pub fn parse(text: &str) -> Option<Step> {
         let (kind, rest) = text.split_once(' ')?;
         let numbers: Vec<u64> = rest.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -65,12 +65,12 @@ impl Step {
     }
 }
 
-/// A file, as it may be found.
+/// The possible states of a file.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Sizes in units, the last told last.
+    /// The possible sizes in units, the newest last.
     pub sizes: Vec<u64>,
-    /// Tags that a unit may have, the last told last; a unit that is not here is zero.
+    /// The possible tags of each unit, the newest last. Missing units are zero.
     pub units: BTreeMap<u64, Vec<u64>>,
 }
 
@@ -79,17 +79,17 @@ impl File {
         File { sizes: vec![0], units: BTreeMap::new() }
     }
 
-    /// The size that a caller sees.
+    /// Returns the size that the caller sees.
     pub fn size(&self) -> u64 {
         *self.sizes.last().unwrap()
     }
 
-    /// The tag that a caller sees.
+    /// Returns the tag that the caller sees.
     pub fn tag(&self, unit: u64) -> u64 {
         self.units.get(&unit).map_or(0, |tags| *tags.last().unwrap())
     }
 
-    fn may_be(&mut self, unit: u64, tag: u64) {
+    fn allow(&mut self, unit: u64, tag: u64) {
         self.units.entry(unit).or_insert_with(|| vec![0]).push(tag);
     }
 
@@ -100,9 +100,9 @@ impl File {
     }
 }
 
-/// All that a caller told.
+/// The history of a caller.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct History {
     pub directories: BTreeMap<u64, u64>,
     pub names: BTreeMap<Name, u64>,
     pub files: BTreeMap<u64, File>,
@@ -110,8 +110,8 @@ pub struct Facts {
     pub open: Option<Step>,
 }
 
-impl Facts {
-    pub fn tell(&mut self, step: Step) {
+impl History {
+    pub fn record(&mut self, step: Step) {
         let Step::Done(ino) = step else {
             assert_eq!(self.open, None, "one step at a time");
             self.attempt(step);
@@ -160,9 +160,9 @@ impl Facts {
             }
             Step::Write(ino, start, count, tag, _) => {
                 let file = self.files.get_mut(&ino).unwrap();
-                (start..start + count).for_each(|unit| file.may_be(unit, tag));
+                (start..start + count).for_each(|unit| file.allow(unit, tag));
                 let grown: Vec<u64> = file.sizes.iter().map(|size| (*size).max(start + count)).collect();
-                // Of what was written unstable before and ends behind this, only what lies before this may be made durable.
+                // An earlier unstable write that ends beyond this one may become durable only up to it.
                 let durable = file.sizes.iter().copied().min().unwrap_or(0);
                 let is_cut = file.sizes.iter().any(|size| *size > start);
                 file.sizes.extend((is_cut && start > durable).then_some(start));
@@ -175,7 +175,7 @@ impl Facts {
             Step::Truncate(ino, size) => {
                 let file = self.files.get_mut(&ino).unwrap();
                 let beyond: Vec<u64> = file.units.range(size..).map(|(unit, _)| *unit).collect();
-                beyond.into_iter().for_each(|unit| file.may_be(unit, 0));
+                beyond.into_iter().for_each(|unit| file.allow(unit, 0));
                 file.sizes.push(size);
             }
             _ => {}
@@ -185,17 +185,17 @@ impl Facts {
 }
 
 #[test]
-fn an_unstable_write_may_survive_up_to_what_was_written_over_it() {
-    let mut facts = Facts::default();
+fn an_overwritten_unstable_write_may_survive_up_to_the_new_one() {
+    let mut history = History::default();
     for step in [Step::Create((0, 0)), Step::Done(9), Step::Write(9, 10, 50, 1, false), Step::Done(0)] {
-        facts.tell(step);
+        history.record(step);
     }
-    assert_eq!(facts.files[&9].sizes, [0, 60]);
-    facts.tell(Step::Write(9, 40, 30, 2, false));
-    assert_eq!(facts.files[&9].sizes, [0, 40, 60, 70]);
-    facts.tell(Step::Done(0));
-    facts.tell(Step::Commit(9));
-    facts.tell(Step::Done(0));
-    facts.tell(Step::Write(9, 30, 10, 3, false));
-    assert_eq!(facts.files[&9].sizes, [70], "what is durable is not cut");
+    assert_eq!(history.files[&9].sizes, [0, 60]);
+    history.record(Step::Write(9, 40, 30, 2, false));
+    assert_eq!(history.files[&9].sizes, [0, 40, 60, 70]);
+    history.record(Step::Done(0));
+    history.record(Step::Commit(9));
+    history.record(Step::Done(0));
+    history.record(Step::Write(9, 30, 10, 3, false));
+    assert_eq!(history.files[&9].sizes, [70], "what is durable is not cut");
 }

@@ -1,30 +1,30 @@
-//! Many callers at once, then an orderly end.
+//! Many concurrent callers, then an orderly shutdown.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use crate::chaos::{Arena, Chaos};
-use crate::keeper::{Keeper, verify};
 use crate::random::{Random, duration, seed};
+use crate::verifier::{Verifier, verify};
 use crate::world::{Caller, Scratch, World, check, watch};
 
 /// Callers of each kind.
 const CALLERS: u64 = 4;
 
-/// Runs callers of both kinds until `go_on` says no; returns the keepers' facts.
+/// Runs callers of both kinds while `go_on` returns true; returns the histories of the verifiers.
 pub fn run(
     world: &World,
     seed: u64,
     prefix: &str,
-    tell: &(dyn Fn(u64, String) + Sync),
+    record: &(dyn Fn(u64, String) + Sync),
     go_on: &(dyn Fn() -> bool + Sync),
-) -> Vec<crate::facts::Facts> {
+) -> Vec<crate::history::History> {
     let arena = Arena::new();
     let running = AtomicUsize::new(0);
     let callers: Vec<Caller> = (0..2 * CALLERS).map(|number| world.caller(number)).collect();
-    let pulses = callers.iter().map(|caller| std::sync::Arc::clone(&caller.pulse)).collect();
-    let (keepers, others): (Vec<_>, Vec<_>) = (0..).zip(callers).partition(|(number, _)| *number < CALLERS);
+    let heartbeats = callers.iter().map(|caller| std::sync::Arc::clone(&caller.heartbeat)).collect();
+    let (verifiers, others): (Vec<_>, Vec<_>) = (0..).zip(callers).partition(|(number, _)| *number < CALLERS);
     thread::scope(|scope| {
         for (number, caller) in others {
             let (arena, running) = (&arena, Running::begin(&running));
@@ -37,25 +37,25 @@ pub fn run(
             });
         }
         let mut threads = Vec::new();
-        for (number, caller) in keepers {
+        for (number, caller) in verifiers {
             let running = Running::begin(&running);
             let prefix = format!("{prefix}-{number}");
             threads.push(scope.spawn(move || {
                 let _running = running;
-                let tell = |step: &crate::facts::Step| tell(number, step.to_string());
-                let mut keeper = Keeper::new(caller, &prefix, seed ^ number << 8, &tell);
+                let record = |step: &crate::history::Step| record(number, step.to_string());
+                let mut verifier = Verifier::new(caller, &prefix, seed ^ number << 8, &record);
                 while go_on() {
-                    keeper.step();
+                    verifier.step();
                 }
-                keeper.facts
+                verifier.history
             }));
         }
-        watch(pulses, &world.volume, || running.load(Ordering::Acquire) > 0);
+        watch(heartbeats, &world.volume, || running.load(Ordering::Acquire) > 0);
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-/// Counts a thread for as long as it runs, panics included.
+/// Counts a thread while it runs, also if it panics.
 struct Running<'a>(&'a AtomicUsize);
 
 impl<'a> Running<'a> {
@@ -72,27 +72,27 @@ impl Drop for Running<'_> {
 }
 
 #[test]
-fn callers_at_once_lose_nothing_and_never_stand_still() {
+fn concurrent_callers_lose_no_data_and_never_stall() {
     let seed = seed();
-    let scratch = Scratch::new("together");
+    let scratch = Scratch::new("concurrent");
     let end = Instant::now() + duration();
-    let mut all: Vec<crate::facts::Facts> = Vec::new();
+    let mut all: Vec<crate::history::History> = Vec::new();
     for round in 0.. {
         let world = World::open(scratch.path());
         let part = Instant::now() + duration() / 3;
-        let facts =
+        let history =
             run(&world, seed ^ round, &format!("round-{round}"), &|_, _| {}, &|| Instant::now() < part);
         world.close();
         check(scratch.path());
-        all.extend(facts);
+        all.extend(history);
         let world = World::open(scratch.path());
-        for facts in &mut all {
-            // After an orderly end the newest is what is there.
-            for file in facts.files.values_mut() {
+        for history in &mut all {
+            // After an orderly shutdown only the newest state is possible.
+            for file in history.files.values_mut() {
                 file.sizes = vec![file.size()];
                 file.units.values_mut().for_each(|tags| *tags = vec![*tags.last().unwrap()]);
             }
-            verify(&world.caller(99), facts);
+            verify(&world.caller(99), history);
         }
         world.close();
         if Instant::now() >= end {

@@ -1,35 +1,36 @@
-//! A caller who has files of its own, knows what must be in them, and tells what it does.
+//! A caller with files of its own, which knows their contents and records its operations.
 
 use volume::attributes::SetAttributes;
 use volume::ids::Ino;
 use volume::request::Error;
 use volume::results::{CreateHow, Piece, Stability};
 
-use crate::facts::{Facts, Name, Step, UNIT};
+use crate::history::{History, Name, Step, UNIT};
 use crate::random::Random;
 use crate::world::{Caller, encode};
 
-/// Directories that a keeper has.
+/// The directories of a verifier.
 const DIRECTORIES: u64 = 2;
-/// Names that it uses in each.
+/// The names in each.
 const NAMES: u64 = 4;
-/// Most units of a file: some are far larger than what is journaled.
+/// The most units of a file: some writes are far larger than what is journaled.
 const UNITS: u64 = 2048;
 
-pub struct Keeper<'a> {
+pub struct Verifier<'a> {
     pub caller: Caller,
-    pub facts: Facts,
+    pub history: History,
     random: Random,
-    tell: &'a (dyn Fn(&Step) + Sync),
+    record: &'a (dyn Fn(&Step) + Sync),
 }
 
-impl<'a> Keeper<'a> {
-    /// Makes its directories in the root, with names that begin with `prefix`.
-    pub fn new(caller: Caller, prefix: &str, seed: u64, tell: &'a (dyn Fn(&Step) + Sync)) -> Keeper<'a> {
-        let mut keeper = Keeper { caller, facts: Facts::default(), random: Random::new(seed), tell };
+impl<'a> Verifier<'a> {
+    /// Creates its directories in the root, with names that begin with `prefix`.
+    pub fn new(caller: Caller, prefix: &str, seed: u64, record: &'a (dyn Fn(&Step) + Sync)) -> Verifier<'a> {
+        let mut verifier =
+            Verifier { caller, history: History::default(), random: Random::new(seed), record };
         for which in 0..DIRECTORIES {
             let name = format!("{prefix}-{which}");
-            let made = keeper.caller.call("mkdir", |volume, request| {
+            let made = verifier.caller.call("mkdir", |volume, request| {
                 volume.make_directory(
                     request,
                     Ino::ROOT,
@@ -38,20 +39,20 @@ impl<'a> Keeper<'a> {
                     &mut encode,
                 )
             });
-            keeper.say(Step::Directory(which, made.unwrap().attributes.ino.0));
+            verifier.record(Step::Directory(which, made.unwrap().attributes.ino.0));
         }
-        keeper
+        verifier
     }
 
-    fn say(&mut self, step: Step) {
-        (self.tell)(&step);
-        self.facts.tell(step);
+    fn record(&mut self, step: Step) {
+        (self.record)(&step);
+        self.history.record(step);
     }
 
-    /// Does something.
+    /// Does a random operation.
     pub fn step(&mut self) {
         let (name, other) = (self.any_name(), self.any_name());
-        let Some(&ino) = self.facts.names.get(&name) else { return self.create(name) };
+        let Some(&ino) = self.history.names.get(&name) else { return self.create(name) };
         match self.random.below(20) {
             0 => self.remove(name),
             1 | 2 => self.rename(name, other),
@@ -67,57 +68,57 @@ impl<'a> Keeper<'a> {
     }
 
     fn directory(&self, name: Name) -> Ino {
-        Ino(self.facts.directories[&name.0])
+        Ino(self.history.directories[&name.0])
     }
 
     fn create(&mut self, name: Name) {
-        self.say(Step::Create(name));
+        self.record(Step::Create(name));
         let directory = self.directory(name);
         let how = CreateHow::Guarded(SetAttributes { mode: Some(0o644), ..SetAttributes::default() });
         let created = self.caller.call("create", |volume, request| {
             volume.create_file(request, directory, &text(name), &how, &mut encode)
         });
-        self.say(Step::Done(created.unwrap().attributes.ino.0));
+        self.record(Step::Done(created.unwrap().attributes.ino.0));
     }
 
     fn remove(&mut self, name: Name) {
-        self.say(Step::Remove(name));
+        self.record(Step::Remove(name));
         let directory = self.directory(name);
         let removed = self
             .caller
             .call("remove", |volume, request| volume.remove(request, directory, &text(name), &mut encode));
         removed.unwrap();
-        self.say(Step::Done(0));
+        self.record(Step::Done(0));
     }
 
     fn rename(&mut self, from: Name, to: Name) {
         if from == to {
             return;
         }
-        self.say(Step::Rename(from, to));
+        self.record(Step::Rename(from, to));
         let (source, target) = (self.directory(from), self.directory(to));
         let renamed = self.caller.call("rename", |volume, request| {
             volume.rename(request, (source, &text(from)), (target, &text(to)), &mut encode)
         });
         renamed.unwrap();
-        self.say(Step::Done(0));
+        self.record(Step::Done(0));
     }
 
     fn truncate(&mut self, ino: u64) {
         let size = self.random.below(UNITS);
-        self.say(Step::Truncate(ino, size));
+        self.record(Step::Truncate(ino, size));
         let set = SetAttributes { size: Some(size * UNIT), ..SetAttributes::default() };
         let cut = self.caller.call("truncate", |volume, request| {
             volume.set_attributes(request, Ino(ino), &set, None, &mut encode)
         });
         assert_eq!(cut.unwrap().after.size, size * UNIT);
-        self.say(Step::Done(0));
+        self.record(Step::Done(0));
     }
 
     fn commit(&mut self, ino: u64) {
-        self.say(Step::Commit(ino));
+        self.record(Step::Commit(ino));
         self.caller.call("commit", |volume, request| volume.commit(request, Ino(ino), 0, 0)).unwrap();
-        self.say(Step::Done(0));
+        self.record(Step::Done(0));
     }
 
     fn write(&mut self, ino: u64) {
@@ -125,19 +126,19 @@ impl<'a> Keeper<'a> {
         let (start, count) = (self.random.below(UNITS), 1 + self.random.below(most));
         let tag = self.random.next() | 1;
         let stability = *self.random.of(&[Stability::Unstable, Stability::Unstable, Stability::FileSync]);
-        self.say(Step::Write(ino, start, count, tag, stability == Stability::FileSync));
+        self.record(Step::Write(ino, start, count, tag, stability == Stability::FileSync));
         let mut data = Vec::new();
         (start..start + count).for_each(|unit| data.extend(content(ino, unit, tag)));
         let written = self
             .caller
             .call("write", |volume, request| volume.write(request, Ino(ino), start * UNIT, &data, stability));
         assert_eq!(u64::from(written.unwrap().count), count * UNIT);
-        self.say(Step::Done(0));
+        self.record(Step::Done(0));
     }
 
-    /// Reads a whole file: only this caller changes it, so there is one answer.
+    /// Reads a whole file. Only this caller changes it, so its contents are known.
     fn verify(&self, ino: u64) {
-        let file = &self.facts.files[&ino];
+        let file = &self.history.files[&ino];
         let bytes = read(&self.caller, ino);
         assert_eq!(bytes.len() as u64, file.size() * UNIT, "size of file {ino}");
         for (unit, found) in (0..).zip(bytes.chunks(512)) {
@@ -147,12 +148,12 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// Compares what is there with what was told, after a crash or an orderly end. What may be either way is settled as it
-/// is found.
-pub fn verify(caller: &Caller, facts: &mut Facts) {
-    let open = facts.open.take();
+/// Compares the volume with a history, after a crash or an orderly shutdown. Of several possible states, the one found is
+/// recorded.
+pub fn verify(caller: &Caller, history: &mut History) {
+    let open = history.open.take();
     let mut found = Vec::new();
-    for (which, directory) in &facts.directories {
+    for (which, directory) in &history.directories {
         for number in 0..NAMES {
             let name = (*which, number);
             let looked =
@@ -164,19 +165,19 @@ pub fn verify(caller: &Caller, facts: &mut Facts) {
         }
     }
     let found: std::collections::BTreeMap<Name, u64> = found.into_iter().collect();
-    if found != facts.names {
-        let mut done = facts.clone();
+    if found != history.names {
+        let mut done = history.clone();
         done.open = open;
         let created = match open {
             Some(Step::Create(name)) => found.get(&name).copied().unwrap_or(0),
             _ => 0,
         };
-        assert!(open.is_some(), "names are {found:?}, told were {:?}", facts.names);
-        done.tell(Step::Done(created));
-        assert_eq!(found, done.names, "neither before nor after {open:?}: {:?}", facts.names);
-        *facts = done;
+        assert!(open.is_some(), "names are {found:?}, recorded were {:?}", history.names);
+        done.record(Step::Done(created));
+        assert_eq!(found, done.names, "neither before nor after {open:?}: {:?}", history.names);
+        *history = done;
     }
-    for (ino, file) in &mut facts.files {
+    for (ino, file) in &mut history.files {
         let bytes = read(caller, *ino);
         let size = bytes.len() as u64 / UNIT;
         assert!(file.sizes.contains(&size), "file {ino} has {size} units: {:?}; {open:?}", file.sizes);
@@ -195,7 +196,7 @@ fn text(name: Name) -> Vec<u8> {
     format!("file-{}", name.1).into_bytes()
 }
 
-/// A unit of a file: it says where it belongs.
+/// Returns the content of a unit, which identifies its file and position.
 fn content(ino: u64, unit: u64, tag: u64) -> [u8; 512] {
     let mut bytes = [0; 512];
     for (number, word) in (0..).zip(bytes.chunks_mut(8)) {
@@ -209,20 +210,17 @@ fn content(ino: u64, unit: u64, tag: u64) -> [u8; 512] {
     bytes
 }
 
-/// The tag of a unit, 0 if it is a hole; anything else than a whole unit of this place fails.
+/// Returns the tag of a unit, 0 for a hole. Fails for other content.
 fn tag_of(ino: u64, unit: u64, bytes: &[u8]) -> u64 {
     if bytes.iter().all(|byte| *byte == 0) {
         return 0;
     }
     let tag = u64::from_be_bytes(bytes[16..24].try_into().unwrap());
-    assert!(
-        bytes == content(ino, unit, tag),
-        "file {ino}, unit {unit} is torn or of another place: {bytes:x?}"
-    );
+    assert!(bytes == content(ino, unit, tag), "file {ino}, unit {unit} is torn or misplaced: {bytes:x?}");
     tag
 }
 
-/// All bytes of a file.
+/// Reads a whole file.
 fn read(caller: &Caller, ino: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
