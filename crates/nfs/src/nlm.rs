@@ -1,7 +1,7 @@
 //! The Network Lock Manager, version 4 (XNFS chapter 10): locks and share reservations of NFSv3. One procedure per file,
 //! each with `run`, which replies, and `message`, which has the host called with the result (`*_RES`) instead.
 //!
-//! What is locked is kept with what NFSv4 locks, see [`crate::state::nlm`], so that both see each other's. Handles
+//! What is locked is kept with what NFSv4 locks, see [`crate::state::hosts`], so that both see each other's. Handles
 //! are resolved as NFSv3 does it, under the same rules of exports.
 
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::call::Operation;
 use crate::call::{After, Call, Handled, Object, Stop};
-use crate::state::client::{Client, Host};
-use crate::state::nlm::owner_name;
-use crate::state::ranges::{LockKind, Range};
+use crate::state::clients::client::{Client, Host};
+use crate::state::hosts::owner_name;
+use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::{Context, Kept, State, StateError};
 use crate::status;
 use crate::v3::null;

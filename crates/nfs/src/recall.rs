@@ -11,9 +11,9 @@ use volume::results::{Found, Removed, Renamed};
 use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
-use crate::state::changing::Changing;
-use crate::state::client::Client;
+use crate::state::clients::client::Client;
 use crate::state::delegations::Touch;
+use crate::state::delegations::in_flight::Changing;
 use crate::state::ids::FileId;
 use crate::state::stateids::Use;
 use crate::state::{Context, State, StateError};

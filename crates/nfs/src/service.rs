@@ -22,7 +22,7 @@ use crate::dispatch;
 use crate::exports::{Export, ExportsError};
 pub use crate::progress::Progress;
 use crate::state::State;
-pub use crate::state::callback::{Callback, Destination};
+pub use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::config::Config;
 use crate::state::restart::Records;
 

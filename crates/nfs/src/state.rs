@@ -27,7 +27,7 @@
 //! What is on the path of SEQUENCE, READ and WRITE takes read locks of shards only: that of the session, that of the
 //! stateid. In order, none while one further right is held:
 //!
-//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's [`client::Held`] → what is in a
+//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's [`crate::state::clients::client::Held`] → what is in a
 //! session → outgoing callbacks.
 //!
 //! A change is journaled under the lock of what it changes, so that records are written in the order of the changes. The
@@ -45,40 +45,32 @@ use volume::state::StateChange;
 use volume::time::Time;
 
 pub(crate) mod callbacks;
-pub(crate) mod changing;
-pub(crate) mod client;
 pub(crate) mod clients;
 pub(crate) mod config;
+pub(crate) mod copies;
 pub(crate) mod delegations;
 mod error;
-pub(crate) mod expiry;
 pub(crate) mod files;
-pub(crate) mod holding;
+pub(crate) mod hosts;
 pub(crate) mod ids;
-pub(crate) mod locking;
-pub(crate) mod nlm;
-pub(crate) mod offload;
-pub(crate) mod ranges;
+pub(crate) mod locks;
 pub(crate) mod record;
 pub(crate) mod restart;
 pub(crate) mod sessions;
 mod shards;
-pub(crate) mod share;
-pub(crate) mod slots;
 pub(crate) mod stateids;
-pub(crate) mod turns;
 
 use crate::connection::ConnectionId;
 
 use callbacks::Callbacks;
-use changing::Changes;
-use client::Client;
 use clients::Clients;
+use clients::client::Client;
 use config::{Config, Counters};
+use copies::Copies;
+use delegations::in_flight::Changes;
 pub(crate) use error::StateError;
 use files::Files;
 use ids::{FileId, Other, SessionId};
-use offload::Copies;
 pub(crate) use sessions::InSlot;
 use sessions::Sessions;
 
@@ -173,7 +165,7 @@ pub(crate) struct State {
     clients: Clients,
     sessions: Sessions,
     files: Files,
-    stateids: Shards<Other, Arc<holding::Holding>>,
+    stateids: Shards<Other, Arc<stateids::entry::Holding>>,
     callbacks: Callbacks,
     copies: Copies,
     counters: Counters,
@@ -183,11 +175,11 @@ pub(crate) struct State {
     /// The newest instance that records name.
     newest_known: AtomicU32,
     /// Delegations that were asked back and not returned yet.
-    recalls: Mutex<Vec<Arc<holding::Holding>>>,
+    recalls: Mutex<Vec<Arc<stateids::entry::Holding>>>,
     /// Until when files are not delegated, as several want them.
     contended: Shards<FileId, Time>,
     /// Calls to the lock managers of hosts, and this status monitor.
-    hosts: nlm::Hosts,
+    hosts: hosts::Hosts,
     /// To the backchannels of which sessions a connection is bound.
     bound: Shards<ConnectionId, Vec<SessionId>>,
 }
@@ -235,6 +227,5 @@ impl State {
     }
 }
 
-pub(crate) mod callback;
 #[cfg(test)]
 mod tests;

@@ -8,13 +8,13 @@ use crate::v3::null;
 mod attributes;
 pub(crate) mod compound;
 mod context;
-pub(crate) mod held;
+mod copies;
 mod names;
-mod offload;
 mod once;
 mod operations;
 mod ops;
 mod regular;
+pub(crate) mod state;
 mod status;
 
 /// The procedures in the order of their numbers (RFC 7530 section 16).

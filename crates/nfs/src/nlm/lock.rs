@@ -5,8 +5,8 @@ use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
-use crate::state::locking::{NoLock, Wanted};
-use crate::state::nlm::Asker;
+use crate::state::hosts::Asker;
+use crate::state::locks::{NoLock, Wanted};
 
 use super::Done;
 

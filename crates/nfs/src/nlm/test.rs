@@ -4,10 +4,10 @@ use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, 
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Stop};
-use crate::state::client::Who;
-use crate::state::locking::{Denied, NoLock};
-use crate::state::nlm::{nlm_range, owner_of};
-use crate::state::ranges::LockKind;
+use crate::state::clients::client::Who;
+use crate::state::hosts::{nlm_range, owner_of};
+use crate::state::locks::ranges::LockKind;
+use crate::state::locks::{Denied, NoLock};
 
 use super::Refused;
 

@@ -5,7 +5,7 @@ use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
 use crate::state::Kept;
-use crate::state::nlm::Asker;
+use crate::state::hosts::Asker;
 
 use super::Done;
 

@@ -4,7 +4,7 @@ use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled};
-use crate::state::nlm::Asker;
+use crate::state::hosts::Asker;
 
 use super::Done;
 

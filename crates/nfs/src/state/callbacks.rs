@@ -19,20 +19,22 @@ use wire::rpc::{ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder};
 
 use crate::connection::ConnectionId;
-use crate::state::callback::{Callback, Destination};
+use crate::state::callbacks::outgoing::{Callback, Destination};
 
-use super::client::{Client, LockOwner, Version};
-use super::config::Counters;
-use super::holding::{Delegation, Holding};
-use super::ids::{ClientId, FileId, SessionId};
-use super::nlm::Message;
-use super::offload::Copying;
-use super::sessions::Session;
-use super::{Context, State};
+use crate::state::clients::client::{Client, LockOwner, Version};
+use crate::state::config::Counters;
+use crate::state::copies::Copying;
+use crate::state::hosts::Message;
+use crate::state::ids::{ClientId, FileId, SessionId};
+use crate::state::sessions::Session;
+use crate::state::stateids::entry::{Delegation, Holding};
+use crate::state::{Context, State};
 
 mod message;
 
 use message::{Body, Call};
+
+pub(crate) mod outgoing;
 
 /// Calls of a client that wait; more are forgotten, recalls are repeated anyway.
 const WAITING_PER_CLIENT: usize = 1024;
@@ -233,7 +235,7 @@ impl State {
         let call = Call {
             program: callback.program,
             ident: callback.ident,
-            security: super::record::CallbackSecurity::None,
+            security: crate::state::record::CallbackSecurity::None,
             sequence: None,
         };
         let to = Destination::Address(address);

@@ -14,12 +14,18 @@ use volume::time::Time;
 
 use crate::connection::ConnectionId;
 
-use super::client::{Client, Version};
-use super::config::Counters;
-use super::ids::{ClientId, SessionId};
-use super::record::{CallbackAddress, CallbackSecurity, ClientRecord, Key, Kind, Principal, SessionRecord};
-use super::sessions::{Channels, Session};
-use super::{Context, Kept, State, StateError};
+use crate::state::clients::client::{Client, Version};
+use crate::state::config::Counters;
+use crate::state::ids::{ClientId, SessionId};
+use crate::state::record::{
+    CallbackAddress, CallbackSecurity, ClientRecord, Key, Kind, Principal, SessionRecord,
+};
+use crate::state::sessions::{Channels, Session};
+use crate::state::{Context, Kept, State, StateError};
+
+pub(crate) mod client;
+pub(crate) mod expiry;
+pub(crate) mod owner_sequence;
 
 /// One that is to be confirmed.
 #[derive(Clone, Debug)]
@@ -274,7 +280,7 @@ impl State {
     /// while it has not tried to return one that was revoked: nothing else tells it to give up what it trusts in.
     pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let client = self.client(context, id)?;
-        let down = client.inner.lock().path == super::callbacks::Path::Down;
+        let down = client.inner.lock().path == crate::state::callbacks::Path::Down;
         let was_revoked = client.revoked.load(Ordering::Relaxed) > 0;
         if was_revoked || down && client.delegations.load(Ordering::Relaxed) > 0 {
             Err(StateError::CallbackPathDown)
@@ -368,7 +374,7 @@ impl State {
                 if let Kind::Zero { confirm, callback } = unconfirmed.record.kind {
                     let mut held = client.inner.lock();
                     held.callback = Some((confirm, callback));
-                    held.path = super::callbacks::Path::Unknown;
+                    held.path = crate::state::callbacks::Path::Unknown;
                 }
                 table.propose(&name, None);
                 Arc::clone(client)

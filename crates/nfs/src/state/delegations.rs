@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use volume::time::Time;
 
-use super::changing::Changing;
-use super::client::{Client, Version};
-use super::config::Counters;
-use super::files::{File, Opening};
-use super::holding::{Holding, Recall, Standing, What};
-use super::ids::{FileId, StateId};
-use super::ranges::LockKind;
-use super::record::{DelegationRecord, Key};
-use super::stateids::Use;
-use super::{Caller, Context, Kept, State, StateError};
+use crate::state::clients::client::{Client, Version};
+use crate::state::config::Counters;
+use crate::state::delegations::in_flight::Changing;
+use crate::state::files::{File, Opening};
+use crate::state::ids::{FileId, StateId};
+use crate::state::locks::ranges::LockKind;
+use crate::state::record::{DelegationRecord, Key};
+use crate::state::stateids::Use;
+use crate::state::stateids::entry::{Holding, Recall, Standing, What};
+use crate::state::{Caller, Context, Kept, State, StateError};
+
+pub(crate) mod in_flight;
 
 /// What an operation does to a file that others may have delegations of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -399,7 +401,7 @@ impl State {
     pub(super) fn can_be_called(&self, client: &Client) -> bool {
         match client.version {
             Version::Sessions => client.back_connections.load(Ordering::Relaxed) > 0,
-            Version::Zero => client.inner.lock().path == super::callbacks::Path::Up,
+            Version::Zero => client.inner.lock().path == crate::state::callbacks::Path::Up,
             Version::Nlm => false,
         }
     }

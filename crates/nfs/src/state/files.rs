@@ -7,18 +7,20 @@ use std::sync::Arc;
 use volume::state::StateChange;
 use volume::time::Time;
 
-use super::changing::Changing;
-use super::client::{Client, LockOwner, OpenOwner, Version};
-use super::config::Counters;
-use super::holding::{Holding, Open, Standing, What};
-use super::ids::{FileId, StateId};
-use super::locking::Waiter;
-use super::ranges::Ranges;
-use super::record::{Key, OpenRecord};
-use super::shards::Shards;
-use super::share::{Mode, Modes};
-use super::stateids::Use;
-use super::{Context, Kept, State, StateError};
+use crate::state::clients::client::{Client, LockOwner, OpenOwner, Version};
+use crate::state::config::Counters;
+use crate::state::delegations::in_flight::Changing;
+use crate::state::files::share::{Mode, Modes};
+use crate::state::ids::{FileId, StateId};
+use crate::state::locks::Waiter;
+use crate::state::locks::ranges::Ranges;
+use crate::state::record::{Key, OpenRecord};
+use crate::state::shards::Shards;
+use crate::state::stateids::Use;
+use crate::state::stateids::entry::{Holding, Open, Standing, What};
+use crate::state::{Context, Kept, State, StateError};
+
+pub(crate) mod share;
 
 /// All state of a file.
 #[derive(Debug, Default)]
@@ -491,7 +493,7 @@ impl State {
         let files = self.files.read(&file);
         let holding = files.get(&file)?.open_of(opening.client, opening.owner)?;
         let covers = holding.mode().is_some_and(|mode| mode.covers(opening.mode));
-        let restored = holding.as_open().is_some_and(super::holding::Open::is_restored);
+        let restored = holding.as_open().is_some_and(crate::state::stateids::entry::Open::is_restored);
         (covers && restored).then(|| Arc::clone(holding))
     }
 

@@ -21,9 +21,9 @@ use volume::ids::Ino;
 use volume::state::StateChange;
 use wire::xdr::{DecodeError, Decoder, Encoder};
 
-use super::client::Host;
-use super::ids::{ClientId, Other, SessionId};
-use super::ranges::LockKind;
+use crate::state::clients::client::Host;
+use crate::state::ids::{ClientId, Other, SessionId};
+use crate::state::locks::ranges::LockKind;
 
 /// The version that is written, the only one so far.
 const VERSION: u32 = 1;

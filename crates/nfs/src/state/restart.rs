@@ -10,20 +10,20 @@ use std::sync::atomic::Ordering;
 use volume::ids::{Ino, VolumeId};
 use volume::state::StateChange;
 
-use super::client::{Client, Version};
-use super::config::Counters;
-use super::files::enter;
-use super::holding::Holding;
-use super::ids::{ClientId, FileId, Other, SessionId, StateId};
-use super::ranges::{Lock, Range};
-use super::record::{
+use crate::state::clients::client::{Client, Version};
+use crate::state::clients::owner_sequence::Turns;
+use crate::state::config::Counters;
+use crate::state::files::enter;
+use crate::state::files::share::Modes;
+use crate::state::ids::{ClientId, FileId, Other, SessionId, StateId};
+use crate::state::locks::ranges::{Lock, Range};
+use crate::state::record::{
     ClientRecord, CopyRecord, DelegationRecord, Key, LockStateRecord, MonitorRecord, OpenRecord, RangeRecord,
     Record, SessionRecord,
 };
-use super::sessions::Session;
-use super::share::Modes;
-use super::turns::Turns;
-use super::{Context, State};
+use crate::state::sessions::Session;
+use crate::state::stateids::entry::Holding;
+use crate::state::{Context, State};
 
 /// How many numbers of clients and sessions each start has for itself.
 const NUMBERS_OF_START: u32 = 1 << 20;
@@ -303,7 +303,7 @@ impl State {
         let range = Range { first, last: record.last };
         let lock = Lock { range, kind: record.kind, owner: Arc::clone(&locks.owner) };
         let mut files = self.files.write(&holding.file);
-        let change = super::ranges::Change { removed: Vec::new(), added: vec![lock] };
+        let change = crate::state::locks::ranges::Change { removed: Vec::new(), added: vec![lock] };
         enter(&mut files, context, holding.file).locks.apply(&change);
         Counters::up(&self.counters.ranges);
     }

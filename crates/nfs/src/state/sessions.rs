@@ -11,13 +11,15 @@ use wire::nfs4::{create_session_flag, sequence_status};
 
 use crate::connection::ConnectionId;
 
-use super::client::Client;
-use super::config::Config;
-use super::ids::SessionId;
-use super::record::{CallbackSecurity, Channel, Key, SessionRecord};
-use super::shards::Shards;
-use super::slots::{Begun, Reply, Slot};
-use super::{Context, Kept, State, StateError};
+use crate::state::clients::client::Client;
+use crate::state::config::Config;
+use crate::state::ids::SessionId;
+use crate::state::record::{CallbackSecurity, Channel, Key, SessionRecord};
+use crate::state::sessions::slots::{Begun, Reply, Slot};
+use crate::state::shards::Shards;
+use crate::state::{Context, Kept, State, StateError};
+
+pub(crate) mod slots;
 
 /// All sessions.
 pub(super) type Sessions = Shards<SessionId, Arc<Session>>;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::changing::Changing;
-use super::client::{Client, Version};
-use super::holding::{Holding, Standing};
-use super::ids::{FileId, Other, StateId};
-use super::{Caller, Context, State, StateError};
+use crate::state::clients::client::{Client, Version};
+use crate::state::delegations::in_flight::Changing;
+use crate::state::ids::{FileId, Other, StateId};
+use crate::state::stateids::entry::{Holding, Standing};
+use crate::state::{Caller, Context, State, StateError};
+
+pub(crate) mod entry;
 
 /// What READ, WRITE, SETATTR of the size, and their like do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl State {
     }
 
     /// Whether an id was given out since the oldest thing that is known.
-    pub(crate) fn is_of_known_instance(&self, client: super::ids::ClientId) -> bool {
+    pub(crate) fn is_of_known_instance(&self, client: crate::state::ids::ClientId) -> bool {
         // After a restart an instance begins with the first id that it gives out.
         let known = || self.newest_known.load(Ordering::Relaxed);
         let newest = self.instance.get().copied().unwrap_or_else(known);

@@ -8,8 +8,8 @@ use super::files::Opening;
 use super::record::{CallbackSecurity, Channel, Principal};
 use super::restart::Records;
 use super::sessions::Channels;
-use super::turns::Turns;
 use super::*;
+use crate::state::clients::owner_sequence::Turns;
 
 mod clients;
 mod delegations;
@@ -142,7 +142,7 @@ impl World {
         mode: (u32, u32),
     ) -> Result<files::Opened, StateError> {
         let owner = client.open_owner(owner, || Turns::new(self.now));
-        let mode = share::Mode::new(mode.0, mode.1).unwrap();
+        let mode = files::share::Mode::new(mode.0, mode.1).unwrap();
         self.state.open(&self.ask(), file, &Opening { client, owner: &owner, mode })
     }
 }

@@ -9,7 +9,7 @@ use wire::xdr::{Encode, Encoder};
 use crate::attributes::{set_attributes, unchanged};
 use crate::call::{Call, Handled, Object, file_handle};
 use crate::rpc_cache::{Once, ToJournal, once};
-use crate::state::changing::Changing;
+use crate::state::delegations::in_flight::Changing;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: CreateArgs<'_> = call.arguments()?;

@@ -13,8 +13,8 @@ use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, OpaqueAuth};
 use wire::xdr::{Encode, Encoder};
 
+use crate::state::copies::{CopyEnd, Phase, Progress};
 use crate::state::ids::{ClientId, SessionId, StateId};
-use crate::state::offload::{CopyEnd, Phase, Progress};
 use crate::state::record::CallbackSecurity;
 
 /// What CB_SEQUENCE says.

@@ -81,7 +81,8 @@ impl Server {
         let (state, context) = (self.state(), self.service.context.context(self.now));
         let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
         let owner = client.open_owner(b"o", || Turns::new(self.now));
-        let opening = Opening { client: &client, owner: &owner, mode: share::Mode::new(1, 0).unwrap() };
+        let opening =
+            Opening { client: &client, owner: &owner, mode: files::share::Mode::new(1, 0).unwrap() };
         let opened = state.open(&context, file, &opening).unwrap();
         let (delegated, _) = state.delegate(&context, &opened.holding, Ask::NoPreference, false);
         assert!(matches!(delegated, Delegated::Read(_)), "nobody minds");

@@ -1,9 +1,9 @@
 //! What no client can exceed, alone or with others.
 
-use super::client::{Host, LockOwner};
-use super::locking::{Locker, NoLock, Wanted};
-use super::ranges::{LockKind, Range};
 use super::*;
+use crate::state::clients::client::{Host, LockOwner};
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{Locker, NoLock, Wanted};
 
 fn gauge(world: &World, name: &str) -> u64 {
     world.state.gauges().iter().find(|(known, _)| *known == name).unwrap().1
@@ -172,10 +172,10 @@ fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
     let mut world = World::new();
     let (address, server) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
     let host = world.state.host(&world.ask(), Host { address, server, state: 1 }, b"three").unwrap();
-    let longest = nlm::owner_name(7, &[b'o'; record::NAME_BYTES - 5]);
-    let (asker, too_long) = (&longest, nlm::owner_name(7, &[b'o'; record::NAME_BYTES - 4]));
-    let ask = |owner| nlm::Asker { client: &host, file: file(1), owner };
-    let mode = share::Mode::share(1, 2).unwrap();
+    let longest = hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 5]);
+    let (asker, too_long) = (&longest, hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 4]));
+    let ask = |owner| hosts::Asker { client: &host, file: file(1), owner };
+    let mode = files::share::Mode::share(1, 2).unwrap();
     let wanted = Wanted { range: Range { first: 0, last: 9 }, kind: LockKind::Write, waits: false };
     assert_eq!(world.state.unshare(&world.ask(), ask(asker)), Ok(None));
     assert_eq!(
@@ -201,14 +201,14 @@ fn calls_to_hosts_that_do_not_answer_are_bounded() {
         world.state.take_callbacks().len() as u64
     };
     let first = made(&world);
-    assert!((1000..nlm::CALLS_BYTES / 2000).contains(&first), "{first} calls");
+    assert!((1000..hosts::CALLS_BYTES / 2000).contains(&first), "{first} calls");
     assert_eq!(made(&world), 0, "none is answered");
     world.pass(11);
     world.state.tick(&world.ask());
     assert_eq!(made(&world), first, "they are given up");
     // Each host can be told of a restart; the name of this server in that call has at most 39 letters.
-    let notices = Config::default().clients * (size_of::<nlm::Message>() + 2 * (4 + 40 + 4));
-    assert!(notices as u64 <= nlm::CALLS_BYTES, "{notices} bytes");
+    let notices = Config::default().clients * (size_of::<hosts::Message>() + 2 * (4 + 40 + 4));
+    assert!(notices as u64 <= hosts::CALLS_BYTES, "{notices} bytes");
 }
 
 /// What is counted for each, beside what these types are: allocations, and tables that have just grown.
@@ -217,6 +217,8 @@ fn clients_and_owners_take_no_more_than_is_counted() {
     let entry = 2 * (size_of::<(Box<[u8]>, Arc<LockOwner>)>() + 1);
     let allocations = 4 * 16;
     assert!(size_of::<LockOwner>() + entry + allocations <= config::OWNER_BYTES);
-    let client = size_of::<Client>() + size_of::<sessions::Session>() + size_of::<client::Held>();
+    let client = size_of::<Client>()
+        + size_of::<sessions::Session>()
+        + size_of::<crate::state::clients::client::Held>();
     assert!(client + 2 * record::NAME_BYTES + 2 * record::ADDRESS_BYTES + 8 * entry <= 4096);
 }

@@ -1,9 +1,9 @@
 //! Random operations of several clients against a simple model: a table of modes, and a cell for each byte.
 
-use super::locking::{Locker, NoLock, Wanted};
-use super::ranges::{LockKind, Range};
 use super::stateids::Use;
 use super::*;
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{Locker, NoLock, Wanted};
 
 const CLIENTS: usize = 3;
 const FILES: usize = 2;
@@ -79,7 +79,7 @@ impl Model {
         &self.clients.get(client).unwrap().0
     }
 
-    fn holding(&self, client: usize, stateid: StateId) -> Arc<holding::Holding> {
+    fn holding(&self, client: usize, stateid: StateId) -> Arc<stateids::entry::Holding> {
         let holding = self.world.state.holding(Caller::Session(self.client(client)), stateid.other);
         holding.unwrap_or_else(|status| panic!("seed {}: {status:?}", self.seed))
     }
@@ -139,7 +139,7 @@ impl Model {
         let left: Vec<_> =
             opened.modes.iter().copied().filter(|mode| mode.0 & !to.0 == 0 && mode.1 & !to.1 == 0).collect();
         let left = Opened { modes: left, stateid: None };
-        let mode = share::Mode::new(to.0, to.1).unwrap();
+        let mode = files::share::Mode::new(to.0, to.1).unwrap();
         let holding = self.holding(client, stateid);
         let result = self.world.state.downgrade(&self.world.ask(), &holding, mode);
         if left.union() == to {

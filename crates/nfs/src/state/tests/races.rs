@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use super::locking::{Locker, NoLock, Wanted};
-use super::ranges::{LockKind, Range};
 use super::*;
 use crate::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{Locker, NoLock, Wanted};
 use crate::state::stateids::Use;
 
 fn wanted(first: u64, last: u64, kind: LockKind) -> Wanted {
@@ -25,7 +25,7 @@ fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
     let locks = world.state.holding(Caller::Session(&client), stateid.other).unwrap();
     world.state.close(&world.ask(), &opened.holding).unwrap();
 
-    let mode = share::Mode::new(3, 2).unwrap();
+    let mode = files::share::Mode::new(3, 2).unwrap();
     let bad = StateError::BadStateId;
     assert_eq!(refused(world.state.downgrade(&world.ask(), &opened.holding, mode)), bad);
     let further = [first, Locker::Known(&locks)];
@@ -155,7 +155,7 @@ fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() 
     let (one, _) = world.client(b"one", 1, 0);
     let (two, _) = world.client(b"two", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let owner = one.open_owner(b"o", || Turns::new(world.now));
-    let opening = Opening { client: &one, owner: &owner, mode: share::Mode::new(2, 0).unwrap() };
+    let opening = Opening { client: &one, owner: &owner, mode: files::share::Mode::new(2, 0).unwrap() };
     let prepared = world.state.prepare_open(&opening);
     let (_, coming) = world.state.made(&prepared, file(1));
     let found = world.open(&two, b"o", file(1), (1, 0)).unwrap();

@@ -4,11 +4,11 @@ use wire::nfs4::{AllocateArgs, AllocateRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::changing::Changing;
+use crate::state::delegations::in_flight::Changing;
 use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::check_io;
 use crate::v4::regular;
+use crate::v4::state::check_io;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &AllocateArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.changeable()?;

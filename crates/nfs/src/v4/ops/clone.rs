@@ -9,11 +9,11 @@ use wire::nfs4::{CloneArgs, CloneRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::changing::Changing;
+use crate::state::delegations::in_flight::Changing;
 use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::check_io;
 use crate::v4::regular;
+use crate::v4::state::check_io;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encoder<'_>) -> Done {
     let (offset, at) = (args.src_offset, args.dst_offset);

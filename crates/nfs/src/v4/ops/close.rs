@@ -5,7 +5,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::caller;
+use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();

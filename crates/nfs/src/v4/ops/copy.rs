@@ -9,8 +9,8 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
+use crate::state::copies::{Order, Side};
 use crate::state::ids::StateId;
-use crate::state::offload::{Order, Side};
 use crate::v4::context::{Compound, Done, Stop};
 use crate::v4::ops::clone::{Copied, both};
 

@@ -5,8 +5,8 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::check_io;
 use crate::v4::regular;
+use crate::v4::state::check_io;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &IoAdviseArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.object_or(NfsStat4::WrongType)?;

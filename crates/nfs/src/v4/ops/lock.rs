@@ -7,13 +7,13 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::InSlot;
-use crate::state::client::Who;
+use crate::state::clients::client::Who;
+use crate::state::clients::owner_sequence::Turns;
 use crate::state::ids::{FileId, StateId};
-use crate::state::locking::{Denied, Locker, NoLock, Wanted};
-use crate::state::ranges::{LockKind, Range};
-use crate::state::turns::Turns;
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{Denied, Locker, NoLock, Wanted};
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::caller;
+use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();

@@ -3,8 +3,8 @@
 use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::locking::NoLock;
-use crate::state::ranges::Range;
+use crate::state::locks::NoLock;
+use crate::state::locks::ranges::Range;
 use crate::v4::context::{Compound, Done};
 use crate::v4::ops::lock::{kind, lock_denied};
 use crate::v4::regular;

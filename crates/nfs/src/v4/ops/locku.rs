@@ -4,9 +4,9 @@ use wire::nfs4::{LockuArgs, LockuOk, LockuRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::ids::StateId;
-use crate::state::ranges::Range;
+use crate::state::locks::ranges::Range;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::caller;
+use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();

@@ -3,7 +3,7 @@
 use wire::nfs4::{NfsStat4, OffloadStatusArgs, OffloadStatusOk, OffloadStatusRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::offload::Phase;
+use crate::state::copies::Phase;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadStatusArgs, out: &mut Encoder<'_>) -> Done {

@@ -16,21 +16,21 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::client::{Client, OpenOwner, Version};
+use crate::state::clients::client::{Client, OpenOwner, Version};
+use crate::state::clients::owner_sequence::Turns;
 use crate::state::delegations::{Ask, Delegated, WhyNone};
+use crate::state::files::share::Mode;
 use crate::state::files::{Opened, Opening};
 use crate::state::ids::StateId;
-use crate::state::share::Mode;
-use crate::state::turns::Turns;
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::held::caller;
+use crate::v4::state::caller;
 use crate::v4::{attributes, names};
 
 mod create;
 mod delegation;
-mod staying;
+mod file_hold;
 
-use staying::Staying;
+use file_hold::Staying;
 
 /// Who opens, and how.
 struct Request<'a> {
@@ -158,7 +158,7 @@ fn open_named(
         Target::Stored(directory) => directory,
     };
     compound.check_directory(directory)?;
-    let (found, _staying) = staying::find(compound, directory, name)?;
+    let (found, _staying) = file_hold::find(compound, directory, name)?;
     match found {
         Target::Pseudo(_) => Err(NfsStat4::IsDir.into()),
         Target::Stored(file) => {

@@ -3,10 +3,10 @@
 use wire::nfs4::{NfsStat4, OpenDowngradeArgs, OpenDowngradeOk, OpenDowngradeRes, share_access};
 use wire::xdr::{Encode as _, Encoder};
 
+use crate::state::files::share::Mode;
 use crate::state::ids::StateId;
-use crate::state::share::Mode;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::caller;
+use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();

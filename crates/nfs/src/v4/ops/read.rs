@@ -9,8 +9,8 @@ use wire::xdr::Encoder;
 use crate::call::Object;
 use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done, Stop};
-use crate::v4::held::check_io;
 use crate::v4::regular;
+use crate::v4::state::check_io;
 
 /// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
 const IN_PARTS_BYTES_MIN: usize = 16 << 10;

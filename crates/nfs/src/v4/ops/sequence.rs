@@ -5,8 +5,8 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::checksum;
 use crate::state::ids::SessionId;
+use crate::state::sessions::slots::Reply;
 use crate::state::sessions::{Sequenced, SlotRequest};
-use crate::state::slots::Reply;
 use crate::v4::context::{Compound, Done, Replay, Stop};
 
 /// How many bytes of the operations behind it tell a request from another one that comes with its sequence. All would

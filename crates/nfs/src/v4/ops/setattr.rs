@@ -9,8 +9,8 @@ use crate::rpc_cache::ToJournal;
 use crate::state::delegations::Touch;
 use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::check_io;
 use crate::v4::once::{Once4, once};
+use crate::v4::state::check_io;
 use crate::v4::{attributes, regular};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut Encoder<'_>) -> Done {

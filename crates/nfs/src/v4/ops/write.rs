@@ -7,8 +7,8 @@ use wire::xdr::{Encode as _, Encoder};
 use crate::limits::fits_a_file;
 use crate::state::stateids::Use;
 use crate::v4::context::{Compound, Done};
-use crate::v4::held::check_io;
 use crate::v4::regular;
+use crate::v4::state::check_io;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;

@@ -12,15 +12,15 @@ use wire::xdr::{Decode as _, Decoder, Encoder};
 use crate::call::Object;
 use crate::rpc_cache::ToJournal;
 use crate::state::Kept;
-use crate::state::changing::Changing;
+use crate::state::delegations::in_flight::Changing;
 use crate::state::delegations::{Delegated, WhyNone};
 use crate::state::files::Prepared;
 use crate::state::ids::{FileId, Other};
 use crate::v4::context::{Compound, Done, Stop, Target};
-use crate::v4::held::caller;
 use crate::v4::once::{Once4, change_info, once};
+use crate::v4::state::caller;
 
-use super::staying::{self, Staying};
+use super::file_hold::{self, Staying};
 use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
 
 /// Creates a file, or opens one that is there if `how` allows it.
@@ -41,7 +41,7 @@ pub(super) fn run(
         // It was created by this very request, before a restart.
         return create(compound, &directory, name, how, new, request, out);
     }
-    match staying::find(compound, &directory, name) {
+    match file_hold::find(compound, &directory, name) {
         Ok((Target::Pseudo(_), _)) => Err(NfsStat4::IsDir.into()),
         Ok((Target::Stored(file), _staying)) => match how {
             CreateHow4::Unchecked(_) => {

@@ -9,12 +9,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use volume::time::Time;
 
-use super::Kept;
-use super::callbacks::Path;
-use super::config::{Counted, Counters, OWNER_BYTES};
-use super::ids::{ClientId, FileId, Other, SessionId};
-use super::record::{CallbackAddress, ClientRecord, Kind, Principal};
-use super::turns::Turns;
+use crate::state::Kept;
+use crate::state::callbacks::Path;
+use crate::state::clients::owner_sequence::Turns;
+use crate::state::config::{Counted, Counters, OWNER_BYTES};
+use crate::state::ids::{ClientId, FileId, Other, SessionId};
+use crate::state::record::{CallbackAddress, ClientRecord, Kind, Principal};
 
 /// How far the numbers of stateids go ahead at a restart: more opens than can have been lost with the last batch, so that
 /// no number is given out twice.
@@ -34,7 +34,7 @@ pub(crate) struct OpenOwner {
 pub(crate) enum Who {
     /// A lock owner of an NFSv4 client (`lock_owner4`).
     Version4 { client: ClientId, name: Box<[u8]> },
-    /// A process of an NLM client; [`super::nlm::owner_name`] makes the name.
+    /// A process of an NLM client; [`crate::state::hosts::owner_name`] makes the name.
     Nlm { client: ClientId, name: Box<[u8]> },
 }
 
@@ -248,7 +248,7 @@ impl Client {
     }
 
     /// The `other` of a new stateid, unless it is in use: see [`super::State::next_other`].
-    pub(super) fn next_other(&self) -> Other {
+    pub(crate) fn next_other(&self) -> Other {
         Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -261,12 +261,12 @@ impl Client {
     }
 
     /// Whether every reply has to say that delegations may be lost.
-    pub(super) fn is_unsure(&self) -> bool {
+    pub(crate) fn is_unsure(&self) -> bool {
         self.unsure.load(Ordering::Relaxed)
     }
 
     /// It has received a reply that said so.
-    pub(super) fn is_told(&self) {
+    pub(crate) fn is_told(&self) {
         if self.is_unsure() {
             self.unsure.store(false, Ordering::Relaxed);
         }

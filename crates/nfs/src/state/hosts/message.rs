@@ -11,11 +11,11 @@ use wire::record::write_record;
 use wire::rpc::{AcceptStat, CallHeader, Credential, OpaqueAuth, ReplyBody, ReplyHeader};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::state::callback::Destination;
+use crate::state::callbacks::outgoing::Destination;
 
-use super::super::Kept;
-use super::super::config::Counted;
 use super::{Grant, owner_of};
+use crate::state::Kept;
+use crate::state::config::Counted;
 
 /// What a call is for.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::ids::FileId;
+use crate::state::ids::FileId;
 
 /// How many counts there are of each kind. Files that share one are seldom changed at the same moment.
 const PARTS: usize = 256;
@@ -21,7 +21,7 @@ struct Part(AtomicU64);
 
 /// Changes that are under way, and delegations as far as they matter to them.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(crate) struct Changes {
     files: [Part; PARTS],
     names: [Part; PARTS],
     /// Delegations that are granted, or about to be.
@@ -66,7 +66,7 @@ fn part(parts: &[Part; PARTS], file: FileId) -> &AtomicU64 {
 
 impl Changes {
     /// From now on a file is not delegated.
-    pub(super) fn of(&self, file: FileId) -> Changing<'_> {
+    pub(crate) fn of(&self, file: FileId) -> Changing<'_> {
         let part = part(&self.files, file);
         part.fetch_add(1, Ordering::SeqCst);
         Changing(Some(part))
@@ -74,19 +74,19 @@ impl Changes {
 
     /// From now on no file is delegated, unless some are: then one has to look which file it is that a name in `directory`
     /// stands for.
-    pub(super) fn of_name(&self, directory: FileId) -> Changing<'_> {
+    pub(crate) fn of_name(&self, directory: FileId) -> Changing<'_> {
         let part = part(&self.names, directory);
         part.fetch_add(1, Ordering::SeqCst);
         Changing(Some(part))
     }
 
     /// Whether anything is delegated, or about to be.
-    pub(super) fn sees_delegations(&self) -> bool {
+    pub(crate) fn sees_delegations(&self) -> bool {
         self.announced.load(Ordering::SeqCst) > 0
     }
 
     /// A file is about to be delegated, under its lock. False if that must not be, as it is being changed.
-    pub(super) fn announce(&self, file: FileId) -> bool {
+    pub(crate) fn announce(&self, file: FileId) -> bool {
         self.announced.fetch_add(1, Ordering::SeqCst);
         let first = self.granted.load(Ordering::SeqCst) == 0;
         let named = first && self.names.iter().any(|part| part.0.load(Ordering::SeqCst) > 0);
@@ -98,29 +98,29 @@ impl Changes {
     }
 
     /// What was announced will not be.
-    pub(super) fn withdraw(&self) {
+    pub(crate) fn withdraw(&self) {
         self.announced.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// What was announced is granted.
-    pub(super) fn grant(&self) {
+    pub(crate) fn grant(&self) {
         self.granted.fetch_add(1, Ordering::SeqCst);
     }
 
     /// A delegation is no more.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.granted.fetch_sub(1, Ordering::SeqCst);
         self.withdraw();
     }
 
     /// A delegation is back after a restart, when nothing is asked yet.
-    pub(super) fn restore(&self) {
+    pub(crate) fn restore(&self) {
         self.announced.fetch_add(1, Ordering::SeqCst);
         self.grant();
     }
 
     /// How many files are delegated.
-    pub(super) fn granted(&self) -> u64 {
+    pub(crate) fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
     }
 }

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use volume::state::StateChange;
 use volume::time::Time;
 
-use super::client::{Client, LockOwner, Version, Who};
-use super::config::Counters;
-use super::files::{File, InTheWay, enter};
-use super::holding::{Holding, Standing, What};
-use super::ids::{FileId, StateId};
-use super::ranges::{Change, Lock, LockKind, Range};
-use super::record::{Key, LockStateRecord, RangeRecord};
-use super::turns::Turns;
-use super::{Context, Kept, State, StateError};
+use crate::state::clients::client::{Client, LockOwner, Version, Who};
+use crate::state::clients::owner_sequence::Turns;
+use crate::state::config::Counters;
+use crate::state::files::{File, InTheWay, enter};
+use crate::state::ids::{FileId, StateId};
+use crate::state::locks::ranges::{Change, Lock, LockKind, Range};
+use crate::state::record::{Key, LockStateRecord, RangeRecord};
+use crate::state::stateids::entry::{Holding, Standing, What};
+use crate::state::{Context, Kept, State, StateError};
+
+pub(crate) mod ranges;
 
 /// A place in the queue for a range.
 #[derive(Clone, Debug)]

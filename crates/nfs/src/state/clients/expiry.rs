@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use volume::time::Time;
 
-use super::client::{Client, Version};
-use super::config::Counters;
-use super::holding::{Holding, Recall, Standing, What};
-use super::record::Key;
-use super::sessions::Session;
-use super::{Context, Kept, State, StateError};
+use crate::state::clients::client::{Client, Version};
+use crate::state::config::Counters;
+use crate::state::record::Key;
+use crate::state::sessions::Session;
+use crate::state::stateids::entry::{Holding, Recall, Standing, What};
+use crate::state::{Context, Kept, State, StateError};
 
 /// The longest until [`State::tick`] is to be called again.
 const TICK: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ impl State {
                 return false;
             }
             let Some(Recall::Recalled(since)) =
-                holding.as_delegation().map(super::holding::Delegation::recall)
+                holding.as_delegation().map(crate::state::stateids::entry::Delegation::recall)
             else {
                 return false;
             };
@@ -81,7 +81,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the journal.
-    pub(super) fn make_room_for_client(&self, context: &Context<'_>) -> Result<(), StateError> {
+    pub(crate) fn make_room_for_client(&self, context: &Context<'_>) -> Result<(), StateError> {
         if self.clients.total() < self.config.clients {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the journal; the rest goes when it is tried again.
-    pub(super) fn remove_client(
+    pub(crate) fn remove_client(
         &self,
         context: &Context<'_>,
         client: &Arc<Client>,

@@ -15,16 +15,16 @@ use volume::request::Durable;
 use volume::time::Time;
 use wire::nlm4::Nlm4Stats;
 
-use super::client::{Client, Host, LockOwner, Version};
-use super::files::Opening;
-use super::holding::Holding;
-use super::ids::{FileId, StateId};
-use super::locking::{Locker, NoLock, Waiter, Wanted};
-use super::ranges::{LockKind, Range};
-use super::record::{ClientRecord, Key, Kind, MonitorRecord, NAME_BYTES, Principal, address_bytes};
-use super::share::{Mode, Modes};
-use super::turns::Turns;
-use super::{Context, Kept, State, StateError};
+use crate::state::clients::client::{Client, Host, LockOwner, Version};
+use crate::state::clients::owner_sequence::Turns;
+use crate::state::files::Opening;
+use crate::state::files::share::{Mode, Modes};
+use crate::state::ids::{FileId, StateId};
+use crate::state::locks::ranges::{LockKind, Range};
+use crate::state::locks::{Locker, NoLock, Waiter, Wanted};
+use crate::state::record::{ClientRecord, Key, Kind, MonitorRecord, NAME_BYTES, Principal, address_bytes};
+use crate::state::stateids::entry::Holding;
+use crate::state::{Context, Kept, State, StateError};
 
 mod message;
 

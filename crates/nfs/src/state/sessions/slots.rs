@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::Kept;
+use crate::state::Kept;
 
 /// What was answered to the last request of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]

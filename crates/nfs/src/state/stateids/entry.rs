@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU16, AtomicU32, O
 use volume::state::StateChange;
 use volume::time::Time;
 
-use super::StateError;
-use super::client::{Client, LockOwner, OpenOwner};
-use super::ids::{FileId, Other, StateId};
-use super::record::{Key, OpenRecord};
-use super::share::{Mode, Modes};
+use crate::state::StateError;
+use crate::state::clients::client::{Client, LockOwner, OpenOwner};
+use crate::state::files::share::{Mode, Modes};
+use crate::state::ids::{FileId, Other, StateId};
+use crate::state::record::{Key, OpenRecord};
 
 /// Whether it is still held. Nothing comes back from the right.
 ///
@@ -134,7 +134,7 @@ impl Holding {
     }
 
     /// The change that puts the record of an open that needs no confirmation.
-    pub(super) fn to_change(&self) -> Option<StateChange> {
+    pub(crate) fn to_change(&self) -> Option<StateChange> {
         let open = self.as_open()?;
         let (owner, seqid) = (open.owner.name.clone(), self.stateid().seqid);
         let record = OpenRecord { owner, seqid, modes: open.modes().0, confirmed: true };

@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use volume::time::Time;
 use wire::nfs4::OpNum4;
 
-use super::Kept;
-use super::config::Counted;
-use super::ids::{FileId, Other};
+use crate::state::Kept;
+use crate::state::config::Counted;
+use crate::state::ids::{FileId, Other};
 
 /// Which seqid comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,13 +8,13 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::recall::Recaller;
-use crate::state::changing::Changing;
-use crate::state::client::Client;
-use crate::state::holding::{Holding, Standing};
+use crate::state::clients::client::Client;
+use crate::state::clients::owner_sequence::{Again, Begun, Turns};
+use crate::state::delegations::in_flight::Changing;
 use crate::state::ids::{ClientId, Other, StateId};
 use crate::state::record::Principal;
 use crate::state::stateids::Use;
-use crate::state::turns::{Again, Begun, Turns};
+use crate::state::stateids::entry::{Holding, Standing};
 use crate::state::{Caller, Context, InSlot, Kept, State};
 use crate::v4::context::{Compound, Done, Stop, Target};
 

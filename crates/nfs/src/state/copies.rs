@@ -13,12 +13,12 @@ use volume::request::{Credentials, Durability};
 use volume::time::Time;
 use wire::limits::VERIFIER_BYTES;
 
-use super::callbacks::Notify;
-use super::client::{Client, Version};
-use super::config::Counters;
-use super::ids::{FileId, Other, StateId};
-use super::record::{CopyRecord, Key};
-use super::{Context, Kept, State, StateError};
+use crate::state::callbacks::Notify;
+use crate::state::clients::client::{Client, Version};
+use crate::state::config::Counters;
+use crate::state::ids::{FileId, Other, StateId};
+use crate::state::record::{CopyRecord, Key};
+use crate::state::{Context, Kept, State, StateError};
 
 /// The minor version that brought COPY and CB_OFFLOAD.
 const MINOR: u32 = 2;

@@ -10,8 +10,8 @@ use volume::volume::Volume;
 
 use crate::context::ServiceContext;
 use crate::state::StateError;
-use crate::state::changing::Changing;
-use crate::state::offload::{CopyEnd, Copying, Order, Phase, Side};
+use crate::state::copies::{CopyEnd, Copying, Order, Phase, Side};
+use crate::state::delegations::in_flight::Changing;
 use crate::state::stateids::Use;
 
 /// When to look again at copies that wait for the journal, for write-back or for a delegation.
