@@ -16,6 +16,10 @@ pub const DIRECTORY_BYTES: u32 = volume::limits::TRANSFER_BYTES;
 /// Bytes of a READDIR that FSINFO recommends: some thousand names, without making an event loop wait.
 pub const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 
+/// The cookie verifier of every listing. Cookies never expire, so no client has to send it back (RFC 1813 section 3.3.16,
+/// RFC 8881 section 18.23.3).
+pub(crate) const COOKIE_VERIFIER: [u8; wire::limits::VERIFIER_BYTES] = [0; wire::limits::VERIFIER_BYTES];
+
 /// Most names that the engine is asked for at once, so that what it returns stays within some 100 KiB.
 pub const NAMES_AT_ONCE: usize = 512;
 

@@ -90,6 +90,22 @@ impl Client {
         Ok(())
     }
 
+    /// Writes `names` empty files and checks that a listing over NFSv4 shows them. libnfs 4.0 continues a listing with a
+    /// cookie verifier of zero, which Linux never does.
+    pub(super) fn list_over_nfs4(&mut self, names: usize) -> Result<(), String> {
+        for _ in 0..names {
+            if !self.put(1)? {
+                return Err("nfs-cp of an empty file failed".to_owned());
+            }
+        }
+        let listing = tool("nfs-ls", &[&format!("nfs://{ADDRESS}/main/?nfsport={PORT}&version=4")])?;
+        let shown = String::from_utf8_lossy(&listing.stdout).lines().count();
+        if !listing.status.success() || shown < self.files() {
+            return Err(format!("nfs-ls over NFSv4 shows {shown} of {} names", self.files()));
+        }
+        Ok(())
+    }
+
     /// The number of acknowledged files.
     pub(super) fn files(&self) -> usize {
         self.acknowledged.len()

@@ -201,6 +201,7 @@ fn libnfs(lab: &mut Lab, options: &Options) -> Result<String, String> {
             return Err(format!("nfs-cp of up to {length_max} bytes failed"));
         }
     }
+    client.list_over_nfs4(500)?;
     client.verify()?;
     Ok(format!("{} files", client.files()))
 }

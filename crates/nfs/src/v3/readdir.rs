@@ -6,12 +6,11 @@ use volume::attributes::Attributes;
 use volume::ids::Cookie;
 use volume::request::{Answer, Durability, Promised};
 use volume::results::Entry;
-use wire::limits::VERIFIER_BYTES;
 use wire::nfs3::{Entry3, Filename3, NfsStat3, ReaddirArgs, ReaddirEncoder, ReaddirFail};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Object};
-use crate::limits::{DIRECTORY_BYTES, NAMES_AT_ONCE};
+use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES, NAMES_AT_ONCE};
 
 /// An entry with a name of a dozen bytes; only a guess at how many to ask the engine for.
 const USUAL_ENTRY_BYTES: usize = 4 + 8 + (4 + 12) + 8;
@@ -58,7 +57,7 @@ pub(super) fn answer<'a>(
             let attributes = directory.fattr3(&listed.directory);
             let nothing_to_list = listed.eof && asked.maxcount >= ReaddirEncoder::EMPTY_BYTES;
             if result.entries() > 0 || nothing_to_list {
-                result.finish(&attributes, listed.verifier, listed.eof);
+                result.finish(&attributes, COOKIE_VERIFIER, listed.eof);
             } else {
                 // The client left no room for even one name.
                 result.abandon();
@@ -82,8 +81,6 @@ pub(super) fn budget(bytes: u32) -> usize {
 struct Listed {
     /// The directory, at the end.
     directory: Attributes,
-    /// The cookie verifier.
-    verifier: [u8; VERIFIER_BYTES],
     /// Whether the last name of the directory was taken, or was before the cookie.
     eof: bool,
 }
@@ -102,8 +99,8 @@ fn list(directory: &Object<'_>, asked: &Asked, mut take: impl FnMut(&Entry) -> b
         let fitting = listing.entries.iter().take_while(|entry| take(entry)).count();
         let all = fitting == listing.entries.len();
         if !all || listing.end || fitting == 0 {
-            let (directory, verifier) = (listing.directory, listing.verifier);
-            return Ok(Promised { value: Listed { directory, verifier, eof: all && listing.end }, after });
+            let listed = Listed { directory: listing.directory, eof: all && listing.end };
+            return Ok(Promised { value: listed, after });
         }
         taken += fitting;
         cookie = listing.entries.last().map_or(cookie, |entry| entry.cookie);

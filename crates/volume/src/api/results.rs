@@ -254,8 +254,6 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Whether the last of them is the last of the directory.
     pub end: bool,
-    /// Cookie verifier: always the same, as cookies stay valid for ever.
-    pub verifier: [u8; 8],
     /// The directory.
     pub directory: Attributes,
 }

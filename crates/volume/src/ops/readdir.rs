@@ -18,9 +18,6 @@ use crate::volume::Volume;
 const DOT: Cookie = Cookie(1);
 const DOT_DOT: Cookie = Cookie(2);
 
-/// Cookies never change and are never reused, so the verifier that would tell that they did is always the same.
-const COOKIE_VERIFIER: [u8; 8] = *b"forever\0";
-
 impl Volume {
     /// The names after `cookie` (zero: from the start), at most `most`, in the order in which they were made; with
     /// `plus`, with attributes. What is removed or made meanwhile may or may not show; all else shows once.
@@ -62,7 +59,7 @@ impl Volume {
         }
         // Only now, as each name that was seen was entered under the directory's lock, with its entry noted there.
         let own = self.attributes(request, directory)?;
-        let listing = Listing { entries, end, verifier: COOKIE_VERIFIER, directory: own.value };
+        let listing = Listing { entries, end, directory: own.value };
         Ok(Promised { value: listing, after: after.and(own.after) })
     }
 

@@ -55,7 +55,7 @@ fn the_root_is_listed_as_far_as_it_is_seen() {
     let list = |cookie, maxcount| {
         let args = ReaddirArgs {
             cookie,
-            cookieverf: if cookie == 0 { [0; 8] } else { *b"forever\0" },
+            cookieverf: [0; 8],
             dircount: 0,
             maxcount,
             attr_request: AttrMask::of(&[Attr4::Fileid, Attr4::MountedOnFileid, Attr4::Fsid]),

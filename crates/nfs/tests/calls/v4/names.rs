@@ -154,7 +154,7 @@ fn nothing_moves_between_file_systems() {
 }
 
 #[test]
-fn a_listing_goes_on_where_it_ended() {
+fn listings_continue_where_the_last_reply_ended() {
     let server = Server::new();
     for number in 0..40 {
         file(&server, &format!("file{number:02}"));
@@ -163,7 +163,7 @@ fn a_listing_goes_on_where_it_ended() {
     let list = |cookie, maxcount| {
         let args = ReaddirArgs {
             cookie,
-            cookieverf: if cookie == 0 { [0; 8] } else { *b"forever\0" },
+            cookieverf: [0; 8],
             dircount: 8192,
             maxcount,
             attr_request: AttrMask::of(&[Attr4::Type, Attr4::Fileid, Attr4::Filehandle, Attr4::RdattrError]),
@@ -198,6 +198,29 @@ fn a_listing_goes_on_where_it_ended() {
         attr_request: AttrMask::of(&[Attr4::TimeModifySet]),
     };
     assert_eq!(status_of(&server, &[putfh(root), ArgOp4::Readdir(wrong)]), NfsStat4::Inval);
+}
+
+/// libnfs 4.0.0 sends zeros, Linux what it was given.
+#[test]
+fn listings_continue_with_any_cookie_verifier() {
+    let server = Server::new();
+    for name in ["a", "b", "c"] {
+        file(&server, name);
+    }
+    let root = handle_at(&server, &[]);
+    let list = |cookie, cookieverf| {
+        let attr_request = AttrMask::of(&[Attr4::Fileid]);
+        let args = ReaddirArgs { cookie, cookieverf, dircount: 8192, maxcount: 8192, attr_request };
+        let results = compound(&server, &[putfh(root), ArgOp4::Readdir(args)]);
+        let ResOp4::Readdir(Ok(listed)) = results.last() else { panic!("{results:?}") };
+        assert_eq!(listed.cookieverf, [0; 8]);
+        listed.entries.iter().map(|entry| entry.cookie).collect::<Vec<_>>()
+    };
+    let all = list(0, [0; 8]);
+    assert_eq!(all.len(), 3);
+    for verifier in [[0; 8], *b"forever\0", [0xff; 8]] {
+        assert_eq!(list(all[0], verifier), all[1..]);
+    }
 }
 
 #[test]
