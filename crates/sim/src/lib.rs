@@ -10,6 +10,7 @@
 //! | [`workload`] | random operations |
 //! | [`model`] | the reference volume: judges every reply, and what a crash may take back |
 //! | [`call`] | calls and replies, apart from their encoding |
+//! | [`compound`] | COMPOUNDs, and how NFSv4 clients start |
 //! | [`rpc`] | RPC records and the NFS service |
 //! | [`media`] | the engine's media in memory, with faults; the fault model |
 //! | [`random`] | random numbers that replay from a seed |
@@ -17,6 +18,7 @@
 //! A seed fixes everything: the simulation has one thread and no clock.
 
 pub mod call;
+pub mod compound;
 pub mod engine;
 pub mod media;
 pub mod model;

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use nfs::limits::COMPOUND_REPLY_BYTES;
 use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use sim::compound;
 use sim::engine::{START, Sizes, create, open};
 use sim::media::SimMedia;
 use sim::rpc::{self, call_header, unmarked};
@@ -22,7 +23,6 @@ use volume::Volume;
 use volume::request::{Access, Durable};
 use volume::time::Time;
 use wire::nfs4::callback::CbCompoundReader;
-use wire::nfs4::compound::CompoundResReader;
 use wire::nfs4::{self, NfsStat4, OpNum4, OpenDelegation4, Outcome as _, ResOp4, SessionId4, Stateid4};
 use wire::rpc::{AcceptStat, AuthSys, Groups, ReplyBody, ReplyHeader, decode_call};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
@@ -270,7 +270,7 @@ impl World {
 
         let Some(reply) = self.ask(client, &record) else { return };
         let Some(body) = body_of(&reply, self.xid) else { return };
-        let results = decode_results(body);
+        let results = compound::decode(body).expect("results decode").1;
         for result in &results {
             self.known.learn(result);
             self.seen.push((result.num(), result.status()));
@@ -291,7 +291,7 @@ impl World {
             matches!(result, ResOp4::DestroySession(Ok(())) | ResOp4::CreateSession(Ok(_)))
         };
         let body = body_of(&again, self.xid).expect("it was a COMPOUND before");
-        let answered = decode_results(body);
+        let answered = compound::decode(body).expect("results decode").1;
         let last = answered.last().map(|result| (result.num(), result.status()));
         match last {
             Some((_, NfsStat4::RetryUncachedRep)) => {}
@@ -353,13 +353,4 @@ fn body_of(reply: &[u8], xid: u32) -> Option<&[u8]> {
     let header = ReplyHeader::decode(&mut input).expect("a reply decodes");
     assert_eq!(header.xid, xid, "the reply is to this call");
     matches!(header.body, ReplyBody::Accepted { stat: AcceptStat::Success, .. }).then(|| input.rest())
-}
-
-fn decode_results(body: &[u8]) -> Vec<ResOp4<'_>> {
-    let mut reader = CompoundResReader::new(Decoder::new(body)).expect("results decode");
-    let results: Vec<_> = reader.by_ref().map(|result| result.expect("a result decodes")).collect();
-    reader.finish().expect("nothing follows the results");
-    let last = results.last().map_or(reader.status(), |result| result.status());
-    assert_eq!(last, reader.status(), "the status is that of the last operation");
-    results
 }

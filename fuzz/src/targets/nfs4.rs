@@ -49,7 +49,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
         8 => round_trip!(nlm4::ShareArgs<'_>, body),
         9 => round_trip!(nlm4::TestRes<'_>, body),
         10 => round_trip!(nlm4::ShareRes<'_>, body),
-        11 => round_trip!(nsm::Mon<'_>, body),
+        11 => round_trip!(nsm::SmName<'_>, body),
         12 => round_trip!(nsm::StatChge<'_>, body),
         _ => attributes(body),
     };

@@ -4,31 +4,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use nfs::service::{Connection, ConnectionId};
 use wire::nfs4::callback::{CbArgOp4, CbCompoundEncoder, CbCompoundReader, CbResOp4, CbSequenceOk};
-use wire::nfs4::compound::{CompoundArgsEncoder, CompoundResReader};
-use wire::nfs4::{self, ArgOp4, FileHandle4, NfsStat4, Outcome, PutfhArgs, ResOp4, Stateid4, Utf8Str4};
+use wire::nfs4::{self, ArgOp4, NfsStat4, ResOp4, Stateid4};
 use wire::rpc::{AcceptStat, AuthSys, Groups, ReplyHeader, decode_call};
-use wire::xdr::{Decoder, Encode, Encoder};
+use wire::xdr::{Encode, Encoder};
 
+use crate::compound::{CALLBACK_PROGRAM, decode, encode};
 use crate::rpc::{call_header, results, unmarked};
-
-/// The program number of the clients' callback service.
-pub(super) const CALLBACK_PROGRAM: u32 = 0x4000_0000;
 
 /// Returns the record of a COMPOUND, without its mark.
 pub(super) fn compound(xid: u32, minor: u32, operations: &[ArgOp4<'_>]) -> Vec<u8> {
     let groups = Groups::default();
     let caller = AuthSys { stamp: 7, machine_name: b"virtual", uid: 0, gid: 0, groups };
     let mut record = call_header(xid, nfs4::PROGRAM, nfs4::VERSION, nfs4::Procedure::Compound.code(), caller);
-    let mut out = Encoder::new(&mut record);
-    let mut compound = CompoundArgsEncoder::begin(&mut out, Utf8Str4(b""), minor);
-    operations.iter().for_each(|operation| compound.push(operation));
-    compound.finish();
+    encode(&mut Encoder::new(&mut record), minor, operations);
     record
-}
-
-/// PUTFH.
-pub(super) fn putfh(handle: &[u8]) -> ArgOp4<'_> {
-    ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("a handle that the server gave") })
 }
 
 /// Returns a connection of a client; each client has an address of its own.
@@ -50,15 +39,7 @@ pub(super) struct Results<'a> {
 impl<'a> Results<'a> {
     /// Decodes a marked reply.
     pub(super) fn parse(out: &'a [u8], xid: u32) -> Result<Results<'a>, String> {
-        let wrong = |error| format!("the results: {error}");
-        let mut reader = CompoundResReader::new(Decoder::new(results(out, xid)?)).map_err(wrong)?;
-        let status = reader.status();
-        let all: Vec<_> = reader.by_ref().collect::<Result<_, _>>().map_err(wrong)?;
-        reader.finish().map_err(wrong)?;
-        let last = all.last().map_or(NfsStat4::Ok, Outcome::status);
-        if last != status && !all.is_empty() {
-            return Err(format!("the status is {status:?}, that of the last operation {last:?}"));
-        }
+        let (status, all) = decode(results(out, xid)?)?;
         Ok(Results { status, all })
     }
 

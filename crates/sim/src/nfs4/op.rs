@@ -3,7 +3,8 @@
 use wire::nfs4::*;
 use wire::xdr::decode_all;
 
-use super::message::{self, CALLBACK_PROGRAM, putfh};
+use super::message;
+use crate::compound::{channel, create_session, exchange_id, putfh, set_client_id};
 use crate::rpc::encoded;
 
 /// The number of regions of a file; each is written and read as a whole.
@@ -198,53 +199,22 @@ pub(super) struct Requester {
 }
 
 impl Requester {
-    fn channel(&self, slots: u32) -> ChannelAttrs4 {
-        ChannelAttrs4 {
-            headerpadsize: 0,
-            maxrequestsize: 1 << 16,
-            maxresponsesize: 1 << 16,
-            maxresponsesize_cached: 4096,
-            maxoperations: 16,
-            maxrequests: slots,
-            rdma_ird: None,
-        }
-    }
-
     /// Returns the COMPOUND of an operation that is sent without SEQUENCE.
     fn without_session(&self, xid: u32, op: &Op) -> Option<Vec<u8>> {
-        let name = OwnerId4(self.name.as_bytes());
+        let name = self.name.as_bytes();
         let operation = match op {
-            Op::Exchange => ArgOp4::ExchangeId(ExchangeIdArgs {
-                clientowner: ClientOwner4 { verifier: self.verifier, ownerid: name },
-                flags: 0,
-                state_protect: StateProtect4A::None,
-                client_impl_id: None,
-            }),
-            Op::CreateSession => ArgOp4::CreateSession(CreateSessionArgs {
-                clientid: self.clientid,
-                sequence: self.create_sequence,
-                flags: create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN,
-                fore_chan_attrs: self.channel(self.slots),
-                back_chan_attrs: self.channel(4),
-                cb_program: CALLBACK_PROGRAM,
-                sec_parms: SecParms4::new(&[CallbackSecParms4::None]).expect("one is not too many"),
-            }),
+            Op::Exchange => exchange_id(name, self.verifier),
+            Op::CreateSession => {
+                let flags = create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN;
+                let channels = (channel(1 << 16, self.slots), channel(1 << 16, 4));
+                create_session(self.clientid, self.create_sequence, flags, channels)
+            }
             Op::Bind => ArgOp4::BindConnToSession(BindConnToSessionArgs {
                 sessid: self.sessionid,
                 dir: ChannelDirFromClient4::ForeOrBoth,
                 use_conn_in_rdma_mode: false,
             }),
-            Op::SetClient => ArgOp4::SetClientId(SetClientIdArgs {
-                client: NfsClientId4 { verifier: self.verifier, id: name },
-                callback: CbClient4 {
-                    cb_program: CALLBACK_PROGRAM,
-                    cb_location: Netaddr4 {
-                        netid: Utf8Str4(b"tcp"),
-                        addr: Utf8Str4(self.callback_address.as_bytes()),
-                    },
-                },
-                callback_ident: 1,
-            }),
+            Op::SetClient => set_client_id(name, self.verifier, &self.callback_address),
             Op::ConfirmClient => ArgOp4::SetClientIdConfirm(SetClientIdConfirmArgs {
                 clientid: self.clientid,
                 setclientid_confirm: self.confirm,

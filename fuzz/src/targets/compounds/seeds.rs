@@ -1,7 +1,7 @@
 //! Usual sequences of calls as seeds: each reaches another part of the state.
 
+use sim::compound::{self, channel, create_session, exchange_id, putfh, set_client_id};
 use volume::handle::HANDLE_BYTES;
-use wire::nfs4::compound::CompoundArgsEncoder;
 use wire::nfs4::*;
 use wire::xdr::Encoder;
 
@@ -50,10 +50,7 @@ impl Steps {
 
     fn alone(self, client: u8, minor: u32, operations: &[ArgOp4<'_>]) -> Steps {
         let mut body = Vec::new();
-        let mut out = Encoder::new(&mut body);
-        let mut args = CompoundArgsEncoder::begin(&mut out, Utf8Str4(b""), minor);
-        operations.iter().for_each(|operation| args.push(operation));
-        args.finish();
+        compound::encode(&mut Encoder::new(&mut body), minor, operations);
         self.step(COMPOUND, client, &body)
     }
 
@@ -71,44 +68,19 @@ impl Steps {
 
     /// A client with a session.
     fn join(self, client: u8) -> Steps {
-        let channel = ChannelAttrs4 {
-            headerpadsize: 0,
-            maxrequestsize: 1 << 16,
-            maxresponsesize: 1 << 16,
-            maxresponsesize_cached: 4096,
-            maxoperations: 16,
-            maxrequests: 4,
-            rdma_ird: None,
-        };
-        let exchange = ArgOp4::ExchangeId(ExchangeIdArgs {
-            clientowner: ClientOwner4 { verifier: [client; 8], ownerid: OwnerId4(&[client]) },
-            flags: 0,
-            state_protect: StateProtect4A::None,
-            client_impl_id: None,
-        });
-        let create = ArgOp4::CreateSession(CreateSessionArgs {
-            clientid: client_id(0),
-            sequence: 1,
-            flags: create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN,
-            fore_chan_attrs: channel,
-            back_chan_attrs: channel,
-            cb_program: 0x4000_0000,
-            sec_parms: SecParms4::new(&[CallbackSecParms4::None]).expect("one is not too many"),
-        });
+        let flags = create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN;
+        let channel = channel(1 << 16, 4);
+        let name = [client];
+        let exchange = exchange_id(&name, [client; 8]);
+        let create = create_session(client_id(0), 1, flags, (channel, channel));
         let complete = ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
         self.alone(client, 2, &[exchange]).alone(client, 2, &[create]).in_session(client, 0, &[complete])
     }
 
     /// A client of NFSv4.0.
     fn introduce(self, client: u8) -> Steps {
-        let set = ArgOp4::SetClientId(SetClientIdArgs {
-            client: NfsClientId4 { verifier: [client; 8], id: OwnerId4(&[client]) },
-            callback: CbClient4 {
-                cb_program: 0x4000_0000,
-                cb_location: Netaddr4 { netid: Utf8Str4(b"tcp"), addr: Utf8Str4(b"10.0.1.1.3.3") },
-            },
-            callback_ident: 1,
-        });
+        let name = [client];
+        let set = set_client_id(&name, [client; 8], "10.0.1.1.3.3");
         let confirm = ArgOp4::SetClientIdConfirm(SetClientIdConfirmArgs {
             clientid: client_id(0),
             setclientid_confirm: reference(1, 0),
@@ -123,11 +95,6 @@ fn owner(which: u8) -> StateOwner4<'static> {
 
 fn root() -> [ArgOp4<'static>; 2] {
     [ArgOp4::Putrootfh, ArgOp4::Lookup(LookupArgs { objname: Component4(b"main") })]
-}
-
-/// PUTFH of the last handle.
-fn put(handle: &[u8; HANDLE_BYTES]) -> ArgOp4<'_> {
-    ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("as long as ours") })
 }
 
 /// An OPEN that creates a file in the root, and GETFH.
@@ -169,17 +136,17 @@ pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
     let both = share_access::BOTH;
 
     let open_one = Steps::default().join(0).in_session(0, 0, &open(attributes, 0, both, 0, 0));
-    let locked = open_one.clone().in_session(0, 0, &[put(&handle), lock(stateid(0), 0, 0, 10, 20)]);
+    let locked = open_one.clone().in_session(0, 0, &[putfh(&handle), lock(stateid(0), 0, 0, 10, 20)]);
     let whole = locked
         .clone()
         .in_session(
             0,
             0,
-            &[put(&handle), write(stateid(0)), ArgOp4::Commit(CommitArgs { offset: 0, count: 0 })],
+            &[putfh(&handle), write(stateid(0)), ArgOp4::Commit(CommitArgs { offset: 0, count: 0 })],
         )
-        .in_session(0, 0, &[put(&handle), unlock(stateid(0), 0, 12, 4)])
+        .in_session(0, 0, &[putfh(&handle), unlock(stateid(0), 0, 12, 4)])
         .step(RESTART, 0, &[])
-        .in_session(0, 0, &[put(&handle), unlock(stateid(0), 0, 0, u64::MAX), close(stateid(1), 0)])
+        .in_session(0, 0, &[putfh(&handle), unlock(stateid(0), 0, 0, u64::MAX), close(stateid(1), 0)])
         .alone(0, 2, &[ArgOp4::DestroySession(DestroySessionArgs { sessionid: SessionId4(reference(4, 0)) })])
         .alone(0, 2, &[ArgOp4::DestroyClientId(DestroyClientIdArgs { clientid: client_id(0) })]);
     // Another client conflicts, until the first one has been silent for too long.
@@ -187,10 +154,10 @@ pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
         .clone()
         .join(1)
         .in_session(1, 0, &open(attributes, 0, both, 0, 0))
-        .in_session(1, 0, &[put(&handle), lock(stateid(0), 0, 0, 0, u64::MAX)])
+        .in_session(1, 0, &[putfh(&handle), lock(stateid(0), 0, 0, 0, u64::MAX)])
         .step(PASS, 0, &[200])
-        .in_session(1, 0, &[put(&handle), lock(stateid(0), 0, 0, 0, u64::MAX)])
-        .in_session(0, 1, &[put(&handle), write(stateid(1))]);
+        .in_session(1, 0, &[putfh(&handle), lock(stateid(0), 0, 0, 0, u64::MAX)])
+        .in_session(0, 1, &[putfh(&handle), write(stateid(1))]);
     let wants = both | 0x200;
     let recalled = Steps::default()
         .join(0)
@@ -206,15 +173,15 @@ pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
         .alone(
             0,
             0,
-            &[put(&handle), ArgOp4::OpenConfirm(OpenConfirmArgs { open_stateid: counted(0, 1), seqid: 2 })],
+            &[putfh(&handle), ArgOp4::OpenConfirm(OpenConfirmArgs { open_stateid: counted(0, 1), seqid: 2 })],
         )
-        .alone(0, 0, &[put(&handle), lock(counted(0, 2), 3, 0, 0, 100)])
-        .alone(0, 0, &[put(&handle), write(counted(0, 1))])
+        .alone(0, 0, &[putfh(&handle), lock(counted(0, 2), 3, 0, 0, 100)])
+        .alone(0, 0, &[putfh(&handle), write(counted(0, 1))])
         .step(RESTART, 0, &[])
-        .alone(0, 0, &[put(&handle), unlock(counted(0, 1), 2, 50, 10)])
+        .alone(0, 0, &[putfh(&handle), unlock(counted(0, 1), 2, 50, 10)])
         .alone(0, 0, &[ArgOp4::Renew(RenewArgs { clientid: client_id(0) })])
-        .alone(0, 0, &[put(&handle), unlock(counted(0, 2), 3, 0, u64::MAX)])
-        .alone(0, 0, &[put(&handle), close(counted(1, 2), 4)])
+        .alone(0, 0, &[putfh(&handle), unlock(counted(0, 2), 3, 0, u64::MAX)])
+        .alone(0, 0, &[putfh(&handle), close(counted(1, 2), 4)])
         .alone(0, 0, &[ArgOp4::ReleaseLockowner(ReleaseLockownerArgs { lock_owner: owner(0) })]);
 
     let mut seeds: Vec<Vec<u8>> = [whole, contended, recalled, zero].map(|steps| steps.0).into();
@@ -226,7 +193,7 @@ pub(in super::super) fn seeds() -> Vec<Vec<u8>> {
 fn raw(before: &Steps, code: u8) -> Vec<u8> {
     let handle: [u8; HANDLE_BYTES] = reference(5, 0);
     let nothing = CommitArgs { offset: 0, count: 0 };
-    let steps = before.clone().in_session(0, 0, &[put(&handle), ArgOp4::Savefh, ArgOp4::Commit(nothing)]);
+    let steps = before.clone().in_session(0, 0, &[putfh(&handle), ArgOp4::Savefh, ArgOp4::Commit(nothing)]);
     let mut bytes = steps.0;
     // COMMIT is the last operation: its number, an offset and a count.
     bytes.truncate(bytes.len() - 16);

@@ -1,5 +1,6 @@
 //! Operations of NFSv4.2: COMPOUNDs as the Linux client sends them, in the slots of a session.
 
+use sim::compound::{channel, create_session, exchange_id, putfh};
 use wire::nfs4::compound::CompoundResReader;
 use wire::nfs4::*;
 use wire::xdr::Decoder;
@@ -54,34 +55,13 @@ fn call<T>(
 
 impl Session {
     fn begin(server: &mut Server, client: &str) -> Result<Session, String> {
-        let exchange = ArgOp4::ExchangeId(ExchangeIdArgs {
-            clientowner: ClientOwner4 { verifier: [1; 8], ownerid: OwnerId4(client.as_bytes()) },
-            flags: 0,
-            state_protect: StateProtect4A::None,
-            client_impl_id: None,
-        });
+        let exchange = exchange_id(client.as_bytes(), [1; 8]);
         let (clientid, sequence) = call(server, &[exchange], |result| match result {
             ResOp4::ExchangeId(Ok(ok)) => Some((ok.clientid, ok.sequenceid)),
             _ => None,
         })?;
-        let channel = ChannelAttrs4 {
-            headerpadsize: 0,
-            maxrequestsize: 2 << 20,
-            maxresponsesize: 2 << 20,
-            maxresponsesize_cached: 4096,
-            maxoperations: 16,
-            maxrequests: slots(),
-            rdma_ird: None,
-        };
-        let create = ArgOp4::CreateSession(CreateSessionArgs {
-            clientid,
-            sequence,
-            flags: create_session_flag::PERSIST,
-            fore_chan_attrs: channel,
-            back_chan_attrs: channel,
-            cb_program: 0x4000_0000,
-            sec_parms: SecParms4::new(&[CallbackSecParms4::None]).expect("one is not too many"),
-        });
+        let channel = channel(2 << 20, slots());
+        let create = create_session(clientid, sequence, create_session_flag::PERSIST, (channel, channel));
         let id = call(server, &[create], |result| match result {
             ResOp4::CreateSession(Ok(ok)) => Some(ok.sessionid),
             _ => None,
@@ -115,7 +95,7 @@ impl Session {
         let mut records = Vec::new();
         for number in 0..count {
             let (handle, on_it) = of(number);
-            let mut operations = vec![self.sequence(), put(handle)];
+            let mut operations = vec![self.sequence(), putfh(handle)];
             operations.extend(on_it);
             records.push(server.compound(&operations));
         }
@@ -137,16 +117,12 @@ impl Session {
 
     /// Opens a file by its handle, for reading and writing, without a delegation.
     fn open(&mut self, server: &mut Server, file: &[u8]) -> Result<Stateid4, String> {
-        let operations = [self.sequence(), put(file), open(OpenClaim4::Fh)];
+        let operations = [self.sequence(), putfh(file), open(OpenClaim4::Fh)];
         call(server, &operations, |result| match result {
             ResOp4::Open(Ok(ok)) => Some(ok.stateid),
             _ => None,
         })
     }
-}
-
-fn put(handle: &[u8]) -> ArgOp4<'_> {
-    ArgOp4::Putfh(PutfhArgs { object: FileHandle4::new(handle).expect("a handle that the server gave") })
 }
 
 fn attributes() -> ArgOp4<'static> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::service::{Connection, ConnectionId, Outcome, Service, Wait};
-use sim::rpc;
+use sim::{compound, rpc};
 use volume::bytes::Slice;
 use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
@@ -14,8 +14,7 @@ use volume::time::Time;
 use volume::{CreateOptions, Options, Progress, Volume};
 use wire::mount3::{self, DirPath, MntRes};
 use wire::nfs3::{self, Procedure};
-use wire::nfs4::compound::CompoundArgsEncoder;
-use wire::nfs4::{self, ArgOp4, Utf8Str4};
+use wire::nfs4::{self, ArgOp4};
 use wire::record::MARK_BYTES;
 use wire::rpc::{AuthSys, Groups, SUCCESS_BYTES};
 use wire::xdr::{Encode, Encoder, decode_all};
@@ -89,9 +88,7 @@ impl Server {
     /// Returns the record of an NFSv4.2 COMPOUND.
     pub(crate) fn compound(&mut self, operations: &[ArgOp4<'_>]) -> Record {
         self.record_of(nfs4::PROGRAM, nfs4::VERSION, nfs4::Procedure::Compound.code(), |out| {
-            let mut compound = CompoundArgsEncoder::begin(out, Utf8Str4(b""), 2);
-            operations.iter().for_each(|operation| compound.push(operation));
-            compound.finish();
+            compound::encode(out, 2, operations);
         })
     }
 
