@@ -3,7 +3,7 @@
 
 use volume::handle::Handle;
 use volume::ids::VolumeId;
-use volume::limits::{INLINE_WRITE_BYTES, TRANSFER_BYTES};
+use volume::limits::{INLINE_WRITE_BYTES_MAX, TRANSFER_BYTES_MAX};
 use wire::limits::{OVERHEAD_BYTES_MAX, RECORD_BYTES_MAX};
 use wire::mount3;
 use wire::nfs3::{
@@ -67,7 +67,7 @@ pub fn reply_bytes_max(record: &[u8]) -> usize {
 /// The value of an extended attribute, as its client does not say how much it wants.
 const XATTR_BYTES: u32 = 64 << 10;
 
-const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES);
+const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES_MAX);
 
 /// The most bytes of the reply to a COMPOUND.
 fn compound_bytes(record: &[u8]) -> usize {
@@ -76,8 +76,8 @@ fn compound_bytes(record: &[u8]) -> usize {
     let mut bytes = SMALL_REPLY_BYTES;
     for operation in operations.map_while(Result::ok) {
         let wanted = match operation {
-            ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES),
-            ArgOp4::ReadPlus(args) => args.count.min(TRANSFER_BYTES),
+            ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES_MAX),
+            ArgOp4::ReadPlus(args) => args.count.min(TRANSFER_BYTES_MAX),
             ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES),
             ArgOp4::Listxattrs(args) => args.maxcount.min(DIRECTORY_BYTES),
             ArgOp4::Getxattr(_) => XATTR_BYTES,
@@ -92,7 +92,7 @@ fn compound_bytes(record: &[u8]) -> usize {
 fn wanted_bytes(record: &[u8], procedure: Procedure) -> Option<usize> {
     let (_, mut arguments) = decode_call(record).ok()?;
     let bytes = match procedure {
-        Procedure::Read => ReadArgs::decode(&mut arguments).ok()?.count.min(TRANSFER_BYTES),
+        Procedure::Read => ReadArgs::decode(&mut arguments).ok()?.count.min(TRANSFER_BYTES_MAX),
         Procedure::Readdir => ReaddirArgs::decode(&mut arguments).ok()?.count.min(DIRECTORY_BYTES),
         _ => ReaddirplusArgs::decode(&mut arguments).ok()?.maxcount.min(DIRECTORY_BYTES),
     };
@@ -111,7 +111,8 @@ pub fn awaited(record: &[u8]) -> Option<(VolumeId, Resource)> {
     let resource = match Procedure::from_code(header.procedure)? {
         Procedure::Write => {
             let write = WriteArgs::decode(&mut Decoder::new(arguments.rest())).ok()?;
-            let in_journal = write.stable != StableHow::Unstable && write.data.len() <= INLINE_WRITE_BYTES;
+            let in_journal =
+                write.stable != StableHow::Unstable && write.data.len() <= INLINE_WRITE_BYTES_MAX;
             if in_journal { Resource::Journal } else { Resource::Data }
         }
         Procedure::Setattr => Resource::Truncation,
@@ -140,7 +141,7 @@ fn awaited_by_compound(arguments: Decoder<'_>) -> Option<(VolumeId, Resource)> {
                 continue;
             }
             ArgOp4::Write(args) if args.stable == StableHow4::Unstable => Resource::Data,
-            ArgOp4::Write(args) if args.data.len() > INLINE_WRITE_BYTES => Resource::Data,
+            ArgOp4::Write(args) if args.data.len() > INLINE_WRITE_BYTES_MAX => Resource::Data,
             ArgOp4::Setattr(_) => Resource::Truncation,
             ArgOp4::Write(_)
             | ArgOp4::Allocate(_)
@@ -230,8 +231,8 @@ mod tests {
         };
         let volume = VolumeId(7);
         assert_eq!(write(StableHow::Unstable, 10), Some((volume, Resource::Data)));
-        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES), Some((volume, Resource::Journal)));
-        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES + 1), Some((volume, Resource::Data)));
+        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES_MAX), Some((volume, Resource::Journal)));
+        assert_eq!(write(StableHow::FileSync, INLINE_WRITE_BYTES_MAX + 1), Some((volume, Resource::Data)));
         let remove = call(nfs3::PROGRAM, Procedure::Remove as u32, |out| file.encode(out));
         assert_eq!(awaited(&remove), Some((volume, Resource::Journal)));
         let attributes = call(nfs3::PROGRAM, Procedure::Getattr as u32, |out| file.encode(out));

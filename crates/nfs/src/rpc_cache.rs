@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use siphasher::sip::SipHasher24;
 use volume::request::{self, Answer, Durability, Error, Failure, Request, RequestKey};
-use volume::results::Recall;
 use wire::nfs3::Failed;
 use wire::rpc::CallHeader;
 use wire::xdr::{Encode, Encoder};
@@ -24,7 +23,7 @@ use crate::status;
 /// Bytes of a key: client address 16, xid, program, version and procedure 4 each, checksum 8.
 const KEY_BYTES: usize = 40;
 
-const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES);
+const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES_MAX);
 
 /// Identifies a call. The address comes first, because the engine bounds answers per client by it.
 fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> RequestKey {
@@ -83,7 +82,7 @@ pub(crate) fn once<'a, T, B: Encode>(
     }
     let key = request_key(call.client(), &call.header, call.arguments);
     let _entered = call.service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
-    if let Recall::Answered(answer, after) = object.volume.recall(&key) {
+    if let Some((answer, after)) = object.volume.lookup_request(&key) {
         out.raw(&answer);
         return Ok(object.after(after));
     }

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::limits::EXTENT_BYTES;
+use crate::limits::EXTENT_BYTES_MAX;
 
 mod value;
 
 pub use value::Value;
 
 /// Bytes that a pool keeps at most while nobody uses them, if it was not told to keep less.
-pub(crate) const KEPT_BYTES: usize = 16 << 20;
+pub(crate) const POOL_BYTES_MAX: usize = 16 << 20;
 
 /// The least that is put into the buffer of an extent, bytes: so little of it is wasted.
-const POOLED_BYTES_MIN: usize = EXTENT_BYTES - EXTENT_BYTES / 16;
+const POOLED_BYTES_MIN: usize = EXTENT_BYTES_MAX - EXTENT_BYTES_MAX / 16;
 
 /// Immutable bytes; a clone shares them.
 #[derive(Clone, Debug)]
@@ -111,19 +111,19 @@ impl Deref for Slice {
 pub struct Pool {
     free: Mutex<Vec<Vec<u8>>>,
     /// How many it keeps.
-    most: usize,
+    max: usize,
 }
 
 impl Default for Pool {
     fn default() -> Pool {
-        Pool::new(KEPT_BYTES)
+        Pool::new(POOL_BYTES_MAX)
     }
 }
 
 impl Pool {
     /// A pool that keeps at most so many bytes.
     pub fn new(bytes: usize) -> Pool {
-        Pool { free: Mutex::default(), most: bytes.min(KEPT_BYTES) / EXTENT_BYTES }
+        Pool { free: Mutex::default(), max: bytes.min(POOL_BYTES_MAX) / EXTENT_BYTES_MAX }
     }
 
     /// A copy of `bytes`.
@@ -154,19 +154,19 @@ impl Pool {
 
     /// Memory for so many bytes.
     fn take(&self, length: usize) -> Vec<u8> {
-        let is_pooled = (POOLED_BYTES_MIN..=EXTENT_BYTES).contains(&length);
+        let is_pooled = (POOLED_BYTES_MIN..=EXTENT_BYTES_MAX).contains(&length);
         let free = if is_pooled { self.free.lock().pop() } else { None };
-        free.unwrap_or_else(|| Vec::with_capacity(if is_pooled { EXTENT_BYTES } else { length }))
+        free.unwrap_or_else(|| Vec::with_capacity(if is_pooled { EXTENT_BYTES_MAX } else { length }))
     }
 
     fn own(self: &Arc<Pool>, bytes: Vec<u8>) -> Bytes {
-        let home = (bytes.capacity() == EXTENT_BYTES).then(|| Arc::clone(self));
+        let home = (bytes.capacity() == EXTENT_BYTES_MAX).then(|| Arc::clone(self));
         Bytes(Repr::Owned(Arc::new(Buffer { bytes, home })))
     }
 
     fn take_back(&self, bytes: Vec<u8>) {
         let mut free = self.free.lock();
-        if free.len() < self.most {
+        if free.len() < self.max {
             free.push(bytes);
         }
     }
@@ -179,15 +179,15 @@ mod tests {
     #[test]
     fn buffers_of_extents_come_back_and_others_are_exact() {
         let pool = Arc::new(Pool::default());
-        let extent = vec![7; EXTENT_BYTES];
+        let extent = vec![7; EXTENT_BYTES_MAX];
         let bytes = pool.concat([&extent[..5], &extent[5..]].into_iter());
         assert!(*bytes == *extent);
         let (shared, place) = (bytes.clone(), bytes.as_ptr());
         drop(bytes);
         assert_ne!(pool.copy(&extent).as_ptr(), place, "somebody still reads it");
         drop(shared);
-        let again: Result<Bytes, ()> = pool.filled(EXTENT_BYTES - 3, |bytes| {
-            assert_eq!(bytes.len(), EXTENT_BYTES - 3);
+        let again: Result<Bytes, ()> = pool.filled(EXTENT_BYTES_MAX - 3, |bytes| {
+            assert_eq!(bytes.len(), EXTENT_BYTES_MAX - 3);
             bytes.fill(1);
             Ok(())
         });
@@ -203,8 +203,8 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let pool = Arc::new(Pool::default());
         let many: Vec<Bytes> =
-            (0..KEPT_BYTES / EXTENT_BYTES + 9).map(|_| pool.copy(&[0; EXTENT_BYTES])).collect();
+            (0..POOL_BYTES_MAX / EXTENT_BYTES_MAX + 9).map(|_| pool.copy(&[0; EXTENT_BYTES_MAX])).collect();
         drop(many);
-        assert_eq!(pool.free.lock().len(), KEPT_BYTES / EXTENT_BYTES);
+        assert_eq!(pool.free.lock().len(), POOL_BYTES_MAX / EXTENT_BYTES_MAX);
     }
 }

@@ -14,32 +14,32 @@ use crate::api::request::{Durability, RequestKey};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::cache::blocks;
-use crate::cache::duplicate_requests::Replies;
+use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::cache::names::NameCache;
-use crate::cache::negative_names::KnownNames;
+use crate::cache::negative_names::NegativeLookupFilter;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
 use crate::encoding::key::{FAMILY, FIRST, Table};
 use crate::encoding::record::{
-    ExtentRecord, InodeRecord, MapRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
+    ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, ReplyRecord, SegmentRecord, Source, UsageKind,
     UsageRecord,
 };
 use crate::file::inodes::Inodes;
 use crate::journal::group_commit::Committer;
 use crate::journal::{RecoverError, Recovered, Ring};
-use crate::limits::{ENTRY_BYTES, SEGMENT_BYTES_MIN};
+use crate::limits::{ENTRY_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::media::{BLOCK_BYTES, Media};
 use crate::options::{MemoryLimits, Options};
 use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::cleaner::Cleaner;
 use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
-use crate::segments::space::{Ledger, PIECE_OVERHEAD_BYTES};
+use crate::segments::space::{EXTENT_OVERHEAD_BYTES, SpaceLedger};
 use crate::segments::{SegmentInfo, Segments};
 use crate::tables::index::{Index, IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
-use crate::tables::read_view::Layers;
+use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 use crate::transaction::apply;
 use crate::volume::Volume;
@@ -110,7 +110,7 @@ pub(crate) struct Loaded {
     pub meta: MetaRecord,
     pub memtable: Memtable,
     pub usage: Usage,
-    pub replies: Replies,
+    pub duplicate_requests: DuplicateRequestCache,
     pub segments: HashMap<SegmentId, SegmentInfo>,
     /// Files without a name.
     orphans: BTreeSet<Ino>,
@@ -213,7 +213,7 @@ impl Volume {
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
         // The first only finishes one that failed before, if there is such.
-        while self.step_checkpoint(now, true) == Progress::Worked && !self.layers().active.is_empty() {}
+        while self.step_checkpoint(now, true) == Progress::Worked && !self.view().active.is_empty() {}
         self.segments.drop_spares();
         if let Some(reason) = self.refuses_changes() {
             return Err(OpenError(reason));
@@ -224,7 +224,7 @@ impl Volume {
                     .to_owned(),
             ));
         }
-        if self.layers().active.is_empty() && self.layers().frozen.is_none() {
+        if self.view().active.is_empty() && self.view().frozen.is_none() {
             Ok(())
         } else {
             Err(OpenError(
@@ -255,19 +255,19 @@ impl Volume {
     }
 
     /// Blocks until entries are queued and somebody said so, or the time is over.
-    pub fn wait_commit(&self, most: std::time::Duration) {
-        self.committer.wait_for_work(most);
+    pub fn wait_commit(&self, max: std::time::Duration) {
+        self.committer.wait_for_work(max);
     }
 }
 
 /// Whether a ring takes the largest entry.
 fn check_log(bytes: u64) -> Result<(), OpenError> {
     let largest = Ring::largest_batch_of(bytes);
-    if largest > ENTRY_BYTES + ENTRY_LENGTH_BYTES {
+    if largest > ENTRY_BYTES_MAX + ENTRY_LENGTH_BYTES {
         return Ok(());
     }
     Err(OpenError(format!(
-        "a journal of {bytes} bytes is too small: one change takes up to {ENTRY_BYTES} bytes, and a batch in it {largest}"
+        "a journal of {bytes} bytes is too small: one change takes up to {ENTRY_BYTES_MAX} bytes, and a batch in it {largest}"
     )))
 }
 
@@ -304,7 +304,7 @@ fn root_record(options: &CreateOptions) -> InodeRecord {
         tree: 0,
         create_verifier: None,
         truncations: 0,
-        cuts: Vec::new(),
+        pending_truncations: Vec::new(),
         xattrs: 0,
         xattr_bytes: 0,
     }
@@ -323,33 +323,33 @@ fn assemble(
     let ceiling = recovered.time_ceiling.max(loaded.meta.time_ceiling);
     let floor = if now <= ceiling { ceiling.next() } else { Time::from_nanos(i64::MIN) };
     // Inline data that the journal holds needs room in segments, as when it was accepted.
-    let space = Ledger::default();
+    let space = SpaceLedger::default();
     space.extend(loaded.memtable.inline_bytes());
-    loaded.replies.bound(limits.replies);
-    let layers = Layers {
+    loaded.duplicate_requests.bound(limits.duplicate_requests);
+    let view = ReadView {
         active: Arc::new(loaded.memtable),
         frozen: None,
         index: Arc::new(snapshot),
         version: 1,
-        switches: VecDeque::new(),
+        recent_versions: VecDeque::new(),
     };
     Volume {
         id: loaded.meta.volume,
         handle_secret: loaded.meta.handle_secret,
         format: AtomicU32::new(loaded.meta.format),
         limits,
-        layers: RwLock::new(Arc::new(layers)),
+        view: RwLock::new(Arc::new(view)),
         index: Mutex::new(index),
         committer: Committer::new(Arc::clone(&media), ring, recovered.last_seq, generation, floor),
         inodes: Inodes::new(limits.inode_bytes, limits.window_bytes),
         records: blocks::records(limits.record_cache_bytes, hasher.clone()),
-        names: KnownNames::new(limits.names_bytes, hasher.clone()),
+        absent_names: NegativeLookupFilter::new(limits.names_bytes, hasher.clone()),
         name_cache: NameCache::new(limits.name_cache_bytes, hasher.clone()),
         blocks: blocks::blocks(limits.block_cache_bytes - limits.pool_bytes(), hasher),
         segments,
         space,
         usage: loaded.usage,
-        replies: loaded.replies,
+        duplicate_requests: loaded.duplicate_requests,
         orphans: Orphans::new(loaded.orphans),
         write_back: WriteBack::default(),
         checkpoints: Checkpoints::new(loaded.more_to_reap),
@@ -394,7 +394,7 @@ impl Loaded {
         let mut loaded = Loaded {
             memtable: Memtable::new(Layer(1)),
             usage: Usage::default(),
-            replies: Replies::default(),
+            duplicate_requests: DuplicateRequestCache::default(),
             segments: HashMap::new(),
             orphans: BTreeSet::new(),
             next_ino: meta.next_ino.0,
@@ -425,14 +425,14 @@ impl Loaded {
             loaded.add_segment(id, record, Layer(0));
             Ok(())
         })?;
-        let mut replies: Vec<(RequestKey, ReplyRecord)> = Vec::new();
+        let mut duplicate_requests: Vec<(RequestKey, ReplyRecord)> = Vec::new();
         each(index, FAMILY, Table::Reply, &mut |fields, value| {
-            replies.push((RequestKey(fields.into()), ReplyRecord::decode(value)?));
+            duplicate_requests.push((RequestKey(fields.into()), ReplyRecord::decode(value)?));
             Ok(())
         })?;
-        replies.sort_by_key(|(_, record)| record.seq);
-        for (key, record) in replies {
-            loaded.replies.load(key, record);
+        duplicate_requests.sort_by_key(|(_, record)| record.seq);
+        for (key, record) in duplicate_requests {
+            loaded.duplicate_requests.load(key, record);
         }
         Ok(loaded)
     }
@@ -460,8 +460,8 @@ impl Loaded {
             self.count_record(key, slot)?;
         }
         apply::overlay(&self.memtable, std::mem::take(&mut entry.records));
-        let after = Durability { seq, round: 0 };
-        apply::apply(entry, after, &self.memtable, &self.usage, &self.replies);
+        let after = Durability { seq, flush_generation: 0 };
+        apply::apply(entry, after, &self.memtable, &self.usage, &self.duplicate_requests);
         Ok(())
     }
 
@@ -485,8 +485,8 @@ impl Loaded {
                 }
             }
             (Table::Map, Some(value)) => {
-                if let Source::Inline(bytes) = MapRecord::decode(value)?.source {
-                    self.memtable.add_inline(bytes.len() as u64 + PIECE_OVERHEAD_BYTES);
+                if let Source::Inline(bytes) = ExtentMapping::decode(value)?.source {
+                    self.memtable.add_inline(bytes.len() as u64 + EXTENT_OVERHEAD_BYTES);
                 }
             }
             _ => {}

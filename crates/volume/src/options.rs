@@ -53,7 +53,7 @@ pub struct MemoryLimits {
     /// Parts of their maps.
     pub window_bytes: u64,
     /// Remembered answers, a number.
-    pub replies: usize,
+    pub duplicate_requests: usize,
 }
 
 /// What a remembered answer takes, bytes: itself, and its key in each of the tables that find and forget it.
@@ -72,9 +72,9 @@ impl MemoryLimits {
             name_cache_bytes: memory / 32,
             inode_bytes: memory / 10,
             window_bytes: memory / 40,
-            replies: usize::try_from(memory / 12 / REPLY_BYTES)
+            duplicate_requests: usize::try_from(memory / 12 / REPLY_BYTES)
                 .unwrap_or(usize::MAX)
-                .clamp(limits::REPLIES_MIN, limits::REPLIES),
+                .clamp(limits::REPLIES_MIN, limits::REPLIES_MAX),
         }
     }
 
@@ -85,7 +85,7 @@ impl MemoryLimits {
 
     /// Memory for file data that is kept while nobody uses it, a part of the share of cached blocks.
     pub(crate) fn pool_bytes(&self) -> u64 {
-        (self.block_cache_bytes / 16).min(crate::bytes::KEPT_BYTES as u64)
+        (self.block_cache_bytes / 16).min(crate::bytes::POOL_BYTES_MAX as u64)
     }
 
     /// Bytes by which an index of `index_bytes` may grow in one checkpoint: what the memtable holds, and a page for each

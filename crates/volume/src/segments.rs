@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::api::ids::{ExtentId, Layer, SegmentId};
 use crate::bytes::{Bytes, Pool};
 use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
-use crate::limits::{EXTENT_BYTES, PORTION_BYTES};
+use crate::limits::{EXTENT_BYTES_MAX, PORTION_BYTES};
 use crate::media::{AlignedBuffer, BLOCK_BYTES, Blob, Media};
 
 /// Extents begin at multiples of this, so that headers can be found.
@@ -19,10 +19,10 @@ const ALIGN: usize = 8;
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Memory of a stream: what it gathers, and the extent that makes it enough, with its header.
-const BUFFER_BYTES: usize = WRITE_BYTES + EXTENT_BYTES + 2 * BLOCK;
+const BUFFER_BYTES: usize = WRITE_BYTES + EXTENT_BYTES_MAX + 2 * BLOCK;
 
 /// Segments that are kept open for reading.
-const OPEN_BLOBS: usize = 256;
+const OPEN_BLOBS_MAX: usize = 256;
 
 /// First block of a segment: its magic and id.
 const MAGIC: [u8; 8] = *b"HfSegmnt";
@@ -56,7 +56,7 @@ pub struct Segments {
     media: Arc<dyn Media>,
     capacity: u64,
     pool: Arc<Pool>,
-    state: Mutex<State>,
+    state: Mutex<Registry>,
     streams: Streams,
 }
 
@@ -72,17 +72,17 @@ pub struct Streams {
 }
 
 #[derive(Default)]
-struct State {
+struct Registry {
     infos: HashMap<SegmentId, SegmentInfo>,
     blobs: HashMap<SegmentId, Arc<dyn Blob>>,
     spare: Vec<(SegmentId, Arc<dyn Blob>)>,
     next: u64,
 }
 
-impl State {
+impl Registry {
     /// Keeps a segment open, and lets go of another if there are too many.
     fn keep_open(&mut self, id: SegmentId, blob: &Arc<dyn Blob>) {
-        if self.blobs.len() >= OPEN_BLOBS {
+        if self.blobs.len() >= OPEN_BLOBS_MAX {
             // Which one goes matters little: opening one again costs less than the read that wants it.
             let victim = self.blobs.keys().next().copied();
             victim.and_then(|victim| self.blobs.remove(&victim));
@@ -104,7 +104,7 @@ impl Segments {
             media,
             capacity,
             pool: Arc::default(),
-            state: Mutex::new(State { next, ..State::default() }),
+            state: Mutex::new(Registry { next, ..Registry::default() }),
             streams: Streams::default(),
         }
     }
@@ -119,7 +119,7 @@ impl Segments {
     /// end and the blocks that were filled up at the end of a portion ([`crate::limits::PORTION_BYTES`]) are lost.
     pub fn usable_bytes(&self) -> u64 {
         let portions = self.capacity / PORTION_BYTES + 1;
-        self.capacity.saturating_sub((1 + portions) * BLOCK_BYTES + EXTENT_BYTES as u64).max(1)
+        self.capacity.saturating_sub((1 + portions) * BLOCK_BYTES + EXTENT_BYTES_MAX as u64).max(1)
     }
 
     /// Memory for file data.
@@ -203,7 +203,7 @@ impl Segments {
     }
 
     /// Notes that rows of so many extents in `id` were journaled into `layer`, or dropped.
-    pub fn settle(&self, id: SegmentId, extents: u64, layer: Option<Layer>) {
+    pub fn resolve_pending(&self, id: SegmentId, extents: u64, layer: Option<Layer>) {
         self.update(id, |info| {
             info.pending -= extents;
             info.newest_layer = info.newest_layer.max(layer.unwrap_or_default());
@@ -295,7 +295,7 @@ impl Stream {
         self.append_parts(segments, id, std::iter::once(bytes))
     }
 
-    /// The same for an extent, of at most [`EXTENT_BYTES`], that is in several pieces.
+    /// The same for an extent, of at most [`EXTENT_BYTES_MAX`], that is in several pieces.
     pub fn append_parts<'a>(
         &mut self,
         segments: &Segments,
@@ -405,7 +405,7 @@ pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>,
                         at = end.next_multiple_of(ALIGN);
                     }
                     // A header that no extent of ours has is file data or damage.
-                    None if is_last || header.length as usize > EXTENT_BYTES => at += ALIGN,
+                    None if is_last || header.length as usize > EXTENT_BYTES_MAX => at += ALIGN,
                     None => return (found, at),
                 }
             }

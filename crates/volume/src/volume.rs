@@ -10,19 +10,19 @@ use parking_lot::{Mutex, RwLock};
 use crate::api::handle::Handle;
 use crate::api::ids::{ExtentId, Ino, SnapshotId, VolumeId};
 use crate::api::request::{Durability, Durable, Error, RequestKey};
-use crate::api::results::{Recall, WriteVerifier};
+use crate::api::results::WriteVerifier;
 use crate::api::time::Time;
 use crate::bytes::Bytes;
-use crate::cache::blocks::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE};
-use crate::cache::duplicate_requests::Replies;
+use crate::cache::blocks::{BlockCache, GROUP_BLOCKS, RecordCache, WHOLE_EXTENT};
+use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::cache::names::NameCache;
-use crate::cache::negative_names::KnownNames;
+use crate::cache::negative_names::NegativeLookupFilter;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{ExtentRecord, MapRecord, Source, UsageKind};
-use crate::file::inodes::{Inodes, MapPiece, MapWindow};
+use crate::encoding::record::{ExtentMapping, ExtentRecord, Source, UsageKind};
+use crate::file::inodes::{IndexMapping, Inodes, MapWindow};
 use crate::journal::group_commit::Committer;
 use crate::limits;
 use crate::media::Media;
@@ -31,14 +31,14 @@ use crate::schedule::checkpoints::Checkpoints;
 use crate::schedule::orphans::Orphans;
 use crate::schedule::write_back::WriteBack;
 use crate::segments::Segments;
-use crate::segments::space::Ledger;
+use crate::segments::space::SpaceLedger;
 use crate::tables::index::{Index, IndexError};
-use crate::tables::read_view::Layers;
+use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 
 /// A volume, open.
 ///
-/// Lock order: `directory_moves`, inodes by number, `checkpoints`, then `layers`, then the queue of `committer`, then the locks of single tables;
+/// Lock order: `directory_moves`, inodes by number, `checkpoints`, then `view`, then the queue of `committer`, then the locks of single tables;
 /// none of them is held across I/O. `index` and the streams belong to the background steps.
 pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
@@ -47,18 +47,18 @@ pub struct Volume {
     /// Format of its records, as the next checkpoint writes it: see [`crate::encoding::record::MetaRecord::format_of`].
     pub(crate) format: AtomicU32,
     pub(crate) limits: MemoryLimits,
-    pub(crate) layers: RwLock<Arc<Layers>>,
+    pub(crate) view: RwLock<Arc<ReadView>>,
     pub(crate) index: Mutex<Index>,
     pub(crate) committer: Committer,
     pub(crate) inodes: Inodes,
     pub(crate) records: RecordCache,
-    pub(crate) names: KnownNames,
+    pub(crate) absent_names: NegativeLookupFilter,
     pub(crate) name_cache: NameCache,
     pub(crate) blocks: BlockCache,
     pub(crate) segments: Segments,
-    pub(crate) space: Ledger,
+    pub(crate) space: SpaceLedger,
     pub(crate) usage: Usage,
-    pub(crate) replies: Replies,
+    pub(crate) duplicate_requests: DuplicateRequestCache,
     pub(crate) orphans: Orphans,
     pub(crate) write_back: WriteBack,
     pub(crate) checkpoints: Checkpoints,
@@ -108,28 +108,25 @@ impl Volume {
 
     /// Whether a reply may leave.
     pub fn durability(&self, wanted: Durability) -> Durable {
-        if self.write_back.has_failed(wanted.round) {
+        if self.write_back.has_failed(wanted.flush_generation) {
             return Durable::Failed;
         }
-        if self.committer.durable() >= wanted.seq && self.rounds_done() >= wanted.round {
+        if self.committer.durable() >= wanted.seq && self.flushed_generation() >= wanted.flush_generation {
             return Durable::Yes;
         }
         if self.committer.has_failed() { Durable::Failed } else { Durable::NotYet }
     }
 
-    /// What became of an earlier request with this key.
-    pub fn recall(&self, key: &RequestKey) -> Recall {
-        match self.replies.get(key) {
-            Some((answer, after)) => Recall::Answered(answer, after),
-            None => Recall::New,
-        }
+    /// Returns the answer to an earlier request with this key, and what a reply that repeats it waits for.
+    pub fn lookup_request(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
+        self.duplicate_requests.lookup(key)
     }
 
     /// Remembers the answer of a non-idempotent request that changed nothing, as it failed or had nothing to do; in
     /// memory only.
     pub fn remember_unchanged(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
         let record = crate::encoding::record::ReplyRecord { time: now, seq: after.seq, answer };
-        self.replies.insert(key.clone(), record, after.round, false);
+        self.duplicate_requests.insert(key.clone(), record, after.flush_generation, false);
     }
 
     /// How often the volume was opened: larger each time.
@@ -155,10 +152,10 @@ impl Volume {
     /// at 80 %, where callers have to come back; likewise with the memtable that fills while another is checkpointed.
     pub fn throttle(&self) -> Duration {
         let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes().max(1));
-        let layers = self.layers.read();
+        let view = self.view.read();
         let filling =
-            layers.frozen.as_ref().map_or(0, |_| layers.active.bytes() * 80 / self.limits.memtable_bytes);
-        drop(layers);
+            view.frozen.as_ref().map_or(0, |_| view.active.bytes() * 80 / self.limits.memtable_bytes);
+        drop(view);
         let over = (used * 100 / capacity).max(filling.min(100)).saturating_sub(40);
         Duration::from_micros(over * over * 20)
     }
@@ -166,8 +163,8 @@ impl Volume {
     /// Gauges for operators: name and value.
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
         let usage = self.usage.get(UsageKind::Volume, 0);
-        let layers = self.layers();
-        let cold = layers.index.cold_reads();
+        let view = self.view();
+        let cold = view.index.cold_reads();
         vec![
             ("usage_bytes", usage.bytes),
             ("usage_inodes", usage.inodes),
@@ -175,18 +172,18 @@ impl Volume {
             ("journal_capacity_bytes", self.committer.capacity_bytes()),
             ("durable_seq", self.committer.durable().0),
             ("queued_seq", self.committer.last_queued().0),
-            ("memtable_bytes", layers.active.bytes()),
-            ("frozen_memtable_bytes", layers.frozen.as_ref().map_or(0, |frozen| frozen.bytes())),
+            ("memtable_bytes", view.active.bytes()),
+            ("frozen_memtable_bytes", view.frozen.as_ref().map_or(0, |frozen| frozen.bytes())),
             ("unstable_bytes", self.write_back.dirty_bytes()),
-            ("write_back_rounds", self.rounds_done()),
+            ("write_back_rounds", self.flushed_generation()),
             ("checkpoints", self.checkpoints.done()),
             ("inodes_in_memory", self.inodes.len() as u64),
             ("map_window_bytes", self.inodes.window_bytes()),
             ("block_cache_bytes", self.blocks.weight()),
             ("record_cache_bytes", self.records.weight()),
-            ("names_known", self.names.len() as u64),
+            ("names_known", self.absent_names.len() as u64),
             ("names_cached", self.name_cache.len() as u64),
-            ("replies_remembered", self.replies.len() as u64),
+            ("replies_remembered", self.duplicate_requests.len() as u64),
             ("index_cold_reads", cold.reads),
             ("index_file_reads", cold.file_reads),
             ("orphans", self.orphans.len() as u64),
@@ -199,18 +196,18 @@ impl Volume {
     }
 
     /// The layers as they are now.
-    pub(crate) fn layers(&self) -> Arc<Layers> {
-        Arc::clone(&self.layers.read())
+    pub(crate) fn view(&self) -> Arc<ReadView> {
+        Arc::clone(&self.view.read())
     }
 
     /// The last write-back round that is done.
-    pub(crate) fn rounds_done(&self) -> u64 {
+    pub(crate) fn flushed_generation(&self) -> u64 {
         self.write_back.done()
     }
 
     /// What a reply waits for whose answer depends on everything so far.
     pub(crate) fn everything_so_far(&self) -> Durability {
-        Durability { seq: self.committer.last_queued(), round: 0 }
+        Durability { seq: self.committer.last_queued(), flush_generation: 0 }
     }
 
     /// Damage found while reading: an event for the operator, an I/O error for the client.
@@ -233,30 +230,30 @@ impl Volume {
         decoded.map_err(|error| self.report(&error))
     }
 
-    /// Caches a record as read from the index of `layers`, unless the index was replaced meanwhile or a memtable knows
+    /// Caches a record as read from the index of `view`, unless the index was replaced meanwhile or a memtable knows
     /// better; the checkpoint that moves a memtable into the index removes its keys from the cache before it switches.
-    pub(crate) fn remember_record(&self, layers: &Layers, key: &Key, slot: &Slot) {
-        let now = self.layers.read();
-        if now.version == layers.version && now.recent(key).is_none() {
+    pub(crate) fn remember_record(&self, view: &ReadView, key: &Key, slot: &Slot) {
+        let now = self.view.read();
+        if now.version == view.version && now.recent(key).is_none() {
             self.records.insert(key.clone(), slot.clone());
         }
     }
 
-    /// Reads `most` pieces of a file's map from the index, from `offset` on.
+    /// Reads `max` pieces of a file's map from the index, from `offset` on.
     pub(crate) fn read_window(
         &self,
-        layers: &Layers,
+        view: &ReadView,
         ino: Ino,
         offset: u64,
-        most: usize,
+        max: usize,
     ) -> Result<MapWindow, Error> {
-        let mut pieces = Vec::new();
+        let mut mappings = Vec::new();
         let (from, to) = (key::map(ino, offset.saturating_add(1)), key::map(ino, u64::MAX));
         let mut damaged = None;
-        let scanned = layers.index.scan(&from, &to, &mut |key, value| match map_piece(key, value) {
-            Ok(piece) => {
-                pieces.push(piece);
-                if pieces.len() == most {
+        let scanned = view.index.scan(&from, &to, &mut |key, value| match index_mapping(key, value) {
+            Ok(mapping) => {
+                mappings.push(mapping);
+                if mappings.len() == max {
                     std::ops::ControlFlow::Break(())
                 } else {
                     std::ops::ControlFlow::Continue(())
@@ -271,18 +268,18 @@ impl Volume {
         if let Some(error) = damaged {
             return Err(self.report(&error));
         }
-        let to = match pieces.last() {
-            Some(last) if pieces.len() == most => last.end,
+        let to = match mappings.last() {
+            Some(last) if mappings.len() == max => last.end,
             _ => u64::MAX,
         };
-        Ok(MapWindow { version: layers.version, from: offset, to, pieces: Arc::new(pieces) })
+        Ok(MapWindow { version: view.version, from: offset, to, mappings: Arc::new(mappings) })
     }
 
-    /// Reads a group of blocks of an extent, or all of it ([`WHOLE`]), verified, into the cache. `None` if the extent is gone: the map that named
+    /// Reads a group of blocks of an extent, or all of it ([`WHOLE_EXTENT`]), verified, into the cache. `None` if the extent is gone: the map that named
     /// it is out of date.
     pub(crate) fn read_block(
         &self,
-        layers: &Layers,
+        view: &ReadView,
         extent: ExtentId,
         group: u32,
     ) -> Result<Option<Bytes>, Error> {
@@ -290,11 +287,11 @@ impl Volume {
             return Ok(Some(bytes));
         }
         let key = key::extent(extent);
-        let slot = layers.get(&key).map_err(|error| self.index_failed(&error))?;
+        let slot = view.get(&key).map_err(|error| self.index_failed(&error))?;
         let Some(value) = slot else { return Ok(None) };
         let record = self.decode(ExtentRecord::decode(&value))?;
         let (first, last) = match group {
-            WHOLE => (0, u32::MAX),
+            WHOLE_EXTENT => (0, u32::MAX),
             _ => (group * GROUP_BLOCKS, group * GROUP_BLOCKS + GROUP_BLOCKS - 1),
         };
         match self.segments.read(&record, first, last) {
@@ -302,8 +299,8 @@ impl Volume {
                 self.blocks.insert((extent, group), bytes.clone());
                 Ok(Some(bytes))
             }
-            // The cleaner may have moved it since `layers` was taken.
-            Err(error) => match self.layers().get(&key) {
+            // The cleaner may have moved it since `view` was taken.
+            Err(error) => match self.view().get(&key) {
                 Ok(Some(now)) if now == value => Err(self.report(&error)),
                 Err(error) => Err(self.index_failed(&error)),
                 Ok(_) => Ok(None),
@@ -330,13 +327,13 @@ impl Volume {
 }
 
 /// A piece of a map as the index holds it: never inline.
-fn map_piece(key: &[u8], value: &[u8]) -> Result<MapPiece, Malformed> {
+fn index_mapping(key: &[u8], value: &[u8]) -> Result<IndexMapping, Malformed> {
     let end =
         key::parse(key).and_then(|(_, _, fields)| key::second_number(fields)).ok_or(Malformed("map key"))?;
-    let record = MapRecord::decode(value)?;
+    let record = ExtentMapping::decode(value)?;
     match record.source {
         Source::Extent { id, offset } if record.start < end => {
-            Ok(MapPiece { start: record.start, end, birth: record.birth, extent: id, offset })
+            Ok(IndexMapping { start: record.start, end, birth: record.birth, extent: id, offset })
         }
         _ => Err(Malformed("map piece")),
     }
@@ -350,7 +347,7 @@ impl From<IndexError> for Error {
 
 /// Longest name or path component that an operation takes.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
-    if name.len() > limits::NAME_BYTES {
+    if name.len() > limits::NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
     }
     if name.is_empty() || name.contains(&b'/') || name.contains(&0) {

@@ -2,7 +2,7 @@
 
 use volume::handle::Handle;
 use volume::record::{
-    CookieRecord, ExtentRecord, InodeRecord, MapRecord, MetaRecord, NameRecord, ReplyRecord, SegmentRecord,
+    CookieRecord, ExtentRecord, InodeRecord, ExtentMapping, MetaRecord, NameRecord, ReplyRecord, SegmentRecord,
     UsageRecord, decode_symlink,
 };
 use volume::{entry::Entry, key};
@@ -32,7 +32,7 @@ pub(super) fn run(bytes: &[u8]) -> Kind {
         0 => survives_storage(body, InodeRecord::decode, InodeRecord::encode),
         1 => survives_storage(body, NameRecord::decode, NameRecord::encode),
         2 => survives_storage(body, CookieRecord::decode, CookieRecord::encode),
-        3 => survives_storage(body, MapRecord::decode, MapRecord::encode),
+        3 => survives_storage(body, ExtentMapping::decode, ExtentMapping::encode),
         4 => survives_storage(body, ExtentRecord::decode, ExtentRecord::encode),
         5 => survives_storage(body, SegmentRecord::decode, SegmentRecord::encode),
         6 => survives_storage(body, MetaRecord::decode, MetaRecord::encode),

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Check) -> Outcome {
             directory.volumes()?
         }
     };
-    let options = CheckOptions { read_data: !arguments.no_data, most_faults: arguments.max_faults };
+    let options = CheckOptions { read_data: !arguments.no_data, faults_max: arguments.max_faults };
     let mut clean = true;
     let mut reports = Vec::new();
     for name in names {

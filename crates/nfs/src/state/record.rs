@@ -33,8 +33,8 @@ pub(crate) const NAME_BYTES: usize = 1024;
 /// Most bytes of a network id or of a universal address; the longest of `tcp6` has 47.
 pub(crate) const ADDRESS_BYTES: usize = 128;
 
-const _: () = assert!(NAME_BYTES + 2 * ADDRESS_BYTES + 256 <= volume::limits::STATE_VALUE_BYTES);
-const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES);
+const _: () = assert!(NAME_BYTES + 2 * ADDRESS_BYTES + 256 <= volume::limits::STATE_VALUE_BYTES_MAX);
+const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES_MAX);
 
 /// Names a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! FSINFO (RFC 1813 section 3.3.19): what the server can do, and how it likes to be asked.
 
-use volume::limits::{FILE_BYTES, TRANSFER_BYTES};
+use volume::limits::{FILE_BYTES_MAX, TRANSFER_BYTES_MAX};
 use wire::nfs3::{FsinfoArgs, FsinfoFail, FsinfoOk, FsinfoRes, NfsStat3, NfsTime3, properties};
 use wire::xdr::{Encode, Encoder};
 
@@ -14,14 +14,14 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         Ok(promised) => {
             FsinfoRes::Ok(FsinfoOk {
                 obj_attributes: Some(object.fattr3(&promised.value)),
-                rtmax: TRANSFER_BYTES,
-                rtpref: TRANSFER_BYTES,
+                rtmax: TRANSFER_BYTES_MAX,
+                rtpref: TRANSFER_BYTES_MAX,
                 rtmult: TRANSFER_MULTIPLE,
-                wtmax: TRANSFER_BYTES,
-                wtpref: TRANSFER_BYTES,
+                wtmax: TRANSFER_BYTES_MAX,
+                wtpref: TRANSFER_BYTES_MAX,
                 wtmult: TRANSFER_MULTIPLE,
                 dtpref: DIRECTORY_BYTES_PREFERRED,
-                maxfilesize: FILE_BYTES,
+                maxfilesize: FILE_BYTES_MAX,
                 time_delta: NfsTime3 { seconds: 0, nanoseconds: 1 },
                 properties: properties::LINK
                     | properties::SYMLINK

@@ -1,6 +1,6 @@
 //! PATHCONF (RFC 1813 section 3.3.20): what POSIX programs ask about names and links.
 
-use volume::limits::{LINKS, NAME_BYTES};
+use volume::limits::{LINKS_MAX, NAME_BYTES_MAX};
 use wire::nfs3::{NfsStat3, PathconfArgs, PathconfFail, PathconfOk, PathconfRes};
 use wire::xdr::{Encode, Encoder};
 
@@ -13,8 +13,8 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         Ok(promised) => {
             PathconfRes::Ok(PathconfOk {
                 obj_attributes: Some(object.fattr3(&promised.value)),
-                linkmax: LINKS,
-                name_max: u32::try_from(NAME_BYTES).expect("255 fits"),
+                linkmax: LINKS_MAX,
+                name_max: u32::try_from(NAME_BYTES_MAX).expect("255 fits"),
                 no_trunc: true,
                 chown_restricted: true,
                 case_insensitive: false,

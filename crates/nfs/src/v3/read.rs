@@ -1,6 +1,6 @@
 //! READ (RFC 1813 section 3.3.6): data of a file. Little is copied into the reply, much leaves from the engine's buffers.
 
-use volume::limits::TRANSFER_BYTES;
+use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::{Piece, ReadData};
 use wire::nfs3::{NfsStat3, ReadArgs, ReadEncoder, ReadFail};
 use wire::xdr::Encoder;
@@ -17,7 +17,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     drop(call.check_use(&file, Use::Read)?);
     // A READ may return less than was asked for (RFC 1813 section 3.3.6).
     let to_the_end = u32::try_from(u64::MAX - args.offset).unwrap_or(u32::MAX);
-    let count = args.count.min(TRANSFER_BYTES).min(to_the_end);
+    let count = args.count.min(TRANSFER_BYTES_MAX).min(to_the_end);
     match file.volume.read(&file.request(), file.ino, args.offset, count) {
         Ok(promised) => {
             let read = promised.value;

@@ -2,7 +2,7 @@
 
 use volume::attributes::{Attributes, FileType, SetAttributes, SetTime};
 use volume::ids::Ino;
-use volume::limits::{CLONE_BLOCK_BYTES, FILE_BYTES, LINKS, NAME_BYTES, TRANSFER_BYTES};
+use volume::limits::{CLONE_BLOCK_BYTES, FILE_BYTES_MAX, LINKS_MAX, NAME_BYTES_MAX, TRANSFER_BYTES_MAX};
 use volume::results::VolumeStatus;
 use volume::time::Time;
 use wire::array::Array;
@@ -278,11 +278,11 @@ impl Shown {
             files_free: Some(status.inodes_free),
             files_total: Some(status.inodes_total),
             homogeneous: Some(true),
-            maxfilesize: Some(FILE_BYTES),
-            maxlink: Some(LINKS),
-            maxname: u32::try_from(NAME_BYTES).ok(),
-            maxread: Some(u64::from(TRANSFER_BYTES)),
-            maxwrite: Some(u64::from(TRANSFER_BYTES)),
+            maxfilesize: Some(FILE_BYTES_MAX),
+            maxlink: Some(LINKS_MAX),
+            maxname: u32::try_from(NAME_BYTES_MAX).ok(),
+            maxread: Some(u64::from(TRANSFER_BYTES_MAX)),
+            maxwrite: Some(u64::from(TRANSFER_BYTES_MAX)),
             no_trunc: Some(true),
             space_avail: Some(status.bytes_free),
             space_free: Some(status.bytes_free),

@@ -1,6 +1,6 @@
 //! Names of directory entries (RFC 8881 section 14, RFC 7530 section 12).
 
-use volume::limits::NAME_BYTES;
+use volume::limits::NAME_BYTES_MAX;
 use wire::nfs4::{Component4, NfsStat4};
 
 use crate::v4::context::Stop;
@@ -14,7 +14,7 @@ pub(super) fn check(name: Component4<'_>) -> Result<&[u8], Stop> {
     Err(Stop::Status(match name.0 {
         b"" => NfsStat4::Inval,
         b"." | b".." => NfsStat4::BadName,
-        long if long.len() > NAME_BYTES => NfsStat4::NameTooLong,
+        long if long.len() > NAME_BYTES_MAX => NfsStat4::NameTooLong,
         other if other.contains(&b'/') || other.contains(&0) => NfsStat4::BadName,
         other if std::str::from_utf8(other).is_err() => NfsStat4::Inval,
         plain => return Ok(plain),
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn names_that_mean_nothing_are_told_so() {
-        let long = [b'n'; NAME_BYTES + 1];
+        let long = [b'n'; NAME_BYTES_MAX + 1];
         let cases: [(&[u8], NfsStat4); 8] = [
             (b"", NfsStat4::Inval),
             (b".", NfsStat4::BadName),
@@ -44,7 +44,7 @@ mod tests {
                 "{name:?}"
             );
         }
-        for name in [&b"a"[..], "\u{e4}".as_bytes(), b"...", b" ", &[b'n'; NAME_BYTES]] {
+        for name in [&b"a"[..], "\u{e4}".as_bytes(), b"...", b" ", &[b'n'; NAME_BYTES_MAX]] {
             assert!(matches!(check(Component4(name)), Ok(same) if same == name), "{name:?}");
         }
     }

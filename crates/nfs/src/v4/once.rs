@@ -12,7 +12,6 @@ use std::sync::Arc;
 use volume::attributes::Wcc;
 use volume::ids::Ino;
 use volume::request::{Answer, Failure, Request, RequestKey};
-use volume::results::Recall;
 use wire::nfs4::{ChangeInfo4, NfsStat4};
 use wire::xdr::{Decoder, Encode as _, Encoder};
 
@@ -46,7 +45,7 @@ pub(crate) fn once<'c, T>(
     let service = compound.service;
     let _entered = service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
     compound.note_change();
-    if let Recall::Answered(answer, after) = object.volume.recall(&key) {
+    if let Some((answer, after)) = object.volume.lookup_request(&key) {
         compound.wait_for(object.volume, after);
         return repeat(compound, object, &answer, out);
     }
@@ -144,7 +143,7 @@ impl Compound<'_> {
     }
 
     fn key_of(&self, index: u32) -> RequestKey {
-        let mut key = Vec::with_capacity(volume::limits::REQUEST_KEY_BYTES);
+        let mut key = Vec::with_capacity(volume::limits::REQUEST_KEY_BYTES_MAX);
         match &self.slot {
             Some(slot) => key.extend_from_slice(&slot.request_key()),
             None => {

@@ -1,6 +1,6 @@
 //! GETATTR, SETATTR, ACCESS, and what FSSTAT, FSINFO and PATHCONF tell.
 
-use volume::limits::TRANSFER_BYTES;
+use volume::limits::TRANSFER_BYTES_MAX;
 use wire::nfs3::*;
 
 use crate::support::{Server, assert_unchanged, client, root};
@@ -93,7 +93,7 @@ fn the_volume_tells_the_truth_about_itself() {
     let fsroot = server.root();
     let info: FsinfoRes = server.call(root(), Procedure::Fsinfo, &FsinfoArgs { fsroot });
     let info = info.unwrap();
-    assert_eq!((info.rtmax, info.wtmax), (TRANSFER_BYTES, TRANSFER_BYTES));
+    assert_eq!((info.rtmax, info.wtmax), (TRANSFER_BYTES_MAX, TRANSFER_BYTES_MAX));
     assert_eq!(info.maxfilesize, i64::MAX as u64);
     assert_eq!(info.time_delta, NfsTime3 { seconds: 0, nanoseconds: 1 });
     assert_eq!(info.properties, 0x1b);

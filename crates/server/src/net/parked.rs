@@ -64,7 +64,7 @@ impl Parked {
 
     /// Holds a reply back until what it waits for is durable, and its time if it has one.
     pub(crate) fn park(&mut self, wait: Wait, reply: Reply) {
-        let order = (wait.volume, wait.after.round, wait.after.seq.0, self.next());
+        let order = (wait.volume, wait.after.flush_generation, wait.after.seq.0, self.next());
         self.durability.insert(order, (wait, reply));
     }
 
@@ -146,7 +146,8 @@ mod tests {
             false
         }
         fn durable(&self, wait: Wait) -> Durable {
-            let reached = wait.after.seq <= self.0.seq && wait.after.round <= self.0.round;
+            let reached =
+                wait.after.seq <= self.0.seq && wait.after.flush_generation <= self.0.flush_generation;
             match (wait.volume, reached) {
                 (0, true) => Durable::Yes,
                 (0, false) => Durable::NotYet,
@@ -159,12 +160,12 @@ mod tests {
     fn park(parked: &mut Parked, volume: usize, seq: u64, round: u64, not_before: Option<Instant>) {
         let owner = Owner { index: usize::try_from(seq).unwrap(), generation: 0 };
         let reply = Reply { owner, head: Head::default(), body: Body::default(), not_before };
-        parked.park(Wait { volume, after: Durability { seq: Seq(seq), round } }, reply);
+        parked.park(Wait { volume, after: Durability { seq: Seq(seq), flush_generation: round } }, reply);
     }
 
     fn released(parked: &mut Parked, seq: u64, round: u64) -> Vec<(usize, bool)> {
         let mut out = Vec::new();
-        let reached = Reached(Durability { seq: Seq(seq), round });
+        let reached = Reached(Durability { seq: Seq(seq), flush_generation: round });
         parked.release(&reached, |reply, durable| out.push((reply.owner.index, durable)));
         out
     }

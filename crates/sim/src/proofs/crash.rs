@@ -122,7 +122,7 @@ pub fn judge(run: &Run, boundary: &Boundary, random: &mut Random, record: bool) 
 /// The faults found.
 pub fn check_offline(disk: Disk, capacity: u64, random: &mut Random) -> Result<(), String> {
     let media: Arc<dyn Media> = Arc::new(SimMedia::of(disk, capacity, random.fork()));
-    let report = check(&media, &CheckOptions { read_data: true, most_faults: 5 })
+    let report = check(&media, &CheckOptions { read_data: true, faults_max: 5 })
         .map_err(|error| format!("check: {error}"))?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
     if report.is_clean() { Ok(()) } else { Err(format!("check finds {}", faults.join("; "))) }

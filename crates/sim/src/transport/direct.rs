@@ -6,7 +6,7 @@ use std::sync::Arc;
 use volume::Volume;
 use volume::ids::{Cookie, Ino};
 use volume::request::{Access, Answer, Durability, Error, Failure, Journaled, Promised, Request, RequestKey};
-use volume::results::{AccessMask, Created, Linked, Listing, Recall, Removed, Renamed};
+use volume::results::{AccessMask, Created, Linked, Listing, Removed, Renamed};
 use volume::state::StateChange;
 use volume::time::Time;
 
@@ -140,7 +140,7 @@ impl Transport for DirectTransport {
     fn attempt(&mut self, volume: &Arc<Volume>, call: &ResolvedCall, now: i64, access: Access) -> CallStatus {
         let key = key(call);
         let remembered = call.operation.call.is_remembered();
-        if remembered && let Recall::Answered(bytes, after) = volume.recall(&key) {
+        if remembered && let Some((bytes, after)) = volume.lookup_request(&key) {
             let outcome = self.answers.get(&*bytes).cloned();
             return done(outcome.unwrap_or(Err(Error::Invalid)), Vec::new(), after, Replayed::Yes);
         }

@@ -39,7 +39,7 @@ pub enum Access {
 }
 
 /// Identifies a non-idempotent request, so that its retransmission gets the first answer again.
-/// At most [`crate::limits::REQUEST_KEY_BYTES`] bytes: client address without port, xid, program, version, procedure and a
+/// At most [`crate::limits::REQUEST_KEY_BYTES_MAX`] bytes: client address without port, xid, program, version, procedure and a
 /// checksum of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(pub Arc<[u8]>);
@@ -60,9 +60,9 @@ pub struct Request<'a> {
 /// What a protocol has journaled together with the effect of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journaled {
-    /// The encoded result; at most [`crate::limits::REQUEST_ANSWER_BYTES`], or it is not remembered.
+    /// The encoded result; at most [`crate::limits::REQUEST_ANSWER_BYTES_MAX`], or it is not remembered.
     pub answer: Arc<[u8]>,
-    /// Records of the protocol's state; together at most [`crate::limits::STATE_BYTES_PER_ENTRY`].
+    /// Records of the protocol's state; together at most [`crate::limits::STATE_BYTES_PER_ENTRY_MAX`].
     pub state: Vec<StateChange>,
 }
 
@@ -82,12 +82,12 @@ pub struct Durability {
     /// Every journal entry up to this one.
     pub seq: Seq,
     /// Every write-back round up to this one.
-    pub round: u64,
+    pub flush_generation: u64,
 }
 
 impl Durability {
     /// Nothing to wait for.
-    pub const NOW: Durability = Durability { seq: Seq(0), round: 0 };
+    pub const NOW: Durability = Durability { seq: Seq(0), flush_generation: 0 };
 
     /// Waits for both: for the later entry, and for the later round, which is done last.
     ///
@@ -98,7 +98,10 @@ impl Durability {
     /// takes along all that is still unstable of it.
     #[must_use]
     pub fn and(self, other: Durability) -> Durability {
-        Durability { seq: self.seq.max(other.seq), round: self.round.max(other.round) }
+        Durability {
+            seq: self.seq.max(other.seq),
+            flush_generation: self.flush_generation.max(other.flush_generation),
+        }
     }
 }
 

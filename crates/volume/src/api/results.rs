@@ -302,12 +302,3 @@ pub struct VolumeStatus {
     /// Objects.
     pub inodes_used: u64,
 }
-
-/// What became of an earlier request with the same key.
-#[derive(Clone, Debug)]
-pub enum Recall {
-    /// None is known: execute it.
-    New,
-    /// It was answered so; the answer waits like any other.
-    Answered(Arc<[u8]>, crate::api::request::Durability),
-}

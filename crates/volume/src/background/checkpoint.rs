@@ -18,20 +18,20 @@ use std::time::Duration;
 use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::cache::blocks::{GROUP_BYTES, WHOLE};
+use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT};
 use crate::encoding::entry::Slot;
 use crate::encoding::key::Key;
 use crate::file::inodes;
-use crate::schedule::checkpoints::{Frozen, IndexRoom, Load};
+use crate::schedule::checkpoints::{Frozen, IndexRoom, Pressure};
 use crate::segments::space::SPARES_SET_ASIDE;
 use crate::tables::index::IndexError;
 use crate::tables::memtable::Memtable;
-use crate::tables::read_view::Layers;
+use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
 
 /// Why a checkpoint was not made. The frozen memtable stays and is tried again.
 #[derive(Debug)]
-pub enum Undone {
+pub enum CheckpointError {
     /// The index failed.
     Index(IndexError),
     /// Segments failed.
@@ -40,25 +40,27 @@ pub enum Undone {
     Journal,
 }
 
-impl std::fmt::Display for Undone {
+impl std::fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Undone::Index(error) => write!(f, "the index could not be changed: {error}"),
-            Undone::Segments(error) => write!(f, "file data could not be written to a segment: {error}"),
-            Undone::Journal => f.write_str("the journal failed"),
+            CheckpointError::Index(error) => write!(f, "the index could not be changed: {error}"),
+            CheckpointError::Segments(error) => {
+                write!(f, "file data could not be written to a segment: {error}")
+            }
+            CheckpointError::Journal => f.write_str("the journal failed"),
         }
     }
 }
 
-impl From<IndexError> for Undone {
-    fn from(error: IndexError) -> Undone {
-        Undone::Index(error)
+impl From<IndexError> for CheckpointError {
+    fn from(error: IndexError) -> CheckpointError {
+        CheckpointError::Index(error)
     }
 }
 
 /// What a checkpoint changed, besides the index.
 #[derive(Default)]
-pub struct Outcome {
+pub struct Merged {
     /// Files whose map in the index changed.
     pub maps: std::collections::HashSet<Ino>,
     /// Files whose cuts, up to that truncation count, are cleared out of the index.
@@ -100,8 +102,8 @@ impl Volume {
 
     /// A full device is no reason to give up: the index is opened again and the checkpoint is tried again. Any other
     /// failure of the index means that it may not hold what it says, so the volume refuses changes.
-    fn recover_index(&self, undone: &Undone) {
-        let Undone::Index(error) = undone else { return };
+    fn recover_index(&self, undone: &CheckpointError) {
+        let CheckpointError::Index(error) = undone else { return };
         if !matches!(error, IndexError::Full) {
             self.committer
                 .fail(format!("the index failed, restart the server and run `holdfast check`: {error}"));
@@ -119,8 +121,8 @@ impl Volume {
         match opened {
             Ok(snapshot) => {
                 // The same content as before: what was read from the index stays valid.
-                let mut layers = self.layers.write();
-                *layers = Arc::new(Layers { index: Arc::new(snapshot), ..Layers::clone(&layers) });
+                let mut view = self.view.write();
+                *view = Arc::new(ReadView { index: Arc::new(snapshot), ..ReadView::clone(&view) });
                 return true;
             }
             Err(_) if is_full => tracing::error!("the index waits for room on the device to be opened again"),
@@ -154,16 +156,16 @@ impl Volume {
     }
 
     /// Blocks until a checkpoint is asked for, or the time is over.
-    pub fn wait_checkpoint(&self, most: Duration) {
-        self.checkpoints.wait(most);
+    pub fn wait_checkpoint(&self, max: Duration) {
+        self.checkpoints.wait(max);
     }
 
     fn is_checkpoint_due(&self, now: Time, force: bool) -> bool {
-        let layers = self.layers();
-        let (is_empty, layer) = (layers.active.is_empty(), layers.active.layer);
-        drop(layers);
+        let view = self.view();
+        let (is_empty, layer) = (view.active.is_empty(), view.active.layer);
+        drop(view);
         let is_short = self.space.is_short();
-        let load = Load {
+        let load = Pressure {
             is_empty,
             is_ring_filling: self.committer.used_bytes() * 5 > self.committer.capacity_bytes() * 2,
             is_short,
@@ -173,20 +175,20 @@ impl Volume {
         self.checkpoints.is_due(now, force, &load)
     }
 
-    fn checkpoint(&self, now: Time) -> Result<(), Undone> {
+    fn checkpoint(&self, now: Time) -> Result<(), CheckpointError> {
         let frozen = self.freeze(now);
         if !self.committer.wait_durable(frozen.seq, true) {
-            return Err(Undone::Journal);
+            return Err(CheckpointError::Journal);
         }
-        let anchor = self.committer.anchor_at(frozen.seq).ok_or(Undone::Journal)?;
+        let anchor = self.committer.anchor_at(frozen.seq).ok_or(CheckpointError::Journal)?;
         let records = frozen.memtable.sorted();
-        let destaged = self.destage(&records).map_err(Undone::Segments)?;
+        let destaged = self.destage(&records).map_err(CheckpointError::Segments)?;
         let index = self.index.lock();
         let outcome = self.merge(&index, &frozen, &records, &destaged, anchor);
         let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;
         let snapshot = Arc::new(index.snapshot()?);
         drop(index);
-        destaged.settle(&self.segments, frozen.memtable.layer);
+        destaged.complete(&self.segments, frozen.memtable.layer);
         self.switch(&records, snapshot, &outcome);
         self.forget_blocks(&outcome.freed);
         self.committer.trim(&anchor);
@@ -201,37 +203,37 @@ impl Volume {
     /// Sets the active memtable aside, unless one still is.
     fn freeze(&self, now: Time) -> Arc<Frozen> {
         self.checkpoints.freeze(|| {
-            let mut layers = self.layers.write();
-            let old = Arc::clone(&layers.active);
+            let mut view = self.view.write();
+            let old = Arc::clone(&view.active);
             let frozen = Frozen {
                 memtable: Arc::clone(&old),
                 seq: self.committer.fence(),
                 usage: self.usage.take_changed(),
-                replies: self.replies.take_changes(now),
+                replies: self.duplicate_requests.take_changes(now),
             };
-            *layers = Arc::new(Layers {
+            *view = Arc::new(ReadView {
                 active: Arc::new(Memtable::new(Layer(old.layer.0 + 1))),
                 frozen: Some(old),
-                ..Layers::clone(&layers)
+                ..ReadView::clone(&view)
             });
             frozen
         })
     }
 
     /// Lets lookups go to the index for what was frozen, in one step.
-    fn switch(&self, records: &[(Key, Slot)], index: Arc<crate::tables::index::Snapshot>, outcome: &Outcome) {
+    fn switch(&self, records: &[(Key, Slot)], index: Arc<crate::tables::index::Snapshot>, outcome: &Merged) {
         for (key, _) in records {
             self.records.remove(key);
         }
         {
-            let mut layers = self.layers.write();
-            *layers = Arc::new(layers.switched(index, outcome.maps.clone()));
+            let mut view = self.view.write();
+            *view = Arc::new(view.with_index(index, outcome.maps.clone()));
         }
         for (ino, count) in &outcome.cleared {
             let Some(cell) = self.inodes.peek(*ino) else { continue };
             let mut state = cell.lock();
-            if let inodes::Load::Present(record) = &mut state.load {
-                record.cuts.retain(|cut| cut.count > *count);
+            if let inodes::Presence::Present(record) = &mut state.presence {
+                record.pending_truncations.retain(|cut| cut.count > *count);
             }
         }
     }
@@ -240,7 +242,7 @@ impl Volume {
     fn forget_blocks(&self, freed: &[(ExtentId, usize)]) {
         for (id, bytes) in freed {
             // Of a group or less nobody reads the whole.
-            let whole = (*bytes > GROUP_BYTES).then_some(WHOLE);
+            let whole = (*bytes > GROUP_BYTES).then_some(WHOLE_EXTENT);
             for group in (0..).take(bytes.div_ceil(GROUP_BYTES)).chain(whole) {
                 self.blocks.remove(&(*id, group));
             }
@@ -262,7 +264,7 @@ impl Volume {
         /// Segments kept ready for new data beyond what is reserved.
         const AHEAD: u64 = 2;
         if self.space.is_short() {
-            self.segments.seal_dead_streams(self.layers().oldest_in_memory());
+            self.segments.seal_dead_streams(self.view().oldest_in_memory());
         }
         let usable = self.segments.usable_bytes();
         let wanted = self.space.reserved().div_ceil(usable) + SPARES_SET_ASIDE + AHEAD;

@@ -11,7 +11,7 @@ use crate::api::time::Time;
 use crate::background::Progress;
 use crate::encoding::key;
 use crate::encoding::record::{ExtentHeader, ExtentRecord};
-use crate::limits::PIECES_PER_ENTRY;
+use crate::limits::EXTENTS_PER_ENTRY_MAX;
 use crate::segments::find_extents;
 use crate::segments::space::SPARES_SET_ASIDE;
 use crate::volume::Volume;
@@ -42,9 +42,9 @@ impl Volume {
         let Some((id, offset)) =
             current.or_else(|| self.segment_to_clean(now)).filter(|_| self.has_room_to_clean())
         else {
-            let layers = self.layers();
-            let checkpoint_may_help = !layers.active.is_empty() && self.checkpoints.may_help();
-            if self.space.is_short() && !checkpoint_may_help && !self.segments.has_dead(layers.active.layer) {
+            let view = self.view();
+            let checkpoint_may_help = !view.active.is_empty() && self.checkpoints.may_help();
+            if self.space.is_short() && !checkpoint_may_help && !self.segments.has_dead(view.active.layer) {
                 self.space.exhausted();
             }
             return Progress::Idle;
@@ -74,7 +74,7 @@ impl Volume {
 
     /// The segment that gives most for least, if one is worth it. All rows that name its extents are in the index.
     fn segment_to_clean(&self, now: Time) -> Option<(SegmentId, u64)> {
-        let oldest_in_memory = self.layers().oldest_in_memory();
+        let oldest_in_memory = self.view().oldest_in_memory();
         let device = self.space.device();
         let percent = match self.space.is_short() {
             true => LIVE_PERCENT_SHORT,
@@ -99,10 +99,10 @@ impl Volume {
             self.drop_moves(&moved);
             return Err(error);
         }
-        for (index, some) in moved.chunks(PIECES_PER_ENTRY).enumerate() {
+        for (index, some) in moved.chunks(EXTENTS_PER_ENTRY_MAX).enumerate() {
             self.make_room_in_journal(now);
             self.journal_moves(some, drive_commit).inspect_err(|_| {
-                self.drop_moves(&moved[index * PIECES_PER_ENTRY..]);
+                self.drop_moves(&moved[index * EXTENTS_PER_ENTRY_MAX..]);
             })?;
         }
         Ok((!is_last).then_some(offset + scanned as u64))
@@ -116,10 +116,10 @@ impl Volume {
         found: &[(usize, ExtentHeader)],
         moved: &mut Vec<(ExtentId, ExtentRecord)>,
     ) -> io::Result<()> {
-        let layers = self.layers();
+        let view = self.view();
         let mut stream = self.segments.streams().cleaner.lock();
         for (start, header) in found {
-            let Some(value) = layers.get(&key::extent(header.id)).map_err(io::Error::other)? else {
+            let Some(value) = view.get(&key::extent(header.id)).map_err(io::Error::other)? else {
                 continue;
             };
             let row = ExtentRecord::decode(&value).map_err(io::Error::other)?;
@@ -137,7 +137,7 @@ impl Volume {
 
     fn drop_moves(&self, moved: &[(ExtentId, ExtentRecord)]) {
         for (_, row) in moved {
-            self.segments.settle(row.segment, 1, None);
+            self.segments.resolve_pending(row.segment, 1, None);
         }
     }
 
@@ -146,11 +146,11 @@ impl Volume {
         let Ok(mut change) = begun else {
             return Err(io::Error::other("the volume refuses changes"));
         };
-        let layer = change.layers().active.layer;
+        let layer = change.view().active.layer;
         for (id, row) in moved {
             change.put(key::extent(*id), row.encode());
             self.put_segment(&mut change, row.segment);
-            self.segments.settle(row.segment, 1, Some(layer));
+            self.segments.resolve_pending(row.segment, 1, Some(layer));
         }
         let seq = change.commit();
         self.committer.wait_durable(seq, drive_commit);

@@ -11,17 +11,17 @@ use crate::api::ids::{ExtentId, Ino, Seq};
 use crate::api::request::{Access, Durability, Error, Promised};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::cache::blocks::{GROUP_BYTES, WHOLE};
+use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT};
 use crate::encoding::key;
-use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source};
-use crate::file::dirty::DirtyPiece;
-use crate::file::extent_map::{PIECE_ENTRY_BYTES, replaceable};
-use crate::file::inodes::{Cell, InodeState};
-use crate::limits::{EXTENT_BYTES, MAP_BYTES_PER_ENTRY, PIECES_PER_ENTRY, PORTION_BYTES};
-use crate::schedule::write_back::Round;
-use crate::segments::space::PIECE_OVERHEAD_BYTES;
+use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source};
+use crate::file::dirty::DirtyRange;
+use crate::file::extent_map::{MAPPING_ENTRY_BYTES, replaceable};
+use crate::file::inodes::{InodeState, SharedInode};
+use crate::limits::{EXTENT_BYTES_MAX, EXTENTS_PER_ENTRY_MAX, MAP_BYTES_PER_ENTRY_MAX, PORTION_BYTES};
+use crate::schedule::write_back::Flush;
+use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::transaction::attempt::{Attempt, Stop};
-use crate::transaction::map_update::inline_pieces;
+use crate::transaction::map_update::inline_mappings;
 use crate::volume::Volume;
 
 /// A checkpoint is worth it when data of so many segments was replaced: it frees them, and they are written again while
@@ -33,19 +33,21 @@ struct Planned {
     id: ExtentId,
     record: ExtentRecord,
     /// The pieces in it.
-    parts: Vec<DirtyPiece>,
+    parts: Vec<DirtyRange>,
 }
 
 /// Marks a round that failed.
 #[derive(Clone, Copy)]
-struct RoundFailed;
+struct FlushFailed;
 
 impl Volume {
     /// One round of write-back: of what was asked for and what is old, or of everything. `drive_commit` makes it run the
     /// commits that it waits for; else another thread must.
     pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
         self.maintain_space();
-        let Some(Round { number: round, files, requested }) = self.write_back.begin(now, everything) else {
+        let Some(Flush { generation: flush_generation, files, requested }) =
+            self.write_back.begin(now, everything)
+        else {
             return Progress::Idle;
         };
         let failed = self.write_back_files(&files, now, drive_commit).is_err();
@@ -56,34 +58,36 @@ impl Volume {
             // made stable.
             for cell in requested.iter().filter_map(|ino| self.inodes.peek(*ino)) {
                 let mut state = cell.lock();
-                state.round = if state.round <= round { 0 } else { state.round };
+                state.flush_generation =
+                    if state.flush_generation <= flush_generation { 0 } else { state.flush_generation };
             }
             for (_, cell) in &files {
                 let mut state = cell.lock();
-                state.round = if state.round <= round { 0 } else { state.round };
+                state.flush_generation =
+                    if state.flush_generation <= flush_generation { 0 } else { state.flush_generation };
                 if state.unsaved || !state.dirty.is_empty() {
                     self.write_back.enter(&state, cell, now);
                 }
             }
         }
-        self.write_back.finish(round, failed);
+        self.write_back.finish(flush_generation, failed);
         self.committer.wake_waiters();
         if failed { Progress::Idle } else { Progress::Worked }
     }
 
     /// Blocks until a round is asked for, or the time is over.
-    pub fn wait_write_back(&self, most: std::time::Duration) {
-        self.write_back.wait(most);
+    pub fn wait_write_back(&self, max: std::time::Duration) {
+        self.write_back.wait(max);
     }
 
     fn write_back_files(
         &self,
-        files: &[(Ino, Cell)],
+        files: &[(Ino, SharedInode)],
         now: Time,
         drive_commit: bool,
-    ) -> Result<(), RoundFailed> {
+    ) -> Result<(), FlushFailed> {
         if self.committer.has_failed() {
-            return Err(RoundFailed);
+            return Err(FlushFailed);
         }
         let mut large = Vec::new();
         // What goes into the journal must stay small beside the ring: it is written although callers may have to wait.
@@ -94,26 +98,26 @@ impl Volume {
             self.make_room_in_journal(now);
             match self.save_small(*ino, inline_left)? {
                 Some(bytes) => inline_left = inline_left.saturating_sub(bytes),
-                None => large.push((*ino, cell.lock().dirty.pieces().cloned().collect::<Vec<DirtyPiece>>())),
+                None => large.push((*ino, cell.lock().dirty.ranges().cloned().collect::<Vec<DirtyRange>>())),
             }
         }
         for portion in portions(large) {
             self.write_portion(&portion, now)?;
         }
         let last = self.committer.last_queued();
-        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(RoundFailed) }
+        if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(FlushFailed) }
     }
 
     /// Puts unstable data of files into segments, and journals where it is.
-    fn write_portion(&self, files: &[(Ino, Vec<DirtyPiece>)], now: Time) -> Result<(), RoundFailed> {
+    fn write_portion(&self, files: &[(Ino, Vec<DirtyRange>)], now: Time) -> Result<(), FlushFailed> {
         let planned = self.write_extents(files)?;
         let mut result = Ok(());
         for ((ino, _), of_file) in files.iter().zip(&planned) {
-            for some in of_file.chunks(PIECES_PER_ENTRY) {
+            for some in of_file.chunks(EXTENTS_PER_ENTRY_MAX) {
                 if result.is_ok() {
                     result = self.save_extents(*ino, some, now);
                 }
-                self.settle_plans(some);
+                self.drop_pending(some);
             }
         }
         result
@@ -121,7 +125,7 @@ impl Volume {
 
     /// Writes and syncs the unstable data of files. A segment that failed is left; what was written to it goes to a new
     /// one, from memory, once.
-    fn write_extents(&self, files: &[(Ino, Vec<DirtyPiece>)]) -> Result<Vec<Vec<Planned>>, RoundFailed> {
+    fn write_extents(&self, files: &[(Ino, Vec<DirtyRange>)]) -> Result<Vec<Vec<Planned>>, FlushFailed> {
         if files.is_empty() {
             return Ok(Vec::new());
         }
@@ -132,16 +136,16 @@ impl Volume {
                 Err(error) => {
                     tracing::error!(%error, "writing file data to a segment failed");
                     self.segments.streams().write_back.lock().seal(&self.segments);
-                    planned.iter().for_each(|of_file| self.settle_plans(of_file));
+                    planned.iter().for_each(|of_file| self.drop_pending(of_file));
                 }
             }
         }
-        Err(RoundFailed)
+        Err(FlushFailed)
     }
 
     fn try_write_extents(
         &self,
-        files: &[(Ino, Vec<DirtyPiece>)],
+        files: &[(Ino, Vec<DirtyRange>)],
         planned: &mut Vec<Vec<Planned>>,
     ) -> io::Result<()> {
         let mut stream = self.segments.streams().write_back.lock();
@@ -150,7 +154,7 @@ impl Volume {
             let of_file = planned.last_mut().expect("pushed just above");
             for parts in extents(pieces) {
                 let id = self.new_extent();
-                let record = stream.append_parts(&self.segments, id, parts.iter().map(DirtyPiece::data))?;
+                let record = stream.append_parts(&self.segments, id, parts.iter().map(DirtyRange::data))?;
                 of_file.push(Planned { id, record, parts });
             }
         }
@@ -158,12 +162,12 @@ impl Volume {
     }
 
     /// Journals the little unstable data that a file has, and its times; returns how many bytes. `None` if the file has
-    /// more than `most` bytes, or more than an entry takes: it may have got more since it was looked at last.
-    fn save_small(&self, ino: Ino, most: usize) -> Result<Option<usize>, RoundFailed> {
+    /// more than `max` bytes, or more than an entry takes: it may have got more since it was looked at last.
+    fn save_small(&self, ino: Ino, max: usize) -> Result<Option<usize>, FlushFailed> {
         let saved = self.run(Access::Blocking, |attempt| {
             let mut state = attempt.lock(ino)?;
             let bytes = usize::try_from(state.dirty.bytes()).unwrap_or(usize::MAX);
-            let fits = bytes <= most && self.fits_an_entry(&state);
+            let fits = bytes <= max && self.fits_an_entry(&state);
             if fits {
                 self.save_inline(attempt, &mut state)?;
             }
@@ -179,20 +183,20 @@ impl Volume {
         }
         let mut pieces = Vec::new();
         let mut new_bytes = 0;
-        let dirty: Vec<DirtyPiece> = state.dirty.pieces().cloned().collect();
+        let dirty: Vec<DirtyRange> = state.dirty.ranges().cloned().collect();
         for piece in &dirty {
-            inline_pieces(state.record(), piece.start, piece.data(), &mut pieces);
+            inline_mappings(state.record(), piece.start, piece.data(), &mut pieces);
             new_bytes += piece.end - piece.start - attempt.mapped_bytes(state, piece.start, piece.end)?;
         }
         let mut change = self.begin_background()?;
-        let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + PIECE_OVERHEAD_BYTES).sum();
+        let reserved: u64 = pieces.iter().map(|(end, piece)| end - piece.start + EXTENT_OVERHEAD_BYTES).sum();
         self.space.extend(reserved);
         change.add_inline(reserved);
-        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        self.put_mappings(&mut change, state, &pieces, new_bytes);
         for piece in &dirty {
             state.dirty.remove(piece.start, piece.end);
         }
-        self.settle_dirty(state);
+        self.account_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
         Ok(state.seq)
@@ -200,7 +204,7 @@ impl Volume {
 
     /// Journals where the unstable data of a file went, as far as it is still the newest; in portions, each an entry of
     /// bounded size. What a crash between two of them leaves is a part of an unstable write.
-    fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), RoundFailed> {
+    fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), FlushFailed> {
         loop {
             self.make_room_in_journal(now);
             let saved = self.run(Access::Blocking, |attempt| {
@@ -222,9 +226,9 @@ impl Volume {
     }
 
     /// No more rows of these will be journaled; what no row names is dead bytes.
-    fn settle_plans(&self, planned: &[Planned]) {
+    fn drop_pending(&self, planned: &[Planned]) {
         for plan in planned {
-            self.segments.settle(plan.record.segment, 1, None);
+            self.segments.resolve_pending(plan.record.segment, 1, None);
         }
     }
 
@@ -236,37 +240,37 @@ impl Volume {
         state: &mut InodeState,
         planned: &[Planned],
     ) -> Result<bool, Stop> {
-        let layers = self.layers();
+        let view = self.view();
         let (mut pieces, mut used) = (Vec::new(), vec![false; planned.len()]);
-        let (mut bytes, mut new_bytes, mut left) = (0, 0, MAP_BYTES_PER_ENTRY);
+        let (mut bytes, mut new_bytes, mut left) = (0, 0, MAP_BYTES_PER_ENTRY_MAX);
         'portion: for (index, plan) in planned.iter().enumerate() {
             for (start, end) in plan.current(state) {
                 if left == 0 {
                     break 'portion;
                 }
-                let (reached, taken) = replaceable(&layers.active, state.ino, (start, end), left);
+                let (reached, taken) = replaceable(&view.active, state.ino, (start, end), left);
                 bytes += reached - start;
                 new_bytes += reached - start - attempt.mapped_bytes(state, start, reached)?;
                 pieces.push((reached, plan.piece(state.record(), start)));
                 used[index] = true;
-                left = if reached < end { 0 } else { left.saturating_sub(taken + PIECE_ENTRY_BYTES) };
+                left = if reached < end { 0 } else { left.saturating_sub(taken + MAPPING_ENTRY_BYTES) };
             }
         }
-        drop(layers);
+        drop(view);
         let mut change = self.begin_background()?;
-        let layer = change.layers().active.layer;
+        let layer = change.view().active.layer;
         for (plan, _) in planned.iter().zip(used).filter(|(_, used)| *used) {
             // In each portion again, as a checkpoint between two may have found the extent replaced and dropped its row.
             change.put(key::extent(plan.id), plan.record.encode());
             self.put_segment(&mut change, plan.record.segment);
-            self.segments.settle(plan.record.segment, 0, Some(layer));
+            self.segments.resolve_pending(plan.record.segment, 0, Some(layer));
             plan.cache(self);
         }
-        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        self.put_mappings(&mut change, state, &pieces, new_bytes);
         for (end, piece) in &pieces {
             state.dirty.remove(piece.start, *end);
         }
-        self.settle_dirty(state);
+        self.account_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
         self.checkpoints.note_replaced(bytes - new_bytes, RECLAIM_SEGMENTS * self.segments.capacity_bytes());
@@ -305,37 +309,37 @@ impl Planned {
         ranges
     }
 
-    fn piece(&self, record: &InodeRecord, start: u64) -> MapRecord {
+    fn piece(&self, record: &InodeRecord, start: u64) -> ExtentMapping {
         let offset = u32::try_from(start - self.parts[0].start).expect("an extent is far below 4 GiB");
         let source = Source::Extent { id: self.id, offset };
-        MapRecord { epoch: record.epoch, start, birth: record.truncations, source }
+        ExtentMapping { epoch: record.epoch, start, birth: record.truncations, source }
     }
 
     /// Keeps the bytes at hand for readers.
     fn cache(&self, volume: &Volume) {
-        let group = if self.record.length as usize <= GROUP_BYTES { 0 } else { WHOLE };
+        let group = if self.record.length as usize <= GROUP_BYTES { 0 } else { WHOLE_EXTENT };
         let whole = match &self.parts[..] {
             [part] => part.whole_buffer().cloned(),
             _ => None,
         };
         let bytes =
-            whole.unwrap_or_else(|| volume.segments.pool().concat(self.parts.iter().map(DirtyPiece::data)));
+            whole.unwrap_or_else(|| volume.segments.pool().concat(self.parts.iter().map(DirtyRange::data)));
         volume.blocks.insert((self.id, group), bytes);
     }
 }
 
 /// Cuts unstable data into what becomes one extent each: pieces that follow each other.
-fn extents(pieces: &[DirtyPiece]) -> Vec<Vec<DirtyPiece>> {
-    let mut extents: Vec<Vec<DirtyPiece>> = Vec::new();
+fn extents(pieces: &[DirtyRange]) -> Vec<Vec<DirtyRange>> {
+    let mut extents: Vec<Vec<DirtyRange>> = Vec::new();
     for piece in pieces {
         let mut start = piece.start;
         while start < piece.end {
-            let boundary = (start / EXTENT_BYTES as u64 + 1) * EXTENT_BYTES as u64;
+            let boundary = (start / EXTENT_BYTES_MAX as u64 + 1) * EXTENT_BYTES_MAX as u64;
             let end = piece.end.min(boundary);
             let part = piece.clipped(start, end);
             match extents.last_mut() {
                 Some(parts)
-                    if start % EXTENT_BYTES as u64 != 0
+                    if start % EXTENT_BYTES_MAX as u64 != 0
                         && parts.last().is_some_and(|last| last.end == start) =>
                 {
                     parts.push(part);
@@ -349,8 +353,8 @@ fn extents(pieces: &[DirtyPiece]) -> Vec<Vec<DirtyPiece>> {
 }
 
 /// Divides the unstable data of files into portions of [`PORTION_BYTES`] each, or of one piece.
-fn portions(files: Vec<(Ino, Vec<DirtyPiece>)>) -> Vec<Vec<(Ino, Vec<DirtyPiece>)>> {
-    let mut portions: Vec<Vec<(Ino, Vec<DirtyPiece>)>> = Vec::new();
+fn portions(files: Vec<(Ino, Vec<DirtyRange>)>) -> Vec<Vec<(Ino, Vec<DirtyRange>)>> {
+    let mut portions: Vec<Vec<(Ino, Vec<DirtyRange>)>> = Vec::new();
     let mut left = 0;
     for (ino, pieces) in files {
         for piece in pieces {
@@ -371,13 +375,13 @@ fn portions(files: Vec<(Ino, Vec<DirtyPiece>)>) -> Vec<Vec<(Ino, Vec<DirtyPiece>
 }
 
 /// A file that was removed meanwhile needs no write-back: `done`.
-fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, RoundFailed> {
+fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, FlushFailed> {
     match result {
         Ok(value) => Ok(value),
         Err(Error::Stale) => Ok(done),
         Err(error) => {
             tracing::error!(?error, "unstable data could not be journaled");
-            Err(RoundFailed)
+            Err(FlushFailed)
         }
     }
 }

@@ -121,18 +121,18 @@ mod tests {
         let mut whole: Vec<u8> = (0..100).collect();
         whole.shrink_to_fit();
         let whole = Bytes::from(whole);
-        let most = Value::part(&whole, 10..70);
-        assert_eq!(*most, whole[10..70]);
-        assert_eq!((most.as_ptr(), most.memory_bytes()), (whole[10..].as_ptr(), 100));
-        let (shared, from) = most.clone().shared();
+        let max = Value::part(&whole, 10..70);
+        assert_eq!(*max, whole[10..70]);
+        assert_eq!((max.as_ptr(), max.memory_bytes()), (whole[10..].as_ptr(), 100));
+        let (shared, from) = max.clone().shared();
         assert_eq!((shared.as_ptr(), from), (whole.as_ptr(), 10));
-        assert_eq!(Arc::<[u8]>::from(most.clone())[..], whole[10..70]);
+        assert_eq!(Arc::<[u8]>::from(max.clone())[..], whole[10..70]);
         let half = Value::part(&whole, 10..60);
         assert_eq!(*half, whole[10..60]);
         assert!(half.as_ptr() != whole[10..].as_ptr() && half.memory_bytes() == 50);
         let (shared, from) = half.shared();
         assert_eq!((shared.as_ptr(), from), (half.as_ptr(), 0));
-        assert!(half != most && half == Value::from(&whole[10..60]));
+        assert!(half != max && half == Value::from(&whole[10..60]));
     }
 
     #[test]

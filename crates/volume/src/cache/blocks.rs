@@ -18,11 +18,11 @@ pub const GROUP_BLOCKS: u32 = 4;
 pub const GROUP_BYTES: usize = BLOCK * GROUP_BLOCKS as usize;
 
 /// Number of the group that stands for a whole extent.
-pub const WHOLE: u32 = u32::MAX;
+pub const WHOLE_EXTENT: u32 = u32::MAX;
 
 /// Reads of at least so many bytes of an extent take all of it from media, and look for all of it in the cache first: who
 /// reads so much at once reads files from front to back.
-pub const WHOLE_BYTES_MIN: usize = 4 * GROUP_BYTES;
+pub const WHOLE_EXTENT_BYTES_MIN: usize = 4 * GROUP_BYTES;
 
 /// What an entry costs beyond key and value, bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
@@ -58,7 +58,7 @@ pub fn hasher(seed: Option<u64>) -> Hasher {
 /// Records as the index holds them; consulted only for keys that no memtable knows.
 pub type RecordCache = Cache<Key, Slot, RecordWeight, Hasher>;
 
-/// Groups of blocks of extents, by extent and number of the group, and whole extents by [`WHOLE`]. Extents never change, so
+/// Groups of blocks of extents, by extent and number of the group, and whole extents by [`WHOLE_EXTENT`]. Extents never change, so
 /// neither do these.
 pub type BlockCache = Cache<(ExtentId, u32), Bytes, BlockWeight, Hasher>;
 

@@ -12,7 +12,7 @@ use crate::api::ids::Seq;
 use crate::api::request::{Durability, RequestKey};
 use crate::api::time::Time;
 use crate::encoding::record::ReplyRecord;
-use crate::limits::{REPLIES, REPLIES_PER_CLIENT};
+use crate::limits::{REPLIES_MAX, REPLIES_PER_CLIENT_MAX};
 
 /// How long an answer is carried over by checkpoints: longer than any client waits before it retransmits.
 pub const REMEMBER: Duration = Duration::from_secs(300);
@@ -22,15 +22,15 @@ const CLIENT_BYTES: usize = 16;
 
 /// The cache.
 #[derive(Debug, Default)]
-pub struct Replies {
-    state: Mutex<State>,
+pub struct DuplicateRequestCache {
+    state: Mutex<Tables>,
 }
 
 #[derive(Debug)]
-struct State {
+struct Tables {
     /// How many answers are remembered at most, in memory and in the index.
-    most: usize,
-    answers: HashMap<RequestKey, Answer>,
+    max: usize,
+    answers: HashMap<RequestKey, CachedReply>,
     /// Keys of each client, oldest first.
     clients: HashMap<Box<[u8]>, VecDeque<RequestKey>>,
     /// All keys, oldest first; a key that is gone or newer is passed over.
@@ -45,10 +45,10 @@ struct State {
 
 /// A remembered answer.
 #[derive(Debug)]
-struct Answer {
+struct CachedReply {
     record: ReplyRecord,
     /// The write-back round that the first reply waited for besides its entry; a round of before a restart is over.
-    round: u64,
+    flush_generation: u64,
 }
 
 /// What a checkpoint does to the reply table: it deletes, then it puts.
@@ -60,37 +60,40 @@ pub struct ReplyChanges {
     pub delete: Vec<RequestKey>,
 }
 
-impl Replies {
+impl DuplicateRequestCache {
     /// Remembers at most so many answers from now on.
-    pub fn bound(&self, most: usize) {
+    pub fn bound(&self, max: usize) {
         let mut state = self.state.lock();
-        state.most = most;
+        state.max = max;
         state.forget_what_is_too_much();
     }
 
     /// The answer to an earlier request with this key, and what a reply that repeats it waits for: no less than the
     /// first did.
-    pub fn get(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
+    pub fn lookup(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
         let state = self.state.lock();
-        let Answer { record, round } = state.answers.get(key)?;
-        Some((Arc::clone(&record.answer), Durability { seq: record.seq, round: *round }))
+        let CachedReply { record, flush_generation } = state.answers.get(key)?;
+        Some((
+            Arc::clone(&record.answer),
+            Durability { seq: record.seq, flush_generation: *flush_generation },
+        ))
     }
 
-    /// Remembers an answer whose reply waits for its entry and for `round`; with `durable` it is part of a journal entry,
+    /// Remembers an answer whose reply waits for its entry and for `flush_generation`; with `durable` it is part of a journal entry,
     /// so checkpoints carry it over.
-    pub fn insert(&self, key: RequestKey, record: ReplyRecord, round: u64, durable: bool) {
+    pub fn insert(&self, key: RequestKey, record: ReplyRecord, flush_generation: u64, durable: bool) {
         let mut state = self.state.lock();
         if durable {
             state.fresh.push(key.clone());
         }
-        state.insert(key, Answer { record, round });
+        state.insert(key, CachedReply { record, flush_generation });
     }
 
     /// Takes over an answer from the index, when a volume is opened; oldest first.
     pub fn load(&self, key: RequestKey, record: ReplyRecord) {
         let mut state = self.state.lock();
         state.note_stored(&key, record.time);
-        state.insert(key, Answer { record, round: 0 });
+        state.insert(key, CachedReply { record, flush_generation: 0 });
     }
 
     /// What the next checkpoint stores and deletes.
@@ -98,7 +101,7 @@ impl Replies {
         let mut state = self.state.lock();
         let mut changes = ReplyChanges::default();
         while state.stored.front().is_some_and(|(time, _)| now.since(*time) > REMEMBER)
-            || state.stored.len() > state.most
+            || state.stored.len() > state.max
         {
             let (time, key) = state.stored.pop_front().expect("checked to be there");
             // A key that was used again since has a newer answer in its row.
@@ -128,10 +131,10 @@ impl Replies {
     }
 }
 
-impl Default for State {
-    fn default() -> State {
-        State {
-            most: REPLIES,
+impl Default for Tables {
+    fn default() -> Tables {
+        Tables {
+            max: REPLIES_MAX,
             answers: HashMap::new(),
             clients: HashMap::new(),
             order: VecDeque::new(),
@@ -142,13 +145,13 @@ impl Default for State {
     }
 }
 
-impl State {
+impl Tables {
     fn note_stored(&mut self, key: &RequestKey, time: Time) {
         self.stored.push_back((time, key.clone()));
         self.rows.insert(key.clone(), time);
     }
 
-    fn insert(&mut self, key: RequestKey, answer: Answer) {
+    fn insert(&mut self, key: RequestKey, answer: CachedReply) {
         self.order.push_back((key.clone(), answer.record.seq));
         if self.answers.insert(key.clone(), answer).is_none() {
             let client = key.0.get(..CLIENT_BYTES).unwrap_or(&key.0);
@@ -157,7 +160,7 @@ impl State {
             }
             let of_client = self.clients.get_mut(client).expect("it is there now");
             of_client.push_back(key.clone());
-            if of_client.len() > REPLIES_PER_CLIENT {
+            if of_client.len() > REPLIES_PER_CLIENT_MAX {
                 let oldest = of_client.pop_front().expect("it holds more than its limit");
                 self.answers.remove(&oldest);
             }
@@ -166,7 +169,7 @@ impl State {
     }
 
     fn forget_what_is_too_much(&mut self) {
-        while self.answers.len() > self.most || self.order.len() > 2 * self.most {
+        while self.answers.len() > self.max || self.order.len() > 2 * self.max {
             self.forget_oldest();
         }
     }

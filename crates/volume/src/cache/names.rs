@@ -17,13 +17,13 @@ use crate::cache::blocks::Hasher;
 use crate::encoding::record::{NameRecord, type_byte, type_from_byte};
 
 /// Longest name that is kept, bytes: longer ones are rare, and would take a second line.
-pub const KEPT_NAME_BYTES: usize = 32;
+pub const CACHED_NAME_BYTES_MAX: usize = 32;
 
 /// Places where a name may be.
 const WAYS: usize = 8;
 
 /// Most parts that are locked one by one.
-const SHARDS_MOST: usize = 64;
+const SHARDS_MAX: usize = 64;
 
 /// Directory, four words of the name; inode, cookie; epoch, type and length of the name.
 type Line = [u64; 8];
@@ -54,7 +54,7 @@ struct Shard {
 }
 
 /// Where a name may be.
-struct Place {
+struct Candidate {
     shard: usize,
     set: usize,
     tag: u8,
@@ -66,7 +66,7 @@ impl NameCache {
     /// Takes at most about `bytes`; eight names at least.
     pub fn new(bytes: u64, hasher: Hasher) -> NameCache {
         let sets = usize::try_from(bytes / SET_BYTES).unwrap_or(usize::MAX).max(1);
-        let shards = sets.min(SHARDS_MOST);
+        let shards = sets.min(SHARDS_MAX);
         let sets_per_shard = sets / shards;
         let shard = || Shard {
             tags: vec![[0; WAYS]; sets_per_shard],
@@ -80,28 +80,28 @@ impl NameCache {
 
     /// What a name of a locked directory names, if it is here.
     pub fn get(&self, directory: Ino, name: &[u8]) -> Option<NameRecord> {
-        let place = self.place(directory, name)?;
-        let shard = self.shards[place.shard].lock();
-        let way = shard.find(&place)?;
-        unpack(&shard.lines[place.set][way])
+        let candidate = self.candidate(directory, name)?;
+        let shard = self.shards[candidate.shard].lock();
+        let way = shard.find(&candidate)?;
+        unpack(&shard.lines[candidate.set][way])
     }
 
     /// A name of a locked directory names this now, in the layers too.
     pub fn put(&self, directory: Ino, name: &[u8], record: &NameRecord) {
-        let Some(place) = self.place(directory, name) else { return };
-        let mut shard = self.shards[place.shard].lock();
-        let way = shard.find(&place).unwrap_or_else(|| shard.make_room(&place));
-        let line = &mut shard.lines[place.set][way];
-        line[..KEY_WORDS].copy_from_slice(&place.key);
-        line[KEY_WORDS..].copy_from_slice(&[record.ino.0, record.cookie.0, pack(record, place.length)]);
+        let Some(candidate) = self.candidate(directory, name) else { return };
+        let mut shard = self.shards[candidate.shard].lock();
+        let way = shard.find(&candidate).unwrap_or_else(|| shard.make_room(&candidate));
+        let line = &mut shard.lines[candidate.set][way];
+        line[..KEY_WORDS].copy_from_slice(&candidate.key);
+        line[KEY_WORDS..].copy_from_slice(&[record.ino.0, record.cookie.0, pack(record, candidate.length)]);
     }
 
     /// A locked directory no longer has this name.
     pub fn remove(&self, directory: Ino, name: &[u8]) {
-        let Some(place) = self.place(directory, name) else { return };
-        let mut shard = self.shards[place.shard].lock();
-        if let Some(way) = shard.find(&place) {
-            shard.tags[place.set][way] = 0;
+        let Some(candidate) = self.candidate(directory, name) else { return };
+        let mut shard = self.shards[candidate.shard].lock();
+        if let Some(way) = shard.find(&candidate) {
+            shard.tags[candidate.set][way] = 0;
             shard.names -= 1;
         }
     }
@@ -112,8 +112,8 @@ impl NameCache {
     }
 
     /// `None` for a name that is too long.
-    fn place(&self, directory: Ino, name: &[u8]) -> Option<Place> {
-        let mut bytes = [0; KEPT_NAME_BYTES];
+    fn candidate(&self, directory: Ino, name: &[u8]) -> Option<Candidate> {
+        let mut bytes = [0; CACHED_NAME_BYTES_MAX];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
         let mut key = [directory.0, 0, 0, 0, 0];
         for (word, chunk) in key[1..].iter_mut().zip(bytes.as_chunks().0) {
@@ -122,7 +122,7 @@ impl NameCache {
         let hash = self.hasher.hash_one(key);
         let [tag, shard, ..] = hash.to_le_bytes();
         let spread = u128::from(hash) * self.sets_per_shard as u128;
-        Some(Place {
+        Some(Candidate {
             shard: usize::from(shard) % self.shards.len(),
             set: usize::try_from(spread >> 64).unwrap_or(0),
             tag: tag.max(1),
@@ -133,20 +133,20 @@ impl NameCache {
 }
 
 impl Shard {
-    fn find(&self, place: &Place) -> Option<usize> {
-        let tags = self.tags[place.set];
+    fn find(&self, candidate: &Candidate) -> Option<usize> {
+        let tags = self.tags[candidate.set];
         (0..WAYS).find(|way| {
-            let is_it = |line: &Line| line[..KEY_WORDS] == place.key && length(line) == place.length;
-            tags[*way] == place.tag && is_it(&self.lines[place.set][*way])
+            let is_it = |line: &Line| line[..KEY_WORDS] == candidate.key && length(line) == candidate.length;
+            tags[*way] == candidate.tag && is_it(&self.lines[candidate.set][*way])
         })
     }
 
     /// The place for a name that is not here.
-    fn make_room(&mut self, place: &Place) -> usize {
-        let tags = &mut self.tags[place.set];
+    fn make_room(&mut self, candidate: &Candidate) -> usize {
+        let tags = &mut self.tags[candidate.set];
         let free = tags.iter().position(|tag| *tag == 0);
         let way = free.unwrap_or(self.hand);
-        tags[way] = place.tag;
+        tags[way] = candidate.tag;
         match free {
             Some(_) => self.names += 1,
             None => self.hand = (self.hand + 1) % WAYS,

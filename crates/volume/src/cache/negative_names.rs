@@ -31,11 +31,11 @@ const NAMES_PER_MISS: u64 = 512;
 
 /// Hashes of the names of directories, bounded in memory.
 #[derive(Debug)]
-pub struct KnownNames {
+pub struct NegativeLookupFilter {
     hasher: Hasher,
     shards: [Mutex<Shard>; SHARDS],
     /// Names that a shard may keep.
-    most: usize,
+    max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -73,11 +73,11 @@ pub enum NameChange {
     Gone(Ino),
 }
 
-impl KnownNames {
+impl NegativeLookupFilter {
     /// Takes at most about `bytes`.
-    pub fn new(bytes: u64, hasher: Hasher) -> KnownNames {
-        let most = usize::try_from(bytes / HASH_BYTES / SHARDS as u64).unwrap_or(usize::MAX);
-        KnownNames { hasher, shards: Default::default(), most: most.max(64) }
+    pub fn new(bytes: u64, hasher: Hasher) -> NegativeLookupFilter {
+        let max = usize::try_from(bytes / HASH_BYTES / SHARDS as u64).unwrap_or(usize::MAX);
+        NegativeLookupFilter { hasher, shards: Default::default(), max: max.max(64) }
     }
 
     /// The hash of a name.
@@ -93,11 +93,11 @@ impl KnownNames {
     }
 
     /// A directory was made, so it has no names. It must not be possible to add any before this.
-    pub fn made(&self, directory: Ino) {
+    pub fn directory_created(&self, directory: Ino) {
         let mut shard = self.shard(directory).lock();
         shard.names += DIRECTORY_NAMES;
         shard.directories.insert(directory, Directory { complete: true, ..Directory::default() });
-        shard.evict(self.most, directory);
+        shard.evict(self.max, directory);
     }
 
     /// Follows transactions, after they were applied and while their directories are locked.
@@ -108,7 +108,7 @@ impl KnownNames {
             match *change {
                 NameChange::Added(_, hash) => {
                     shard.add(ino, &[hash]);
-                    shard.evict(self.most, ino);
+                    shard.evict(self.max, ino);
                 }
                 NameChange::Removed(_, hash) => shard.remove(ino, hash),
                 NameChange::Gone(_) => shard.forget(ino),
@@ -117,14 +117,14 @@ impl KnownNames {
     }
 
     /// Notes a lookup in vain in a directory of `entries` names. If its names should be read now, gives that reading a
-    /// number, for [`KnownNames::learnt`] to end it.
-    pub fn missed(&self, directory: Ino, entries: u64) -> Option<u64> {
-        let fits = usize::try_from(entries).is_ok_and(|entries| entries < self.most / 4);
+    /// number, for [`NegativeLookupFilter::fill`] to end it.
+    pub fn note_miss(&self, directory: Ino, entries: u64) -> Option<u64> {
+        let fits = usize::try_from(entries).is_ok_and(|entries| entries < self.max / 4);
         let mut shard = self.shard(directory).lock();
         if !shard.directories.contains_key(&directory) {
             shard.names += DIRECTORY_NAMES;
             shard.directories.insert(directory, Directory::default());
-            shard.evict(self.most, directory);
+            shard.evict(self.max, directory);
         }
         shard.readings += 1;
         let reading = shard.readings;
@@ -138,8 +138,8 @@ impl KnownNames {
         Some(reading)
     }
 
-    /// The names that were read since [`KnownNames::missed`] asked for it: all of them, or none if that failed.
-    pub fn learnt(&self, directory: Ino, reading: u64, hashes: Option<&[u64]>) {
+    /// The names that were read since [`NegativeLookupFilter::note_miss`] asked for it: all of them, or none if that failed.
+    pub fn fill(&self, directory: Ino, reading: u64, hashes: Option<&[u64]>) {
         let mut shard = self.shard(directory).lock();
         // If it was forgotten meanwhile, so was what changed since.
         if shard.directories.get(&directory).is_none_or(|known| known.learning != reading) {
@@ -150,7 +150,7 @@ impl KnownNames {
             known.learning = 0;
             known.complete = hashes.is_some();
         }
-        shard.evict(self.most, directory);
+        shard.evict(self.max, directory);
     }
 
     /// How many names are kept.
@@ -199,8 +199,8 @@ impl Shard {
     }
 
     /// Forgets directories, one after the other by number, until what is left fits: `but` goes last.
-    fn evict(&mut self, most: usize, but: Ino) {
-        while self.names > most {
+    fn evict(&mut self, max: usize, but: Ino) {
+        while self.names > max {
             let others = |(ino, _): &(&Ino, &Directory)| **ino != but;
             let next = self.directories.range(self.hand..).find(others);
             let victim = next.or_else(|| self.directories.iter().find(others)).map_or(but, |(ino, _)| *ino);
@@ -217,19 +217,19 @@ mod tests {
 
     const DIRECTORY: Ino = Ino(7);
 
-    fn added(names: &KnownNames, name: &[u8]) {
+    fn added(names: &NegativeLookupFilter, name: &[u8]) {
         names.note(&[NameChange::Added(DIRECTORY, names.hash(name))]);
     }
 
-    fn removed(names: &KnownNames, name: &[u8]) {
+    fn removed(names: &NegativeLookupFilter, name: &[u8]) {
         names.note(&[NameChange::Removed(DIRECTORY, names.hash(name))]);
     }
 
     #[test]
     fn a_new_directory_is_known_from_the_start() {
-        let names = KnownNames::new(1 << 20, blocks::hasher(None));
+        let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
         assert!(!names.is_absent(DIRECTORY, b"a"), "nothing is known of it");
-        names.made(DIRECTORY);
+        names.directory_created(DIRECTORY);
         assert!(names.is_absent(DIRECTORY, b"a"));
         added(&names, b"a");
         assert!(!names.is_absent(DIRECTORY, b"a") && names.is_absent(DIRECTORY, b"b"));
@@ -242,37 +242,37 @@ mod tests {
 
     #[test]
     fn what_changes_while_names_are_read_is_not_lost() {
-        let names = KnownNames::new(1 << 20, blocks::hasher(None));
+        let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
         added(&names, b"before");
-        let reading = names.missed(DIRECTORY, 2).unwrap();
-        assert_eq!(names.missed(DIRECTORY, 2), None, "one reads, others do not");
+        let reading = names.note_miss(DIRECTORY, 2).unwrap();
+        assert_eq!(names.note_miss(DIRECTORY, 2), None, "one reads, others do not");
         added(&names, b"meanwhile");
         assert!(!names.is_absent(DIRECTORY, b"other"), "not yet known");
-        names.learnt(DIRECTORY, reading, Some(&[names.hash(b"before")]));
+        names.fill(DIRECTORY, reading, Some(&[names.hash(b"before")]));
         assert!(names.is_absent(DIRECTORY, b"other"));
         assert!(!names.is_absent(DIRECTORY, b"before") && !names.is_absent(DIRECTORY, b"meanwhile"));
     }
 
     #[test]
     fn reading_that_failed_or_was_evicted_leaves_nothing_known() {
-        let names = KnownNames::new(1 << 20, blocks::hasher(None));
-        let first = names.missed(DIRECTORY, 2).unwrap();
-        names.learnt(DIRECTORY, first, None);
+        let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
+        let first = names.note_miss(DIRECTORY, 2).unwrap();
+        names.fill(DIRECTORY, first, None);
         assert!(!names.is_absent(DIRECTORY, b"a"));
-        let second = names.missed(DIRECTORY, 2).unwrap();
+        let second = names.note_miss(DIRECTORY, 2).unwrap();
         names.note(&[NameChange::Gone(DIRECTORY)]);
         added(&names, b"missed by the second");
-        let third = names.missed(DIRECTORY, 2).unwrap();
-        names.learnt(DIRECTORY, second, Some(&[]));
+        let third = names.note_miss(DIRECTORY, 2).unwrap();
+        names.fill(DIRECTORY, second, Some(&[]));
         assert!(!names.is_absent(DIRECTORY, b"missed by the second"));
-        names.learnt(DIRECTORY, third, Some(&[names.hash(b"missed by the second")]));
+        names.fill(DIRECTORY, third, Some(&[names.hash(b"missed by the second")]));
         assert!(!names.is_absent(DIRECTORY, b"missed by the second") && names.is_absent(DIRECTORY, b"b"));
     }
 
     #[test]
     fn two_names_of_one_hash_are_told_apart_by_counting() {
-        let names = KnownNames::new(1 << 20, blocks::hasher(None));
-        names.made(DIRECTORY);
+        let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
+        names.directory_created(DIRECTORY);
         added(&names, b"a");
         added(&names, b"a");
         removed(&names, b"a");
@@ -283,19 +283,20 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let names = KnownNames::new(0, blocks::hasher(None));
+        let names = NegativeLookupFilter::new(0, blocks::hasher(None));
         for ino in 0..1000 {
-            names.made(Ino(ino));
+            names.directory_created(Ino(ino));
             for name in 0..100_u32 {
                 names.note(&[NameChange::Added(Ino(ino), names.hash(&name.to_be_bytes()))]);
             }
         }
         assert!(names.len() <= 64 * SHARDS);
-        let tries =
-            |names: &KnownNames| (0..10).position(|_| names.missed(DIRECTORY, NAMES_PER_MISS * 5).is_some());
+        let tries = |names: &NegativeLookupFilter| {
+            (0..10).position(|_| names.note_miss(DIRECTORY, NAMES_PER_MISS * 5).is_some())
+        };
         assert_eq!(tries(&names), None, "more than fit are never read");
         assert_eq!(
-            tries(&KnownNames::new(1 << 30, blocks::hasher(None))),
+            tries(&NegativeLookupFilter::new(1 << 30, blocks::hasher(None))),
             Some(5),
             "many are read when it is worth it"
         );

@@ -13,14 +13,14 @@ pub(crate) mod tests;
 
 pub use directory::{CookieRecord, NameRecord};
 pub use extent::{BLOCK, ExtentHeader, ExtentRecord, SegmentRecord};
-pub use inode::{Cut, InodeRecord};
+pub use inode::{InodeRecord, PendingTruncation};
 pub(crate) use inode::{type_byte, type_from_byte};
-pub use map::{MapRecord, Source};
+pub use map::{ExtentMapping, Source};
 pub use meta::{MetaRecord, ReplyRecord, UsageKind, UsageRecord};
 
 use crate::api::ids::Epoch;
 use crate::encoding::codec::{Malformed, Reader, Write};
-use crate::limits::{STATE_VALUE_BYTES, XATTR_VALUE_BYTES};
+use crate::limits::{STATE_VALUE_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 
 /// Decodes any value of `table`, to find out whether it does.
 ///
@@ -32,12 +32,12 @@ pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Mal
         Table::Inode => InodeRecord::decode(bytes).map(|_| ()),
         Table::Name => NameRecord::decode(bytes).map(|_| ()),
         Table::Cookie => CookieRecord::decode(bytes).map(|_| ()),
-        Table::Map => MapRecord::decode(bytes).map(|_| ()),
+        Table::Map => ExtentMapping::decode(bytes).map(|_| ()),
         Table::Reap | Table::Orphan => Ok(()),
         Table::Usage => UsageRecord::decode(bytes).map(|_| ()),
         Table::Symlink => decode_symlink(bytes).map(|_| ()),
         Table::Xattr => decode_xattr(bytes).map(|_| ()),
-        Table::State if bytes.len() > STATE_VALUE_BYTES => Err(Malformed("state record")),
+        Table::State if bytes.len() > STATE_VALUE_BYTES_MAX => Err(Malformed("state record")),
         Table::State => Ok(()),
         Table::Extent => ExtentRecord::decode(bytes).map(|_| ()),
         Table::Segment => SegmentRecord::decode(bytes).map(|_| ()),
@@ -53,7 +53,7 @@ pub fn describe(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<Stri
         Table::Inode => format!("{:?}", InodeRecord::decode(bytes)?),
         Table::Name => format!("{:?}", NameRecord::decode(bytes)?),
         Table::Cookie => format!("{:?}", CookieRecord::decode(bytes)?),
-        Table::Map => format!("{:?}", MapRecord::decode(bytes)?),
+        Table::Map => format!("{:?}", ExtentMapping::decode(bytes)?),
         Table::Reap => "removed".to_owned(),
         Table::Orphan => "without a name".to_owned(),
         Table::Usage => format!("{:?}", UsageRecord::decode(bytes)?),
@@ -85,7 +85,7 @@ pub fn decode_xattr(bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut reader = Reader::new(bytes, "extended attribute");
     reader.u32()?;
     let value = reader.rest();
-    if value.len() > XATTR_VALUE_BYTES { Err(Malformed("extended attribute")) } else { Ok(value) }
+    if value.len() > XATTR_VALUE_BYTES_MAX { Err(Malformed("extended attribute")) } else { Ok(value) }
 }
 
 /// Decodes a symlink's target.

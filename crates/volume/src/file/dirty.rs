@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::bytes::Bytes;
-use crate::limits::{DIRTY_FILE_BYTES, DIRTY_PIECE_BYTES, INLINE_PIECES, INLINE_WRITE_BYTES};
+use crate::limits::{DIRTY_FILE_BYTES, DIRTY_RANGE_BYTES, INLINE_MAPPINGS_MAX, INLINE_WRITE_BYTES_MAX};
 
 /// A run of unstable bytes.
 #[derive(Clone, Debug)]
-pub struct DirtyPiece {
+pub struct DirtyRange {
     /// Offset in the file.
     pub start: u64,
     /// Offset in the file behind the last byte.
@@ -20,7 +20,7 @@ pub struct DirtyPiece {
     from: usize,
 }
 
-impl DirtyPiece {
+impl DirtyRange {
     /// The bytes.
     pub fn data(&self) -> &[u8] {
         &self.bytes[self.from..self.from + self.len()]
@@ -44,40 +44,40 @@ impl DirtyPiece {
     }
 
     /// The part of it within `[start, end)`.
-    pub fn clipped(&self, start: u64, end: u64) -> DirtyPiece {
+    pub fn clipped(&self, start: u64, end: u64) -> DirtyRange {
         let (start, end) = (start.max(self.start), end.min(self.end));
         let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
-        DirtyPiece { start, end, write: self.write, bytes: self.bytes.clone(), from: self.from + skip }
+        DirtyRange { start, end, write: self.write, bytes: self.bytes.clone(), from: self.from + skip }
     }
 
     /// The same without a buffer most of which is not its own.
-    fn compact(self) -> DirtyPiece {
+    fn compact(self) -> DirtyRange {
         if self.bytes.len() <= 2 * self.len() {
             return self;
         }
-        DirtyPiece { bytes: Bytes::from(self.data()), from: 0, ..self }
+        DirtyRange { bytes: Bytes::from(self.data()), from: 0, ..self }
     }
 }
 
 /// The unstable data of one file. Apart, and only where there is some, as most inodes in memory have none.
 #[derive(Debug, Default)]
-pub struct Dirty(Option<Box<Pieces>>);
+pub struct Dirty(Option<Box<Ranges>>);
 
 /// Pieces that do not overlap, by their end; never none.
 #[derive(Debug, Default)]
-struct Pieces {
-    by_end: BTreeMap<u64, DirtyPiece>,
+struct Ranges {
+    by_end: BTreeMap<u64, DirtyRange>,
     bytes: u64,
 }
 
 impl Dirty {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, |pieces| pieces.bytes)
+        self.0.as_ref().map_or(0, |ranges| ranges.bytes)
     }
 
     fn count(&self) -> usize {
-        self.0.as_ref().map_or(0, |pieces| pieces.by_end.len())
+        self.0.as_ref().map_or(0, |ranges| ranges.by_end.len())
     }
 
     /// Memory that they take, bytes: with their buffers, and with the inode that cannot be forgotten for them.
@@ -86,18 +86,18 @@ impl Dirty {
             return 0;
         }
         // What a piece keeps of a longer buffer is less than it is long itself; that is not counted.
-        self.bytes() + self.count() as u64 * DIRTY_PIECE_BYTES + DIRTY_FILE_BYTES
+        self.bytes() + self.count() as u64 * DIRTY_RANGE_BYTES + DIRTY_FILE_BYTES
     }
 
     /// Segment space to reserve for them: with an extent's header for each piece.
     pub fn footprint(&self) -> u64 {
-        self.bytes() + self.count() as u64 * crate::segments::space::PIECE_OVERHEAD_BYTES
+        self.bytes() + self.count() as u64 * crate::segments::space::EXTENT_OVERHEAD_BYTES
     }
 
     /// Whether it is little enough to travel in the journal: few bytes, and not in too many pieces, each of which is a
     /// record.
     pub fn is_small(&self) -> bool {
-        self.bytes() <= INLINE_WRITE_BYTES as u64 && self.count() <= INLINE_PIECES
+        self.bytes() <= INLINE_WRITE_BYTES_MAX as u64 && self.count() <= INLINE_MAPPINGS_MAX
     }
 
     /// Whether there are none.
@@ -109,40 +109,40 @@ impl Dirty {
     pub fn insert(&mut self, start: u64, bytes: Bytes, write: u64) {
         let end = start + bytes.len() as u64;
         self.remove(start, end);
-        let pieces = self.0.get_or_insert_default();
-        pieces.bytes += end - start;
-        pieces.by_end.insert(end, DirtyPiece { start, end, write, bytes, from: 0 });
+        let ranges = self.0.get_or_insert_default();
+        ranges.bytes += end - start;
+        ranges.by_end.insert(end, DirtyRange { start, end, write, bytes, from: 0 });
     }
 
     /// Forgets `[start, end)`.
     pub fn remove(&mut self, start: u64, end: u64) {
-        let overlapping: Vec<DirtyPiece> = self.overlapping(start, end).cloned().collect();
-        let Some(pieces) = &mut self.0 else { return };
-        for piece in overlapping {
-            pieces.by_end.remove(&piece.end);
-            pieces.bytes -= piece.end - piece.start;
-            for rest in [(piece.start, start), (end, piece.end)] {
+        let overlapping: Vec<DirtyRange> = self.overlapping(start, end).cloned().collect();
+        let Some(ranges) = &mut self.0 else { return };
+        for range in overlapping {
+            ranges.by_end.remove(&range.end);
+            ranges.bytes -= range.end - range.start;
+            for rest in [(range.start, start), (end, range.end)] {
                 if rest.0 < rest.1 {
-                    pieces.bytes += rest.1 - rest.0;
-                    pieces.by_end.insert(rest.1, piece.clipped(rest.0, rest.1).compact());
+                    ranges.bytes += rest.1 - rest.0;
+                    ranges.by_end.insert(rest.1, range.clipped(rest.0, rest.1).compact());
                 }
             }
         }
-        if pieces.by_end.is_empty() {
+        if ranges.by_end.is_empty() {
             self.0 = None;
         }
     }
 
     /// Pieces that touch `[start, end)`, in file order.
-    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &DirtyPiece> {
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &DirtyRange> {
         let from = start.saturating_add(1);
-        let behind = self.0.iter().flat_map(move |pieces| pieces.by_end.range(from..));
-        behind.map(|(_, piece)| piece).take_while(move |piece| piece.start < end)
+        let behind = self.0.iter().flat_map(move |ranges| ranges.by_end.range(from..));
+        behind.map(|(_, range)| range).take_while(move |range| range.start < end)
     }
 
     /// All pieces, in file order.
-    pub fn pieces(&self) -> impl Iterator<Item = &DirtyPiece> {
-        self.0.iter().flat_map(|pieces| pieces.by_end.values())
+    pub fn ranges(&self) -> impl Iterator<Item = &DirtyRange> {
+        self.0.iter().flat_map(|ranges| ranges.by_end.values())
     }
 }
 

@@ -5,18 +5,18 @@ use std::ops::ControlFlow;
 use crate::api::ids::{ExtentId, Ino};
 use crate::bytes::Value;
 use crate::encoding::key;
-use crate::encoding::record::{InodeRecord, MapRecord, Source};
-use crate::file::dirty::DirtyPiece;
-use crate::file::inodes::{InodeState, MapPiece, MapWindow};
-use crate::limits::INLINE_PIECE_BYTES;
+use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::file::dirty::DirtyRange;
+use crate::file::inodes::{IndexMapping, InodeState, MapWindow};
+use crate::limits::INLINE_MAPPING_BYTES;
 use crate::tables::memtable::Memtable;
-use crate::tables::read_view::Layers;
+use crate::tables::read_view::ReadView;
 
 /// Where a run of bytes is.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Location {
     /// Unstable, in memory.
-    Dirty(DirtyPiece),
+    Dirty(DirtyRange),
     /// In a memtable: a buffer and where in it the run begins.
     Inline(Value, usize),
     /// In an extent, from that many bytes into it.
@@ -33,7 +33,7 @@ pub struct Run {
     /// Offset behind the last.
     pub end: u64,
     /// Where it is.
-    pub place: Place,
+    pub location: Location,
 }
 
 impl Run {
@@ -42,15 +42,15 @@ impl Run {
         let (start, end) = (start.max(self.start), end.min(self.end));
         let skip = start - self.start;
         let skip_bytes = usize::try_from(skip).expect("a run is no longer than its buffer");
-        let place = match &self.place {
-            Place::Dirty(piece) => Place::Dirty(piece.clipped(start, end)),
-            Place::Inline(bytes, from) => Place::Inline(bytes.clone(), from + skip_bytes),
-            Place::Hole => Place::Hole,
-            Place::Extent(id, offset) => {
-                Place::Extent(*id, offset + u32::try_from(skip).expect("an extent is far below 4 GiB"))
+        let location = match &self.location {
+            Location::Dirty(mapping) => Location::Dirty(mapping.clipped(start, end)),
+            Location::Inline(bytes, from) => Location::Inline(bytes.clone(), from + skip_bytes),
+            Location::Hole => Location::Hole,
+            Location::Extent(id, offset) => {
+                Location::Extent(*id, offset + u32::try_from(skip).expect("an extent is far below 4 GiB"))
             }
         };
-        Run { start, end, place }
+        Run { start, end, location }
     }
 }
 
@@ -62,7 +62,7 @@ struct Cover {
 
 impl Cover {
     /// Lets `layer` (in file order, not overlapping) fill what is still a gap.
-    fn place(&mut self, layer: &[Run]) {
+    fn location(&mut self, layer: &[Run]) {
         let mut left = Vec::with_capacity(self.gaps.len());
         for (start, end) in std::mem::take(&mut self.gaps) {
             let mut cursor = start;
@@ -85,26 +85,26 @@ impl Cover {
 
 /// The runs of `[from, to)` of a locked file, in file order. `windows` gives the part of the index's map around an offset.
 pub fn resolve<E>(
-    layers: &Layers,
+    view: &ReadView,
     state: &mut InodeState,
     range: (u64, u64),
     with_dirty: bool,
     windows: Windows<'_, E>,
 ) -> Result<Vec<Run>, E> {
-    Ok(resolve_some(layers, state, range, with_dirty, usize::MAX, windows)?.0)
+    Ok(resolve_some(view, state, range, with_dirty, usize::MAX, windows)?.0)
 }
 
 /// Gives the part of the index's map around an offset.
 pub type Windows<'a, E> = &'a mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, E>;
 
-/// The same, but only as far as each layer has about `most` runs: the runs, and where the part ends that they are all of.
+/// The same, but only as far as each layer has about `max` runs: the runs, and where the part ends that they are all of.
 /// It is never empty unless `range` is.
 pub fn resolve_some<E>(
-    layers: &Layers,
+    view: &ReadView,
     state: &mut InodeState,
     range: (u64, u64),
     with_dirty: bool,
-    most: usize,
+    max: usize,
     windows: Windows<'_, E>,
 ) -> Result<(Vec<Run>, u64), E> {
     let (from, mut to) = range;
@@ -113,24 +113,28 @@ pub fn resolve_some<E>(
         return Ok((cover.runs, to));
     }
     let bound = |runs: &[Run], to: u64| match runs.last() {
-        Some(last) if runs.len() >= most => to.min(last.end),
+        Some(last) if runs.len() >= max => to.min(last.end),
         _ => to,
     };
     if with_dirty {
         let runs: Vec<Run> = state
             .dirty
             .overlapping(from, to)
-            .take(most)
-            .map(|piece| Run { start: piece.start, end: piece.end, place: Place::Dirty(piece.clone()) })
+            .take(max)
+            .map(|mapping| Run {
+                start: mapping.start,
+                end: mapping.end,
+                location: Location::Dirty(mapping.clone()),
+            })
             .collect();
         to = bound(&runs, to);
-        cover.place(&runs);
+        cover.location(&runs);
     }
     let ino = state.ino;
-    for memtable in std::iter::once(&layers.active).chain(&layers.frozen) {
-        let runs = memtable_runs(memtable, ino, state.record(), (from, to), most);
+    for memtable in std::iter::once(&view.active).chain(&view.frozen) {
+        let runs = memtable_runs(memtable, ino, state.record(), (from, to), max);
         to = bound(&runs, to);
-        cover.place(&runs);
+        cover.location(&runs);
     }
     let mapped_end = state.record().mapped_end;
     let mut of_index = 0;
@@ -138,19 +142,19 @@ pub fn resolve_some<E>(
         let end = end.min(mapped_end).min(to);
         let mut offset = start;
         while offset < end {
-            if of_index >= most {
+            if of_index >= max {
                 to = offset;
                 break 'gaps;
             }
             let window = windows(state, offset)?;
             let bound = window.to.min(end);
-            let runs = window_runs(&window.pieces, state.record(), (offset, bound));
+            let runs = window_runs(&window.mappings, state.record(), (offset, bound));
             of_index += runs.len();
-            cover.place(&runs);
+            cover.location(&runs);
             offset = bound;
         }
     }
-    let is_data = |run: &Run| run.start < to && !matches!(run.place, Place::Hole);
+    let is_data = |run: &Run| run.start < to && !matches!(run.location, Location::Hole);
     let mut runs: Vec<Run> = cover.runs.into_iter().filter(is_data).collect();
     runs.sort_unstable_by_key(|run| run.start);
     if let Some(last) = runs.last_mut() {
@@ -159,33 +163,33 @@ pub fn resolve_some<E>(
     Ok((runs, to))
 }
 
-/// What a memtable says of `range` of a file: the first `most` runs.
+/// What a memtable says of `range` of a file: the first `max` runs.
 fn memtable_runs(
     memtable: &Memtable,
     ino: Ino,
     record: &InodeRecord,
     range: (u64, u64),
-    most: usize,
+    max: usize,
 ) -> Vec<Run> {
     let mut runs = Vec::new();
-    pieces_while(memtable, ino, range, &mut |end, piece, value| {
-        let end = end.min(record.visible_end(piece.birth));
-        if piece.start < end {
-            let place = match piece.source {
-                Source::Inline(bytes) => Place::Inline(value.clone(), value.len() - bytes.len()),
-                Source::Extent { id, offset } => Place::Extent(id, offset),
-                Source::Hole => Place::Hole,
+    mappings_while(memtable, ino, range, &mut |end, mapping, value| {
+        let end = end.min(record.visible_end(mapping.birth));
+        if mapping.start < end {
+            let location = match mapping.source {
+                Source::Inline(bytes) => Location::Inline(value.clone(), value.len() - bytes.len()),
+                Source::Extent { id, offset } => Location::Extent(id, offset),
+                Source::Hole => Location::Hole,
             };
-            runs.push(Run { start: piece.start, end, place });
+            runs.push(Run { start: mapping.start, end, location });
         }
-        if runs.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if runs.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     runs
 }
 
 /// The pieces in a memtable that touch `range`, hidden ones too: `visit(start, end, value)`, with the encoded
-/// [`MapRecord`].
-pub fn memtable_pieces(
+/// [`ExtentMapping`].
+pub fn memtable_mappings(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
@@ -198,19 +202,23 @@ pub fn memtable_pieces(
 }
 
 /// A piece that a memtable holds.
-pub fn decode_held(value: &[u8]) -> MapRecord {
-    MapRecord::decode(value).expect("a memtable holds only what this process encoded, or replay verified")
+pub fn decode_verified(value: &[u8]) -> ExtentMapping {
+    ExtentMapping::decode(value).expect("a memtable holds only what this process encoded, or replay verified")
 }
 
-fn pieces_while(
+fn mappings_while(
     memtable: &Memtable,
     ino: Ino,
     range: (u64, u64),
-    visit: &mut dyn FnMut(u64, MapRecord<&[u8]>, &Value) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(u64, ExtentMapping<&[u8]>, &Value) -> ControlFlow<()>,
 ) {
     encoded_while(memtable, ino, range, &mut |_, end, value| {
-        let piece = MapRecord::borrow(value);
-        visit(end, piece.expect("a memtable holds only what this process encoded, or replay verified"), value)
+        let mapping = ExtentMapping::borrow(value);
+        visit(
+            end,
+            mapping.expect("a memtable holds only what this process encoded, or replay verified"),
+            value,
+        )
     });
 }
 
@@ -232,7 +240,7 @@ fn encoded_while(
 /// Where a piece that a memtable holds begins and ends.
 fn ends_of(key: &[u8], value: &Value) -> (u64, u64) {
     let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-    let start = end.and_then(|end| MapRecord::start_of(end, value));
+    let start = end.and_then(|end| ExtentMapping::start_of(end, value));
     start.zip(end).expect("a memtable holds only what this process encoded, or replay verified")
 }
 
@@ -240,30 +248,30 @@ fn ends_of(key: &[u8], value: &Value) -> (u64, u64) {
 pub const INLINE_ENTRY_BYTES: u64 = 48;
 
 /// What a piece in an extent takes there.
-pub const PIECE_ENTRY_BYTES: u64 = 60;
+pub const MAPPING_ENTRY_BYTES: u64 = 60;
 
 /// What taking a piece away takes there.
 const DELETE_ENTRY_BYTES: u64 = 24;
 
 /// What journaling as many bytes as one piece may hold takes at most: they lie over two pieces, and what they
 /// replace over as many as there are bytes, of which the first and the last are cut.
-pub const PIECE_REPLACED_BYTES_MOST: u64 = INLINE_PIECE_BYTES
+pub const REPLACED_ENTRY_BYTES_MAX: u64 = INLINE_MAPPING_BYTES
     + 2 * INLINE_ENTRY_BYTES
-    + INLINE_PIECE_BYTES * DELETE_ENTRY_BYTES
-    + 2 * (2 * PIECE_ENTRY_BYTES + PIECE_ENTRY_BYTES + INLINE_PIECE_BYTES);
+    + INLINE_MAPPING_BYTES * DELETE_ENTRY_BYTES
+    + 2 * (2 * MAPPING_ENTRY_BYTES + MAPPING_ENTRY_BYTES + INLINE_MAPPING_BYTES);
 
-/// How much of `range` of a file can be replaced until what is journaled of older pieces in the memtable reaches `most`
+/// How much of `range` of a file can be replaced until what is journaled of older pieces in the memtable reaches `max`
 /// bytes: the end of that part, and the bytes. It is never empty, and ends with an older piece unless it is all.
-pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), most: u64) -> (u64, u64) {
+pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), max: u64) -> (u64, u64) {
     let (start, end) = range;
     let (mut reached, mut bytes) = (end, 0);
     encoded_while(memtable, ino, range, &mut |old_start, old_end, value| {
         bytes += DELETE_ENTRY_BYTES;
         if old_start < start || old_end > end {
             // What is left of it at either side is put again.
-            bytes += 2 * PIECE_ENTRY_BYTES + value.len() as u64;
+            bytes += 2 * MAPPING_ENTRY_BYTES + value.len() as u64;
         }
-        if bytes >= most && old_end < end {
+        if bytes >= max && old_end < end {
             reached = old_end;
             return ControlFlow::Break(());
         }
@@ -273,7 +281,7 @@ pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), most: u64) 
 }
 
 /// Where the first piece in a memtable that ends behind `from` begins.
-pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
+pub fn next_mapping(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
     let mut found = None;
     memtable.scan(&from, &to, &mut |key, slot| {
@@ -283,17 +291,17 @@ pub fn next_piece(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     found
 }
 
-fn window_runs(pieces: &[MapPiece], record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
-    let first = pieces.partition_point(|piece| piece.end <= range.0);
-    pieces[first..]
+fn window_runs(mappings: &[IndexMapping], record: &InodeRecord, range: (u64, u64)) -> Vec<Run> {
+    let first = mappings.partition_point(|mapping| mapping.end <= range.0);
+    mappings[first..]
         .iter()
-        .take_while(|piece| piece.start < range.1)
-        .filter_map(|piece| {
-            let end = piece.end.min(record.visible_end(piece.birth));
-            (piece.start < end).then_some(Run {
-                start: piece.start,
+        .take_while(|mapping| mapping.start < range.1)
+        .filter_map(|mapping| {
+            let end = mapping.end.min(record.visible_end(mapping.birth));
+            (mapping.start < end).then_some(Run {
+                start: mapping.start,
                 end,
-                place: Place::Extent(piece.extent, piece.offset),
+                location: Location::Extent(mapping.extent, mapping.offset),
             })
         })
         .collect()

@@ -36,7 +36,7 @@ pub const INODE_BYTES: u64 = CELL_BYTES + GROUP_BYTES / 4;
 
 /// What is known of an inode.
 #[derive(Debug, Default)]
-pub enum Load {
+pub enum Presence {
     /// Nothing: its record was not read yet.
     #[default]
     Unknown,
@@ -48,7 +48,7 @@ pub enum Load {
 
 /// A piece of a file's map as the index holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapPiece {
+pub struct IndexMapping {
     /// First offset in the file.
     pub start: u64,
     /// Offset behind the last.
@@ -71,14 +71,14 @@ pub struct MapWindow {
     /// Offset up to which it is complete.
     pub to: u64,
     /// Pieces that touch it, in file order.
-    pub pieces: Arc<Vec<MapPiece>>,
+    pub mappings: Arc<Vec<IndexMapping>>,
 }
 
 impl MapWindow {
     /// What it takes in memory.
     fn bytes(&self) -> u64 {
-        let apart = size_of::<MapWindow>() + size_of::<Vec<MapPiece>>();
-        (apart + self.pieces.capacity() * size_of::<MapPiece>()) as u64 + 3 * ALLOCATION_BYTES
+        let apart = size_of::<MapWindow>() + size_of::<Vec<IndexMapping>>();
+        (apart + self.mappings.capacity() * size_of::<IndexMapping>()) as u64 + 3 * ALLOCATION_BYTES
     }
 }
 
@@ -89,11 +89,11 @@ pub struct InodeState {
     /// Its number.
     pub ino: Ino,
     /// Its record.
-    pub load: Load,
+    pub presence: Presence,
     /// The last journal entry that changed what it shows.
     pub seq: Seq,
     /// The last write-back round that a stable write of it waits for.
-    pub round: u64,
+    pub flush_generation: u64,
     /// Its size, when unstable data reaches beyond the size in the record.
     pub unstable_size: Option<u64>,
     /// Its unstable data.
@@ -115,9 +115,9 @@ impl InodeState {
     pub fn new(ino: Ino) -> InodeState {
         InodeState {
             ino,
-            load: Load::Unknown,
+            presence: Presence::Unknown,
             seq: Seq(0),
-            round: 0,
+            flush_generation: 0,
             unstable_size: None,
             dirty: Dirty::default(),
             counted_bytes: 0,
@@ -130,16 +130,16 @@ impl InodeState {
 
     /// Its record. Only for states that were locked through [`crate::transaction::attempt::Attempt`], which loads it.
     pub fn record(&self) -> &InodeRecord {
-        match &self.load {
-            Load::Present(record) => record,
+        match &self.presence {
+            Presence::Present(record) => record,
             _ => unreachable!("an inode is locked only with its record loaded"),
         }
     }
 
     /// Its record, to change it.
     pub fn record_mut(&mut self) -> &mut InodeRecord {
-        match &mut self.load {
-            Load::Present(record) => record,
+        match &mut self.presence {
+            Presence::Present(record) => record,
             _ => unreachable!("an inode is locked only with its record loaded"),
         }
     }
@@ -169,7 +169,7 @@ impl InodeState {
 
     /// What a reply that shows it waits for.
     pub fn durability(&self) -> Durability {
-        Durability { seq: self.seq, round: self.round }
+        Durability { seq: self.seq, flush_generation: self.flush_generation }
     }
 
     /// What was last read of its map in the index.
@@ -182,25 +182,28 @@ impl InodeState {
         self.window.as_ref().map_or(0, |window| window.bytes())
     }
 
-    fn can_be_forgotten(&self, durable: Seq, round: u64) -> bool {
-        self.dirty.is_empty() && !self.unsaved && self.seq <= durable && self.round <= round
+    fn can_be_forgotten(&self, durable: Seq, flush_generation: u64) -> bool {
+        self.dirty.is_empty()
+            && !self.unsaved
+            && self.seq <= durable
+            && self.flush_generation <= flush_generation
     }
 }
 
 /// A shared inode.
-pub type Cell = Arc<Mutex<InodeState>>;
+pub type SharedInode = Arc<Mutex<InodeState>>;
 
 /// A locked inode.
-pub type Guard = ArcMutexGuard<RawMutex, InodeState>;
+pub type LockedInode = ArcMutexGuard<RawMutex, InodeState>;
 
 /// All inodes in memory; bounded.
 #[derive(Debug)]
 pub struct Inodes {
     shards: [Mutex<Shard>; SHARDS],
     /// What a shard may take but for maps.
-    bytes_most: u64,
+    bytes_max: u64,
     /// What a shard may keep of maps.
-    window_bytes_most: u64,
+    window_bytes_max: u64,
 }
 
 /// Inodes by their numbers, in groups: of a million of them the table is then small enough for the processor's cache.
@@ -210,7 +213,7 @@ struct Cells {
     len: usize,
 }
 
-type Group = [Option<Cell>; GROUP];
+type Group = [Option<SharedInode>; GROUP];
 
 /// The group of a number, and its place in it.
 fn place(ino: Ino) -> (u64, usize) {
@@ -219,12 +222,12 @@ fn place(ino: Ino) -> (u64, usize) {
 }
 
 impl Cells {
-    fn get(&self, ino: Ino) -> Option<&Cell> {
+    fn get(&self, ino: Ino) -> Option<&SharedInode> {
         let (group, within) = place(ino);
         self.groups.get(&group)?[within].as_ref()
     }
 
-    fn insert(&mut self, ino: Ino, cell: Cell) {
+    fn insert(&mut self, ino: Ino, cell: SharedInode) {
         let (group, within) = place(ino);
         self.len += usize::from(self.groups.entry(group).or_default()[within].replace(cell).is_none());
     }
@@ -260,19 +263,19 @@ impl Inodes {
     pub fn new(bytes: u64, window_bytes: u64) -> Inodes {
         Inodes {
             shards: Default::default(),
-            bytes_most: (bytes / SHARDS as u64).max(4 * INODE_BYTES),
-            window_bytes_most: window_bytes / SHARDS as u64,
+            bytes_max: (bytes / SHARDS as u64).max(4 * INODE_BYTES),
+            window_bytes_max: window_bytes / SHARDS as u64,
         }
     }
 
-    /// The inode of a number, known or not. `durable` and `round` tell which states may be forgotten for it.
-    pub fn get(&self, ino: Ino, durable: Seq, round: u64) -> Cell {
+    /// The inode of a number, known or not. `durable` and `flush_generation` tell which states may be forgotten for it.
+    pub fn get(&self, ino: Ino, durable: Seq, flush_generation: u64) -> SharedInode {
         let mut shard = self.shard(ino).lock();
         if let Some(cell) = shard.cells.get(ino) {
             return Arc::clone(cell);
         }
-        if shard.cells.bytes() + INODE_BYTES > self.bytes_most {
-            shard.evict(durable, round);
+        if shard.cells.bytes() + INODE_BYTES > self.bytes_max {
+            shard.evict(durable, flush_generation);
         }
         let cell = Arc::new(Mutex::new(InodeState::new(ino)));
         shard.cells.insert(ino, Arc::clone(&cell));
@@ -281,7 +284,7 @@ impl Inodes {
     }
 
     /// The inode of a number, if it is in memory.
-    pub fn peek(&self, ino: Ino) -> Option<Cell> {
+    pub fn peek(&self, ino: Ino) -> Option<SharedInode> {
         self.shard(ino).lock().cells.get(ino).cloned()
     }
 
@@ -301,7 +304,7 @@ impl Inodes {
         if before == 0 {
             shard.windows.push_back(state.ino);
         }
-        shard.forget_windows(self.window_bytes_most);
+        shard.forget_windows(self.window_bytes_max);
     }
 
     /// How many are in memory.
@@ -323,7 +326,7 @@ impl Inodes {
 impl Shard {
     /// Forgets a few inodes that nobody uses: a second-chance queue would know better which, but needs a mark on the
     /// hot path.
-    fn evict(&mut self, durable: Seq, round: u64) {
+    fn evict(&mut self, durable: Seq, flush_generation: u64) {
         let mut looks = 16;
         let mut evicted = 0;
         while looks > 0 && evicted < 2 {
@@ -334,7 +337,7 @@ impl Shard {
             let mut forgotten = None;
             if Arc::strong_count(cell) == 1
                 && let Some(state) = cell.try_lock()
-                && state.can_be_forgotten(durable, round)
+                && state.can_be_forgotten(durable, flush_generation)
             {
                 forgotten = Some(state.window_bytes());
             }
@@ -349,9 +352,9 @@ impl Shard {
     }
 
     /// Forgets parts of maps that are not in use, the oldest first, while there are too many.
-    fn forget_windows(&mut self, most: u64) {
+    fn forget_windows(&mut self, max: u64) {
         let mut looks = 32;
-        while looks > 0 && (self.window_bytes > most || self.windows.len() > self.cells.len) {
+        while looks > 0 && (self.window_bytes > max || self.windows.len() > self.cells.len) {
             looks -= 1;
             let Some(ino) = self.windows.pop_front() else { return };
             let Some(cell) = self.cells.get(ino) else { continue };

@@ -15,7 +15,7 @@ use crate::api::time::Time;
 use crate::bytes::Bytes;
 use crate::encoding::anchor::Anchor;
 use crate::journal::{AppendError, Batch, Ring};
-use crate::limits::ENTRY_BYTES;
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::media::Media;
 
 /// How far ahead of the clock a batch promises that no time was handed out beyond; after a crash with the clock set
@@ -27,10 +27,10 @@ const TIME_LEAD: Duration = Duration::from_secs(2);
 const BUSY_PERCENT: u64 = 80;
 
 /// Most bytes of one batch: bounds how long one sync takes.
-const BATCH_BYTES: usize = 8 << 20;
+const BATCH_BYTES_MAX: usize = 8 << 20;
 
 /// With more than this queued, nobody but the committer writes a batch, as that takes longer than waking it.
-const SMALL_BATCH_BYTES: u64 = 64 << 10;
+const SMALL_BATCH_BYTES_MAX: u64 = 64 << 10;
 
 /// The journal of an open volume, its queue and what is durable.
 pub struct Committer {
@@ -114,7 +114,7 @@ impl Committer {
     /// [`Committer::wake`] soon.
     pub fn push(&self, entry: impl Into<Bytes>) -> Seq {
         let entry = entry.into();
-        debug_assert!(entry.len() as u64 <= ENTRY_BYTES, "an entry of {} bytes", entry.len());
+        debug_assert!(entry.len() as u64 <= ENTRY_BYTES_MAX, "an entry of {} bytes", entry.len());
         let mut queue = self.queue.lock();
         queue.bytes += entry.len() as u64;
         queue.entries.push(entry);
@@ -200,7 +200,7 @@ impl Committer {
 
     /// Like [`Committer::step`], but only if that is little work and nobody is at it: never waits for another batch.
     pub fn try_step(&self) -> bool {
-        if self.queued_bytes() > SMALL_BATCH_BYTES || !self.may_write() {
+        if self.queued_bytes() > SMALL_BATCH_BYTES_MAX || !self.may_write() {
             return false;
         }
         self.ring.try_lock().is_some_and(|writer| self.write_batch(writer))
@@ -258,9 +258,9 @@ impl Committer {
         if queue.entries.is_empty() {
             return None;
         }
-        let most = usize::try_from(ring.largest_batch_bytes())
+        let max = usize::try_from(ring.largest_batch_bytes())
             .unwrap_or(usize::MAX)
-            .min(BATCH_BYTES)
+            .min(BATCH_BYTES_MAX)
             .min(self.batch_bytes());
         let first = queue.first;
         queue.fences.retain(|fence| fence.0 >= first);
@@ -274,7 +274,7 @@ impl Committer {
             .take(until_fence)
             .take_while(|entry| {
                 bytes += entry.len() + 16;
-                bytes <= most
+                bytes <= max
             })
             .count()
             .max(1);
@@ -291,10 +291,10 @@ impl Committer {
     }
 
     /// Blocks until something is queued.
-    pub fn wait_for_work(&self, most: Duration) {
+    pub fn wait_for_work(&self, max: Duration) {
         let mut queue = self.queue.lock();
         if queue.entries.is_empty() && !queue.kicked {
-            self.queued.wait_for(&mut queue, most);
+            self.queued.wait_for(&mut queue, max);
         }
     }
 

@@ -14,7 +14,7 @@
 //!   durable and anything was written later, its successor was written first and is a witness. If the successor's
 //!   header did not reach media, the crash came before the successor was durable, and nothing later was written.
 //! - The successor begins where the missing batch ends or, likewise, at the ring's start. A batch takes at most
-//!   [`BATCH_BYTES`]. So the successor begins within that distance of the break or of the ring's start, whichever of
+//!   [`BATCH_BYTES_MAX`]. So the successor begins within that distance of the break or of the ring's start, whichever of
 //!   the two batches wrapped: a batch that wraps leaves the distance from the ring's start no longer than those of
 //!   the batches since.
 //!
@@ -38,7 +38,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::format::{self, BLOCK, BatchHeader, DecodedBatch, HEADER_BYTES, RingHeader, block_usize};
-use super::ring::{BATCH_BYTES, Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length};
+use super::ring::{
+    BATCH_BYTES_MAX, Link, PIECE_BYTES, Ring, erase_block, largest_stored_bytes, usable_length,
+};
 use super::{Apply, Visit};
 use crate::api::ids::{Generation, Seq};
 use crate::api::time::Time;
@@ -294,7 +296,7 @@ fn fits(header: &BatchHeader, length: u64) -> bool {
 }
 
 /// Bytes that are searched for a witness, from the break and from the ring's start: see the module's documentation.
-const SEARCH_BYTES: u64 = 4 * BATCH_BYTES;
+const SEARCH_BYTES: u64 = 4 * BATCH_BYTES_MAX;
 
 /// Finds the headers of batches with sequences above `cut`, the last of the chain `links`, near the break and near the
 /// ring's start. Bytes that the chain occupies are skipped.

@@ -18,10 +18,10 @@ use crate::media::RandomFile;
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// Largest batch in the ring, header and padding included: bounds what replay holds in memory.
-pub(super) const BATCH_BYTES: u64 = 16 << 20;
+pub(super) const BATCH_BYTES_MAX: u64 = 16 << 20;
 
 /// Smallest ring.
-const RING_BYTES: u64 = 64 << 10;
+const RING_BYTES_MIN: u64 = 64 << 10;
 
 /// Entries to append.
 #[derive(Debug)]
@@ -276,8 +276,8 @@ impl Ring {
 /// Length of the ring that fits `log`: whole blocks.
 pub(super) fn usable_length(log: &dyn RandomFile) -> io::Result<u64> {
     let length = log.len()? / BLOCK * BLOCK;
-    if length < RING_BYTES {
-        let text = format!("a journal of {length} bytes is too small; it needs {RING_BYTES}");
+    if length < RING_BYTES_MIN {
+        let text = format!("a journal of {length} bytes is too small; it needs {RING_BYTES_MIN}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(length)
@@ -286,7 +286,7 @@ pub(super) fn usable_length(log: &dyn RandomFile) -> io::Result<u64> {
 /// Most bytes of a stored batch in a ring of `length` bytes. With only the anchor's batch kept, which is no larger, the
 /// rest of the ring is at most two pieces; so a third of the ring always fits one of them.
 pub(super) fn largest_stored_bytes(length: u64) -> u64 {
-    ((length - BLOCK) / 3 / BLOCK * BLOCK).min(BATCH_BYTES)
+    ((length - BLOCK) / 3 / BLOCK * BLOCK).min(BATCH_BYTES_MAX)
 }
 
 /// Zeroes the block at `position`.

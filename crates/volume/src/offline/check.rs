@@ -49,12 +49,12 @@ pub struct CheckOptions {
     /// Also read all file data and verify its checksums.
     pub read_data: bool,
     /// Faults that are listed; more are only counted.
-    pub most_faults: usize,
+    pub faults_max: usize,
 }
 
 impl Default for CheckOptions {
     fn default() -> CheckOptions {
-        CheckOptions { read_data: true, most_faults: 1000 }
+        CheckOptions { read_data: true, faults_max: 1000 }
     }
 }
 
@@ -198,7 +198,7 @@ pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, O
     let blobs = media
         .list_blobs()
         .map_err(|error| OpenError(format!("the segments of the volume cannot be listed: {error}")))?;
-    let mut findings = Findings::new(options.most_faults);
+    let mut findings = Findings::new(options.faults_max);
     let mut summary = Summary::default();
     let mut view = View::open(media.as_ref())?;
     let readable = records::check_index(&mut view, &mut findings);

@@ -8,13 +8,15 @@ use crate::api::attributes::{FileType, Wcc};
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Error, Promised, Request};
 use crate::api::results::Cloned;
-use crate::encoding::record::{InodeRecord, MapRecord, Source};
-use crate::file::extent_map::{INLINE_ENTRY_BYTES, PIECE_ENTRY_BYTES, Place, Run, replaceable, resolve_some};
+use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::file::extent_map::{
+    INLINE_ENTRY_BYTES, Location, MAPPING_ENTRY_BYTES, Run, replaceable, resolve_some,
+};
 use crate::file::inodes::InodeState;
-use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS, FILE_BYTES, MAP_BYTES_PER_ENTRY};
-use crate::segments::space::PIECE_OVERHEAD_BYTES;
-use crate::transaction::attempt::{Attempt, Held, Stop};
-use crate::transaction::map_update::inline_pieces;
+use crate::limits::{CLONE_BLOCK_BYTES, CLONE_RUNS_MAX, FILE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX};
+use crate::segments::space::EXTENT_OVERHEAD_BYTES;
+use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
+use crate::transaction::map_update::inline_mappings;
 use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
@@ -31,7 +33,7 @@ struct Share {
 struct Part<'r> {
     /// Bytes of the range, holes counted.
     length: u64,
-    pieces: Vec<(u64, MapRecord<&'r [u8]>)>,
+    mappings: Vec<(u64, ExtentMapping<&'r [u8]>)>,
     /// Bytes of data in it.
     data: u64,
 }
@@ -92,7 +94,7 @@ impl Volume {
     fn check_share(
         &self,
         request: &Request<'_>,
-        held: &mut Held,
+        held: &mut LockedInodes,
         share: Share,
         unit: u64,
     ) -> Result<u64, Error> {
@@ -111,7 +113,7 @@ impl Volume {
         if count > rest || !is_whole || !offset.is_multiple_of(unit) || !at.is_multiple_of(unit) {
             return Err(Error::Invalid);
         }
-        let end = at.checked_add(count).filter(|end| *end <= FILE_BYTES).ok_or(Error::FileTooLarge)?;
+        let end = at.checked_add(count).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Error::FileTooLarge)?;
         if share.from.0 == share.to.0 && at < offset + count && offset < end {
             return Err(Error::Invalid);
         }
@@ -140,25 +142,25 @@ impl Volume {
         &self,
         request: &Request<'_>,
         attempt: &Attempt<'_>,
-        held: &mut Held,
+        held: &mut LockedInodes,
         share: Share,
     ) -> Result<Cloned, Stop> {
-        let layers = self.layers();
+        let view = self.view();
         let (start, end) = (share.from.1, share.from.1 + share.count);
-        let mut windows = |state: &mut InodeState, offset| attempt.window(&layers, state, offset);
+        let mut windows = |state: &mut InodeState, offset| attempt.window(&view, state, offset);
         let source = held.get(share.from.0);
-        let (runs, end) = resolve_some(&layers, source, (start, end), false, CLONE_RUNS, &mut windows)?;
+        let (runs, end) = resolve_some(&view, source, (start, end), false, CLONE_RUNS_MAX, &mut windows)?;
         let (ino, at) = share.to;
         let target = held.get(ino);
         let part = part(&runs, (start, end), at, target.record());
         let limit = (at, at + part.length);
-        let (reached, _) = replaceable(&layers.active, ino, limit, MAP_BYTES_PER_ENTRY / 2);
+        let (reached, _) = replaceable(&view.active, ino, limit, MAP_BYTES_PER_ENTRY_MAX / 2);
         let part = if reached < limit.1 {
             self::part(&runs, (start, start + (reached - at)), at, target.record())
         } else {
             part
         };
-        drop(layers);
+        drop(view);
         let replaced = attempt.mapped_bytes(target, at, at + part.length)?;
         self.put_part(request, target, at, &part, replaced)
     }
@@ -171,8 +173,8 @@ impl Volume {
         part: &Part<'_>,
         replaced: u64,
     ) -> Result<Cloned, Stop> {
-        let inline = part.pieces.iter().filter(|(_, piece)| matches!(piece.source, Source::Inline(_)));
-        let reserved = inline.map(|(end, piece)| end - piece.start + PIECE_OVERHEAD_BYTES).sum();
+        let inline = part.mappings.iter().filter(|(_, mapping)| matches!(mapping.source, Source::Inline(_)));
+        let reserved = inline.map(|(end, mapping)| end - mapping.start + EXTENT_OVERHEAD_BYTES).sum();
         self.reserve(reserved)?;
         let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
         change.add_inline(reserved);
@@ -182,14 +184,14 @@ impl Volume {
         let end = at + part.length;
         record.size = record.size.max(end);
         record.used = record.used - replaced + part.data;
-        let data = part.pieces.iter().rev().find(|(_, piece)| piece.source != Source::Hole);
+        let data = part.mappings.iter().rev().find(|(_, mapping)| mapping.source != Source::Hole);
         record.mapped_end = record.mapped_end.max(data.map_or(0, |(end, _)| *end));
-        change.map(target.ino, &part.pieces);
+        change.map(target.ino, &part.mappings);
         target.map_changes += 1;
         change.add_usage(&record, signed(part.data) - signed(replaced), 0);
         *target.record_mut() = record;
         target.dirty.remove(at, end);
-        self.settle_dirty(target);
+        self.account_dirty(target);
         change.put_inode(target.ino, target.record());
         target.journaled(change.commit());
         Ok(Cloned { count: part.length, file: Wcc { before, after: target.attributes() } })
@@ -200,15 +202,15 @@ impl Volume {
 /// takes.
 fn part<'r>(runs: &'r [Run], (start, end): (u64, u64), at: u64, target: &InodeRecord) -> Part<'r> {
     let moved = |offset: u64| at + (offset - start);
-    let mut part = Part { length: 0, pieces: Vec::new(), data: 0 };
-    let mut left = MAP_BYTES_PER_ENTRY / 2;
+    let mut part = Part { length: 0, mappings: Vec::new(), data: 0 };
+    let mut left = MAP_BYTES_PER_ENTRY_MAX / 2;
     let mut cursor = start;
     for run in runs.iter().take_while(|run| run.start < end) {
         let bytes = run.end.min(end) - run.start;
-        let taken = match &run.place {
-            Place::Inline(..) => bytes + 2 * INLINE_ENTRY_BYTES,
-            _ => PIECE_ENTRY_BYTES,
-        } + PIECE_ENTRY_BYTES;
+        let taken = match &run.location {
+            Location::Inline(..) => bytes + 2 * INLINE_ENTRY_BYTES,
+            _ => MAPPING_ENTRY_BYTES,
+        } + MAPPING_ENTRY_BYTES;
         if taken > left {
             part.length = cursor - start;
             return part;
@@ -228,7 +230,7 @@ fn put_hole(part: &mut Part<'_>, (from, to): (u64, u64), target: &InodeRecord) {
     let to = to.min(target.mapped_end);
     if from < to {
         let (epoch, birth) = (target.epoch, target.truncations);
-        part.pieces.push((to, MapRecord { epoch, start: from, birth, source: Source::Hole }));
+        part.mappings.push((to, ExtentMapping { epoch, start: from, birth, source: Source::Hole }));
     }
 }
 
@@ -236,15 +238,15 @@ fn put_hole(part: &mut Part<'_>, (from, to): (u64, u64), target: &InodeRecord) {
 fn put_run<'r>(part: &mut Part<'r>, run: &'r Run, (at, bytes): (u64, u64), target: &InodeRecord) {
     let (epoch, birth) = (target.epoch, target.truncations);
     part.data += bytes;
-    match &run.place {
-        Place::Inline(data, from) => {
+    match &run.location {
+        Location::Inline(data, from) => {
             let length = usize::try_from(bytes).expect("inline data is far below 4 GiB");
-            inline_pieces(target, at, &data[*from..from + length], &mut part.pieces);
+            inline_mappings(target, at, &data[*from..from + length], &mut part.mappings);
         }
-        Place::Extent(id, offset) => {
+        Location::Extent(id, offset) => {
             let source = Source::Extent { id: *id, offset: *offset };
-            part.pieces.push((at + bytes, MapRecord { epoch, start: at, birth, source }));
+            part.mappings.push((at + bytes, ExtentMapping { epoch, start: at, birth, source }));
         }
-        Place::Dirty(_) | Place::Hole => unreachable!("only what is stable was asked for"),
+        Location::Dirty(_) | Location::Hole => unreachable!("only what is stable was asked for"),
     }
 }

@@ -30,7 +30,7 @@ impl Volume {
                 if self.refuses_changes().is_some() {
                     return Err(fail(Error::ReadOnly, Durability::NOW));
                 }
-                state.round = self.write_back.request(ino);
+                state.flush_generation = self.write_back.request(ino);
             }
             let file = state.attributes().unchanged();
             Ok(Promised { value: Committed { verifier, file }, after: state.durability() })

@@ -9,9 +9,9 @@ use crate::api::results::{CreateHow, Created, NodeKind};
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, NameRecord, encode_symlink};
-use crate::file::inodes::Load;
-use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES};
-use crate::transaction::attempt::{Attempt, Held, Stop};
+use crate::file::inodes::Presence;
+use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX};
+use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
 use crate::transaction::permission::{EXECUTE, SETGID};
@@ -110,7 +110,7 @@ impl Volume {
         set: &SetAttributes,
         encode: Encode<'_, Created>,
     ) -> Answer<Created> {
-        if target.len() > SYMLINK_BYTES {
+        if target.len() > SYMLINK_BYTES_MAX {
             return Err(Error::NameTooLong.into());
         }
         if target.is_empty() || target.contains(&0) {
@@ -177,7 +177,7 @@ impl Volume {
         &self,
         request: &Request<'_>,
         attempt: &Attempt<'_>,
-        mut held: Held,
+        mut held: LockedInodes,
         directory: Ino,
         found: &NameRecord,
         new: &New<'_>,
@@ -215,7 +215,7 @@ impl Volume {
         &self,
         request: &Request<'_>,
         attempt: &Attempt<'_>,
-        mut held: Held,
+        mut held: LockedInodes,
         directory: Ino,
         ino: Ino,
         size: u64,
@@ -225,7 +225,7 @@ impl Volume {
         if let Err(error) = permission::check_write(request.credentials, state.record()) {
             return Err(held.fail(error));
         }
-        if size > FILE_BYTES {
+        if size > FILE_BYTES_MAX {
             return Err(held.fail(Error::FileTooLarge));
         }
         let mut change = self.resize(request, attempt, state, size)?;
@@ -242,7 +242,7 @@ impl Volume {
     fn make_new(
         &self,
         request: &Request<'_>,
-        mut held: Held,
+        mut held: LockedInodes,
         directory: Ino,
         name: &[u8],
         new: &New<'_>,
@@ -256,7 +256,7 @@ impl Volume {
         }
         // Its number is the highest of all, so locking it last keeps the order; nobody else can know it yet.
         let ino = self.new_ino();
-        let cell = self.inodes.get(ino, self.committer.durable(), self.rounds_done());
+        let cell = self.inodes.get(ino, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
         let mut change = self.begin()?;
         let (stamp, _) = self.committer.stamp(request.now);
@@ -274,9 +274,9 @@ impl Volume {
         };
         let seq = change.commit_answered(request, held.durability(), &created, encode);
         if record.file_type == FileType::Directory {
-            self.names.made(ino);
+            self.absent_names.directory_created(ino);
         }
-        state.load = Load::Present(record);
+        state.presence = Presence::Present(record);
         state.seq = seq;
         drop(state);
         let parent = held.get(directory);
@@ -339,7 +339,7 @@ impl Volume {
             tree: parent.tree,
             create_verifier: new.verifier,
             truncations: 0,
-            cuts: Vec::new(),
+            pending_truncations: Vec::new(),
             xattrs: 0,
             xattr_bytes: 0,
         }
@@ -350,10 +350,10 @@ impl Volume {
 fn check_new(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> Result<(), Error> {
     let who = request.credentials;
     permission::check_change_names(who, directory)?;
-    if new.file_type == FileType::Directory && directory.links >= LINKS {
+    if new.file_type == FileType::Directory && directory.links >= LINKS_MAX {
         return Err(Error::TooManyLinks);
     }
-    if new.set.size.is_some_and(|size| size > FILE_BYTES) {
+    if new.set.size.is_some_and(|size| size > FILE_BYTES_MAX) {
         return Err(Error::FileTooLarge);
     }
     let takes_owner = new.set.uid.is_some_and(|uid| uid != who.uid);

@@ -3,10 +3,10 @@
 use crate::api::attributes::Wcc;
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Error, Failure, Promised, Request};
-use crate::encoding::record::{MapRecord, Source};
+use crate::encoding::record::{ExtentMapping, Source};
 use crate::file::extent_map::replaceable;
-use crate::file::inodes::Guard;
-use crate::limits::{CUTS, FILE_BYTES, HOLE_BYTES, MAP_BYTES_PER_ENTRY};
+use crate::file::inodes::LockedInode;
+use crate::limits::{FILE_BYTES_MAX, HOLE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX, PENDING_TRUNCATIONS_MAX};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::objects::signed;
@@ -61,7 +61,7 @@ impl Volume {
     fn check_range(
         &self,
         request: &Request<'_>,
-        state: &Guard,
+        state: &LockedInode,
         offset: u64,
         length: u64,
     ) -> Result<u64, Error> {
@@ -69,7 +69,7 @@ impl Volume {
         if length == 0 {
             return Err(Error::Invalid);
         }
-        offset.checked_add(length).filter(|end| *end <= FILE_BYTES).ok_or(Error::FileTooLarge)
+        offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Error::FileTooLarge)
     }
 
     /// Makes a hole at the beginning of a range of a locked file, as far as one entry takes it; returns where that ends.
@@ -77,7 +77,7 @@ impl Volume {
         &self,
         request: &Request<'_>,
         attempt: &Attempt<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         (from, to): (u64, u64),
     ) -> Result<u64, Stop> {
         let mapped_end = state.record().mapped_end;
@@ -85,15 +85,17 @@ impl Volume {
         let (end, mapped_to) = if is_tail {
             (to, mapped_end)
         } else {
-            let end = to.min(from.saturating_add(HOLE_BYTES));
-            let (end, _) = replaceable(&self.layers().active, state.ino, (from, end), MAP_BYTES_PER_ENTRY);
+            let end = to.min(from.saturating_add(HOLE_BYTES_MAX));
+            let (end, _) = replaceable(&self.view().active, state.ino, (from, end), MAP_BYTES_PER_ENTRY_MAX);
             (end, end)
         };
         let freed = attempt.mapped_bytes(state, from, mapped_to)?;
-        let cuts_are_full = is_tail && from < mapped_end && state.record().cuts.len() >= CUTS;
+        let cuts_are_full = is_tail
+            && from < mapped_end
+            && state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX;
         let change = self.begin_freeing()?;
-        let holes = change.layers().active.hole_bytes();
-        if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES) {
+        let holes = change.view().active.hole_bytes();
+        if cuts_are_full || (!is_tail && holes > 0 && freed > 0 && holes + freed > HOLE_BYTES_MAX) {
             drop(change);
             self.checkpoints.kick();
             return Err(Error::Busy.into());
@@ -106,7 +108,7 @@ impl Volume {
         &self,
         request: &Request<'_>,
         mut change: Change<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         (from, end): (u64, u64),
         is_tail: bool,
         freed: u64,
@@ -122,15 +124,15 @@ impl Volume {
             }
         } else {
             let (epoch, birth) = (record.epoch, record.truncations);
-            let hole: MapRecord = MapRecord { epoch, start: from, birth, source: Source::Hole };
+            let hole: ExtentMapping = ExtentMapping { epoch, start: from, birth, source: Source::Hole };
             change.map(state.ino, &[(end, hole)]);
-            change.layers().active.add_hole(freed);
+            change.view().active.add_hole(freed);
         }
         state.map_changes += 1;
         *state.record_mut() = record;
         change.add_usage(state.record(), -signed(freed), 0);
         state.dirty.remove(from, end);
-        self.settle_dirty(state);
+        self.account_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
         self.space.removed();

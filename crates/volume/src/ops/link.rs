@@ -5,7 +5,7 @@ use crate::api::attributes::{FileType, Wcc};
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Encode, Error, Promised, Request};
 use crate::api::results::Linked;
-use crate::limits::LINKS;
+use crate::limits::LINKS_MAX;
 use crate::transaction::permission;
 use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
@@ -43,7 +43,7 @@ impl Volume {
                     if object.links == 0 {
                         return Err(Error::NoEntry);
                     }
-                    if object.links >= LINKS {
+                    if object.links >= LINKS_MAX {
                         return Err(Error::TooManyLinks);
                     }
                     if object.tree == old.tree { Ok(()) } else { Err(Error::CrossDevice) }

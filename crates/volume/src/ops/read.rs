@@ -8,10 +8,10 @@ use crate::api::ids::{ExtentId, Ino};
 use crate::api::request::{Answer, Error, Failure, Promised, Request};
 use crate::api::results::{Piece, ReadData};
 use crate::api::time::Time;
-use crate::cache::blocks::{GROUP_BYTES, WHOLE, WHOLE_BYTES_MIN};
-use crate::file::extent_map::{Place, Run, resolve_some};
-use crate::file::inodes::Guard;
-use crate::limits::READ_RUNS;
+use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT, WHOLE_EXTENT_BYTES_MIN};
+use crate::file::extent_map::{Location, Run, resolve_some};
+use crate::file::inodes::LockedInode;
+use crate::limits::READ_RUNS_MAX;
 use crate::transaction::attempt::{Attempt, Missing, Stop};
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
@@ -50,14 +50,14 @@ impl Volume {
     fn read_pieces(
         &self,
         attempt: &Attempt<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         start: u64,
         end: u64,
     ) -> Result<(Vec<Piece>, u64), Stop> {
-        let layers = self.layers();
+        let view = self.view();
         let mut windows =
-            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&layers, state, offset);
-        let (runs, end) = resolve_some(&layers, state, (start, end), true, READ_RUNS, &mut windows)?;
+            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
+        let (runs, end) = resolve_some(&view, state, (start, end), true, READ_RUNS_MAX, &mut windows)?;
         let mut out =
             Output { volume: self, attempt, pieces: Vec::with_capacity(runs.len() + 1), missing: Vec::new() };
         let mut cursor = start;
@@ -75,7 +75,7 @@ impl Volume {
     }
 
     /// Updates the access time as `relatime` does: in memory; it is saved with the next write-back.
-    fn note_read(&self, state: &mut Guard, now: Time) {
+    fn note_read(&self, state: &mut LockedInode, now: Time) {
         let record = state.record();
         let stale = record.atime <= record.mtime || record.atime <= record.ctime;
         // Each such file stays in memory until it is saved, with more than an inode takes that is not in use.
@@ -83,7 +83,7 @@ impl Volume {
         if (stale || now.since(record.atime) >= ATIME_AGE) && now > record.atime && has_room() {
             state.record_mut().atime = now;
             state.unsaved = true;
-            let cell = Arc::clone(Guard::mutex(state));
+            let cell = Arc::clone(LockedInode::mutex(state));
             self.write_back.enter(state, &cell, now);
         }
     }
@@ -105,24 +105,24 @@ impl Output<'_> {
 
     fn run(&mut self, run: &Run) {
         let length = usize::try_from(run.end - run.start).expect("a READ is below 4 GiB");
-        match &run.place {
-            Place::Dirty(piece) => {
+        match &run.location {
+            Location::Dirty(piece) => {
                 let (bytes, start, end) = piece.slice(run.start, run.end);
                 self.pieces.push(Piece::Data { bytes, start, end });
             }
-            Place::Inline(bytes, from) => {
+            Location::Inline(bytes, from) => {
                 let (bytes, begin) = bytes.shared();
                 let start = begin + from;
                 self.pieces.push(Piece::Data { bytes, start, end: start + length });
             }
-            Place::Hole => self.zeros(run.end - run.start),
-            Place::Extent(id, offset) => self.extent(*id, *offset as usize, length),
+            Location::Hole => self.zeros(run.end - run.start),
+            Location::Extent(id, offset) => self.extent(*id, *offset as usize, length),
         }
     }
 
     fn extent(&mut self, id: ExtentId, offset: usize, length: usize) {
-        let is_large = length >= WHOLE_BYTES_MIN;
-        if is_large && self.piece(id, WHOLE, offset, offset + length) {
+        let is_large = length >= WHOLE_EXTENT_BYTES_MIN;
+        if is_large && self.piece(id, WHOLE_EXTENT, offset, offset + length) {
             return;
         }
         let (pieces, missing) = (self.pieces.len(), self.missing.len());
@@ -132,7 +132,9 @@ impl Output<'_> {
             let start = at % GROUP_BYTES;
             let end = GROUP_BYTES.min(start + offset + length - at);
             let length = end - start;
-            if !self.piece(id, group, start, end) && (is_large || !self.piece(id, WHOLE, at, at + length)) {
+            if !self.piece(id, group, start, end)
+                && (is_large || !self.piece(id, WHOLE_EXTENT, at, at + length))
+            {
                 self.missing.push((id, group));
             }
             at += length;
@@ -140,7 +142,7 @@ impl Output<'_> {
         if is_large && self.missing.len() > missing {
             self.pieces.truncate(pieces);
             self.missing.truncate(missing);
-            self.missing.push((id, WHOLE));
+            self.missing.push((id, WHOLE_EXTENT));
         }
     }
 

@@ -19,7 +19,7 @@ const DOT: Cookie = Cookie(1);
 const DOT_DOT: Cookie = Cookie(2);
 
 impl Volume {
-    /// The names after `cookie` (zero: from the start), at most `most`, in the order in which they were made; with
+    /// The names after `cookie` (zero: from the start), at most `max`, in the order in which they were made; with
     /// `plus`, with attributes. What is removed or made meanwhile may or may not show; all else shows once.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Volume {
         request: &Request<'_>,
         directory: Ino,
         cookie: Cookie,
-        most: usize,
+        max: usize,
         plus: bool,
     ) -> Answer<Listing> {
         if request.access == Access::Cached {
@@ -48,11 +48,11 @@ impl Volume {
         })?;
         let mut entries = Vec::new();
         for (own, name, ino) in [(DOT, &b"."[..], directory), (DOT_DOT, &b".."[..], parent.value)] {
-            if cookie < own && entries.len() < most {
+            if cookie < own && entries.len() < max {
                 entries.push(Entry { ino, cookie: own, name: Arc::from(name), attributes: None });
             }
         }
-        let end = self.add_names(directory, cookie, most, &mut entries)?;
+        let end = self.add_names(directory, cookie, max, &mut entries)?;
         let mut after = parent.after;
         if plus {
             after = after.and(self.add_attributes(request, &mut entries)?);
@@ -68,13 +68,13 @@ impl Volume {
         &self,
         directory: Ino,
         cookie: Cookie,
-        most: usize,
+        max: usize,
         entries: &mut Vec<Entry>,
     ) -> Result<bool, Error> {
         let first = Cookie(cookie.0 + 1).max(Cookie::FIRST);
-        let room = most - entries.len();
+        let room = max - entries.len();
         let (from, to) = (key::cookie(directory, first), key::cookie(directory, Cookie(u64::MAX)));
-        let found = self.layers().scan(&from, &to, room + 1).map_err(|error| self.index_failed(&error))?;
+        let found = self.view().scan(&from, &to, room + 1).map_err(|error| self.index_failed(&error))?;
         for (key, value) in found.iter().take(room) {
             let record = self.decode(CookieRecord::decode(value))?;
             let number = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
@@ -107,9 +107,9 @@ impl Volume {
     fn add_attributes_of_index(&self, entries: &mut [Entry]) -> Result<(), Error> {
         /// Inodes so near to each other are read in one scan, with those between them.
         const NEAR: u64 = 8;
-        let layers = self.layers();
+        let view = self.view();
         let only_in_index =
-            |ino: Ino| self.inodes.peek(ino).is_none() && layers.recent(&key::inode(ino)).is_none();
+            |ino: Ino| self.inodes.peek(ino).is_none() && view.recent(&key::inode(ino)).is_none();
         let mut wanted: Vec<(Ino, usize)> = (entries.iter().enumerate())
             .filter(|(_, entry)| only_in_index(entry.ino))
             .map(|(place, entry)| (entry.ino, place))
@@ -120,7 +120,7 @@ impl Volume {
             let mut rest = near.iter().peekable();
             let mut damaged = Ok(());
             let scanned =
-                layers.index.scan(&key::inode(*first), &key::inode(Ino(last.0 + 1)), &mut |key, value| {
+                view.index.scan(&key::inode(*first), &key::inode(Ino(last.0 + 1)), &mut |key, value| {
                     let ino =
                         key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map_or(*last, Ino);
                     while rest.next_if(|(wanted, _)| *wanted < ino).is_some() {}

@@ -17,7 +17,7 @@ impl Volume {
             if state.record().file_type != FileType::Symlink {
                 return Err(Failure { error: Error::Invalid, after }.into());
             }
-            let slot = attempt.record(&self.layers(), &key::symlink(ino))?;
+            let slot = attempt.record(&self.view(), &key::symlink(ino))?;
             let value = slot.ok_or_else(|| self.report(&"a symbolic link has no target"))?;
             let target = self.decode(decode_symlink(&value))?.into();
             Ok(Promised { value: LinkTarget { target, attributes: state.attributes() }, after })

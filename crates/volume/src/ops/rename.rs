@@ -7,8 +7,8 @@ use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised,
 use crate::api::results::Renamed;
 use crate::api::time::Time;
 use crate::encoding::record::{InodeRecord, NameRecord};
-use crate::limits::LINKS;
-use crate::transaction::attempt::{Attempt, Held, Stop};
+use crate::limits::LINKS_MAX;
+use crate::transaction::attempt::{Attempt, LockedInodes, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
 use crate::transaction::permission::{EXECUTE, WRITE};
@@ -96,7 +96,13 @@ impl Volume {
     }
 
     /// Why there is nothing to rename.
-    fn no_source(&self, request: &Request<'_>, held: &mut Held, from: Name<'_>, to: Name<'_>) -> Stop {
+    fn no_source(
+        &self,
+        request: &Request<'_>,
+        held: &mut LockedInodes,
+        from: Name<'_>,
+        to: Name<'_>,
+    ) -> Stop {
         for directory in [from.0, to.0] {
             let record = held.get(directory).record();
             let checked = check_directory(record)
@@ -127,11 +133,11 @@ impl Volume {
     fn check_rename(
         &self,
         who: &Credentials,
-        held: &mut Held,
+        held: &mut LockedInodes,
         work: &Move<'_>,
         ancestors: &[Ino],
     ) -> Result<(), Error> {
-        let record = |held: &mut Held, ino: Ino| -> InodeRecord { held.get(ino).record().clone() };
+        let record = |held: &mut LockedInodes, ino: Ino| -> InodeRecord { held.get(ino).record().clone() };
         let (from, to) = (record(held, work.from.0), record(held, work.to.0));
         check_directory(&from)?;
         check_directory(&to)?;
@@ -161,7 +167,7 @@ impl Volume {
                 (true, true) if replaced.entries > 0 => return Err(Error::NotEmpty),
                 _ => {}
             }
-        } else if is_directory && changes_parent && to.links >= LINKS {
+        } else if is_directory && changes_parent && to.links >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
         Ok(())
@@ -172,7 +178,7 @@ impl Volume {
     fn move_name(
         &self,
         change: &mut Change<'_>,
-        held: &mut Held,
+        held: &mut LockedInodes,
         work: &Move<'_>,
         stamp: Time,
     ) -> Option<Option<InodeRecord>> {

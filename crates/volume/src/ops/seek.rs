@@ -5,8 +5,8 @@ use crate::api::ids::Ino;
 use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
 use crate::api::results::{Sought, SoughtContent};
 use crate::file::extent_map::resolve_some;
-use crate::file::inodes::Guard;
-use crate::limits::SEEK_RUNS;
+use crate::file::inodes::LockedInode;
+use crate::limits::SEEK_RUNS_MAX;
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::map_update::is_dense;
 use crate::transaction::permission::check_read;
@@ -62,13 +62,13 @@ impl Volume {
     fn seek_data(
         &self,
         attempt: &Attempt<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         (at, size): (u64, u64),
     ) -> Result<Step, Stop> {
-        let layers = self.layers();
+        let view = self.view();
         let mut windows =
-            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&layers, state, offset);
-        let (runs, to) = resolve_some(&layers, state, (at, size), true, SEEK_RUNS, &mut windows)?;
+            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
+        let (runs, to) = resolve_some(&view, state, (at, size), true, SEEK_RUNS_MAX, &mut windows)?;
         Ok(match runs.first() {
             Some(run) => Step::Found(Sought::At(run.start)),
             None if to >= size => Step::Found(Sought::End),
@@ -79,17 +79,17 @@ impl Volume {
     fn seek_hole(
         &self,
         attempt: &Attempt<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         (at, size): (u64, u64),
     ) -> Result<Step, Stop> {
         let record = state.record();
         if state.dirty.is_empty() && is_dense(record) && at < record.mapped_end {
             return Ok(Step::Found(Sought::At(record.mapped_end)));
         }
-        let layers = self.layers();
+        let view = self.view();
         let mut windows =
-            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&layers, state, offset);
-        let (runs, to) = resolve_some(&layers, state, (at, size), true, SEEK_RUNS, &mut windows)?;
+            |state: &mut crate::file::inodes::InodeState, offset| attempt.window(&view, state, offset);
+        let (runs, to) = resolve_some(&view, state, (at, size), true, SEEK_RUNS_MAX, &mut windows)?;
         let mut cursor = at;
         for run in &runs {
             if run.start > cursor {

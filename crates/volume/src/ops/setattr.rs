@@ -7,7 +7,7 @@ use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised,
 use crate::api::time::Time;
 use crate::encoding::record::InodeRecord;
 use crate::file::inodes::InodeState;
-use crate::limits::{CUTS, FILE_BYTES};
+use crate::limits::{FILE_BYTES_MAX, PENDING_TRUNCATIONS_MAX};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::objects::signed;
@@ -64,7 +64,7 @@ impl Volume {
         size: u64,
     ) -> Result<Change<'_>, Stop> {
         let mapped_end = state.record().mapped_end;
-        if state.record().cuts.len() >= CUTS {
+        if state.record().pending_truncations.len() >= PENDING_TRUNCATIONS_MAX {
             self.checkpoints.kick();
             return Err(Error::Busy.into());
         }
@@ -86,7 +86,7 @@ impl Volume {
         state.unstable_size = None;
         state.dirty.remove(size, u64::MAX);
         state.map_changes += 1;
-        self.settle_dirty(state);
+        self.account_dirty(state);
         self.space.removed();
         Ok(change)
     }
@@ -108,7 +108,7 @@ fn check(
             _ => return Err(Error::Invalid),
         }
         permission::check_write(who, inode)?;
-        if size > FILE_BYTES {
+        if size > FILE_BYTES_MAX {
             return Err(Error::FileTooLarge);
         }
     }

@@ -8,11 +8,11 @@ use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::state::StateChange;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
-use crate::limits::STATE_BYTES_PER_ENTRY;
+use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Changes records of protocol state, in order. Up to [`STATE_BYTES_PER_ENTRY`] are in one journal entry, so that a
+    /// Changes records of protocol state, in order. Up to [`STATE_BYTES_PER_ENTRY_MAX`] are in one journal entry, so that a
     /// crash leaves all of them or none; of more it may leave the first.
     ///
     /// The caller sees to it that no record is changed by two threads at once, as the engine locks none: the journal might
@@ -34,13 +34,13 @@ impl Volume {
             let mut bytes = 0;
             let fitting = rest.iter().take_while(|change| {
                 bytes += change.bytes();
-                bytes <= STATE_BYTES_PER_ENTRY
+                bytes <= STATE_BYTES_PER_ENTRY_MAX
             });
             let (now, later) = rest.split_at(fitting.count().max(1));
             let puts = now.iter().any(|change| change.value.is_some());
             let mut change = if puts { self.begin()? } else { self.begin_freeing()? };
             change.put_state(now);
-            after = Durability { seq: change.commit(), round: 0 };
+            after = Durability { seq: change.commit(), flush_generation: 0 };
             rest = later;
         }
         Ok(after)
@@ -52,7 +52,7 @@ impl Volume {
     /// # Errors
     /// `Io` if the index cannot be read, `Busy` if it is being opened again.
     pub fn scan_state(&self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        let scanned = self.layers().each_of(FIRST, Table::State, &mut |key, value| {
+        let scanned = self.view().each_of(FIRST, Table::State, &mut |key, value| {
             visit(key::parse(key).map_or(&[][..], |(_, _, fields)| fields), value);
         });
         scanned.map_err(|error| self.index_failed(&error))
@@ -60,6 +60,6 @@ impl Volume {
 
     /// Visits the keys of all requests whose answers are remembered, in no order. `visit` must not call the volume.
     pub fn remembered_keys(&self, visit: &mut dyn FnMut(&RequestKey)) {
-        self.replies.each_key(visit);
+        self.duplicate_requests.each_key(visit);
     }
 }

@@ -25,7 +25,7 @@ impl Volume {
         let room = segments.saturating_sub(SPARES_SET_ASIDE + STREAMS) * self.segments.usable_bytes();
         // What files share is counted to each of them, but takes room once: never more than segments hold. What only
         // memtables name may be anything that was written there.
-        let oldest_in_memory = self.layers().oldest_in_memory();
+        let oldest_in_memory = self.view().oldest_in_memory();
         let stored =
             |info: &SegmentInfo| if info.is_settled(oldest_in_memory) { info.live } else { info.written };
         let taken = usage.bytes.min(infos.iter().map(|(_, info)| stored(info)).sum());

@@ -8,23 +8,23 @@ use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request}
 use crate::api::results::{Stability, Written};
 use crate::api::time::Time;
 use crate::encoding::record::InodeRecord;
-use crate::file::extent_map::PIECE_REPLACED_BYTES_MOST;
-use crate::file::inodes::{Guard, InodeState};
+use crate::file::extent_map::REPLACED_ENTRY_BYTES_MAX;
+use crate::file::inodes::{InodeState, LockedInode};
 use crate::limits::{
-    EXTENT_BYTES, FILE_BYTES, INLINE_PIECE_BYTES, INLINE_WRITE_BYTES, MAP_BYTES_PER_ENTRY, PORTION_BYTES,
-    TRANSFER_BYTES,
+    EXTENT_BYTES_MAX, FILE_BYTES_MAX, INLINE_MAPPING_BYTES, INLINE_WRITE_BYTES_MAX, MAP_BYTES_PER_ENTRY_MAX,
+    PORTION_BYTES, TRANSFER_BYTES_MAX,
 };
-use crate::segments::space::PIECE_OVERHEAD_BYTES;
+use crate::segments::space::EXTENT_OVERHEAD_BYTES;
 use crate::segments::space::SPARES_SET_ASIDE;
 use crate::transaction::attempt::{Attempt, Stop};
-use crate::transaction::map_update::inline_pieces;
+use crate::transaction::map_update::inline_mappings;
 use crate::transaction::permission::{check_write, without_privilege_bits};
 use crate::volume::Volume;
 
-const _: () = assert!(PIECE_REPLACED_BYTES_MOST <= MAP_BYTES_PER_ENTRY);
+const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
 impl Volume {
-    /// Writes `data`, at most [`TRANSFER_BYTES`], at `offset`. A small stable write travels in the journal; a large one, or
+    /// Writes `data`, at most [`TRANSFER_BYTES_MAX`], at `offset`. A small stable write travels in the journal; a large one, or
     /// one over very many pieces, is unstable until the next round of write-back made it stable, and its reply waits for
     /// that.
     pub fn write(
@@ -73,10 +73,10 @@ impl Volume {
             _ => return Err(Error::Invalid),
         }
         check_write(request.credentials, state.record())?;
-        if length > TRANSFER_BYTES as usize {
+        if length > TRANSFER_BYTES_MAX as usize {
             return Err(Error::Invalid);
         }
-        if offset.checked_add(length as u64).is_none_or(|end| end > FILE_BYTES) {
+        if offset.checked_add(length as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
             return Err(Error::FileTooLarge);
         }
         if self.refuses_changes().is_some() { Err(Error::ReadOnly) } else { Ok(()) }
@@ -99,34 +99,34 @@ impl Volume {
 
     /// Whether so much data, and what is to be said of the pieces that it replaces, fits one journal entry: always, if that is a
     /// page of a database.
-    fn fits_inline(&self, state: &Guard, offset: u64, length: usize) -> bool {
+    fn fits_inline(&self, state: &LockedInode, offset: u64, length: usize) -> bool {
         let range = (offset, offset + length as u64);
-        length as u64 <= INLINE_PIECE_BYTES
-            || length <= INLINE_WRITE_BYTES
-                && self.inline_entry_bytes(&self.layers(), state.ino, range, MAP_BYTES_PER_ENTRY).is_some()
+        length as u64 <= INLINE_MAPPING_BYTES
+            || length <= INLINE_WRITE_BYTES_MAX
+                && self.inline_entry_bytes(&self.view(), state.ino, range, MAP_BYTES_PER_ENTRY_MAX).is_some()
     }
 
     fn write_inline(
         &self,
         request: &Request<'_>,
         attempt: &Attempt<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         offset: u64,
         data: &[u8],
     ) -> Result<Durability, Stop> {
         let end = offset + data.len() as u64;
         let new_bytes = end - offset - attempt.mapped_bytes(state, offset, end)?;
         let mut pieces = Vec::new();
-        inline_pieces(state.record(), offset, data, &mut pieces);
-        let reserved = data.len() as u64 + pieces.len() as u64 * PIECE_OVERHEAD_BYTES;
+        inline_mappings(state.record(), offset, data, &mut pieces);
+        let reserved = data.len() as u64 + pieces.len() as u64 * EXTENT_OVERHEAD_BYTES;
         self.reserve(reserved)?;
         let mut change = self.begin().inspect_err(|_| self.space.release(reserved))?;
         change.add_inline(reserved);
         let (stamp, _) = self.committer.stamp(request.now);
         *state.record_mut() = self.written_record(request, state.record(), stamp);
-        self.put_pieces(&mut change, state, &pieces, new_bytes);
+        self.put_mappings(&mut change, state, &pieces, new_bytes);
         state.dirty.remove(offset, end);
-        self.settle_dirty(state);
+        self.account_dirty(state);
         change.put_inode(state.ino, state.record());
         state.journaled(change.commit());
         Ok(state.durability())
@@ -137,14 +137,14 @@ impl Volume {
     fn write_unstable(
         &self,
         request: &Request<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         offset: u64,
         data: &[u8],
         is_stable: bool,
     ) -> Result<Durability, Stop> {
         let limit = self.limits.dirty_bytes;
         let held = self.write_back.dirty_bytes();
-        let is_large = data.len() >= EXTENT_BYTES;
+        let is_large = data.len() >= EXTENT_BYTES_MAX;
         let portion = if is_large { PORTION_BYTES / 4 } else { PORTION_BYTES };
         if held + data.len() as u64 > portion.min(limit / 2) {
             self.write_back.press();
@@ -153,8 +153,8 @@ impl Volume {
             return Err(Error::Busy.into());
         }
         let end = offset + data.len() as u64;
-        let pieces = (end - 1) / EXTENT_BYTES as u64 - offset / EXTENT_BYTES as u64 + 1;
-        let reserved = data.len() as u64 + pieces * PIECE_OVERHEAD_BYTES;
+        let pieces = (end - 1) / EXTENT_BYTES_MAX as u64 - offset / EXTENT_BYTES_MAX as u64 + 1;
+        let reserved = data.len() as u64 + pieces * EXTENT_OVERHEAD_BYTES;
         self.reserve(reserved)?;
         let (stamp, ceiling) = self.committer.stamp(request.now);
         let record = self.written_record(request, state.record(), stamp);
@@ -167,30 +167,34 @@ impl Volume {
         let mut rest = data;
         while !rest.is_empty() {
             let start = end - rest.len() as u64;
-            let to_boundary = EXTENT_BYTES as u64 - start % EXTENT_BYTES as u64;
+            let to_boundary = EXTENT_BYTES_MAX as u64 - start % EXTENT_BYTES_MAX as u64;
             let length = usize::try_from(to_boundary).unwrap_or(usize::MAX).min(rest.len());
             state.dirty.insert(start, self.segments.pool().copy(&rest[..length]), write);
             rest = &rest[length..];
         }
-        self.settle_dirty(state);
+        self.account_dirty(state);
         state.unsaved = true;
-        let cell = Arc::clone(Guard::mutex(state));
+        let cell = Arc::clone(LockedInode::mutex(state));
         self.write_back.enter(state, &cell, request.now);
         if mode_changed {
             self.save_record(state)?;
         }
         if is_stable {
-            state.round = self.write_back.request(state.ino);
+            state.flush_generation = self.write_back.request(state.ino);
         }
         // A reply that waits slows its client smoothly, long before memory is used up and calls have to be tried again.
         let waits = is_large && held + data.len() as u64 > (2 * PORTION_BYTES).min(limit / 2);
         let shown = state.durability();
-        let round = if waits && shown.round <= self.rounds_done() { self.write_back.pace() } else { 0 };
-        Ok(shown.and(Durability { seq: ceiling, round }))
+        let flush_generation = if waits && shown.flush_generation <= self.flushed_generation() {
+            self.write_back.pace()
+        } else {
+            0
+        };
+        Ok(shown.and(Durability { seq: ceiling, flush_generation }))
     }
 
     /// Journals a file's record by itself: a change of its mode is not unstable, even if unstable data caused it.
-    fn save_record(&self, state: &mut Guard) -> Result<(), Stop> {
+    fn save_record(&self, state: &mut LockedInode) -> Result<(), Stop> {
         let mut change = self.begin_background()?;
         change.put_inode(state.ino, state.record());
         state.seq = change.commit();

@@ -8,8 +8,8 @@ use crate::api::request::{Access, Answer, Credentials, Encode, Error, Failure, P
 use crate::api::results::{SetXattr, XattrNames};
 use crate::encoding::key;
 use crate::encoding::record::{InodeRecord, decode_xattr, encode_xattr};
-use crate::file::inodes::Guard;
-use crate::limits::{NAME_BYTES, XATTR_BYTES_PER_FILE, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES};
+use crate::file::inodes::LockedInode;
+use crate::limits::{NAME_BYTES_MAX, XATTR_BYTES_PER_FILE_MAX, XATTR_OVERHEAD_BYTES, XATTR_VALUE_BYTES_MAX};
 use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::change::Change;
 use crate::transaction::permission;
@@ -38,7 +38,7 @@ impl Volume {
         })
     }
 
-    /// Sets an extended attribute: a value of at most [`XATTR_VALUE_BYTES`].
+    /// Sets an extended attribute: a value of at most [`XATTR_VALUE_BYTES_MAX`].
     ///
     /// # Errors
     /// `Exists` and `NoEntry` as `how` wants; `FileTooLarge` if the value is too long, `NoSpace` if those of the file
@@ -53,7 +53,7 @@ impl Volume {
         encode: Encode<'_, Wcc>,
     ) -> Answer<Wcc> {
         check_name(name)?;
-        if value.len() > XATTR_VALUE_BYTES {
+        if value.len() > XATTR_VALUE_BYTES_MAX {
             return Err(Error::FileTooLarge.into());
         }
         self.run(request.access, |attempt| {
@@ -71,7 +71,7 @@ impl Volume {
             record.xattrs += u32::from(old.is_none());
             record.xattr_bytes -= old.as_ref().map_or(0, |old| charge(name, old));
             record.xattr_bytes += charge(name, value);
-            if record.xattr_bytes > XATTR_BYTES_PER_FILE {
+            if record.xattr_bytes > XATTR_BYTES_PER_FILE_MAX {
                 return Err(fail(Error::NoSpace));
             }
             let mut change = self.begin()?;
@@ -107,7 +107,7 @@ impl Volume {
         })
     }
 
-    /// Names of extended attributes, in the order of their bytes, at most `most`, behind the first `cookie` of them. What
+    /// Names of extended attributes, in the order of their bytes, at most `max`, behind the first `cookie` of them. What
     /// is set and removed between two calls moves those behind it.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Volume {
         request: &Request<'_>,
         ino: Ino,
         cookie: u64,
-        most: usize,
+        max: usize,
     ) -> Answer<XattrNames> {
         let look = || {
             self.run(request.access, |attempt| {
@@ -136,27 +136,32 @@ impl Volume {
         if request.access == Access::Cached {
             return Err(Error::WouldBlock.into());
         }
-        let skip = usize::try_from(cookie).unwrap_or(usize::MAX).min(XATTR_BYTES_PER_FILE as usize);
-        let most = most.min(XATTR_BYTES_PER_FILE as usize);
+        let skip = usize::try_from(cookie).unwrap_or(usize::MAX).min(XATTR_BYTES_PER_FILE_MAX as usize);
+        let max = max.min(XATTR_BYTES_PER_FILE_MAX as usize);
         let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0 + 1), b""));
         let found =
-            self.layers().scan(&from, &to, skip + most + 1).map_err(|error| self.index_failed(&error))?;
+            self.view().scan(&from, &to, skip + max + 1).map_err(|error| self.index_failed(&error))?;
         let names = found
             .iter()
             .skip(skip)
-            .take(most)
+            .take(max)
             .map(|(key, _)| key.get(from.len()..).unwrap_or_default().into());
-        let names = XattrNames { names: names.collect(), end: found.len() <= skip + most };
+        let names = XattrNames { names: names.collect(), end: found.len() <= skip + max };
         // Only now, as each change that was seen was entered under the file's lock, with its entry noted there.
         Ok(Promised { value: names, after: before.after.and(look()?.after) })
     }
 
     /// The value of an attribute of a locked file.
-    fn xattr(&self, attempt: &Attempt<'_>, state: &Guard, name: &[u8]) -> Result<Option<Arc<[u8]>>, Stop> {
+    fn xattr(
+        &self,
+        attempt: &Attempt<'_>,
+        state: &LockedInode,
+        name: &[u8],
+    ) -> Result<Option<Arc<[u8]>>, Stop> {
         if state.record().xattrs == 0 {
             return Ok(None);
         }
-        let slot = attempt.record(&self.layers(), &key::xattr(state.ino, name))?;
+        let slot = attempt.record(&self.view(), &key::xattr(state.ino, name))?;
         slot.map(|bytes| Ok(self.decode(decode_xattr(&bytes))?.into())).transpose()
     }
 
@@ -165,7 +170,7 @@ impl Volume {
         &self,
         request: &Request<'_>,
         mut change: Change<'_>,
-        state: &mut Guard,
+        state: &mut LockedInode,
         mut record: InodeRecord,
         encode: Encode<'_, Wcc>,
     ) -> Result<Promised<Wcc>, Stop> {
@@ -182,7 +187,7 @@ impl Volume {
 
 /// Any bytes but NUL, as other systems end names with it.
 fn check_name(name: &[u8]) -> Result<(), Error> {
-    if name.len() > NAME_BYTES {
+    if name.len() > NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
     }
     if name.is_empty() || name.contains(&0) { Err(Error::Invalid) } else { Ok(()) }

@@ -7,7 +7,7 @@ use crate::api::request::{Access, Error, Request};
 use crate::api::results::{Stability, VolumeStatus};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::limits::FILE_BYTES;
+use crate::limits::FILE_BYTES_MAX;
 use crate::media::memory::Random;
 
 /// Where the tests of huge files write.
@@ -76,13 +76,13 @@ fn any_order_of_writes_and_truncations_reads_as_in_an_array() {
 fn a_file_is_as_large_as_the_largest_offset_and_no_larger() {
     let mut world = World::new();
     let file = world.file("f");
-    world.write(file, FILE_BYTES - 4, b"last").unwrap();
-    assert_eq!(world.write(file, FILE_BYTES - 3, b"last"), Err(Error::FileTooLarge));
+    world.write(file, FILE_BYTES_MAX - 4, b"last").unwrap();
+    assert_eq!(world.write(file, FILE_BYTES_MAX - 3, b"last"), Err(Error::FileTooLarge));
     assert_eq!(world.write(file, u64::MAX, b"x"), Err(Error::FileTooLarge));
-    assert_eq!(world.truncate(file, FILE_BYTES + 1), Err(Error::FileTooLarge));
+    assert_eq!(world.truncate(file, FILE_BYTES_MAX + 1), Err(Error::FileTooLarge));
     world.write(file, 10, b"first").unwrap();
     world.checkpoint();
-    assert_eq!(world.read_at(file, FILE_BYTES - 6, 100).unwrap(), b"\0\0last");
+    assert_eq!(world.read_at(file, FILE_BYTES_MAX - 6, 100).unwrap(), b"\0\0last");
     assert_eq!(world.read_at(file, u64::MAX, 100).unwrap(), b"");
     assert_eq!(world.attributes(file).unwrap().used, 9);
     // Counting what a truncation frees does not go hole by hole.
@@ -92,8 +92,8 @@ fn a_file_is_as_large_as_the_largest_offset_and_no_larger() {
     world.checkpoint();
     assert_eq!(world.attributes(file).unwrap().used, 2);
     assert_eq!(world.read(file).unwrap(), b"\0\0\0\0\0\0\0\0\0\0fi");
-    world.truncate(file, FILE_BYTES).unwrap();
-    assert_eq!(world.read_at(file, FILE_BYTES - 2, 100).unwrap(), [0, 0]);
+    world.truncate(file, FILE_BYTES_MAX).unwrap();
+    assert_eq!(world.read_at(file, FILE_BYTES_MAX - 2, 100).unwrap(), [0, 0]);
     world.reopen();
     assert_eq!(world.attributes(file).unwrap().used, 2);
 }

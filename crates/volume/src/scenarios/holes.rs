@@ -5,7 +5,7 @@ use crate::api::attributes::Wcc;
 use crate::api::ids::Ino;
 use crate::api::request::{Credentials, Durable, Error};
 use crate::api::results::{Sought, SoughtContent, Stability};
-use crate::limits::FILE_BYTES;
+use crate::limits::FILE_BYTES_MAX;
 use crate::media::memory::Random;
 
 impl World {
@@ -192,7 +192,7 @@ fn allocating_grows_a_file_and_refuses_what_cannot_be_had() {
     assert_eq!(answer.value.after.size, 10_002);
     assert_eq!(world.allocate(file, 0, 5).unwrap().after.size, 10_002);
     assert_eq!(world.allocate(file, 0, 1 << 50), Err(Error::NoSpace));
-    for (offset, length, error) in [(0, 0, Error::Invalid), (FILE_BYTES, 1, Error::FileTooLarge)] {
+    for (offset, length, error) in [(0, 0, Error::Invalid), (FILE_BYTES_MAX, 1, Error::FileTooLarge)] {
         assert_eq!(world.allocate(file, offset, length), Err(error));
         assert_eq!(world.deallocate(file, offset, length), Err(error));
     }

@@ -6,7 +6,7 @@ use crate::api::request::{Durable, Error};
 use crate::api::results::Stability;
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::limits::TRANSFER_BYTES;
+use crate::limits::TRANSFER_BYTES_MAX;
 use crate::media::memory::MemoryMedia;
 use crate::open::CreateOptions;
 use crate::options::Options;
@@ -148,7 +148,7 @@ fn file_of_pieces() -> (World, Ino) {
         }
     }
     world.write_back();
-    assert_eq!(world.volume.layers().version, 1, "no checkpoint came");
+    assert_eq!(world.volume.view().version, 1, "no checkpoint came");
     (world, file)
 }
 
@@ -245,7 +245,7 @@ fn a_ring_that_cannot_take_every_entry_is_refused_when_the_volume_is_made() {
 fn a_write_beyond_the_largest_is_refused() {
     let mut world = World::new();
     let file = world.file("f");
-    let data = vec![1; TRANSFER_BYTES as usize + 1];
+    let data = vec![1; TRANSFER_BYTES_MAX as usize + 1];
     for how in [Stability::Unstable, Stability::FileSync] {
         assert_eq!(world.write_how(file, 0, &data, how).err(), Some(Error::Invalid));
     }

@@ -16,7 +16,7 @@ use crate::api::results::{CreateHow, Stability};
 use crate::api::time::Time;
 use crate::background::Progress;
 use crate::hooks::Point;
-use crate::limits::ENTRY_BYTES;
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::volume::Volume;
 
 /// A hung test says so instead of hanging.
@@ -114,8 +114,8 @@ fn clients_work(volume: &Volume, turn: usize) {
     let request = Request { credentials: &who, now, access: Access::Blocking, key: None };
     let name = format!("during {turn}").into_bytes();
     let how = CreateHow::Guarded(SetAttributes::default());
-    let made = volume.create_file(&request, Ino::ROOT, &name, &how, &mut nothing).unwrap();
-    let file = made.value.attributes.ino;
+    let directory_created = volume.create_file(&request, Ino::ROOT, &name, &how, &mut nothing).unwrap();
+    let file = directory_created.value.attributes.ino;
     let written = volume.write(&request, file, 0, b"stable", Stability::FileSync).unwrap();
     volume.write(&request, file, 100, &[1; 5000], Stability::Unstable).unwrap();
     volume.commit(&request, file, 0, 0).unwrap();
@@ -166,7 +166,7 @@ fn nobody_waits_for_a_checkpoint_that_frees_a_huge_file() {
         let used = world.volume.committer.used_bytes();
         assert_eq!(world.checkpoint(), Progress::Worked);
         // A portion journals nothing: what it frees is in the index's transaction. The rest is the clients'.
-        assert!(world.volume.committer.used_bytes() < used + ENTRY_BYTES);
+        assert!(world.volume.committer.used_bytes() < used + ENTRY_BYTES_MAX);
         left = pieces(&world, file);
     }
     assert!(turns.load(Ordering::Relaxed) >= 3, "it took portions");

@@ -8,7 +8,7 @@ use crate::api::request::{Access, Durable, Error, Request};
 use crate::api::results::Stability;
 use crate::background::Progress;
 use crate::encoding::key;
-use crate::limits::{EXTENT_BYTES, READ_RUNS, REMEMBERED_SWITCHES_INODES};
+use crate::limits::{EXTENT_BYTES_MAX, READ_RUNS_MAX, RECENT_VERSIONS_INODES_MAX};
 
 #[test]
 fn many_files_with_a_byte_of_unstable_data_each_are_too_much() {
@@ -40,20 +40,20 @@ fn many_pieces_of_a_byte_are_too_much() {
 #[test]
 fn access_times_of_more_files_than_fit_in_memory_are_let_go() {
     let mut world = World::new();
-    let most = world.volume.limits.inodes();
-    for number in 0..2 * most {
+    let max = world.volume.limits.inodes();
+    for number in 0..2 * max {
         world.file(&number.to_string());
         world.commit();
         if number % 100 == 0 {
             world.background();
         }
     }
-    for number in 0..2 * most {
+    for number in 0..2 * max {
         let file = world.lookup(Ino::ROOT, &number.to_string()).unwrap();
         world.read_at(file, 0, 10).unwrap();
     }
-    assert!(world.volume.write_back.files() <= most / 16);
-    assert!(world.volume.inodes.len() <= most + most / 8, "{} of {most}", world.volume.inodes.len());
+    assert!(world.volume.write_back.files() <= max / 16);
+    assert!(world.volume.inodes.len() <= max + max / 8, "{} of {max}", world.volume.inodes.len());
     world.background();
     world.check();
 }
@@ -76,7 +76,7 @@ fn a_file_in_tens_of_thousands_of_pieces_is_read_overwritten_and_counted_in_part
     let mut reads = 0;
     while found.len() < expected.len() {
         let part = world.read_at(file, found.len() as u64, 1 << 20).unwrap();
-        assert!(!part.is_empty() && part.len() <= 3 * 5 * READ_RUNS, "{} bytes", part.len());
+        assert!(!part.is_empty() && part.len() <= 3 * 5 * READ_RUNS_MAX, "{} bytes", part.len());
         found.extend(part);
         reads += 1;
     }
@@ -95,25 +95,25 @@ fn a_file_in_tens_of_thousands_of_pieces_is_read_overwritten_and_counted_in_part
 #[test]
 fn what_is_remembered_of_checkpoints_is_bounded() {
     let world = World::new();
-    let mut layers = world.volume.layers();
+    let mut view = world.volume.view();
     for turn in 0..20 {
         let changed = (turn * 30_000..(turn + 1) * 30_000).map(Ino).collect();
-        layers = Arc::new(layers.switched(Arc::clone(&layers.index), changed));
-        let inodes: usize = layers.switches.iter().map(|(_, inos)| inos.len()).sum();
-        assert!(inodes <= REMEMBERED_SWITCHES_INODES, "{inodes}");
+        view = Arc::new(view.with_index(Arc::clone(&view.index), changed));
+        let inodes: usize = view.recent_versions.iter().map(|(_, inos)| inos.len()).sum();
+        assert!(inodes <= RECENT_VERSIONS_INODES_MAX, "{inodes}");
     }
-    let version = layers.version;
-    assert!(layers.is_map_current(Ino(5), version - 1) && !layers.is_map_current(Ino(5), version - 10));
+    let version = view.version;
+    assert!(view.is_map_current(Ino(5), version - 1) && !view.is_map_current(Ino(5), version - 10));
 }
 
 #[test]
 fn replies_to_large_writes_wait_before_memory_is_short() {
     let mut world = World::new();
     let file = world.file("f");
-    let data = vec![1; EXTENT_BYTES];
-    let most = world.volume.limits.dirty_bytes / 2 / data.len() as u64;
+    let data = vec![1; EXTENT_BYTES_MAX];
+    let max = world.volume.limits.dirty_bytes / 2 / data.len() as u64;
     let mut after = Vec::new();
-    for number in 0..=most {
+    for number in 0..=max {
         let offset = number * data.len() as u64;
         after.push(world.write_how(file, offset, &data, Stability::Unstable).unwrap().after);
     }
@@ -132,7 +132,7 @@ fn what_is_written_over_and_over_takes_little_more_than_its_length() {
     let file = world.file("f");
     for round in 0..40 {
         for piece in 0..8 {
-            let data = vec![round; EXTENT_BYTES];
+            let data = vec![round; EXTENT_BYTES_MAX];
             let offset = piece * data.len() as u64;
             world.write_how(file, offset, &data, Stability::Unstable).unwrap();
             world.write_back();
@@ -161,7 +161,7 @@ fn an_index_that_is_in_memory_is_read_in_place() {
     };
     assert_eq!(cached(&mut world).map(|found| found.value.attributes.ino), Err(Error::WouldBlock));
     for _ in 0..2000 {
-        assert!(world.volume.layers().index.get(&key::inode(file)).unwrap().is_some());
+        assert!(world.volume.view().index.get(&key::inode(file)).unwrap().is_some());
     }
     assert_eq!(cached(&mut world).map(|found| found.value.attributes.ino), Ok(file));
 }

@@ -128,9 +128,9 @@ fn an_exclusive_create_with_attributes_sets_them_once_and_takes_its_own_again() 
     let set =
         |mode| SetAttributes { mode: Some(mode), uid: Some(5), size: Some(10), ..SetAttributes::default() };
     let how = CreateHow::ExclusiveWith([1; 8], set(0o640));
-    let made = world.create_how(Ino::ROOT, "file", &how).unwrap();
-    let attributes = made.value.attributes;
-    assert!(made.value.is_new);
+    let directory_created = world.create_how(Ino::ROOT, "file", &how).unwrap();
+    let attributes = directory_created.value.attributes;
+    assert!(directory_created.value.is_new);
     assert_eq!((attributes.mode, attributes.uid, attributes.size), (0o640, 5, 10));
     world.commit();
     world.crash(1);
@@ -154,10 +154,11 @@ fn a_directory_tells_its_parent_and_a_change_its_versions() {
     assert_eq!(parent(&mut world, inner).unwrap_err(), Error::NotDirectory);
     let before = world.attributes(outer).unwrap().change;
     let set = SetAttributes::default();
-    let made = world.answer(|v, r| v.make_directory(r, outer, b"d", &set, &mut nothing)).unwrap();
-    assert_eq!(made.value.directory.before.change, before);
-    assert_eq!(made.value.directory.after.change, world.attributes(outer).unwrap().change);
-    assert!(made.value.directory.after.change > before);
+    let directory_created =
+        world.answer(|v, r| v.make_directory(r, outer, b"d", &set, &mut nothing)).unwrap();
+    assert_eq!(directory_created.value.directory.before.change, before);
+    assert_eq!(directory_created.value.directory.after.change, world.attributes(outer).unwrap().change);
+    assert!(directory_created.value.directory.after.change > before);
     world.commit();
-    assert_eq!(world.durable(made.after), Durable::Yes);
+    assert_eq!(world.durable(directory_created.after), Durable::Yes);
 }

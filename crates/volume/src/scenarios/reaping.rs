@@ -5,15 +5,15 @@ use crate::api::ids::Ino;
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::record::{
-    ExtentRecord, InodeRecord, MapRecord, SegmentRecord, Source, UsageKind, UsageRecord,
+    ExtentMapping, ExtentRecord, InodeRecord, SegmentRecord, Source, UsageKind, UsageRecord,
 };
-use crate::limits::REAP_PIECES;
+use crate::limits::REAPED_MAPPINGS_MAX;
 use crate::media::Media;
 use crate::media::memory::MemoryMedia;
 use crate::tables::index::Index;
 
 /// Pieces of the file: more than two checkpoints free.
-pub(super) const PIECES: u64 = 2 * REAP_PIECES as u64 + 5_000;
+pub(super) const PIECES: u64 = 2 * REAPED_MAPPINGS_MAX as u64 + 5_000;
 
 /// Bytes between the beginnings of two pieces.
 const APART: u64 = 8192;
@@ -30,24 +30,23 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
     let disk = world.disk.after_kill();
     drop(world);
     let index = Index::open(disk.index(), 8 << 20).unwrap();
-    let layers = index.snapshot().unwrap();
-    let mut record = InodeRecord::decode(&layers.get(&key::inode(file)).unwrap().unwrap()).unwrap();
+    let view = index.snapshot().unwrap();
+    let mut record = InodeRecord::decode(&view.get(&key::inode(file)).unwrap().unwrap()).unwrap();
     let mut old = Vec::new();
-    layers
-        .scan(&key::map(file, 0), &key::map(file, u64::MAX), &mut |key, value| {
-            old.push((key.to_vec(), MapRecord::decode(value).unwrap()));
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap();
+    view.scan(&key::map(file, 0), &key::map(file, u64::MAX), &mut |key, value| {
+        old.push((key.to_vec(), ExtentMapping::decode(value).unwrap()));
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
     let Source::Extent { id, .. } = old[0].1.source else { panic!("a piece of an extent") };
-    let mut extent = ExtentRecord::decode(&layers.get(&key::extent(id)).unwrap().unwrap()).unwrap();
+    let mut extent = ExtentRecord::decode(&view.get(&key::extent(id)).unwrap().unwrap()).unwrap();
     let update = index.begin().unwrap();
     for (key, _) in &old {
         update.records().unwrap().delete(key).unwrap();
     }
     for number in 0..PIECES {
         let start = number * APART;
-        let piece = MapRecord { start, source: Source::Extent { id, offset: 0 }, ..old[0].1.clone() };
+        let piece = ExtentMapping { start, source: Source::Extent { id, offset: 0 }, ..old[0].1.clone() };
         update.records().unwrap().put(&key::map(file, start + 1), &piece.encode()).unwrap();
     }
     extent.references = u32::try_from(PIECES).unwrap();
@@ -66,7 +65,7 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
         update.records().unwrap().put(&key::usage(kind.byte(), 0), &usage.encode()).unwrap();
     }
     update.commit().unwrap();
-    drop((layers, index));
+    drop((view, index));
     let world = World::open(disk, Time::from_parts(2_000, 0));
     world.check();
     (world, file)
@@ -75,9 +74,8 @@ pub(super) fn world_with_a_file_in_pieces() -> (World, Ino) {
 /// Pieces of a file in the index.
 pub(super) fn pieces(world: &World, file: Ino) -> u64 {
     let mut count = 0;
-    let layers = world.volume.layers();
-    layers
-        .index
+    let view = world.volume.view();
+    view.index
         .scan(&key::map(file, 0), &key::map(file, u64::MAX), &mut |_, _| {
             count += 1;
             std::ops::ControlFlow::Continue(())
@@ -97,7 +95,7 @@ fn a_removed_file_is_freed_in_portions_that_survive_a_crash() {
         world.checkpoint();
         checkpoints += 1;
         let now = pieces(&world, file);
-        assert!(now < left && left - now <= REAP_PIECES as u64 + 1024, "{left} to {now}");
+        assert!(now < left && left - now <= REAPED_MAPPINGS_MAX as u64 + 1024, "{left} to {now}");
         left = now;
         if checkpoints == 1 {
             world.check();

@@ -7,10 +7,10 @@ use super::world::{World, nothing};
 use crate::api::attributes::SetAttributes;
 use crate::api::ids::{Cookie, Ino};
 use crate::api::request::{Durability, Durable, Error, RequestKey};
-use crate::api::results::{CreateHow, Recall, Stability};
+use crate::api::results::{CreateHow, Stability};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::limits::INLINE_WRITE_BYTES;
+use crate::limits::INLINE_WRITE_BYTES_MAX;
 use crate::media::memory::Random;
 
 #[test]
@@ -39,7 +39,7 @@ fn two_memtables_are_replayed_into_one() {
                 // A checkpoint freezes and then fails, so what comes now goes into a second memtable.
                 world.disk.refuse_appends(true);
                 assert_eq!(world.checkpoint(), Progress::Idle);
-                assert!(world.volume.layers().frozen.is_some());
+                assert!(world.volume.view().frozen.is_some());
                 world.disk.refuse_appends(false);
             }
         }
@@ -115,11 +115,11 @@ fn what_was_synced_survives_losing_power_at_any_time() {
 fn an_exclusive_create_is_taken_again_by_its_own_verifier_only() {
     let mut world = World::new();
     let (own, foreign) = (CreateHow::Exclusive(*b"verifier"), CreateHow::Exclusive(*b"another!"));
-    let made = world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino;
+    let directory_created = world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino;
     world.commit();
     for _ in 0..2 {
         // Also when the request comes again after a crash, and from the index.
-        assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino, made);
+        assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino, directory_created);
         assert_eq!(world.create_how(Ino::ROOT, "f", &foreign).unwrap_err().error, Error::Exists);
         let guarded = CreateHow::Guarded(SetAttributes::default());
         assert_eq!(world.create_how(Ino::ROOT, "f", &guarded).unwrap_err().error, Error::Exists);
@@ -127,7 +127,7 @@ fn an_exclusive_create_is_taken_again_by_its_own_verifier_only() {
         world.checkpoint();
     }
     // SETATTR, which follows an exclusive create, ends that.
-    world.chmod(made, 0o600);
+    world.chmod(directory_created, 0o600);
     assert_eq!(world.create_how(Ino::ROOT, "f", &own).unwrap_err().error, Error::Exists);
     // A directory is never taken.
     world.mkdir(Ino::ROOT, "d").unwrap();
@@ -140,9 +140,9 @@ fn a_create_that_cuts_what_it_knows_cuts_nothing_else() {
     let mut world = World::new();
     let cut =
         |known| CreateHow::UncheckedIf(SetAttributes { size: Some(0), ..SetAttributes::default() }, known);
-    let made = world.create_how(Ino::ROOT, "f", &cut(None)).unwrap().value;
-    assert!(made.is_new);
-    let file = made.attributes.ino;
+    let directory_created = world.create_how(Ino::ROOT, "f", &cut(None)).unwrap().value;
+    assert!(directory_created.is_new);
+    let file = directory_created.attributes.ino;
     let other = world.file("other");
     world.write_how(file, 0, b"data", Stability::FileSync).unwrap();
     for known in [None, Some(other), Some(Ino::ROOT)] {
@@ -164,37 +164,37 @@ fn a_retransmission_is_answered_after_a_restart_and_executes_once() {
         v.rename(r, (Ino::ROOT, b"a"), (Ino::ROOT, b"b"), &mut |_| Arc::<[u8]>::from(&b"renamed"[..]).into())
     });
     let after = renamed.unwrap().after;
-    let recalled = |world: &World, number| match world.volume.recall(&key(number)) {
-        Recall::New => None,
-        Recall::Answered(answer, after) => Some((answer.to_vec(), after)),
+    let cached = |world: &World, number| {
+        let found = world.volume.lookup_request(&key(number));
+        found.map(|(answer, after)| (answer.to_vec(), after))
     };
-    let (answer, waits) = recalled(&world, 1).unwrap();
+    let (answer, waits) = cached(&world, 1).unwrap();
     assert_eq!(answer, b"renamed");
     assert_eq!((waits.seq, world.durable(waits)), (after.seq, Durable::NotYet), "it waits like the first");
     world.commit();
     // From the journal, from the index, and after a close.
     world.crash(1);
-    assert_eq!(recalled(&world, 1).unwrap().0, b"renamed");
+    assert_eq!(cached(&world, 1).unwrap().0, b"renamed");
     world.checkpoint();
     world.crash(2);
-    assert_eq!(recalled(&world, 1).unwrap().0, b"renamed");
+    assert_eq!(cached(&world, 1).unwrap().0, b"renamed");
     world.reopen();
-    let (answer, waits) = recalled(&world, 1).unwrap();
+    let (answer, waits) = cached(&world, 1).unwrap();
     assert_eq!((&answer[..], world.durable(waits)), (&b"renamed"[..], Durable::Yes));
-    assert!(recalled(&world, 2).is_none());
+    assert!(cached(&world, 2).is_none());
     // What failed changed nothing and is forgotten with the process.
     let now = world.now();
     world.volume.remember_unchanged(&key(3), Arc::from(&b"no entry"[..]), Durability::NOW, now);
-    assert_eq!(recalled(&world, 3).unwrap().0, b"no entry");
+    assert_eq!(cached(&world, 3).unwrap().0, b"no entry");
     world.checkpoint();
     world.crash(3);
-    assert!(recalled(&world, 3).is_none());
+    assert!(cached(&world, 3).is_none());
     // After the window a checkpoint drops it.
     world.set_clock(Time::from_parts(5_000, 0));
     world.file("later");
     world.checkpoint();
     world.reopen();
-    assert!(recalled(&world, 1).is_none());
+    assert!(cached(&world, 1).is_none());
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn the_write_verifier_changes_whenever_unstable_data_may_be_lost_and_only_then()
     let mut seen = HashSet::from([first.0]);
     world.crash(1);
     assert!(seen.insert(world.write_unstable(file, 0, b"data").0), "after a crash");
-    world.write_unstable(file, 0, &vec![1; 2 * INLINE_WRITE_BYTES]);
+    world.write_unstable(file, 0, &vec![1; 2 * INLINE_WRITE_BYTES_MAX]);
     world.disk.refuse_appends(true);
     world.write_back();
     world.disk.refuse_appends(false);

@@ -11,7 +11,7 @@ use crate::api::request::{Access, Credentials, Durable, Error, Request};
 use crate::api::results::{CreateHow, Stability};
 use crate::api::time::Time;
 use crate::background::Progress;
-use crate::limits::CUTS;
+use crate::limits::PENDING_TRUNCATIONS_MAX;
 use crate::media::memory::MemoryMedia;
 
 /// Bytes that go to a segment.
@@ -35,7 +35,7 @@ fn a_segment_is_kept_that_only_entries_behind_a_checkpoint_name() {
         }
     }));
     assert_eq!(world.checkpoint(), Progress::Worked);
-    assert!(!world.volume.layers().active.is_empty(), "the write-back came behind the freeze");
+    assert!(!world.volume.view().active.is_empty(), "the write-back came behind the freeze");
     world.crash(1);
     assert!(world.read(second).unwrap() == vec![2; LARGE]);
     world.check();
@@ -278,7 +278,7 @@ fn cuts_are_bounded_and_a_checkpoint_clears_them() {
     let mut world = World::on(MemoryMedia::with_log(8 << 20));
     let file = world.file("f");
     let mut sizes = Vec::new();
-    let refused = (0..2 * CUTS as u64).find_map(|turn| {
+    let refused = (0..2 * PENDING_TRUNCATIONS_MAX as u64).find_map(|turn| {
         // Ever larger sizes, so that no cut makes an older one superfluous.
         let size = 10 + turn * 10;
         if let Err(error) = world.write(file, size, &[1; 5]).and_then(|()| world.truncate(file, size)) {
@@ -287,7 +287,7 @@ fn cuts_are_bounded_and_a_checkpoint_clears_them() {
         sizes.push(size);
         None
     });
-    assert_eq!((refused, sizes.len()), (Some(Error::Busy), CUTS));
+    assert_eq!((refused, sizes.len()), (Some(Error::Busy), PENDING_TRUNCATIONS_MAX));
     world.commit();
     world.check();
     world.checkpoint();
@@ -315,7 +315,7 @@ fn a_listing_does_not_pass_over_names_that_came_and_went() {
     }
     world.create(directory, "last").unwrap();
     let mut records = 0;
-    let active = Arc::clone(&world.volume.layers().active);
+    let active = Arc::clone(&world.volume.view().active);
     let (from, to) = (
         crate::encoding::key::cookie(directory, Cookie(0)),
         crate::encoding::key::cookie(directory, Cookie(u64::MAX)),
@@ -332,10 +332,11 @@ fn a_listing_does_not_pass_over_names_that_came_and_went() {
 #[test]
 fn a_device_that_lost_the_lease_changes_no_more() {
     let mut world = World::new();
-    let made = world.create_how(Ino::ROOT, "a", &CreateHow::Guarded(SetAttributes::default())).unwrap();
+    let directory_created =
+        world.create_how(Ino::ROOT, "a", &CreateHow::Guarded(SetAttributes::default())).unwrap();
     world.disk.lose_lease();
     world.commit();
-    assert_eq!(world.durable(made.after), Durable::Failed);
+    assert_eq!(world.durable(directory_created.after), Durable::Failed);
     assert_eq!(world.create(Ino::ROOT, "b"), Err(Error::ReadOnly));
     assert_eq!(world.checkpoint(), Progress::Idle);
     assert_eq!(world.lookup(Ino::ROOT, "missing"), Err(Error::NoEntry), "reading goes on");
@@ -369,9 +370,9 @@ fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
     let mut world = World::new();
     let file = world.file("f");
     let key = |number: u8| crate::api::request::RequestKey(Arc::from([number; 24]));
-    let recalled = |world: &World, number| match world.volume.recall(&key(number)) {
-        crate::api::results::Recall::Answered(_, after) => world.durable(after),
-        other => panic!("{other:?}"),
+    let cached = |world: &World, number| {
+        let (_, after) = world.volume.lookup_request(&key(number)).expect("it was answered");
+        world.durable(after)
     };
     world.write_how(file, 0, &vec![1; LARGE], Stability::FileSync).unwrap();
     let set = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
@@ -386,11 +387,11 @@ fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
     world.volume.remember_unchanged(&key(3), Arc::from(&[][..]), shown.after, now);
     world.commit();
     for number in 1..=3 {
-        assert_eq!(recalled(&world, number), Durable::NotYet, "{number}: the size it shows is not on media");
+        assert_eq!(cached(&world, number), Durable::NotYet, "{number}: the size it shows is not on media");
     }
     world.write_back();
     for number in 1..=3 {
-        assert_eq!(recalled(&world, number), Durable::Yes, "{number}");
+        assert_eq!(cached(&world, number), Durable::Yes, "{number}");
     }
     // Of two rounds the earlier fails. Who was promised its data is told; who only shows the file is not held up.
     let other = world.file("other");
@@ -412,7 +413,7 @@ fn a_failed_round_is_no_reason_to_refuse_a_file_that_an_earlier_one_made_stable(
     world.commit();
     // A COMMIT asked while the round before was writing the file: nothing is left for the next one.
     let cell = world.volume.inodes.peek(stable).unwrap();
-    cell.lock().round = world.volume.write_back.request(stable);
+    cell.lock().flush_generation = world.volume.write_back.request(stable);
     world.write_unstable(other, 0, &vec![1; LARGE]);
     world.disk.refuse_appends(true);
     world.write_back();

@@ -11,7 +11,7 @@ use crate::api::results::CreateHow;
 use crate::api::state::StateChange;
 use crate::encoding::key;
 use crate::encoding::record::MetaRecord;
-use crate::limits::{STATE_BYTES_PER_ENTRY, STATE_KEY_BYTES, STATE_VALUE_BYTES};
+use crate::limits::{STATE_BYTES_PER_ENTRY_MAX, STATE_KEY_BYTES_MAX, STATE_VALUE_BYTES_MAX};
 
 fn put(key: &[u8], value: &[u8]) -> StateChange {
     StateChange { key: key.into(), value: Some(value.into()) }
@@ -82,17 +82,19 @@ fn a_crash_leaves_the_state_of_an_entry_or_none_of_it() {
 #[test]
 fn state_is_bounded_and_long_lists_take_several_entries() {
     let world = World::new();
-    let value = vec![7; STATE_VALUE_BYTES];
-    let longest = put(&[1; STATE_KEY_BYTES], &value);
-    for wrong in [put(&[1; STATE_KEY_BYTES + 1], b""), put(b"k", &[0; STATE_VALUE_BYTES + 1])] {
+    let value = vec![7; STATE_VALUE_BYTES_MAX];
+    let longest = put(&[1; STATE_KEY_BYTES_MAX], &value);
+    for wrong in [put(&[1; STATE_KEY_BYTES_MAX + 1], b""), put(b"k", &[0; STATE_VALUE_BYTES_MAX + 1])] {
         assert_eq!(world.volume.change_state(&[longest.clone(), wrong]), Err(Error::Invalid));
     }
     assert_eq!(all(&world).len(), 0, "all or nothing");
-    let many: Vec<StateChange> = (0..100_u8).map(|number| put(&[number; STATE_KEY_BYTES], &value)).collect();
+    let many: Vec<StateChange> =
+        (0..100_u8).map(|number| put(&[number; STATE_KEY_BYTES_MAX], &value)).collect();
     let before = world.volume.committer.last_queued().0;
     let after = world.volume.change_state(&many).unwrap();
     let entries = after.seq.0 - before;
-    let least = (100 * (STATE_KEY_BYTES + STATE_VALUE_BYTES)).div_ceil(STATE_BYTES_PER_ENTRY) as u64;
+    let least =
+        (100 * (STATE_KEY_BYTES_MAX + STATE_VALUE_BYTES_MAX)).div_ceil(STATE_BYTES_PER_ENTRY_MAX) as u64;
     assert!((least..2 * least).contains(&entries), "{entries} entries");
     assert_eq!(all(&world).len(), 100);
     assert_eq!(world.volume.change_state(&[]).unwrap().seq.0, 0, "nothing to wait for");
@@ -111,14 +113,15 @@ fn an_operation_journals_state_with_its_effect() {
         let state = vec![put(b"open", &created.attributes.ino.0.to_be_bytes())];
         Journaled { answer: Arc::from(&b"answer"[..]), state }
     };
-    let made = world.answer(|v, r| v.create_file(r, Ino::ROOT, b"file", &how, &mut encode)).unwrap().value;
+    let directory_created =
+        world.answer(|v, r| v.create_file(r, Ino::ROOT, b"file", &how, &mut encode)).unwrap().value;
     assert_eq!(calls, 1);
     let lost = World::open(world.disk.after_kill(), world.now);
     assert_eq!(all(&lost), expected(&[]), "neither the file nor that it is open");
     world.commit();
     world.crash(1);
-    assert_eq!(all(&world), expected(&[(b"open", &made.attributes.ino.0.to_be_bytes())]));
-    assert_eq!(world.lookup(Ino::ROOT, "file"), Ok(made.attributes.ino));
+    assert_eq!(all(&world), expected(&[(b"open", &directory_created.attributes.ino.0.to_be_bytes())]));
+    assert_eq!(world.lookup(Ino::ROOT, "file"), Ok(directory_created.attributes.ino));
     let mut keys = Vec::new();
     world.volume.remembered_keys(&mut |key| keys.push(key.clone()));
     assert_eq!(keys, [key]);
@@ -128,7 +131,7 @@ fn an_operation_journals_state_with_its_effect() {
 fn a_volume_has_the_first_format_until_it_holds_state() {
     let mut world = World::new();
     let format = |world: &World| {
-        let meta = world.volume.layers().index.get(&key::meta()).unwrap().unwrap();
+        let meta = world.volume.view().index.get(&key::meta()).unwrap().unwrap();
         u32::from_be_bytes(*meta.first_chunk().unwrap())
     };
     world.file("file");

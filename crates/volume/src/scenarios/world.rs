@@ -116,8 +116,8 @@ impl World {
 
     pub(super) fn create(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
         let how = CreateHow::Guarded(SetAttributes::default());
-        let made = self.create_how(directory, name, &how).map_err(|failure| failure.error)?;
-        Ok(made.value.attributes.ino)
+        let directory_created = self.create_how(directory, name, &how).map_err(|failure| failure.error)?;
+        Ok(directory_created.value.attributes.ino)
     }
 
     pub(super) fn file(&mut self, name: &str) -> Ino {
@@ -126,8 +126,9 @@ impl World {
 
     pub(super) fn mkdir(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
         let set = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
-        let made = self.run(|v, r| v.make_directory(r, directory, name.as_bytes(), &set, &mut nothing))?;
-        Ok(made.attributes.ino)
+        let directory_created =
+            self.run(|v, r| v.make_directory(r, directory, name.as_bytes(), &set, &mut nothing))?;
+        Ok(directory_created.attributes.ino)
     }
 
     pub(super) fn lookup(&mut self, directory: Ino, name: &str) -> Result<Ino, Error> {
@@ -213,8 +214,8 @@ impl World {
         Ok(bytes)
     }
 
-    pub(super) fn list(&mut self, directory: Ino, after: Cookie, most: usize) -> (Vec<Entry>, bool) {
-        let listing = self.run(|v, r| v.read_directory(r, directory, after, most, true)).unwrap();
+    pub(super) fn list(&mut self, directory: Ino, after: Cookie, max: usize) -> (Vec<Entry>, bool) {
+        let listing = self.run(|v, r| v.read_directory(r, directory, after, max, true)).unwrap();
         (listing.entries, listing.end)
     }
 

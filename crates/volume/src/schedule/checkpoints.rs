@@ -28,7 +28,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// State of checkpoints.
 #[derive(Default)]
 pub struct Checkpoints {
-    state: Mutex<State>,
+    state: Mutex<Timing>,
     due: Condvar,
     done: AtomicU64,
     /// Bytes of files whose places in segments were replaced since the last freeze.
@@ -54,7 +54,7 @@ pub struct IndexRoom {
 }
 
 #[derive(Default)]
-struct State {
+struct Timing {
     kicked: bool,
     last: Option<Time>,
     last_failure: Option<Time>,
@@ -81,7 +81,7 @@ pub struct Frozen {
 }
 
 /// What decides whether a checkpoint is due.
-pub struct Load {
+pub struct Pressure {
     /// Whether nothing changed since the last freeze.
     pub is_empty: bool,
     /// Whether much of the journal's ring is used.
@@ -144,10 +144,10 @@ impl Checkpoints {
     }
 
     /// Blocks until a checkpoint is asked for, or the time is over.
-    pub fn wait(&self, most: Duration) {
+    pub fn wait(&self, max: Duration) {
         let mut state = self.state.lock();
         if !state.kicked {
-            self.due.wait_for(&mut state, most);
+            self.due.wait_for(&mut state, max);
         }
     }
 
@@ -157,7 +157,7 @@ impl Checkpoints {
     }
 
     /// Whether a checkpoint is due, or made because of `force`.
-    pub fn is_due(&self, now: Time, force: bool, load: &Load) -> bool {
+    pub fn is_due(&self, now: Time, force: bool, load: &Pressure) -> bool {
         let mut state = self.state.lock();
         if state.last_failure.is_some_and(|failure| !force && now.since(failure) < PAUSE_AFTER_FAILURE) {
             return false;

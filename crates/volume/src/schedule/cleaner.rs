@@ -13,12 +13,12 @@ use crate::segments::SegmentInfo;
 /// State of the cleaner.
 #[derive(Default)]
 pub struct Cleaner {
-    state: Mutex<State>,
+    state: Mutex<Work>,
     cleaned: AtomicU64,
 }
 
 #[derive(Default)]
-struct State {
+struct Work {
     current: Option<(SegmentId, u64)>,
     /// Segments that were gone through, and wait for a checkpoint to see them dead.
     finished: HashSet<SegmentId>,

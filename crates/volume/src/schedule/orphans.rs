@@ -10,11 +10,11 @@ use crate::api::ids::Ino;
 /// Who is held, and who has no name.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    state: Mutex<State>,
+    state: Mutex<Holds>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Holds {
     /// How often each file is held.
     held: HashMap<Ino, u64>,
     /// Files without a name.
@@ -26,7 +26,7 @@ struct State {
 impl Orphans {
     /// The orphans of a volume that is opened: they stay until [`Orphans::release_unheld`] is called.
     pub fn new(orphans: BTreeSet<Ino>) -> Orphans {
-        Orphans { state: Mutex::new(State { orphans, ..State::default() }) }
+        Orphans { state: Mutex::new(Holds { orphans, ..Holds::default() }) }
     }
 
     /// Whether anybody holds a file.
@@ -78,7 +78,7 @@ impl Orphans {
     /// Marks all orphans without holders to be removed.
     pub fn release_unheld(&self) {
         let mut state = self.state.lock();
-        let State { held, orphans, leaving } = &mut *state;
+        let Holds { held, orphans, leaving } = &mut *state;
         leaving.extend(orphans.iter().filter(|ino| !held.contains_key(ino)));
     }
 

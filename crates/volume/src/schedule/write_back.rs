@@ -8,27 +8,27 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::api::ids::Ino;
 use crate::api::time::Time;
-use crate::file::inodes::{Cell, InodeState};
+use crate::file::inodes::{InodeState, SharedInode};
 
 /// Unstable data is written back at the latest this long after it came.
 const AGE: Duration = Duration::from_secs(2);
 
 /// Failed rounds that are remembered: replies wait for a round no longer than a few seconds.
-const FAILED_ROUNDS: usize = 1024;
+const FAILED_FLUSHES_MAX: usize = 1024;
 
 /// What a round takes.
-pub struct Round {
+pub struct Flush {
     /// Its number.
-    pub number: u64,
+    pub generation: u64,
     /// The files, with their inodes.
-    pub files: Vec<(Ino, Cell)>,
+    pub files: Vec<(Ino, SharedInode)>,
     /// Files that somebody waits for, also such that an earlier round has written meanwhile.
     pub requested: BTreeSet<Ino>,
 }
 
 /// State of write-back.
 pub struct WriteBack {
-    state: Mutex<State>,
+    state: Mutex<Requests>,
     wanted: Condvar,
     done: AtomicU64,
     dirty_bytes: AtomicU64,
@@ -36,9 +36,9 @@ pub struct WriteBack {
 }
 
 #[derive(Default)]
-struct State {
+struct Requests {
     /// Files with unstable data or unsaved times, and since when.
-    files: BTreeMap<Ino, (Cell, Time)>,
+    files: BTreeMap<Ino, (SharedInode, Time)>,
     /// The last round that began. Their numbers are even: who waits for the odd one before waits for the same round, and
     /// not for its success.
     started: u64,
@@ -89,13 +89,13 @@ impl WriteBack {
     }
 
     /// Whether a round failed.
-    pub fn has_failed(&self, round: u64) -> bool {
-        round != 0 && self.state.lock().failed.contains(&round)
+    pub fn has_failed(&self, flush_generation: u64) -> bool {
+        flush_generation != 0 && self.state.lock().failed.contains(&flush_generation)
     }
 
     /// Enters a locked file that has unstable data or unsaved times.
-    pub fn enter(&self, state: &InodeState, cell: &Cell, now: Time) {
-        self.state.lock().files.entry(state.ino).or_insert_with(|| (Cell::clone(cell), now));
+    pub fn enter(&self, state: &InodeState, cell: &SharedInode, now: Time) {
+        self.state.lock().files.entry(state.ino).or_insert_with(|| (SharedInode::clone(cell), now));
     }
 
     /// Files that wait to be written back.
@@ -126,24 +126,24 @@ impl WriteBack {
     }
 
     /// Blocks until somebody asks, or the time is over.
-    pub fn wait(&self, most: Duration) {
+    pub fn wait(&self, max: Duration) {
         let mut state = self.state.lock();
         if state.requested.is_empty() && !state.pressed {
-            self.wanted.wait_for(&mut state, most);
+            self.wanted.wait_for(&mut state, max);
         }
     }
 
     /// Begins a round.
-    pub fn begin(&self, now: Time, everything: bool) -> Option<Round> {
+    pub fn begin(&self, now: Time, everything: bool) -> Option<Flush> {
         let mut state = self.state.lock();
         let everything = std::mem::take(&mut state.pressed) || everything;
         let requested = std::mem::take(&mut state.requested);
         let due = |ino: &Ino, since: &Time| everything || requested.contains(ino) || now.since(*since) >= AGE;
-        let files: Vec<(Ino, Cell)> = state
+        let files: Vec<(Ino, SharedInode)> = state
             .files
             .iter()
             .filter(|(ino, (_, since))| due(ino, since))
-            .map(|(ino, (cell, _))| (*ino, Cell::clone(cell)))
+            .map(|(ino, (cell, _))| (*ino, SharedInode::clone(cell)))
             .collect();
         let paced = std::mem::take(&mut state.paced);
         if files.is_empty() && requested.is_empty() && !paced {
@@ -153,18 +153,18 @@ impl WriteBack {
         for (ino, _) in &files {
             state.files.remove(ino);
         }
-        Some(Round { number: state.started, files, requested })
+        Some(Flush { generation: state.started, files, requested })
     }
 
     /// Ends a round.
-    pub fn finish(&self, round: u64, failed: bool) {
+    pub fn finish(&self, flush_generation: u64, failed: bool) {
         if failed {
             let mut state = self.state.lock();
-            state.failed.insert(round);
-            if state.failed.len() > FAILED_ROUNDS {
+            state.failed.insert(flush_generation);
+            if state.failed.len() > FAILED_FLUSHES_MAX {
                 state.failed.pop_first();
             }
         }
-        self.done.store(round, Ordering::Release);
+        self.done.store(flush_generation, Ordering::Release);
     }
 }

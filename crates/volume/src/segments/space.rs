@@ -10,29 +10,29 @@ use crate::media::Space;
 
 /// Reservations, and what they are made from.
 #[derive(Debug, Default)]
-pub struct Ledger {
-    state: Mutex<State>,
+pub struct SpaceLedger {
+    state: Mutex<Account>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Account {
     reserved: u64,
     /// Whether the index cannot grow by a whole checkpoint.
     index_full: bool,
     /// How often it was found that neither a checkpoint nor the cleaner could give more room.
-    rounds: u64,
+    exhaustions: u64,
     /// The round in which room was first missed, until there is room again.
     short_since: Option<u64>,
     device: Space,
 }
 
 /// How often all background work must have been found done before a caller is told that there is no space.
-const PATIENCE_ROUNDS: u64 = 3;
+const EXHAUSTIONS_MAX: u64 = 3;
 
 /// A shortage is over when so much can be reserved again: one of the largest writes, in all the extents that it may touch.
 const ROOM_AGAIN_BYTES: u64 = {
-    let transfer = crate::limits::TRANSFER_BYTES as u64;
-    transfer + (transfer / crate::limits::EXTENT_BYTES as u64 + 1) * PIECE_OVERHEAD_BYTES
+    let transfer = crate::limits::TRANSFER_BYTES_MAX as u64;
+    transfer + (transfer / crate::limits::EXTENT_BYTES_MAX as u64 + 1) * EXTENT_OVERHEAD_BYTES
 };
 
 /// Spare segments that are not for new data: one for the cleaner, one because data that is accepted as a whole is written
@@ -40,9 +40,9 @@ const ROOM_AGAIN_BYTES: u64 = {
 pub(crate) const SPARES_SET_ASIDE: u64 = 2;
 
 /// What a piece of data takes in a segment beyond its bytes: header and alignment.
-pub const PIECE_OVERHEAD_BYTES: u64 = 64;
+pub const EXTENT_OVERHEAD_BYTES: u64 = 64;
 
-impl Ledger {
+impl SpaceLedger {
     /// Reserves room out of `ready` bytes that spare segments can take, or says whether it is worth waiting.
     pub fn reserve(&self, bytes: u64, ready: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
@@ -51,9 +51,9 @@ impl Ledger {
             state.short_since = None;
             return Ok(());
         }
-        let rounds = state.rounds;
-        let since = *state.short_since.get_or_insert(rounds);
-        Err(if state.rounds >= since + PATIENCE_ROUNDS { Error::NoSpace } else { Error::Busy })
+        let exhaustions = state.exhaustions;
+        let since = *state.short_since.get_or_insert(exhaustions);
+        Err(if state.exhaustions >= since + EXHAUSTIONS_MAX { Error::NoSpace } else { Error::Busy })
     }
 
     /// Reserves a little more for what was accepted already: a piece that was split needs one more header.
@@ -70,8 +70,8 @@ impl Ledger {
     /// Something was removed: whoever misses room waits anew for what background work makes of that.
     pub fn removed(&self) {
         let mut state = self.state.lock();
-        let rounds = state.rounds;
-        state.short_since = state.short_since.map(|_| rounds);
+        let exhaustions = state.exhaustions;
+        state.short_since = state.short_since.map(|_| exhaustions);
     }
 
     /// Bytes reserved.
@@ -86,7 +86,7 @@ impl Ledger {
 
     /// Notes that background work is done and gave what it could.
     pub fn exhausted(&self) {
-        self.state.lock().rounds += 1;
+        self.state.lock().exhaustions += 1;
     }
 
     /// Notes what there is: on the device, in spare segments, and whether a checkpoint has room.

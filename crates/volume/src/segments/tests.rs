@@ -16,7 +16,7 @@ fn what_a_stream_appended_is_read_back_verified() {
     let mut stream = Stream::default();
     let mut written = Vec::new();
     for number in 1..60 {
-        let length = usize::try_from(1 + random.below(EXTENT_BYTES as u64)).unwrap();
+        let length = usize::try_from(1 + random.below(EXTENT_BYTES_MAX as u64)).unwrap();
         let bytes = random.bytes(length);
         let record = stream.append(&segments, ExtentId(number), &bytes).unwrap();
         assert!(record.offset + u64::from(record.stored) <= CAPACITY, "it fits its segment");
@@ -98,8 +98,8 @@ fn a_segment_counts_what_is_under_way() {
     assert_eq!((info().pending, info().written, info().sealed), (2, 0, false));
     stream.flush(&segments).unwrap();
     assert_eq!(info().written, 2 * BLOCK_BYTES);
-    segments.settle(record.segment, 1, Some(Layer(4)));
-    segments.settle(record.segment, 1, None);
+    segments.resolve_pending(record.segment, 1, Some(Layer(4)));
+    segments.resolve_pending(record.segment, 1, None);
     assert_eq!((info().pending, info().newest_layer), (0, Layer(4)));
     stream.seal(&segments);
     assert!(info().sealed);
@@ -115,7 +115,7 @@ fn a_failed_append_leaves_nothing_pending() {
     segments.add_spare().unwrap();
     disk.refuse_appends(true);
     // More than is gathered, so that the append itself writes.
-    let bytes = vec![5; EXTENT_BYTES];
+    let bytes = vec![5; EXTENT_BYTES_MAX];
     let failed = (1..20).find_map(|number| stream.append(&segments, ExtentId(number), &bytes).err());
     assert!(failed.is_some() || stream.flush(&segments).is_err());
     let (id, info) = segments.infos()[0];
@@ -131,14 +131,14 @@ fn a_failed_append_leaves_nothing_pending() {
 fn only_so_many_blobs_stay_open() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
-    for number in 0..OPEN_BLOBS as u64 + 20 {
+    for number in 0..OPEN_BLOBS_MAX as u64 + 20 {
         stream.append(&segments, ExtentId(number), &[1]).unwrap();
         stream.seal(&segments);
     }
     segments.state.lock().blobs.clear();
     for (id, _) in segments.infos() {
         segments.blob(id).unwrap();
-        assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS);
+        assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS_MAX);
     }
 }
 
@@ -147,11 +147,11 @@ fn no_more_than_a_few_segments_are_kept_open_however_many_are_written() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
     let mut last = None;
-    for number in 0..OPEN_BLOBS as u64 + 20 {
+    for number in 0..OPEN_BLOBS_MAX as u64 + 20 {
         last = Some(stream.append(&segments, ExtentId(number + 1), &[7; 5000]).unwrap());
         stream.flush(&segments).unwrap();
         stream.seal(&segments);
     }
-    assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS);
+    assert!(segments.state.lock().blobs.len() <= OPEN_BLOBS_MAX);
     assert_eq!(*segments.read(&last.unwrap(), 0, u32::MAX).unwrap(), [7; 5000]);
 }

@@ -26,14 +26,14 @@ fn record_bytes(key: &Key, slot: &Slot) -> u64 {
 
 /// What a layer says of a key.
 #[derive(Debug)]
-struct Held {
+struct Stored {
     slot: Slot,
     /// It was put where no older layer holds anything, so there is nothing to hide when it is deleted.
     fresh: bool,
 }
 
 /// Records of the inodes that share a lock.
-type Shard = BTreeMap<Key, Held>;
+type Shard = BTreeMap<Key, Stored>;
 
 /// Takes one change over; returns the bytes that came, and those that went.
 fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64) {
@@ -41,7 +41,7 @@ fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64
     match shard.entry(key) {
         Entry::Vacant(place) => {
             let fresh = marked && slot.is_some();
-            place.insert(Held { slot, fresh });
+            place.insert(Stored { slot, fresh });
             (size, 0)
         }
         Entry::Occupied(mut place) => {
@@ -114,7 +114,7 @@ impl Memtable {
 
     /// What it says of a key: nothing, deleted (`Some(None)`), or a value.
     pub fn get(&self, key: &Key) -> Option<Slot> {
-        self.shards[key::shard(key, SHARDS)].read().get(key).map(|held| held.slot.clone())
+        self.shards[key::shard(key, SHARDS)].read().get(key).map(|stored| stored.slot.clone())
     }
 
     /// Takes changes over. `fresh` are the places of those that are put where no older layer holds anything, or deleted
@@ -153,8 +153,8 @@ impl Memtable {
         let shard = self.shards[key::shard(from, SHARDS)].read();
         // The map would search for both ends at once, where mostly a record or two are between them.
         let range = shard.range::<Key, _>((Bound::Included(from), Bound::Unbounded));
-        for (key, held) in range.take_while(|(key, _)| *key < to) {
-            if visit(key, &held.slot).is_break() {
+        for (key, stored) in range.take_while(|(key, _)| *key < to) {
+            if visit(key, &stored.slot).is_break() {
                 return;
             }
         }
@@ -166,7 +166,7 @@ impl Memtable {
         for shard in &self.shards {
             let shard = shard.read();
             let range = shard.range::<Key, _>((Bound::Included(&from), Bound::Excluded(&to)));
-            range.for_each(|(key, held)| visit(key, &held.slot));
+            range.for_each(|(key, stored)| visit(key, &stored.slot));
         }
     }
 
@@ -179,7 +179,7 @@ impl Memtable {
     pub fn sorted(&self) -> Vec<(Key, Slot)> {
         let mut all: Vec<(Key, Slot)> = Vec::new();
         for shard in &self.shards {
-            all.extend(shard.read().iter().map(|(key, held)| (key.clone(), held.slot.clone())));
+            all.extend(shard.read().iter().map(|(key, stored)| (key.clone(), stored.slot.clone())));
         }
         // The stable sort merges runs that are in order already, which is what each shard gave for each table.
         all.sort_by(|a, b| a.0.cmp(&b.0));

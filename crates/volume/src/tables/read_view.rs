@@ -9,16 +9,16 @@ use crate::bytes::Value;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
-use crate::limits::REMEMBERED_SWITCHES_INODES;
+use crate::limits::RECENT_VERSIONS_INODES_MAX;
 use crate::tables::index::{IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
 
 /// Checkpoints whose changed inodes are remembered, so that cached maps of others stay valid.
-const REMEMBERED_SWITCHES: usize = 16;
+const RECENT_VERSIONS_MAX: usize = 16;
 
 /// A consistent stack of layers. Replaced as a whole when a memtable is frozen and when a checkpoint is done.
 #[derive(Clone, Debug)]
-pub struct Layers {
+pub struct ReadView {
     /// Takes changes.
     pub active: Arc<Memtable>,
     /// Being checkpointed.
@@ -28,10 +28,10 @@ pub struct Layers {
     /// Counts the index's versions: what was read from the index under another one may be out of date.
     pub version: u64,
     /// For the last versions, newest last: the inodes whose maps in the index changed with it.
-    pub switches: VecDeque<(u64, Arc<HashSet<Ino>>)>,
+    pub recent_versions: VecDeque<(u64, Arc<HashSet<Ino>>)>,
 }
 
-impl Layers {
+impl ReadView {
     /// What the memtables say of a key; `None` if only the index knows.
     pub fn recent(&self, key: &Key) -> Option<Slot> {
         self.active.get(key).or_else(|| self.frozen.as_ref()?.get(key))
@@ -52,31 +52,37 @@ impl Layers {
 
     /// Whether pieces of `ino`'s map that were read from the index at `version` are still what the index says.
     pub fn is_map_current(&self, ino: Ino, version: u64) -> bool {
-        let Some(missed) = self.version.checked_sub(version) else { return false };
-        let known = self.switches.iter().filter(|(switch, _)| *switch > version);
-        missed == 0
-            || (known.clone().count() as u64 == missed
+        let Some(note_miss) = self.version.checked_sub(version) else { return false };
+        let known = self.recent_versions.iter().filter(|(switch, _)| *switch > version);
+        note_miss == 0
+            || (known.clone().count() as u64 == note_miss
                 && known.into_iter().all(|(_, inos)| !inos.contains(&ino)))
     }
 
     /// The stack after a checkpoint of the frozen memtable.
-    pub fn switched(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> Layers {
-        let mut switches = self.switches.clone();
-        switches.push_back((self.version + 1, Arc::new(changed)));
-        let mut inodes: usize = switches.iter().map(|(_, inos)| inos.len()).sum();
-        while switches.len() > REMEMBERED_SWITCHES || inodes > REMEMBERED_SWITCHES_INODES {
-            let Some((_, oldest)) = switches.pop_front() else { break };
+    pub fn with_index(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> ReadView {
+        let mut recent_versions = self.recent_versions.clone();
+        recent_versions.push_back((self.version + 1, Arc::new(changed)));
+        let mut inodes: usize = recent_versions.iter().map(|(_, inos)| inos.len()).sum();
+        while recent_versions.len() > RECENT_VERSIONS_MAX || inodes > RECENT_VERSIONS_INODES_MAX {
+            let Some((_, oldest)) = recent_versions.pop_front() else { break };
             inodes -= oldest.len();
         }
-        Layers { active: Arc::clone(&self.active), frozen: None, index, version: self.version + 1, switches }
+        ReadView {
+            active: Arc::clone(&self.active),
+            frozen: None,
+            index,
+            version: self.version + 1,
+            recent_versions,
+        }
     }
 
-    /// The first `most` records with `from <= key < to`, both within one inode of one table; may read media.
-    pub fn scan(&self, from: &Key, to: &Key, most: usize) -> Result<Vec<(Key, Value)>, IndexError> {
+    /// The first `max` records with `from <= key < to`, both within one inode of one table; may read media.
+    pub fn scan(&self, from: &Key, to: &Key, max: usize) -> Result<Vec<(Key, Value)>, IndexError> {
         let mut from = from.clone();
         let mut found: Vec<(Key, Value)> = Vec::new();
-        let mut page = most;
-        while found.len() < most {
+        let mut page = max;
+        while found.len() < max {
             let mut merged: Vec<(Key, Slot)> = Vec::with_capacity(page);
             let bounds = [
                 self.page_of_index(&from, to, page, &mut merged)?,
@@ -89,7 +95,7 @@ impl Layers {
             let complete_to: Option<Key> = bounds.into_iter().flatten().min();
             let mut merged = merged.into_iter().peekable();
             while let Some((key, slot)) = merged.next() {
-                if complete_to.as_ref().is_some_and(|bound| key > *bound) || found.len() == most {
+                if complete_to.as_ref().is_some_and(|bound| key > *bound) || found.len() == max {
                     break;
                 }
                 let is_newest = merged.peek().is_none_or(|(next, _)| *next != key);
@@ -100,7 +106,7 @@ impl Layers {
             let Some(bound) = complete_to else { break };
             from = bound.successor();
             // Deleted records hide others, so one page of each layer may give fewer than were asked for.
-            page = most - found.len() + 64;
+            page = max - found.len() + 64;
         }
         Ok(found)
     }
@@ -142,14 +148,14 @@ impl Layers {
         &self,
         from: &[u8],
         to: &[u8],
-        most: usize,
+        max: usize,
         into: &mut Vec<(Key, Slot)>,
     ) -> Result<Option<Key>, IndexError> {
         let (mut count, mut last) = (0, None);
         self.index.scan(from, to, &mut |key, value| {
             into.push((key.into(), Some(value.into())));
             count += 1;
-            if count == most {
+            if count == max {
                 last = Some(Key::from(key));
                 return ControlFlow::Break(());
             }
@@ -163,14 +169,14 @@ fn page_of(
     memtable: &Memtable,
     from: &Key,
     to: &Key,
-    most: usize,
+    max: usize,
     into: &mut Vec<(Key, Slot)>,
 ) -> Option<Key> {
     let (mut count, mut last) = (0, None);
     memtable.scan(from, to, &mut |key, slot| {
         into.push((key.clone(), slot.clone()));
         count += 1;
-        if count == most {
+        if count == max {
             last = Some(key.clone());
             return ControlFlow::Break(());
         }

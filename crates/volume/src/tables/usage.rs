@@ -13,11 +13,11 @@ type Counter = (UsageKind, u64);
 /// All counters, and which of them changed since the last freeze.
 #[derive(Debug, Default)]
 pub struct Usage {
-    state: Mutex<State>,
+    state: Mutex<Counters>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Counters {
     counters: HashMap<Counter, UsageRecord>,
     changed: HashSet<Counter>,
 }

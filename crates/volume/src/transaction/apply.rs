@@ -3,26 +3,32 @@
 
 use crate::api::ids::Ino;
 use crate::api::request::Durability;
-use crate::cache::duplicate_requests::Replies;
+use crate::cache::duplicate_requests::DuplicateRequestCache;
 use crate::encoding::codec::Malformed;
 use crate::encoding::entry::{Entry, Slot};
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record;
-use crate::encoding::record::{MapRecord, ReplyRecord, Source};
-use crate::file::extent_map::{decode_held, memtable_pieces};
-use crate::limits::STATE_KEY_BYTES;
+use crate::encoding::record::{ExtentMapping, ReplyRecord, Source};
+use crate::file::extent_map::{decode_verified, memtable_mappings};
+use crate::limits::STATE_KEY_BYTES_MAX;
 use crate::tables::memtable::Memtable;
 use crate::tables::usage::Usage;
-use crate::transaction::change::cut_piece;
+use crate::transaction::change::clip_mapping;
 
 /// Makes an entry's changes visible: records, usage, remembered answer. `after` is what its reply waits for: the entry,
 /// and a write-back round if what it shows depends on one.
-pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage, replies: &Replies) {
+pub fn apply(
+    entry: Entry,
+    after: Durability,
+    memtable: &Memtable,
+    usage: &Usage,
+    duplicate_requests: &DuplicateRequestCache,
+) {
     usage.apply(&entry.usage);
     if let Some(remembered) = entry.remembered {
         let record = ReplyRecord { time: remembered.time, seq: after.seq, answer: remembered.answer };
-        replies.insert(remembered.key, record, after.round, true);
+        duplicate_requests.insert(remembered.key, record, after.flush_generation, true);
     }
     memtable.apply(entry.records, &entry.fresh);
 }
@@ -35,7 +41,7 @@ pub fn apply(entry: Entry, after: Durability, memtable: &Memtable, usage: &Usage
 pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
     for (key, slot) in records {
         if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
-            && let Some(start) = MapRecord::start_of(end, value)
+            && let Some(start) = ExtentMapping::start_of(end, value)
         {
             cut_back(memtable, ino, start, end);
         }
@@ -44,15 +50,15 @@ pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
 }
 
 fn cut_back(memtable: &Memtable, ino: Ino, start: u64, end: u64) {
-    let mut older: Vec<(u64, MapRecord)> = Vec::new();
-    memtable_pieces(memtable, ino, (start, end), &mut |_, old_end, old| {
-        older.push((old_end, decode_held(old)));
+    let mut older: Vec<(u64, ExtentMapping)> = Vec::new();
+    memtable_mappings(memtable, ino, (start, end), &mut |_, old_end, old| {
+        older.push((old_end, decode_verified(old)));
     });
     for (old_end, old) in older {
         memtable.apply([(key::map(ino, old_end), None)], &[]);
         for (from, to) in [(old.start, start), (end, old_end)] {
             if from < to {
-                let cut = cut_piece(&old, from, to).encode();
+                let cut = clip_mapping(&old, from, to).encode();
                 memtable.apply([(key::map(ino, to), Some(cut.into()))], &[]);
             }
         }
@@ -78,16 +84,16 @@ pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
         Table::Map | Table::Cookie => 2,
         _ => 1,
     };
-    if fields.len() < numbers * 8 || (table == Table::State && fields.len() > STATE_KEY_BYTES) {
+    if fields.len() < numbers * 8 || (table == Table::State && fields.len() > STATE_KEY_BYTES_MAX) {
         return Err(Malformed("key in a journal entry"));
     }
     let Some(value) = slot else { return Ok(()) };
     if table == Table::Map {
         let end = key::second_number(fields).ok_or(Malformed("map key"))?;
-        let piece = MapRecord::borrow(value)?;
+        let mapping = ExtentMapping::borrow(value)?;
         let length =
-            end.checked_sub(piece.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
-        return match piece.source {
+            end.checked_sub(mapping.start).filter(|length| *length > 0).ok_or(Malformed("map record"))?;
+        return match mapping.source {
             Source::Inline(bytes) if bytes.len() as u64 != length => Err(Malformed("map record")),
             Source::Extent { offset, .. }
                 if u64::from(offset).saturating_add(length) > u64::from(u32::MAX) =>

@@ -13,13 +13,13 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::Key;
 use crate::encoding::record::{InodeRecord, NameRecord};
-use crate::file::inodes::{Guard, InodeState, Load, MapWindow};
-use crate::limits::{MAP_WINDOW_PIECES, MAP_WINDOW_PIECES_APART};
-use crate::tables::read_view::Layers;
+use crate::file::inodes::{InodeState, LockedInode, MapWindow, Presence};
+use crate::limits::{MAP_WINDOW_MAPPINGS, MAP_WINDOW_MAPPINGS_RANDOM};
+use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
 
 /// Tries that may find that the world changed beneath them before the caller is asked to come back.
-const MOST_TRIES: usize = 1000;
+const TRIES_MAX: usize = 1000;
 
 /// Something that must be read from media first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,11 +88,11 @@ pub struct Coverage {
 }
 
 /// Inodes locked together.
-pub struct Held {
-    guards: Vec<Guard>,
+pub struct LockedInodes {
+    guards: Vec<LockedInode>,
 }
 
-impl Held {
+impl LockedInodes {
     /// One of them.
     pub fn get(&mut self, ino: Ino) -> &mut InodeState {
         self.guards
@@ -130,13 +130,13 @@ impl Volume {
     ) -> Answer<T> {
         let mut attempt = Attempt {
             volume: self,
-            version: self.layers().version,
+            version: self.view().version,
             records: HashMap::new(),
             windows: Vec::new(),
             blocks: HashMap::new(),
             coverage: Vec::new(),
         };
-        for _ in 0..MOST_TRIES {
+        for _ in 0..TRIES_MAX {
             match body(&mut attempt) {
                 Ok(promised) => return Ok(promised),
                 Err(Stop::Failed(failure)) => return Err(failure),
@@ -157,22 +157,22 @@ impl Attempt<'_> {
     /// Reads what was missing if the index has it in memory, as far as one can tell: what a worker would do costs ten times
     /// as much. A name that is not there is left to a worker, which may read others around it.
     fn load_in_place(&mut self, missing: &Missing) -> Result<bool, Error> {
-        let layers = self.volume.layers();
-        if !layers.index.is_warm() {
+        let view = self.volume.view();
+        if !view.index.is_warm() {
             return Ok(false);
         }
         match missing {
             Missing::Record(key) => {
-                let found = layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?;
+                let found = view.index.get(key).map_err(|error| self.volume.index_failed(&error))?;
                 let Some(value) = found else { return Ok(false) };
-                self.follow(&layers);
+                self.follow(&view);
                 let slot = Some(Value::from(value));
-                self.volume.remember_record(&layers, key, &slot);
+                self.volume.remember_record(&view, key, &slot);
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset, pieces) => {
-                self.follow(&layers);
-                self.load_window(&layers, *ino, *offset, *pieces)?;
+            Missing::Map(ino, offset, mappings) => {
+                self.follow(&view);
+                self.load_window(&view, *ino, *offset, *mappings)?;
             }
             Missing::Blocks(_) | Missing::Coverage(..) => return Ok(false),
         }
@@ -180,16 +180,16 @@ impl Attempt<'_> {
     }
 
     /// Forgets what was read of an index that was replaced.
-    fn follow(&mut self, layers: &Layers) {
-        if layers.version != self.version {
-            self.version = layers.version;
+    fn follow(&mut self, view: &ReadView) {
+        if view.version != self.version {
+            self.version = view.version;
             self.records.clear();
             self.windows.clear();
         }
     }
 
-    fn load_window(&mut self, layers: &Layers, ino: Ino, offset: u64, pieces: usize) -> Result<(), Error> {
-        let window = self.volume.read_window(layers, ino, offset, pieces)?;
+    fn load_window(&mut self, view: &ReadView, ino: Ino, offset: u64, mappings: usize) -> Result<(), Error> {
+        let window = self.volume.read_window(view, ino, offset, mappings)?;
         self.windows.retain(|(of, kept)| *of != ino || kept.from != window.from);
         self.windows.push((ino, window));
         Ok(())
@@ -197,28 +197,28 @@ impl Attempt<'_> {
 
     /// Reads what was missing. No lock is held.
     fn load(&mut self, missing: &Missing) -> Result<(), Error> {
-        let layers = self.volume.layers();
-        self.follow(&layers);
+        let view = self.volume.view();
+        self.follow(&view);
         match missing {
             Missing::Record(key) => {
                 let slot: Slot =
-                    layers.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Value::from);
-                self.volume.remember_record(&layers, key, &slot);
+                    view.index.get(key).map_err(|error| self.volume.index_failed(&error))?.map(Value::from);
+                self.volume.remember_record(&view, key, &slot);
                 if slot.is_none() {
-                    self.volume.learn_names_around(key);
+                    self.volume.fill_filter_around(key);
                 }
                 self.records.insert(key.clone(), slot);
             }
-            Missing::Map(ino, offset, pieces) => self.load_window(&layers, *ino, *offset, *pieces)?,
+            Missing::Map(ino, offset, mappings) => self.load_window(&view, *ino, *offset, *mappings)?,
             Missing::Blocks(wanted) => {
                 for (extent, group) in wanted {
-                    if let Some(bytes) = self.volume.read_block(&layers, *extent, *group)? {
+                    if let Some(bytes) = self.volume.read_block(&view, *extent, *group)? {
                         self.blocks.insert((*extent, *group), bytes);
                     }
                 }
             }
             Missing::Coverage(ino, from, to) => {
-                let counted = self.volume.read_coverage(&layers, *ino, *from, *to)?;
+                let counted = self.volume.read_coverage(&view, *ino, *from, *to)?;
                 self.coverage.retain(|known| (known.ino, known.range) != (*ino, (*from, *to)));
                 self.coverage.extend(counted);
             }
@@ -227,16 +227,16 @@ impl Attempt<'_> {
     }
 
     /// A record, from memory.
-    pub fn record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
-        match layers.recent(key) {
+    pub fn record(&self, view: &ReadView, key: &Key) -> Result<Slot, Stop> {
+        match view.recent(key) {
             Some(slot) => Ok(slot),
-            None => self.older_record(layers, key),
+            None => self.older_record(view, key),
         }
     }
 
     /// A record that no memtable knows.
-    fn older_record(&self, layers: &Layers, key: &Key) -> Result<Slot, Stop> {
-        if layers.version == self.version
+    fn older_record(&self, view: &ReadView, key: &Key) -> Result<Slot, Stop> {
+        if view.version == self.version
             && let Some(slot) = self.records.get(key)
         {
             return Ok(slot.clone());
@@ -245,47 +245,47 @@ impl Attempt<'_> {
     }
 
     /// Locks an inode, with its record loaded. One that is gone is `Stale`.
-    pub fn lock(&self, ino: Ino) -> Result<Guard, Stop> {
+    pub fn lock(&self, ino: Ino) -> Result<LockedInode, Stop> {
         let volume = self.volume;
-        let cell = volume.inodes.get(ino, volume.committer.durable(), volume.rounds_done());
+        let cell = volume.inodes.get(ino, volume.committer.durable(), volume.flushed_generation());
         let mut state = cell.lock_arc();
-        if matches!(state.load, Load::Unknown) {
+        if matches!(state.presence, Presence::Unknown) {
             self.fill(&mut state)?;
         }
-        match state.load {
-            Load::Present(_) => Ok(state),
+        match state.presence {
+            Presence::Present(_) => Ok(state),
             _ => Err(Failure { error: Error::Stale, after: state.durability() }.into()),
         }
     }
 
     /// Loads the record of a locked inode.
     fn fill(&self, state: &mut InodeState) -> Result<(), Stop> {
-        let layers = self.volume.layers();
+        let view = self.volume.view();
         let key = key::inode(state.ino);
         // A change that is in a memtable may not be durable, and nobody remembers which entry made it.
-        let recent = layers.recent(&key);
+        let recent = view.recent(&key);
         let seq = if recent.is_some() { self.volume.committer.last_queued() } else { Seq(0) };
         let slot = match recent {
             Some(slot) => slot,
-            None => self.older_record(&layers, &key)?,
+            None => self.older_record(&view, &key)?,
         };
-        state.load = match slot {
-            Some(bytes) => Load::Present(self.volume.decode(InodeRecord::decode(&bytes))?),
-            None => Load::Absent,
+        state.presence = match slot {
+            Some(bytes) => Presence::Present(self.volume.decode(InodeRecord::decode(&bytes))?),
+            None => Presence::Absent,
         };
         state.seq = seq;
         Ok(())
     }
 
     /// Locks several inodes, in order.
-    pub fn lock_all(&self, inos: &[Ino]) -> Result<Held, Stop> {
-        let mut held = Held { guards: Vec::with_capacity(inos.len() + 1) };
+    pub fn lock_all(&self, inos: &[Ino]) -> Result<LockedInodes, Stop> {
+        let mut held = LockedInodes { guards: Vec::with_capacity(inos.len() + 1) };
         self.lock_more(&mut held, inos.to_vec())?;
         Ok(held)
     }
 
     /// Locks further inodes, in order. Those that are not held already come behind all that are.
-    fn lock_more(&self, held: &mut Held, mut inos: Vec<Ino>) -> Result<(), Stop> {
+    fn lock_more(&self, held: &mut LockedInodes, mut inos: Vec<Ino>) -> Result<(), Stop> {
         inos.sort_unstable();
         inos.dedup();
         for ino in inos {
@@ -311,12 +311,12 @@ impl Attempt<'_> {
 
     /// What a name of a directory names, or did a moment ago, as the directory is not locked.
     pub fn name_unlocked(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
-        let layers = self.volume.layers();
+        let view = self.volume.view();
         let key = key::name(directory, name);
-        let slot = match layers.recent(&key) {
+        let slot = match view.recent(&key) {
             Some(slot) => slot,
-            None if self.volume.names.is_absent(directory, name) => None,
-            None => self.older_record(&layers, &key)?,
+            None if self.volume.absent_names.is_absent(directory, name) => None,
+            None => self.older_record(&view, &key)?,
         };
         slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()
     }
@@ -326,7 +326,7 @@ impl Attempt<'_> {
         &self,
         names: [(Ino, &[u8]); N],
         more: &[Ino],
-    ) -> Result<(Held, [Option<NameRecord>; N]), Stop> {
+    ) -> Result<(LockedInodes, [Option<NameRecord>; N]), Stop> {
         let mut inos = Vec::with_capacity(2 * N + more.len());
         inos.extend(names.iter().map(|(directory, _)| *directory));
         inos.extend(more);
@@ -383,33 +383,33 @@ impl Attempt<'_> {
 
     /// How much of a map to read at `offset`: much for whoever goes on where the last part ended and of a map that seems to
     /// be short, little for one who reads here and there in a long one.
-    fn pieces_from(&self, state: &InodeState, offset: u64) -> usize {
+    fn window_size(&self, state: &InodeState, offset: u64) -> usize {
         let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
         let mut known = state.window().into_iter().chain(loaded).peekable();
         let is_first = known.peek().is_none();
         if is_first || known.any(|window| window.to == offset || window.to == u64::MAX) {
-            MAP_WINDOW_PIECES
+            MAP_WINDOW_MAPPINGS
         } else {
-            MAP_WINDOW_PIECES_APART
+            MAP_WINDOW_MAPPINGS_RANDOM
         }
     }
 
     /// The part of a locked file's map in the index that covers `offset`.
-    pub fn window(&self, layers: &Layers, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
+    pub fn window(&self, view: &ReadView, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
         let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
         if let Some(window) = state.window()
             && covers(window)
-            && layers.is_map_current(state.ino, window.version)
+            && view.is_map_current(state.ino, window.version)
         {
             return Ok(window.clone());
         }
         let loaded = self.windows.iter().find(|(ino, window)| *ino == state.ino && covers(window));
         match loaded {
-            Some((_, window)) if layers.is_map_current(state.ino, window.version) => {
+            Some((_, window)) if view.is_map_current(state.ino, window.version) => {
                 self.volume.inodes.keep_window(state, window.clone());
                 Ok(window.clone())
             }
-            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.pieces_from(state, offset)))),
+            _ => Err(Stop::Missing(Missing::Map(state.ino, offset, self.window_size(state, offset)))),
         }
     }
 }

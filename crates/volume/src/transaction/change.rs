@@ -13,26 +13,26 @@ use crate::bytes::Value;
 use crate::encoding::entry::{Draft, Remembered};
 use crate::encoding::key;
 use crate::encoding::key::Key;
-use crate::encoding::record::{InodeRecord, MapRecord, Source};
-use crate::file::extent_map::{decode_held, memtable_pieces};
-use crate::limits::REQUEST_ANSWER_BYTES;
-use crate::tables::read_view::Layers;
+use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::file::extent_map::{decode_verified, memtable_mappings};
+use crate::limits::REQUEST_ANSWER_BYTES_MAX;
+use crate::tables::read_view::ReadView;
 use crate::tables::usage;
 use crate::transaction::apply;
 use crate::volume::Volume;
 
 /// What a piece takes in an entry beside its record, at most, bytes: tag, key and lengths.
-const PIECE_OVERHEAD_BYTES: usize = 32;
+const EXTENT_OVERHEAD_BYTES: usize = 32;
 
 /// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no look at
-/// [`Volume::layers`] but through it.
+/// [`Volume::view`] but through it.
 pub struct Change<'v> {
     volume: &'v Volume,
-    layers: RwLockReadGuard<'v, Arc<Layers>>,
+    view: RwLockReadGuard<'v, Arc<ReadView>>,
     draft: Draft,
     inline_bytes: u64,
     /// The write-back round that the remembered reply waits for.
-    round: u64,
+    flush_generation: u64,
 }
 
 impl Volume {
@@ -62,8 +62,8 @@ impl Volume {
 
     /// Whether one memtable is being checkpointed and the next one is full already.
     fn memtables_are_full(&self) -> bool {
-        let layers = self.layers.read();
-        layers.frozen.is_some() && layers.active.bytes() >= self.limits.memtable_bytes
+        let view = self.view.read();
+        view.frozen.is_some() && view.active.bytes() >= self.limits.memtable_bytes
     }
 
     /// Begins a transaction of background work.
@@ -76,10 +76,10 @@ impl Volume {
         }
         Ok(Change {
             volume: self,
-            layers: self.layers.read(),
+            view: self.view.read(),
             draft: Draft::default(),
             inline_bytes: 0,
-            round: 0,
+            flush_generation: 0,
         })
     }
 }
@@ -93,8 +93,8 @@ struct Older {
 
 impl Change<'_> {
     /// The layers, which stay as they are until the transaction is done.
-    pub fn layers(&self) -> &Layers {
-        &self.layers
+    pub fn view(&self) -> &ReadView {
+        &self.view
     }
 
     /// Puts a record.
@@ -137,16 +137,16 @@ impl Change<'_> {
         self.inline_bytes += reserved;
     }
 
-    /// Maps pieces of a file: `(end, piece)` in file order, not overlapping. Pieces of the active memtable that they cover
+    /// Maps pieces of a file: `(end, mapping)` in file order, not overlapping. Pieces of the active memtable that they cover
     /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
     /// come.
-    pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, pieces: &[(u64, MapRecord<B>)]) {
+    pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, mappings: &[(u64, ExtentMapping<B>)]) {
         let mut older: Vec<Older> = Vec::new();
         // Run by run: what lies between two of them, which may be very much, stays as it is.
-        for run in pieces.chunk_by(|(end, _), (_, next)| *end == next.start) {
+        for run in mappings.chunk_by(|(end, _), (_, next)| *end == next.start) {
             let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
             let run = (first.start, *last_end);
-            memtable_pieces(&self.layers.active, ino, run, &mut |start, end, value| {
+            memtable_mappings(&self.view.active, ino, run, &mut |start, end, value| {
                 // One that reaches over two runs is met twice.
                 if older.last().is_none_or(|last| last.end < end) {
                     // Mostly nothing is left of it, and then its data need not be looked at.
@@ -155,46 +155,46 @@ impl Change<'_> {
                 }
             });
         }
-        let inline = pieces.iter().filter(|(_, piece)| matches!(piece.source, Source::Inline(_)));
-        let data: usize = inline.map(|(_, piece)| piece.encoded_bytes() + PIECE_OVERHEAD_BYTES).sum();
+        let inline = mappings.iter().filter(|(_, mapping)| matches!(mapping.source, Source::Inline(_)));
+        let data: usize = inline.map(|(_, mapping)| mapping.encoded_bytes() + EXTENT_OVERHEAD_BYTES).sum();
         if data > 0 {
             self.draft.prepare(data);
         }
         for old in older {
-            self.cut_back(ino, &old, pieces);
+            self.cut_back(ino, &old, mappings);
         }
-        for (end, piece) in pieces {
-            self.put_piece(ino, *end, piece);
+        for (end, mapping) in mappings {
+            self.put_mapping(ino, *end, mapping);
         }
     }
 
-    fn put_piece<B: AsRef<[u8]>>(&mut self, ino: Ino, end: u64, piece: &MapRecord<B>) {
+    fn put_mapping<B: AsRef<[u8]>>(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping<B>) {
         let key = key::map(ino, end);
-        if matches!(piece.source, Source::Inline(_)) {
-            self.draft.push_piece(key, piece);
+        if matches!(mapping.source, Source::Inline(_)) {
+            self.draft.push_mapping(key, mapping);
         } else {
-            self.put(key, piece.encode());
+            self.put(key, mapping.encode());
         }
     }
 
     /// Replaces an older piece by what newer ones leave of it.
-    fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, MapRecord<B>)]) {
+    fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, ExtentMapping<B>)]) {
         // A newer one that ends there takes its record.
         if newer.binary_search_by_key(&old.end, |(end, _)| *end).is_err() {
             self.delete(key::map(ino, old.end));
         }
         let Some(value) = &old.value else { return };
-        let (old_piece, old_end) = (decode_held(value), old.end);
+        let (old_piece, old_end) = (decode_verified(value), old.end);
         let mut cursor = old_piece.start;
         let first = newer.partition_point(|(end, _)| *end <= cursor);
-        for (end, piece) in newer[first..].iter().take_while(|(_, piece)| piece.start < old_end) {
-            if cursor < piece.start {
-                self.put_piece(ino, piece.start, &cut_piece(&old_piece, cursor, piece.start));
+        for (end, mapping) in newer[first..].iter().take_while(|(_, mapping)| mapping.start < old_end) {
+            if cursor < mapping.start {
+                self.put_mapping(ino, mapping.start, &clip_mapping(&old_piece, cursor, mapping.start));
             }
             cursor = *end;
         }
         if cursor < old_end {
-            self.put_piece(ino, old_end, &cut_piece(&old_piece, cursor, old_end));
+            self.put_mapping(ino, old_end, &clip_mapping(&old_piece, cursor, old_end));
         }
     }
 
@@ -202,18 +202,18 @@ impl Change<'_> {
     pub fn commit(self) -> Seq {
         let (bytes, entry) = self.draft.finish();
         let seq = self.volume.committer.push(bytes);
-        let active = &self.layers.active;
+        let active = &self.view.active;
         if self.inline_bytes > 0 {
             active.add_inline(self.inline_bytes);
         }
-        let after = Durability { seq, round: self.round };
+        let after = Durability { seq, flush_generation: self.flush_generation };
         let names = self.volume.follow_names(&entry.records);
         #[cfg(test)]
         self.volume.hooks.reach(crate::hooks::Point::NamesFollowed);
-        apply::apply(entry, after, active, &self.volume.usage, &self.volume.replies);
-        self.volume.names.note(&names);
+        apply::apply(entry, after, active, &self.volume.usage, &self.volume.duplicate_requests);
+        self.volume.absent_names.note(&names);
         let full = active.bytes() >= self.volume.limits.memtable_bytes;
-        drop(self.layers);
+        drop(self.view);
         if full {
             self.volume.checkpoints.kick();
         }
@@ -237,12 +237,12 @@ impl Change<'_> {
         encode: Encode<'_, T>,
     ) -> Seq {
         if let Some(key) = request.key {
-            self.round = shown.round;
+            self.flush_generation = shown.flush_generation;
             let Journaled { answer, state } = encode(result);
             debug_assert!(state::fit_an_entry(&state), "state that no entry takes");
             self.put_state(&state);
-            debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES, "{} bytes", answer.len());
-            if answer.len() <= REQUEST_ANSWER_BYTES {
+            debug_assert!(answer.len() <= REQUEST_ANSWER_BYTES_MAX, "{} bytes", answer.len());
+            if answer.len() <= REQUEST_ANSWER_BYTES_MAX {
                 self.draft.remember(Remembered { key: key.clone(), time: request.now, answer });
             }
         }
@@ -250,10 +250,10 @@ impl Change<'_> {
     }
 }
 
-/// `[start, end)` of a piece that begins at `piece.start`.
-pub fn cut_piece(piece: &MapRecord, start: u64, end: u64) -> MapRecord {
-    let skip = start - piece.start;
-    let source = match &piece.source {
+/// `[start, end)` of a piece that begins at `mapping.start`.
+pub fn clip_mapping(mapping: &ExtentMapping, start: u64, end: u64) -> ExtentMapping {
+    let skip = start - mapping.start;
+    let source = match &mapping.source {
         Source::Inline(bytes) => {
             let from = usize::try_from(skip).expect("inline data is far below 4 GiB");
             let length = usize::try_from(end - start).expect("inline data is far below 4 GiB");
@@ -265,5 +265,5 @@ pub fn cut_piece(piece: &MapRecord, start: u64, end: u64) -> MapRecord {
             offset: offset + u32::try_from(skip).expect("an extent is far below 4 GiB"),
         },
     };
-    MapRecord { epoch: piece.epoch, start, birth: piece.birth, source }
+    ExtentMapping { epoch: mapping.epoch, start, birth: mapping.birth, source }
 }

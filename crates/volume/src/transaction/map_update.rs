@@ -4,11 +4,13 @@ use std::convert::Infallible;
 
 use crate::api::ids::Ino;
 use crate::api::request::Error;
-use crate::encoding::record::{InodeRecord, MapRecord, Source};
-use crate::file::extent_map::{INLINE_ENTRY_BYTES, covered, next_piece, replaceable, resolve};
-use crate::file::inodes::{InodeState, Load};
-use crate::limits::{COUNT_LOCKED_WINDOWS, INLINE_PIECE_BYTES, MAP_BYTES_PER_ENTRY, MAP_WINDOW_PIECES};
-use crate::tables::read_view::Layers;
+use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::file::extent_map::{INLINE_ENTRY_BYTES, covered, next_mapping, replaceable, resolve};
+use crate::file::inodes::{InodeState, Presence};
+use crate::limits::{
+    COUNT_LOCKED_WINDOWS_MAX, INLINE_MAPPING_BYTES, MAP_BYTES_PER_ENTRY_MAX, MAP_WINDOW_MAPPINGS,
+};
+use crate::tables::read_view::ReadView;
 use crate::transaction::attempt::{Attempt, Coverage, Missing, Stop};
 use crate::transaction::change::Change;
 use crate::volume::Volume;
@@ -35,12 +37,12 @@ impl Attempt<'_> {
         if is_dense(record) {
             return Ok(to - from);
         }
-        let layers = self.volume.layers();
-        if to - from <= COUNT_LOCKED_BYTES && self.windows_of(state.ino) < COUNT_LOCKED_WINDOWS {
-            let mut windows = |state: &mut InodeState, offset| self.window(&layers, state, offset);
-            return Ok(covered(&resolve(&layers, state, (from, to), false, &mut windows)?));
+        let view = self.volume.view();
+        if to - from <= COUNT_LOCKED_BYTES && self.windows_of(state.ino) < COUNT_LOCKED_WINDOWS_MAX {
+            let mut windows = |state: &mut InodeState, offset| self.window(&view, state, offset);
+            return Ok(covered(&resolve(&view, state, (from, to), false, &mut windows)?));
         }
-        let wanted = (state.ino, (from, to), layers.version, state.map_changes);
+        let wanted = (state.ino, (from, to), view.version, state.map_changes);
         let is_wanted =
             |known: &&Coverage| (known.ino, known.range, known.version, known.map_changes) == wanted;
         match self.coverage.iter().find(is_wanted) {
@@ -55,7 +57,7 @@ impl Volume {
     /// gone or not in memory: the next try will find out.
     pub(crate) fn read_coverage(
         &self,
-        layers: &Layers,
+        view: &ReadView,
         ino: Ino,
         from: u64,
         to: u64,
@@ -63,23 +65,23 @@ impl Volume {
         let Some(cell) = self.inodes.peek(ino) else { return Ok(None) };
         let mut copy = {
             let state = cell.lock();
-            let Load::Present(record) = &state.load else { return Ok(None) };
+            let Presence::Present(record) = &state.presence else { return Ok(None) };
             let mut copy = InodeState::new(ino);
-            copy.load = Load::Present(record.clone());
+            copy.presence = Presence::Present(record.clone());
             copy.map_changes = state.map_changes;
             copy
         };
         let mut bytes = 0;
         let mut start = from;
         while start < to {
-            let next = self.next_mapped(layers, ino, start)?.filter(|piece| *piece < to);
-            let Some(piece) = next else { break };
-            start = piece.max(start);
+            let next = self.next_mapped(view, ino, start)?.filter(|mapping| *mapping < to);
+            let Some(mapping) = next else { break };
+            start = mapping.max(start);
             // No more of the index than one window, whatever lies in it.
-            let window = self.read_window(layers, ino, start, MAP_WINDOW_PIECES)?;
+            let window = self.read_window(view, ino, start, MAP_WINDOW_MAPPINGS)?;
             let end = to.min(start.saturating_add(COUNT_STEP_BYTES)).min(window.to);
             let mut windows = |_: &mut InodeState, _| Ok::<_, Infallible>(window.clone());
-            let Ok(runs) = resolve(layers, &mut copy, (start, end), false, &mut windows);
+            let Ok(runs) = resolve(view, &mut copy, (start, end), false, &mut windows);
             bytes += covered(&runs);
             start = end;
         }
@@ -87,7 +89,7 @@ impl Volume {
         Ok(Some(Coverage {
             ino,
             range: (from, to),
-            version: layers.version,
+            version: view.version,
             map_changes: copy.map_changes,
             bytes,
         }))
@@ -95,15 +97,15 @@ impl Volume {
 
     /// Where the first piece that ends behind `from` begins, in any layer: what lies between is a hole, and may be as large
     /// as a file can be.
-    fn next_mapped(&self, layers: &Layers, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
-        let in_index = self.read_window(layers, ino, from, 1)?.pieces.first().map(|piece| piece.start);
-        let memtables = std::iter::once(&layers.active).chain(&layers.frozen);
-        let in_memory = memtables.filter_map(|memtable| next_piece(memtable, ino, from));
+    fn next_mapped(&self, view: &ReadView, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
+        let in_index = self.read_window(view, ino, from, 1)?.mappings.first().map(|mapping| mapping.start);
+        let memtables = std::iter::once(&view.active).chain(&view.frozen);
+        let in_memory = memtables.filter_map(|memtable| next_mapping(memtable, ino, from));
         Ok(in_memory.chain(in_index).min())
     }
 
     /// Accounts for unstable data after it changed: in the volume's sum, and in reserved space.
-    pub(crate) fn settle_dirty(&self, state: &mut InodeState) {
+    pub(crate) fn account_dirty(&self, state: &mut InodeState) {
         let (bytes, footprint) = (state.dirty.memory_bytes(), state.dirty.footprint());
         self.write_back.count(state.counted_bytes, bytes);
         state.counted_bytes = bytes;
@@ -123,40 +125,40 @@ impl Volume {
     /// Whether all unstable data of a locked file is little enough to travel in one journal entry, with what that entry has
     /// to say of the pieces that it replaces.
     pub(crate) fn fits_an_entry(&self, state: &InodeState) -> bool {
-        let layers = self.layers();
-        let mut left = MAP_BYTES_PER_ENTRY;
+        let view = self.view();
+        let mut left = MAP_BYTES_PER_ENTRY_MAX;
         state.dirty.is_small()
-            && state.dirty.pieces().all(|piece| {
-                let taken = self.inline_entry_bytes(&layers, state.ino, (piece.start, piece.end), left);
+            && state.dirty.ranges().all(|mapping| {
+                let taken = self.inline_entry_bytes(&view, state.ino, (mapping.start, mapping.end), left);
                 left = left.saturating_sub(taken.unwrap_or(u64::MAX));
                 taken.is_some()
             })
     }
 
-    /// What journaling `range` of a file inline takes in an entry, unless that is more than `most` bytes.
+    /// What journaling `range` of a file inline takes in an entry, unless that is more than `max` bytes.
     pub(crate) fn inline_entry_bytes(
         &self,
-        layers: &Layers,
+        view: &ReadView,
         ino: Ino,
         range: (u64, u64),
-        most: u64,
+        max: u64,
     ) -> Option<u64> {
         let length = range.1 - range.0;
-        let own = length + (length / INLINE_PIECE_BYTES + 1) * INLINE_ENTRY_BYTES;
-        let (reached, older) = replaceable(&layers.active, ino, range, most.saturating_sub(own));
-        (reached == range.1 && own + older <= most).then_some(own + older)
+        let own = length + (length / INLINE_MAPPING_BYTES + 1) * INLINE_ENTRY_BYTES;
+        let (reached, older) = replaceable(&view.active, ino, range, max.saturating_sub(own));
+        (reached == range.1 && own + older <= max).then_some(own + older)
     }
 
     /// Puts pieces into a locked file's map: the records, its size and its usage. `new_bytes` of them were holes.
-    pub(crate) fn put_pieces<B: AsRef<[u8]>>(
+    pub(crate) fn put_mappings<B: AsRef<[u8]>>(
         &self,
         change: &mut Change<'_>,
         state: &mut InodeState,
-        pieces: &[(u64, MapRecord<B>)],
+        mappings: &[(u64, ExtentMapping<B>)],
         new_bytes: u64,
     ) {
-        let Some((end, _)) = pieces.last() else { return };
-        change.map(state.ino, pieces);
+        let Some((end, _)) = mappings.last() else { return };
+        change.map(state.ino, mappings);
         state.map_changes += 1;
         let record = state.record_mut();
         record.size = record.size.max(*end);
@@ -167,21 +169,22 @@ impl Volume {
     }
 }
 
-/// Inline pieces of `bytes` at `offset`, split at multiples of [`INLINE_PIECE_BYTES`]: `(end, piece)`.
-pub fn inline_pieces<'b>(
+/// Inline pieces of `bytes` at `offset`, split at multiples of [`INLINE_MAPPING_BYTES`]: `(end, mapping)`.
+pub fn inline_mappings<'b>(
     record: &InodeRecord,
     offset: u64,
     bytes: &'b [u8],
-    into: &mut Vec<(u64, MapRecord<&'b [u8]>)>,
+    into: &mut Vec<(u64, ExtentMapping<&'b [u8]>)>,
 ) {
     let mut start = offset;
     let mut rest = bytes;
     while !rest.is_empty() {
-        let room = INLINE_PIECE_BYTES - start % INLINE_PIECE_BYTES;
-        let (piece, after) = rest.split_at(rest.len().min(usize::try_from(room).expect("a piece is small")));
-        let end = start + piece.len() as u64;
-        let source = Source::Inline(piece);
-        into.push((end, MapRecord { epoch: record.epoch, start, birth: record.truncations, source }));
+        let room = INLINE_MAPPING_BYTES - start % INLINE_MAPPING_BYTES;
+        let (mapping, after) =
+            rest.split_at(rest.len().min(usize::try_from(room).expect("a piece is small")));
+        let end = start + mapping.len() as u64;
+        let source = Source::Inline(mapping);
+        into.push((end, ExtentMapping { epoch: record.epoch, start, birth: record.truncations, source }));
         start = end;
         rest = after;
     }

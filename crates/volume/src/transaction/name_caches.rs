@@ -8,7 +8,7 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::NameRecord;
-use crate::file::inodes::Load;
+use crate::file::inodes::Presence;
 use crate::volume::Volume;
 
 impl Volume {
@@ -23,7 +23,7 @@ impl Volume {
                     Some(Ok(record)) => self.name_cache.put(directory, name, &record),
                     _ => self.name_cache.remove(directory, name),
                 }
-                let hash = self.names.hash(name);
+                let hash = self.absent_names.hash(name);
                 Some(match slot {
                     Some(_) => NameChange::Added(directory, hash),
                     None => NameChange::Removed(directory, hash),
@@ -36,36 +36,36 @@ impl Volume {
 
     /// After a lookup in vain of a name: reads the names of its directory, if that is worth it. Reads media, so no lock
     /// may be held.
-    pub(crate) fn learn_names_around(&self, key: &Key) {
+    pub(crate) fn fill_filter_around(&self, key: &Key) {
         let Some((_, Table::Name, fields)) = key::parse(key) else { return };
         let Some(directory) = key::number(fields).map(Ino) else { return };
-        let cell = self.inodes.get(directory, self.committer.durable(), self.rounds_done());
-        let entries = match &cell.lock().load {
-            Load::Present(record) => record.entries,
+        let cell = self.inodes.get(directory, self.committer.durable(), self.flushed_generation());
+        let entries = match &cell.lock().presence {
+            Presence::Present(record) => record.entries,
             _ => return,
         };
-        if let Some(reading) = self.names.missed(directory, entries) {
+        if let Some(reading) = self.absent_names.note_miss(directory, entries) {
             let hashes = self.hashes_of(directory);
-            self.names.learnt(directory, reading, hashes.as_deref());
+            self.absent_names.fill(directory, reading, hashes.as_deref());
         }
     }
 
     /// Hashes of all names in a directory and of some that are gone; none if they cannot be read.
     fn hashes_of(&self, directory: Ino) -> Option<Vec<u64>> {
-        let layers = self.layers();
+        let view = self.view();
         let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));
         let mut hashes = Vec::new();
         let mut take = |key: &[u8]| {
-            hashes.push(self.names.hash(key.get(from.len()..).unwrap_or_default()));
+            hashes.push(self.absent_names.hash(key.get(from.len()..).unwrap_or_default()));
             ControlFlow::Continue(())
         };
-        for memtable in [Some(&layers.active), layers.frozen.as_ref()].into_iter().flatten() {
+        for memtable in [Some(&view.active), view.frozen.as_ref()].into_iter().flatten() {
             memtable.scan(&from, &to, &mut |key, slot| match slot {
                 Some(_) => take(key),
                 None => ControlFlow::Continue(()),
             });
         }
-        layers.index.scan(&from, &to, &mut |key, _| take(key)).ok()?;
+        view.index.scan(&from, &to, &mut |key, _| take(key)).ok()?;
         Some(hashes)
     }
 }

@@ -5,7 +5,7 @@ use crate::api::ids::{Cookie, Ino};
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::record::{CookieRecord, InodeRecord, NameRecord};
-use crate::file::inodes::{InodeState, Load};
+use crate::file::inodes::{InodeState, Presence};
 use crate::transaction::change::Change;
 use crate::volume::Volume;
 
@@ -93,7 +93,7 @@ impl Volume {
     /// Journals that an object is gone.
     pub(crate) fn remove_object(&self, change: &mut Change<'_>, state: &InodeState) {
         let (ino, record) = (state.ino, state.record());
-        if record.mapped_end > 0 || !record.cuts.is_empty() || record.xattrs > 0 {
+        if record.mapped_end > 0 || !record.pending_truncations.is_empty() || record.xattrs > 0 {
             // The checkpoint has to see that pieces of its map in the memtable are nobody's any more.
             change.delete(key::inode(ino));
             change.put(key::reap(ino), Vec::new());
@@ -113,9 +113,9 @@ impl Volume {
             Some(record) => *state.record_mut() = record,
             None => {
                 state.dirty.remove(0, u64::MAX);
-                self.settle_dirty(state);
+                self.account_dirty(state);
                 state.unsaved = false;
-                state.load = Load::Absent;
+                state.presence = Presence::Absent;
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use volume::attributes::{FileType, SetAttributes};
 use volume::request::Journaled;
-use volume::results::{AccessMask, Recall};
+use volume::results::AccessMask;
 use wire::nfs4::{
     Attr4, AttrMask, ChangeInfo4, CreateHow4, NfsStat4, OpenArgs, OpenClaim4, OpenOk, OpenRes, Stateid4,
     open_result, share_access,
@@ -240,7 +240,7 @@ fn check_file<'c>(
 /// Cuts a file to a size, once: if it is asked for again after a restart, others may have written meanwhile.
 fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), Stop> {
     let key = compound.request_key_besides();
-    if let Recall::Answered(_, after) = file.volume.recall(&key) {
+    if let Some((_, after)) = file.volume.lookup_request(&key) {
         compound.wait_for(file.volume, after);
         return Ok(());
     }

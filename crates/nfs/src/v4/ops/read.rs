@@ -1,7 +1,7 @@
 //! READ (RFC 8881 section 18.22): data of a file. Little is copied into the reply; much leaves from the engine's buffers,
 //! if nothing has to follow it.
 
-use volume::limits::TRANSFER_BYTES;
+use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::{Piece, ReadData};
 use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder, Stateid4};
 use wire::xdr::Encoder;
@@ -17,7 +17,7 @@ const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
-    let count = args.count.min(TRANSFER_BYTES);
+    let count = args.count.min(TRANSFER_BYTES_MAX);
     readable(compound, &file, args.stateid)?;
     let room = compound.room(out.position()).saturating_sub(ReadEncoder::HEADER_BYTES);
     let count = shortened(count, args.offset, room)?;

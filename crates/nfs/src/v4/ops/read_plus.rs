@@ -1,6 +1,6 @@
 //! READ_PLUS (RFC 7862 section 15.10): data of a file, and where there is none.
 
-use volume::limits::TRANSFER_BYTES;
+use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::Piece;
 use wire::nfs4::{NfsStat4, ReadPlusArgs, ReadPlusEncoder};
 use wire::xdr::Encoder;
@@ -16,7 +16,7 @@ const SEGMENTS_BYTES: usize = wire::limits::READ_PLUS_SEGMENTS_MAX * SEGMENT_BYT
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
-    let count = args.count.min(TRANSFER_BYTES);
+    let count = args.count.min(TRANSFER_BYTES_MAX);
     readable(compound, &file, args.stateid)?;
     let room = compound.room(out.position());
     let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES).max(room / 2))?;

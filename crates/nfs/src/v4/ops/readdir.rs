@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use volume::ids::Cookie;
-use volume::limits::TRANSFER_BYTES;
+use volume::limits::TRANSFER_BYTES_MAX;
 use wire::nfs4::{Attr4, AttrMask, Component4, NfsStat4, ReaddirArgs, ReaddirEncoder};
 use wire::xdr::Encoder;
 
@@ -41,7 +41,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Enc
     if maxcount < ReaddirEncoder::EMPTY_BYTES {
         return Err(NfsStat4::TooSmall.into());
     }
-    let dircount = usize::try_from(args.dircount.min(TRANSFER_BYTES)).expect("1 MiB fits");
+    let dircount = usize::try_from(args.dircount.min(TRANSFER_BYTES_MAX)).expect("1 MiB fits");
     let mut result = ReaddirEncoder::begin(out, COOKIE_VERIFIER, dircount, maxcount);
     let listed = match &target {
         Target::Pseudo(node) => list_pseudo(compound, node, args, &mut result),

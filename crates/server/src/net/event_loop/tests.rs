@@ -91,7 +91,7 @@ impl Calls for Fake {
         match procedure {
             WAIT => {
                 reply(0);
-                let after = Durability { seq: Seq(argument.into()), round: 0 };
+                let after = Durability { seq: Seq(argument.into()), flush_generation: 0 };
                 Handled::Reply { after: Some(Wait { volume: 0, after }), hold: Duration::ZERO }
             }
             BLOCK if access == Access::Cached => Handled::WouldBlock,

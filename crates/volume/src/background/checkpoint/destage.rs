@@ -7,19 +7,19 @@ use crate::api::ids::{ExtentId, Ino, Layer};
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
-use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, Source};
-use crate::limits::EXTENT_BYTES;
+use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, Source};
+use crate::limits::EXTENT_BYTES_MAX;
 use crate::segments::{Segments, Stream};
 use crate::volume::Volume;
 
-/// Visible pieces of a frozen memtable's maps, in file order: `(end, piece)`. Inline data stays where it is.
-type Visible<'r> = BTreeMap<Ino, Vec<(u64, MapRecord<&'r [u8]>)>>;
+/// Visible pieces of a frozen memtable's maps, in file order: `(end, mapping)`. Inline data stays where it is.
+type Visible<'r> = BTreeMap<Ino, Vec<(u64, ExtentMapping<&'r [u8]>)>>;
 
 /// What became of the maps in a frozen memtable.
 #[derive(Default)]
 pub struct Destaged {
     /// Pieces of each file that still exists: visible ones only, in file order, none inline; holes among them.
-    pub maps: BTreeMap<Ino, Vec<(u64, MapRecord)>>,
+    pub maps: BTreeMap<Ino, Vec<(u64, ExtentMapping)>>,
     /// Extents written for inline data, in the order of their ids.
     pub extents: Vec<(ExtentId, ExtentRecord)>,
     /// Files that the memtable removes.
@@ -28,18 +28,18 @@ pub struct Destaged {
 
 impl Destaged {
     /// The index knows the extents now.
-    pub fn settle(&self, segments: &Segments, layer: Layer) {
-        self.settle_extents(segments, Some(layer));
+    pub fn complete(&self, segments: &Segments, layer: Layer) {
+        self.resolve_pending(segments, Some(layer));
     }
 
     /// The extents are dead bytes: the next try writes others.
     pub fn abandon(&self, segments: &Segments) {
-        self.settle_extents(segments, None);
+        self.resolve_pending(segments, None);
     }
 
-    fn settle_extents(&self, segments: &Segments, layer: Option<Layer>) {
+    fn resolve_pending(&self, segments: &Segments, layer: Option<Layer>) {
         for of_segment in self.extents.chunk_by(|(_, a), (_, b)| a.segment == b.segment) {
-            segments.settle(of_segment[0].1.segment, of_segment.len() as u64, layer);
+            segments.resolve_pending(of_segment[0].1.segment, of_segment.len() as u64, layer);
         }
     }
 }
@@ -67,24 +67,24 @@ impl Volume {
         visible: &Visible<'_>,
         destaged: &mut Destaged,
     ) -> io::Result<()> {
-        for (ino, pieces) in visible {
-            let mut out: Vec<(u64, MapRecord)> = Vec::with_capacity(pieces.len());
+        for (ino, mappings) in visible {
+            let mut out: Vec<(u64, ExtentMapping)> = Vec::with_capacity(mappings.len());
             let mut run = Run::default();
-            for (end, piece) in pieces {
-                match &piece.source {
+            for (end, mapping) in mappings {
+                match &mapping.source {
                     Source::Inline(bytes) => {
                         // A cut may have hidden the end of the piece.
                         let visible =
-                            usize::try_from(end - piece.start).expect("inline data is far below 4 GiB");
+                            usize::try_from(end - mapping.start).expect("inline data is far below 4 GiB");
                         let bytes = &bytes[..visible];
-                        if !run.takes(piece, bytes.len()) {
+                        if !run.takes(mapping, bytes.len()) {
                             run.write(self, stream, &mut out, &mut destaged.extents)?;
-                            run = Run { first: Some(piece), ..Run::default() };
+                            run = Run { first: Some(mapping), ..Run::default() };
                         }
                         run.parts.push(bytes);
                         run.length += bytes.len();
                     }
-                    Source::Extent { .. } | Source::Hole => out.push((*end, piece.to_owned())),
+                    Source::Extent { .. } | Source::Hole => out.push((*end, mapping.to_owned())),
                 }
             }
             run.write(self, stream, &mut out, &mut destaged.extents)?;
@@ -98,17 +98,17 @@ impl Volume {
 /// Adjacent inline pieces on their way into one extent.
 #[derive(Default)]
 struct Run<'r> {
-    first: Option<&'r MapRecord<&'r [u8]>>,
+    first: Option<&'r ExtentMapping<&'r [u8]>>,
     parts: Vec<&'r [u8]>,
     length: usize,
 }
 
 impl Run<'_> {
-    fn takes(&self, piece: &MapRecord<&[u8]>, length: usize) -> bool {
+    fn takes(&self, mapping: &ExtentMapping<&[u8]>, length: usize) -> bool {
         self.first.is_some_and(|first| {
-            first.start + self.length as u64 == piece.start
-                && first.birth == piece.birth
-                && self.length + length <= EXTENT_BYTES
+            first.start + self.length as u64 == mapping.start
+                && first.birth == mapping.birth
+                && self.length + length <= EXTENT_BYTES_MAX
         })
     }
 
@@ -116,15 +116,15 @@ impl Run<'_> {
         &self,
         volume: &Volume,
         stream: &mut Stream,
-        out: &mut Vec<(u64, MapRecord)>,
+        out: &mut Vec<(u64, ExtentMapping)>,
         extents: &mut Vec<(ExtentId, ExtentRecord)>,
     ) -> io::Result<()> {
         let Some(first) = self.first else { return Ok(()) };
         let id = volume.new_extent();
         extents.push((id, stream.append_parts(&volume.segments, id, self.parts.iter().copied())?));
         let source = Source::Extent { id, offset: 0 };
-        let piece = MapRecord { epoch: first.epoch, start: first.start, birth: first.birth, source };
-        out.push((first.start + self.length as u64, piece));
+        let mapping = ExtentMapping { epoch: first.epoch, start: first.start, birth: first.birth, source };
+        out.push((first.start + self.length as u64, mapping));
         Ok(())
     }
 }
@@ -145,10 +145,10 @@ fn collect<'r>(records: &'r [(Key, Slot)], removed: &mut HashSet<Ino>) -> io::Re
             }
             (Table::Map, Some(value)) if !removed.contains(&ino) => {
                 let end = key::second_number(fields).unwrap_or_default();
-                let piece = MapRecord::borrow(value).map_err(io::Error::other)?;
-                let visible = inodes.get(&ino).map_or(u64::MAX, |inode| inode.visible_end(piece.birth));
-                if piece.start < end.min(visible) {
-                    maps.entry(ino).or_default().push((end.min(visible), piece));
+                let mapping = ExtentMapping::borrow(value).map_err(io::Error::other)?;
+                let visible = inodes.get(&ino).map_or(u64::MAX, |inode| inode.visible_end(mapping.birth));
+                if mapping.start < end.min(visible) {
+                    maps.entry(ino).or_default().push((end.min(visible), mapping));
                 }
             }
             _ => {}

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use super::destage::Destaged;
-use super::{Outcome, Undone};
+use super::{CheckpointError, Merged};
 use crate::api::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
 use crate::encoding::anchor::Anchor;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Key, Table};
-use crate::encoding::record::{ExtentRecord, InodeRecord, MapRecord, MetaRecord, SegmentRecord, Source};
-use crate::limits::{EXTENT_BYTES, REAP_PIECES};
+use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, SegmentRecord, Source};
+use crate::limits::{EXTENT_BYTES_MAX, REAPED_MAPPINGS_MAX};
 use crate::schedule::checkpoints::Frozen;
 use crate::tables::index::{Index, IndexError, Records};
-use crate::transaction::change::cut_piece;
+use crate::transaction::change::clip_mapping;
 use crate::volume::Volume;
 
 /// Pieces of a map that are read at once.
@@ -33,19 +33,19 @@ impl Volume {
         records: &[(Key, Slot)],
         destaged: &Destaged,
         anchor: Anchor,
-    ) -> Result<Outcome, Undone> {
+    ) -> Result<Merged, CheckpointError> {
         let update = index.begin()?;
         let mut merge = Merge {
             index: update.records()?,
             references: Vec::new(),
             scratch: Vec::new(),
-            outcome: Outcome::default(),
-            budget: REAP_PIECES,
+            outcome: Merged::default(),
+            budget: REAPED_MAPPINGS_MAX,
         };
         merge.apply_records(records)?;
         self.format.fetch_max(format_of(records), std::sync::atomic::Ordering::Relaxed);
         merge.apply_maps(destaged)?;
-        merge.clear_cuts(records)?;
+        merge.clear_truncated(records)?;
         merge.reap()?;
         let live = merge.apply_extents(records, destaged)?;
         self.apply_segments(&mut merge, &live, frozen.memtable.layer, destaged)?;
@@ -97,7 +97,7 @@ impl Volume {
         live: &BTreeMap<SegmentId, i64>,
         layer: Layer,
         destaged: &Destaged,
-    ) -> Result<(), Undone> {
+    ) -> Result<(), CheckpointError> {
         let destaged_to: BTreeSet<SegmentId> =
             destaged.extents.iter().map(|(_, record)| record.segment).collect();
         for (id, info) in self.segments.infos() {
@@ -125,14 +125,14 @@ struct Merge<'u> {
     references: Vec<(ExtentId, i64)>,
     /// For the bytes of one record after the other.
     scratch: Vec<u8>,
-    outcome: Outcome,
+    outcome: Merged,
     /// Pieces of removed and cut files that may still be freed.
     budget: usize,
 }
 
 impl Merge<'_> {
     /// What it changed; closes the records.
-    fn done(self) -> Outcome {
+    fn done(self) -> Merged {
         self.outcome
     }
 
@@ -164,14 +164,14 @@ impl Merge<'_> {
     }
 
     /// Lays newer pieces over older ones.
-    fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), Undone> {
-        for (ino, pieces) in &destaged.maps {
+    fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), CheckpointError> {
+        for (ino, mappings) in &destaged.maps {
             self.outcome.maps.insert(*ino);
-            for (end, piece) in pieces {
-                if piece.source == Source::Hole {
-                    self.punch(*ino, (piece.start, *end), NOTHING_LAID)?;
+            for (end, mapping) in mappings {
+                if mapping.source == Source::Hole {
+                    self.punch(*ino, (mapping.start, *end), NOTHING_LAID)?;
                 } else {
-                    self.lay(*ino, *end, piece)?;
+                    self.lay(*ino, *end, mapping)?;
                 }
             }
         }
@@ -180,32 +180,32 @@ impl Merge<'_> {
     }
 
     /// Lays a piece over what it covers. Most often that is one piece of the same size, and this one takes its record.
-    fn lay(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), Undone> {
-        self.count(piece, 1);
+    fn lay(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), CheckpointError> {
+        self.count(mapping, 1);
         let key = key::map(ino, end);
-        piece.encode_into(cleared(&mut self.scratch));
-        let replaced = self.index.replace(&key, &self.scratch, MapRecord::decode)?;
-        let Some(old) = replaced else { return self.punch(ino, (piece.start, end), end) };
-        let old = old.map_err(|_| damaged_piece(&key))?;
+        mapping.encode_into(cleared(&mut self.scratch));
+        let replaced = self.index.replace(&key, &self.scratch, ExtentMapping::decode)?;
+        let Some(old) = replaced else { return self.punch(ino, (mapping.start, end), end) };
+        let old = old.map_err(|_| damaged_mapping(&key))?;
         self.count(&old, -1);
-        if old.start < piece.start {
-            self.put_piece(ino, piece.start, &cut_piece(&old, old.start, piece.start))?;
+        if old.start < mapping.start {
+            self.put_mapping(ino, mapping.start, &clip_mapping(&old, old.start, mapping.start))?;
         }
-        if old.start > piece.start { self.punch(ino, (piece.start, old.start), end) } else { Ok(()) }
+        if old.start > mapping.start { self.punch(ino, (mapping.start, old.start), end) } else { Ok(()) }
     }
 
     /// Takes `[start, end)` out of a file's map, but for the piece that ends at `laid` and is there already.
-    fn punch(&mut self, ino: Ino, (start, end): (u64, u64), laid: u64) -> Result<(), Undone> {
+    fn punch(&mut self, ino: Ino, (start, end): (u64, u64), laid: u64) -> Result<(), CheckpointError> {
         let mut from = start;
         loop {
             let page = self.page(ino, from, end)?;
             for (old_end, old) in page.iter().filter(|(old_end, _)| *old_end != laid) {
-                self.drop_piece(ino, *old_end, old)?;
+                self.drop_mapping(ino, *old_end, old)?;
                 if old.start < start {
-                    self.put_piece(ino, start, &cut_piece(old, old.start, start))?;
+                    self.put_mapping(ino, start, &clip_mapping(old, old.start, start))?;
                 }
                 if *old_end > end {
-                    self.put_piece(ino, *old_end, &cut_piece(old, end, *old_end))?;
+                    self.put_mapping(ino, *old_end, &clip_mapping(old, end, *old_end))?;
                     return Ok(());
                 }
             }
@@ -217,25 +217,25 @@ impl Merge<'_> {
     }
 
     /// One reference more or less to the extent of a piece.
-    fn count(&mut self, piece: &MapRecord, change: i64) {
-        if let Source::Extent { id, .. } = piece.source {
+    fn count(&mut self, mapping: &ExtentMapping, change: i64) {
+        if let Source::Extent { id, .. } = mapping.source {
             self.references.push((id, change));
         }
     }
 
-    fn put_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
-        self.count(piece, 1);
-        piece.encode_into(cleared(&mut self.scratch));
+    fn put_mapping(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
+        self.count(mapping, 1);
+        mapping.encode_into(cleared(&mut self.scratch));
         self.index.put(&key::map(ino, end), &self.scratch)
     }
 
-    fn drop_piece(&mut self, ino: Ino, end: u64, piece: &MapRecord) -> Result<(), IndexError> {
-        self.count(piece, -1);
+    fn drop_mapping(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), IndexError> {
+        self.count(mapping, -1);
         self.index.delete(&key::map(ino, end))
     }
 
     /// Pieces of a file's map that end behind `from` and begin before `to`: a page of them.
-    fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, MapRecord)>, Undone> {
+    fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, ExtentMapping)>, CheckpointError> {
         let mut page = Vec::new();
         let mut damaged = None;
         self.index.scan(
@@ -243,9 +243,9 @@ impl Merge<'_> {
             &key::map(ino, u64::MAX),
             &mut |key, value| {
                 let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
-                match (end, MapRecord::decode(value)) {
-                    (Some(_), Ok(piece)) if piece.start >= to => return ControlFlow::Break(()),
-                    (Some(end), Ok(piece)) => page.push((end, piece)),
+                match (end, ExtentMapping::decode(value)) {
+                    (Some(_), Ok(mapping)) if mapping.start >= to => return ControlFlow::Break(()),
+                    (Some(end), Ok(mapping)) => page.push((end, mapping)),
                     _ => damaged = Some(key.to_vec()),
                 }
                 if page.len() == PAGE || damaged.is_some() {
@@ -256,37 +256,37 @@ impl Merge<'_> {
             },
         )?;
         match damaged {
-            Some(key) => Err(damaged_piece(&key).into()),
+            Some(key) => Err(damaged_mapping(&key).into()),
             None => Ok(page),
         }
     }
 
     /// Frees what truncations hid; a record whose cuts are all done with loses them.
-    fn clear_cuts(&mut self, records: &[(Key, Slot)]) -> Result<(), Undone> {
+    fn clear_truncated(&mut self, records: &[(Key, Slot)]) -> Result<(), CheckpointError> {
         for (key, slot) in records {
             let (Some((_, Table::Inode, fields)), Some(value)) = (key::parse(key), slot) else { continue };
             let ino = Ino(key::number(fields).unwrap_or_default());
             let record = decode_inode(value)?;
-            if !record.cuts.is_empty() {
-                self.clear_cuts_of(ino, record)?;
+            if !record.pending_truncations.is_empty() {
+                self.clear_truncated_of(ino, record)?;
             }
         }
         Ok(())
     }
 
-    fn clear_cuts_of(&mut self, ino: Ino, mut record: InodeRecord) -> Result<(), Undone> {
+    fn clear_truncated_of(&mut self, ino: Ino, mut record: InodeRecord) -> Result<(), CheckpointError> {
         self.outcome.maps.insert(ino);
-        let mut from = record.cuts.iter().map(|cut| cut.from).min().unwrap_or(u64::MAX);
+        let mut from = record.pending_truncations.iter().map(|cut| cut.from).min().unwrap_or(u64::MAX);
         loop {
             let page = self.page(ino, from, u64::MAX)?;
-            for (end, piece) in &page {
-                let visible = record.visible_end(piece.birth);
+            for (end, mapping) in &page {
+                let visible = record.visible_end(mapping.birth);
                 if visible >= *end {
                     continue;
                 }
-                self.drop_piece(ino, *end, piece)?;
-                if visible > piece.start {
-                    self.put_piece(ino, visible, &cut_piece(piece, piece.start, visible))?;
+                self.drop_mapping(ino, *end, mapping)?;
+                if visible > mapping.start {
+                    self.put_mapping(ino, visible, &clip_mapping(mapping, mapping.start, visible))?;
                 }
                 self.budget = self.budget.saturating_sub(1);
             }
@@ -301,13 +301,13 @@ impl Merge<'_> {
             }
         }
         self.outcome.cleared.push((ino, record.truncations));
-        record.cuts.clear();
+        record.pending_truncations.clear();
         self.index.put(&key::inode(ino), &record.encode())?;
         Ok(())
     }
 
     /// Frees the maps of removed files, and goes on with cuts that were too much for an earlier checkpoint.
-    fn reap(&mut self) -> Result<(), Undone> {
+    fn reap(&mut self) -> Result<(), CheckpointError> {
         for ino in self.waiting_to_be_reaped()? {
             if self.budget == 0 {
                 self.outcome.more_to_reap = true;
@@ -317,7 +317,7 @@ impl Merge<'_> {
             if let Some(value) = self.index.get(&key::inode(ino))? {
                 let record = decode_inode(&value)?;
                 self.index.delete(&key::reap(ino))?;
-                self.clear_cuts_of(ino, record)?;
+                self.clear_truncated_of(ino, record)?;
             } else {
                 self.reap_removed(ino)?;
             }
@@ -325,11 +325,11 @@ impl Merge<'_> {
         Ok(())
     }
 
-    fn reap_removed(&mut self, ino: Ino) -> Result<(), Undone> {
+    fn reap_removed(&mut self, ino: Ino) -> Result<(), CheckpointError> {
         loop {
             let page = self.page(ino, 0, u64::MAX)?;
-            for (end, piece) in &page {
-                self.drop_piece(ino, *end, piece)?;
+            for (end, mapping) in &page {
+                self.drop_mapping(ino, *end, mapping)?;
             }
             self.budget = self.budget.saturating_sub(page.len());
             if page.len() < PAGE {
@@ -357,12 +357,16 @@ impl Merge<'_> {
     }
 
     /// Files in the table of those to be reaped; as many as the budget could serve.
-    fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, Undone> {
+    fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, CheckpointError> {
         let mut waiting = Vec::new();
         let (from, to) = key::table_range(FIRST, Table::Reap);
         self.index.scan(&from, &to, &mut |key, _| {
             waiting.extend(key::parse(key).and_then(|(_, _, fields)| key::number(fields)).map(Ino));
-            if waiting.len() >= REAP_PIECES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if waiting.len() >= REAPED_MAPPINGS_MAX {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
         Ok(waiting)
     }
@@ -373,7 +377,7 @@ impl Merge<'_> {
         &mut self,
         records: &[(Key, Slot)],
         destaged: &Destaged,
-    ) -> Result<BTreeMap<SegmentId, i64>, Undone> {
+    ) -> Result<BTreeMap<SegmentId, i64>, CheckpointError> {
         let mut moved: BTreeMap<ExtentId, ExtentRecord> = BTreeMap::new();
         for (key, slot) in records {
             if let (Some((_, Table::Extent, fields)), Some(value)) = (key::parse(key), slot) {
@@ -415,7 +419,7 @@ impl Merge<'_> {
                     return Err(corrupt(id, "named by a map, but not in the extent table").into());
                 }
                 // Its row was taken.
-                row => self.outcome.freed.push((id, row.map_or(EXTENT_BYTES, |row| row.length as usize))),
+                row => self.outcome.freed.push((id, row.map_or(EXTENT_BYTES_MAX, |row| row.length as usize))),
             }
         }
         live.retain(|_, delta| *delta != 0);
@@ -429,7 +433,7 @@ fn cleared(buffer: &mut Vec<u8>) -> &mut Vec<u8> {
     buffer
 }
 
-fn damaged_piece(key: &[u8]) -> IndexError {
+fn damaged_mapping(key: &[u8]) -> IndexError {
     IndexError::Corrupt(format!("the map record at {key:02x?} does not decode"))
 }
 

@@ -14,89 +14,89 @@ fn at(seconds: i64) -> Time {
 
 #[test]
 fn one_client_cannot_push_out_what_another_needs() {
-    let replies = Replies::default();
-    replies.insert(key(1, 0), answer(0, 1), 0, true);
-    for request in 0..5 * REPLIES_PER_CLIENT as u64 {
-        replies.insert(key(2, request), answer(0, 2 + request), 0, true);
+    let cache = DuplicateRequestCache::default();
+    cache.insert(key(1, 0), answer(0, 1), 0, true);
+    for request in 0..5 * REPLIES_PER_CLIENT_MAX as u64 {
+        cache.insert(key(2, request), answer(0, 2 + request), 0, true);
     }
-    assert_eq!(replies.len(), 1 + REPLIES_PER_CLIENT);
-    assert_eq!(replies.get(&key(1, 0)).unwrap().1.seq, Seq(1));
-    let newest = 5 * REPLIES_PER_CLIENT as u64 - 1;
-    assert_eq!(replies.get(&key(2, newest)).unwrap().1.seq, Seq(2 + newest));
-    assert!(replies.get(&key(2, newest - REPLIES_PER_CLIENT as u64)).is_none(), "the oldest goes first");
+    assert_eq!(cache.len(), 1 + REPLIES_PER_CLIENT_MAX);
+    assert_eq!(cache.lookup(&key(1, 0)).unwrap().1.seq, Seq(1));
+    let newest = 5 * REPLIES_PER_CLIENT_MAX as u64 - 1;
+    assert_eq!(cache.lookup(&key(2, newest)).unwrap().1.seq, Seq(2 + newest));
+    assert!(cache.lookup(&key(2, newest - REPLIES_PER_CLIENT_MAX as u64)).is_none(), "the oldest goes first");
 }
 
 #[test]
 fn all_clients_together_are_bounded() {
-    let replies = Replies::default();
+    let cache = DuplicateRequestCache::default();
     let clients = 100;
-    let each = REPLIES as u64 / clients + 50;
+    let each = REPLIES_MAX as u64 / clients + 50;
     for request in 0..each {
         for client in 0..clients {
             let key = key(u8::try_from(client).unwrap(), request);
-            replies.insert(key, answer(0, request * clients + client + 1), 0, false);
+            cache.insert(key, answer(0, request * clients + client + 1), 0, false);
         }
     }
-    assert_eq!(replies.len(), REPLIES);
-    assert!(replies.get(&key(0, 0)).is_none());
-    assert!(replies.get(&key(0, each - 1)).is_some());
+    assert_eq!(cache.len(), REPLIES_MAX);
+    assert!(cache.lookup(&key(0, 0)).is_none());
+    assert!(cache.lookup(&key(0, each - 1)).is_some());
     // What is queued does not grow with one key that is used again and again.
-    for seq in 0..3 * REPLIES as u64 {
-        replies.insert(key(200, 0), answer(0, 1_000_000 + seq), 0, false);
+    for seq in 0..3 * REPLIES_MAX as u64 {
+        cache.insert(key(200, 0), answer(0, 1_000_000 + seq), 0, false);
     }
-    let state = replies.state.lock();
-    assert!(state.order.len() <= 2 * REPLIES && state.answers.len() <= REPLIES);
+    let state = cache.state.lock();
+    assert!(state.order.len() <= 2 * REPLIES_MAX && state.answers.len() <= REPLIES_MAX);
     let of_clients: usize = state.clients.values().map(VecDeque::len).sum();
     assert_eq!(of_clients, state.answers.len());
 }
 
 #[test]
 fn checkpoints_carry_answers_over_until_they_expire() {
-    let replies = Replies::default();
-    replies.insert(key(1, 1), answer(1000, 1), 0, true);
-    replies.insert(key(1, 2), answer(1000, 2), 0, false);
-    let changes = replies.take_changes(at(1001));
+    let cache = DuplicateRequestCache::default();
+    cache.insert(key(1, 1), answer(1000, 1), 0, true);
+    cache.insert(key(1, 2), answer(1000, 2), 0, false);
+    let changes = cache.take_changes(at(1001));
     assert_eq!(changes.put, [(key(1, 1), answer(1000, 1))], "a failure is remembered in memory only");
     assert!(changes.delete.is_empty());
     // An answer that was old before it could be stored is not stored.
-    replies.insert(key(1, 3), answer(900, 3), 0, true);
-    let changes = replies.take_changes(at(1250));
+    cache.insert(key(1, 3), answer(900, 3), 0, true);
+    let changes = cache.take_changes(at(1250));
     assert!(changes.put.is_empty() && changes.delete.is_empty());
-    let changes = replies.take_changes(at(1301));
+    let changes = cache.take_changes(at(1301));
     assert_eq!(changes.delete, [key(1, 1)]);
-    assert!(replies.take_changes(at(9999)).delete.is_empty());
+    assert!(cache.take_changes(at(9999)).delete.is_empty());
 }
 
 #[test]
 fn an_answer_from_the_index_expires_too() {
-    let replies = Replies::default();
-    replies.load(key(1, 1), answer(1000, 1));
-    assert_eq!(replies.get(&key(1, 1)).unwrap().1.seq, Seq(1));
-    assert!(replies.take_changes(at(1100)).put.is_empty(), "it is stored already");
-    assert_eq!(replies.take_changes(at(1400)).delete, [key(1, 1)]);
+    let cache = DuplicateRequestCache::default();
+    cache.load(key(1, 1), answer(1000, 1));
+    assert_eq!(cache.lookup(&key(1, 1)).unwrap().1.seq, Seq(1));
+    assert!(cache.take_changes(at(1100)).put.is_empty(), "it is stored already");
+    assert_eq!(cache.take_changes(at(1400)).delete, [key(1, 1)]);
 }
 
 #[test]
 fn a_key_that_is_used_again_does_not_lose_its_new_answer_with_the_old_one() {
-    let replies = Replies::default();
-    replies.insert(key(1, 1), answer(1000, 1), 0, true);
-    assert_eq!(replies.take_changes(at(1000)).put.len(), 1);
-    replies.insert(key(1, 1), answer(1200, 2), 0, true);
-    assert_eq!(replies.take_changes(at(1200)).put, [(key(1, 1), answer(1200, 2))]);
+    let cache = DuplicateRequestCache::default();
+    cache.insert(key(1, 1), answer(1000, 1), 0, true);
+    assert_eq!(cache.take_changes(at(1000)).put.len(), 1);
+    cache.insert(key(1, 1), answer(1200, 2), 0, true);
+    assert_eq!(cache.take_changes(at(1200)).put, [(key(1, 1), answer(1200, 2))]);
     // The first is older than the window, the second is not, and they share a row.
-    assert!(replies.take_changes(at(1301)).delete.is_empty());
-    assert_eq!(replies.take_changes(at(1501)).delete, [key(1, 1)]);
+    assert!(cache.take_changes(at(1301)).delete.is_empty());
+    assert_eq!(cache.take_changes(at(1501)).delete, [key(1, 1)]);
 }
 
 #[test]
 fn with_little_memory_fewer_are_remembered() {
-    let replies = Replies::default();
+    let cache = DuplicateRequestCache::default();
     for request in 0..10 {
-        replies.insert(key(1, request), answer(0, request), 0, true);
+        cache.insert(key(1, request), answer(0, request), 0, true);
     }
-    replies.bound(4);
-    let kept = |request| replies.get(&key(1, request)).is_some();
-    assert_eq!((replies.len(), kept(5), kept(6)), (4, false, true));
-    replies.insert(key(2, 1), answer(0, 10), 0, true);
-    assert_eq!((replies.len(), kept(6)), (4, false));
+    cache.bound(4);
+    let kept = |request| cache.lookup(&key(1, request)).is_some();
+    assert_eq!((cache.len(), kept(5), kept(6)), (4, false, true));
+    cache.insert(key(2, 1), answer(0, 10), 0, true);
+    assert_eq!((cache.len(), kept(6)), (4, false));
 }

@@ -32,7 +32,7 @@ fn a_name_is_kept_changed_and_removed() {
 #[test]
 fn names_that_are_alike_are_told_apart() {
     let names = NameCache::new(1 << 20, blocks::hasher(None));
-    let longest = [b'x'; KEPT_NAME_BYTES];
+    let longest = [b'x'; CACHED_NAME_BYTES_MAX];
     names.put(DIRECTORY, &longest, &record(1));
     names.put(DIRECTORY, &longest[1..], &record(2));
     names.put(Ino(8), &longest, &record(3));
@@ -49,7 +49,7 @@ fn names_that_are_alike_are_told_apart() {
 #[test]
 fn a_long_name_is_not_kept() {
     let names = NameCache::new(1 << 20, blocks::hasher(None));
-    let long = [b'x'; KEPT_NAME_BYTES + 1];
+    let long = [b'x'; CACHED_NAME_BYTES_MAX + 1];
     names.put(DIRECTORY, &long, &record(1));
     names.remove(DIRECTORY, &long);
     assert_eq!((names.get(DIRECTORY, &long), names.len()), (None, 0));

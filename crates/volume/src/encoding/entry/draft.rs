@@ -6,7 +6,7 @@ use super::{COUNT_BYTES, Entry, PUT, Remembered, Slot, UsageDelta, encode_record
 use crate::bytes::{Bytes, Value};
 use crate::encoding::codec::Write;
 use crate::encoding::key::Key;
-use crate::encoding::record::MapRecord;
+use crate::encoding::record::ExtentMapping;
 
 /// What an entry with file data takes beside it, mostly, bytes: it is kept as long as the data.
 const BESIDE_DATA_BYTES: usize = 320;
@@ -32,8 +32,8 @@ impl Draft {
     }
 
     /// Puts a piece of a file's map with inline data.
-    pub fn push_piece<B: AsRef<[u8]>>(&mut self, key: Key, piece: &MapRecord<B>) {
-        let length = piece.encoded_bytes();
+    pub fn push_mapping<B: AsRef<[u8]>>(&mut self, key: Key, mapping: &ExtentMapping<B>) {
+        let length = mapping.encoded_bytes();
         if self.bytes.is_empty() {
             self.prepare(length);
         }
@@ -41,7 +41,7 @@ impl Draft {
         self.bytes.short_bytes(&key);
         self.bytes.u32(u32::try_from(length).expect("a piece is far below 4 GiB"));
         let start = self.bytes.len();
-        piece.encode_into(&mut self.bytes);
+        mapping.encode_into(&mut self.bytes);
         self.values.push((self.entry.records.len(), start..start + length));
         self.entry.records.push((key, None));
     }

@@ -8,7 +8,7 @@ use crate::encoding::codec::{Malformed, Reader, Write};
 /// A truncation whose victims may still be in the map: hides what an older piece of the map says about offsets at and
 /// beyond `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct PendingTruncation {
     /// The size to which the file was cut, in bytes.
     pub from: u64,
     /// The file's truncation count after it: pieces born under a smaller count are hidden.
@@ -59,10 +59,10 @@ pub struct InodeRecord {
     /// How often it was truncated.
     pub truncations: u32,
     /// Truncations not yet cleared out of the map, oldest first; `from` and `count` both grow.
-    pub cuts: Vec<Cut>,
+    pub pending_truncations: Vec<PendingTruncation>,
     /// How many extended attributes it has.
     pub xattrs: u32,
-    /// What they count towards their limit, bytes: see [`crate::limits::XATTR_BYTES_PER_FILE`].
+    /// What they count towards their limit, bytes: see [`crate::limits::XATTR_BYTES_PER_FILE_MAX`].
     pub xattr_bytes: u32,
 }
 
@@ -96,13 +96,18 @@ impl InodeRecord {
     /// Records a truncation to `from`; cuts that it makes superfluous go.
     pub fn cut(&mut self, from: u64) {
         self.truncations += 1;
-        self.cuts.retain(|cut| cut.from < from);
-        self.cuts.push(Cut { from, count: self.truncations });
+        self.pending_truncations.retain(|cut| cut.from < from);
+        self.pending_truncations.push(PendingTruncation { from, count: self.truncations });
     }
 
     /// Where a piece of the map that was born under `birth` truncations ends, at the latest.
     pub fn visible_end(&self, birth: u32) -> u64 {
-        self.cuts.iter().filter(|cut| cut.count > birth).map(|cut| cut.from).min().unwrap_or(u64::MAX)
+        self.pending_truncations
+            .iter()
+            .filter(|cut| cut.count > birth)
+            .map(|cut| cut.from)
+            .min()
+            .unwrap_or(u64::MAX)
     }
 
     /// Its bytes.
@@ -126,10 +131,10 @@ impl InodeRecord {
         out.u8(u8::from(self.create_verifier.is_some()));
         out.bytes(&self.create_verifier.unwrap_or_default());
         out.u16(
-            u16::try_from(self.cuts.len())
+            u16::try_from(self.pending_truncations.len())
                 .expect("a cut removes those that it dominates, checkpoints the others"),
         );
-        for cut in &self.cuts {
+        for cut in &self.pending_truncations {
             out.u64(cut.from);
             out.u32(cut.count);
         }
@@ -172,7 +177,7 @@ impl InodeRecord {
             entries: r.u64()?,
             tree: r.u64()?,
             create_verifier: decode_verifier(r)?,
-            cuts: decode_cuts(r)?,
+            pending_truncations: decode_pending_truncations(r)?,
             xattrs: 0,
             xattr_bytes: 0,
         };
@@ -197,9 +202,9 @@ fn decode_verifier(reader: &mut Reader<'_>) -> Result<Option<[u8; 8]>, Malformed
     }
 }
 
-fn decode_cuts(reader: &mut Reader<'_>) -> Result<Vec<Cut>, Malformed> {
+fn decode_pending_truncations(reader: &mut Reader<'_>) -> Result<Vec<PendingTruncation>, Malformed> {
     let count = reader.u16()?;
-    (0..count).map(|_| Ok(Cut { from: reader.u64()?, count: reader.u32()? })).collect()
+    (0..count).map(|_| Ok(PendingTruncation { from: reader.u64()?, count: reader.u32()? })).collect()
 }
 
 const TYPES: [FileType; 7] = [

@@ -25,7 +25,7 @@ pub enum Source<B = Arc<[u8]>> {
 
 /// A piece of a file's map.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapRecord<B = Arc<[u8]>> {
+pub struct ExtentMapping<B = Arc<[u8]>> {
     /// Epoch of birth.
     pub epoch: Epoch,
     /// Offset in the file at which it begins.
@@ -42,7 +42,7 @@ const HEAD_BYTES: usize = 17;
 /// Bytes of an extent's id and an offset in it.
 const PLACE_BYTES: usize = 12;
 
-impl<B: AsRef<[u8]>> MapRecord<B> {
+impl<B: AsRef<[u8]>> ExtentMapping<B> {
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_bytes());
@@ -80,17 +80,17 @@ impl<B: AsRef<[u8]>> MapRecord<B> {
     }
 
     /// The same, with inline data of its own.
-    pub fn to_owned(&self) -> MapRecord {
+    pub fn to_owned(&self) -> ExtentMapping {
         let source = match &self.source {
             Source::Inline(bytes) => Source::Inline(bytes.as_ref().into()),
             Source::Extent { id, offset } => Source::Extent { id: *id, offset: *offset },
             Source::Hole => Source::Hole,
         };
-        MapRecord { epoch: self.epoch, start: self.start, birth: self.birth, source }
+        ExtentMapping { epoch: self.epoch, start: self.start, birth: self.birth, source }
     }
 }
 
-impl MapRecord {
+impl ExtentMapping {
     /// Where the piece of an encoded record that ends at `end` begins, without taking the rest apart. Only a piece with inline
     /// data is so long, and then its length says it: what it holds, which may have left the processor's cache, is not read.
     pub fn start_of(end: u64, value: &Value) -> Option<u64> {
@@ -101,14 +101,14 @@ impl MapRecord {
     }
 
     /// Takes its bytes apart.
-    pub fn decode(bytes: &[u8]) -> Result<MapRecord, Malformed> {
-        Ok(MapRecord::borrow(bytes)?.to_owned())
+    pub fn decode(bytes: &[u8]) -> Result<ExtentMapping, Malformed> {
+        Ok(ExtentMapping::borrow(bytes)?.to_owned())
     }
 }
 
-impl<'a> MapRecord<&'a [u8]> {
+impl<'a> ExtentMapping<&'a [u8]> {
     /// The same, with inline data left where they are: the end of `bytes`.
-    pub fn borrow(bytes: &'a [u8]) -> Result<MapRecord<&'a [u8]>, Malformed> {
+    pub fn borrow(bytes: &'a [u8]) -> Result<ExtentMapping<&'a [u8]>, Malformed> {
         let mut r = Reader::new(bytes, "map record");
         let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);
         let source = match r.u8()? {
@@ -118,6 +118,6 @@ impl<'a> MapRecord<&'a [u8]> {
             _ => return Err(r.malformed()),
         };
         r.finish()?;
-        Ok(MapRecord { epoch, start, birth, source })
+        Ok(ExtentMapping { epoch, start, birth, source })
     }
 }

@@ -4,7 +4,7 @@ use crate::api::ids::{Cookie, ExtentId, Ino, SegmentId};
 use crate::api::time::Time;
 use crate::encoding::key;
 use crate::encoding::key::Table;
-use crate::limits::XATTR_VALUE_BYTES;
+use crate::limits::XATTR_VALUE_BYTES_MAX;
 
 fn inode() -> InodeRecord {
     InodeRecord {
@@ -28,7 +28,10 @@ fn inode() -> InodeRecord {
         tree: 2,
         create_verifier: Some(*b"verifier"),
         truncations: 5,
-        cuts: vec![Cut { from: 10, count: 4 }, Cut { from: 20, count: 5 }],
+        pending_truncations: vec![
+            PendingTruncation { from: 10, count: 4 },
+            PendingTruncation { from: 20, count: 5 },
+        ],
         xattrs: 0,
         xattr_bytes: 0,
     }
@@ -70,12 +73,12 @@ fn format_2_has_these_bytes() {
     assert_eq!(*key::orphan(ino), [&prefix(1, 0x0a)[..], &number].concat());
     assert_eq!(encode_xattr(Epoch(3), b"value"), b"\0\0\0\x03value");
     assert_eq!(decode_xattr(b"\0\0\0\x03value"), Ok(&b"value"[..]));
-    assert!(decode_xattr(&vec![0; 4 + XATTR_VALUE_BYTES + 1]).is_err());
-    let hole = MapRecord { epoch: Epoch(1), start: 0x1122, birth: 5, source: Source::Hole };
+    assert!(decode_xattr(&vec![0; 4 + XATTR_VALUE_BYTES_MAX + 1]).is_err());
+    let hole = ExtentMapping { epoch: Epoch(1), start: 0x1122, birth: 5, source: Source::Hole };
     let bytes = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0x11, 0x22, 0, 0, 0, 5, 2];
     assert_eq!(hole.encode(), bytes);
-    assert_eq!(MapRecord::decode(&bytes), Ok(hole));
-    assert!(MapRecord::decode(&[&bytes[..], &[0]].concat()).is_err());
+    assert_eq!(ExtentMapping::decode(&bytes), Ok(hole));
+    assert!(ExtentMapping::decode(&[&bytes[..], &[0]].concat()).is_err());
 }
 
 #[test]
@@ -115,15 +118,18 @@ fn a_volume_of_either_format_is_known_and_no_other() {
 
 #[test]
 fn a_cut_hides_older_pieces_beyond_it_and_forgets_those_that_it_dominates() {
-    let mut record = InodeRecord { truncations: 0, cuts: Vec::new(), ..inode() };
+    let mut record = InodeRecord { truncations: 0, pending_truncations: Vec::new(), ..inode() };
     record.cut(100);
     record.cut(200);
     assert_eq!((record.visible_end(0), record.visible_end(1), record.visible_end(2)), (100, 200, u64::MAX));
     record.cut(150);
-    assert_eq!(record.cuts, [Cut { from: 100, count: 1 }, Cut { from: 150, count: 3 }]);
+    assert_eq!(
+        record.pending_truncations,
+        [PendingTruncation { from: 100, count: 1 }, PendingTruncation { from: 150, count: 3 }]
+    );
     assert_eq!((record.visible_end(0), record.visible_end(2), record.visible_end(3)), (100, 150, u64::MAX));
     record.cut(0);
-    assert_eq!(record.cuts, [Cut { from: 0, count: 4 }]);
+    assert_eq!(record.pending_truncations, [PendingTruncation { from: 0, count: 4 }]);
 }
 
 #[test]
@@ -192,7 +198,7 @@ pub(crate) fn record_of(file_type: crate::api::attributes::FileType) -> InodeRec
         tree: 0,
         create_verifier: None,
         truncations: 0,
-        cuts: Vec::new(),
+        pending_truncations: Vec::new(),
         xattrs: 0,
         xattr_bytes: 0,
     }

@@ -9,12 +9,12 @@ const BYTES: u64 = 300;
 fn contents(dirty: &Dirty) -> Model {
     let mut found = vec![None; usize::try_from(BYTES).unwrap()];
     let mut last = 0;
-    for piece in dirty.pieces() {
-        assert!(last <= piece.start && piece.start < piece.end, "in order, not overlapping, not empty");
-        last = piece.end;
-        assert_eq!(piece.data().len(), piece.len());
-        for (at, byte) in (piece.start..).zip(piece.data()) {
-            found[usize::try_from(at).unwrap()] = Some((piece.write, *byte));
+    for range in dirty.ranges() {
+        assert!(last <= range.start && range.start < range.end, "in order, not overlapping, not empty");
+        last = range.end;
+        assert_eq!(range.data().len(), range.len());
+        for (at, byte) in (range.start..).zip(range.data()) {
+            found[usize::try_from(at).unwrap()] = Some((range.write, *byte));
         }
     }
     found
@@ -45,8 +45,8 @@ fn it_holds_what_an_array_of_bytes_holds() {
             let held = model.iter().flatten().count() as u64;
             assert_eq!(dirty.bytes(), held);
             assert_eq!(dirty.is_empty(), held == 0);
-            let pieces = dirty.pieces().count() as u64;
-            assert_eq!(dirty.footprint(), held + pieces * crate::segments::space::PIECE_OVERHEAD_BYTES);
+            let ranges = dirty.ranges().count() as u64;
+            assert_eq!(dirty.footprint(), held + ranges * crate::segments::space::EXTENT_OVERHEAD_BYTES);
             check_ranges(random, &dirty, &model);
         }
     }
@@ -57,11 +57,11 @@ fn check_ranges(random: &mut Random, dirty: &Dirty, model: &Model) {
     let start = random.below(BYTES);
     let end = start + 1 + random.below(BYTES - start);
     let mut found: Model = vec![None; model.len()];
-    for piece in dirty.overlapping(start, end) {
-        assert!(piece.start < end && start < piece.end, "it touches the range");
-        let clipped = piece.clipped(start, end);
-        assert_eq!((clipped.start, clipped.end), (piece.start.max(start), piece.end.min(end)));
-        let (bytes, from, to) = piece.slice(clipped.start, clipped.end);
+    for range in dirty.overlapping(start, end) {
+        assert!(range.start < end && start < range.end, "it touches the range");
+        let clipped = range.clipped(start, end);
+        assert_eq!((clipped.start, clipped.end), (range.start.max(start), range.end.min(end)));
+        let (bytes, from, to) = range.slice(clipped.start, clipped.end);
         assert_eq!(&bytes[from..to], clipped.data());
         for (at, byte) in (clipped.start..).zip(clipped.data()) {
             found[usize::try_from(at).unwrap()] = Some((clipped.write, *byte));
@@ -74,7 +74,7 @@ fn check_ranges(random: &mut Random, dirty: &Dirty, model: &Model) {
 #[test]
 fn offsets_near_the_largest_file_do_not_overflow() {
     let mut dirty = Dirty::default();
-    let end = crate::limits::FILE_BYTES;
+    let end = crate::limits::FILE_BYTES_MAX;
     dirty.insert(end - 4, vec![1, 2, 3, 4].into(), 1);
     assert_eq!(dirty.overlapping(end - 1, u64::MAX).count(), 1);
     assert_eq!(dirty.overlapping(end, u64::MAX).count(), 0);

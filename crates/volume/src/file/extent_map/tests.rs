@@ -5,10 +5,10 @@ use super::*;
 use crate::api::attributes::FileType;
 use crate::api::ids::{Epoch, Layer};
 use crate::encoding::record::tests::record_of;
-use crate::file::inodes::Load;
+use crate::file::inodes::Presence;
 use crate::media::memory::{MemoryFile, Random};
 use crate::tables::index::Index;
-use crate::transaction::change::cut_piece;
+use crate::transaction::change::clip_mapping;
 
 const FILE: Ino = Ino(7);
 const BYTES: u64 = 240;
@@ -21,28 +21,28 @@ fn range_of(start: u64, end: u64) -> std::ops::Range<usize> {
 }
 
 /// Puts a piece into a memtable as an operation does: what it covers there is cut back.
-fn put(memtable: &Memtable, end: u64, piece: &MapRecord) {
+fn put(memtable: &Memtable, end: u64, mapping: &ExtentMapping) {
     let mut older = Vec::new();
-    memtable_pieces(memtable, FILE, (piece.start, end), &mut |_, end, old| {
-        older.push((end, decode_held(old)))
+    memtable_mappings(memtable, FILE, (mapping.start, end), &mut |_, end, old| {
+        older.push((end, decode_verified(old)))
     });
     for (old_end, old) in older {
         memtable.apply([(key::map(FILE, old_end), None)], &[]);
-        for (from, to) in [(old.start, piece.start), (end, old_end)] {
+        for (from, to) in [(old.start, mapping.start), (end, old_end)] {
             if from < to {
-                let cut = cut_piece(&old, from, to).encode().into();
+                let cut = clip_mapping(&old, from, to).encode().into();
                 memtable.apply([(key::map(FILE, to), Some(cut))], &[]);
             }
         }
     }
-    memtable.apply([(key::map(FILE, end), Some(piece.encode().into()))], &[]);
+    memtable.apply([(key::map(FILE, end), Some(mapping.encode().into()))], &[]);
 }
 
 /// A file with pieces in all layers, some of them cut off by truncations, and what it holds.
 struct File {
-    layers: Layers,
+    view: ReadView,
     state: InodeState,
-    windows: Vec<MapPiece>,
+    windows: Vec<IndexMapping>,
     model: Model,
     _index: Index,
 }
@@ -50,17 +50,17 @@ struct File {
 impl File {
     fn random(random: &mut Random) -> File {
         let index = Index::create(MemoryFile::holding(Vec::new()), 1 << 20).unwrap();
-        let layers = Layers {
+        let view = ReadView {
             active: Arc::new(Memtable::new(Layer(2))),
             frozen: Some(Arc::new(Memtable::new(Layer(1)))),
             index: Arc::new(index.snapshot().unwrap()),
             version: 1,
-            switches: std::collections::VecDeque::new(),
+            recent_versions: std::collections::VecDeque::new(),
         };
         let mut state = InodeState::new(FILE);
-        state.load = Load::Present(record_of(FileType::Regular));
+        state.presence = Presence::Present(record_of(FileType::Regular));
         let model = vec![None; range_of(0, BYTES).len()];
-        let mut file = File { layers, state, windows: Vec::new(), model, _index: index };
+        let mut file = File { view, state, windows: Vec::new(), model, _index: index };
         file.fill_index(random);
         for turn in 0..24_u8 {
             match random.below(5) {
@@ -77,7 +77,7 @@ impl File {
         while start < BYTES {
             let end = (start + 1 + random.below(30)).min(BYTES);
             let extent = ExtentId(200 + random.below(50));
-            self.windows.push(MapPiece { start, end, birth: 0, extent, offset: 0 });
+            self.windows.push(IndexMapping { start, end, birth: 0, extent, offset: 0 });
             self.model[range_of(start, end)].fill(Some(u8::try_from(extent.0).unwrap()));
             self.state.record_mut().mapped_end = end;
             start = end + random.below(3) * random.below(15);
@@ -107,34 +107,34 @@ impl File {
         let record = self.state.record_mut();
         let birth = record.truncations;
         record.mapped_end = record.mapped_end.max(end);
-        let piece = MapRecord { epoch: Epoch(0), start, birth, source: Source::Inline(bytes.into()) };
-        let frozen = self.layers.frozen.as_ref().unwrap();
-        put(if age < 2 { frozen } else { &self.layers.active }, end, &piece);
+        let mapping = ExtentMapping { epoch: Epoch(0), start, birth, source: Source::Inline(bytes.into()) };
+        let frozen = self.view.frozen.as_ref().unwrap();
+        put(if age < 2 { frozen } else { &self.view.active }, end, &mapping);
         self.state.dirty.remove(start, end);
         self.model[range_of(start, end)].fill(Some(tag));
     }
 
     /// What [`resolve`] finds of a range, by way of windows of a few pieces.
     fn resolved(&mut self, range: (u64, u64), with_dirty: bool, window: usize) -> (Model, u64) {
-        let pieces = self.windows.clone();
+        let mappings = self.windows.clone();
         let mut windows = |_: &mut InodeState, offset: u64| {
-            let some: Vec<MapPiece> =
-                pieces.iter().filter(|piece| piece.end > offset).take(window).copied().collect();
+            let some: Vec<IndexMapping> =
+                mappings.iter().filter(|mapping| mapping.end > offset).take(window).copied().collect();
             let to = if some.len() < window { u64::MAX } else { some.last().unwrap().end };
-            Ok::<_, Infallible>(MapWindow { version: 1, from: offset, to, pieces: Arc::new(some) })
+            Ok::<_, Infallible>(MapWindow { version: 1, from: offset, to, mappings: Arc::new(some) })
         };
-        let Ok(runs) = resolve(&self.layers, &mut self.state, range, with_dirty, &mut windows);
+        let Ok(runs) = resolve(&self.view, &mut self.state, range, with_dirty, &mut windows);
         let mut found = vec![None; self.model.len()];
         let mut last = range.0;
         for run in &runs {
             assert!(last <= run.start && run.start < run.end && run.end <= range.1, "{run:?}");
             last = run.end;
             for (index, slot) in found[range_of(run.start, run.end)].iter_mut().enumerate() {
-                *slot = Some(match &run.place {
-                    Place::Dirty(piece) => piece.data()[index],
-                    Place::Inline(bytes, from) => bytes[from + index],
-                    Place::Extent(id, _) => u8::try_from(id.0).unwrap(),
-                    Place::Hole => panic!("holes are not among the runs"),
+                *slot = Some(match &run.location {
+                    Location::Dirty(mapping) => mapping.data()[index],
+                    Location::Inline(bytes, from) => bytes[from + index],
+                    Location::Extent(id, _) => u8::try_from(id.0).unwrap(),
+                    Location::Hole => panic!("holes are not among the runs"),
                 });
             }
         }
@@ -171,17 +171,17 @@ fn the_newest_layer_that_knows_a_byte_gives_it() {
 fn the_next_piece_is_found_across_holes_of_any_size() {
     let memtable = Memtable::new(Layer(1));
     let far = 1 << 62;
-    let piece = |start| {
+    let mapping = |start| {
         let source = Source::Inline(vec![1; 10].into());
-        MapRecord { epoch: Epoch(0), start, birth: 0, source }
+        ExtentMapping { epoch: Epoch(0), start, birth: 0, source }
     };
-    put(&memtable, 110, &piece(100));
-    put(&memtable, far + 10, &piece(far));
-    assert_eq!(next_piece(&memtable, FILE, 0), Some(100));
-    assert_eq!(next_piece(&memtable, FILE, 109), Some(100));
-    assert_eq!(next_piece(&memtable, FILE, 110), Some(far));
-    assert_eq!(next_piece(&memtable, FILE, far + 10), None);
-    assert_eq!(next_piece(&memtable, Ino(FILE.0 + 1), 0), None);
+    put(&memtable, 110, &mapping(100));
+    put(&memtable, far + 10, &mapping(far));
+    assert_eq!(next_mapping(&memtable, FILE, 0), Some(100));
+    assert_eq!(next_mapping(&memtable, FILE, 109), Some(100));
+    assert_eq!(next_mapping(&memtable, FILE, 110), Some(far));
+    assert_eq!(next_mapping(&memtable, FILE, far + 10), None);
+    assert_eq!(next_mapping(&memtable, Ino(FILE.0 + 1), 0), None);
     memtable.apply([(key::map(FILE, 110), None)], &[]);
-    assert_eq!(next_piece(&memtable, FILE, 0), Some(far), "a deleted piece is passed over");
+    assert_eq!(next_mapping(&memtable, FILE, 0), Some(far), "a deleted piece is passed over");
 }

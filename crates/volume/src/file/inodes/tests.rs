@@ -10,9 +10,9 @@ fn numbers() -> impl Iterator<Item = Ino> {
 #[test]
 fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
     let inodes = Inodes::new(0, 0);
-    let (durable, round) = (Seq(10), 3);
+    let (durable, flush_generation) = (Seq(10), 3);
     let kept: Vec<Ino> = numbers().take(4).collect();
-    let used = inodes.get(kept[3], durable, round);
+    let used = inodes.get(kept[3], durable, flush_generation);
     for (ino, keep) in kept.iter().zip([
         &mut |state: &mut InodeState| state.dirty.insert(0, vec![1].into(), 1),
         &mut |state: &mut InodeState| state.unsaved = true,
@@ -20,15 +20,15 @@ fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
         &mut |_: &mut InodeState| {},
     ] as [&mut dyn FnMut(&mut InodeState); 4])
     {
-        let cell = inodes.get(*ino, durable, round);
+        let cell = inodes.get(*ino, durable, flush_generation);
         let mut state = cell.lock();
-        state.load = Load::Present(record_of(FileType::Regular));
+        state.presence = Presence::Present(record_of(FileType::Regular));
         keep(&mut state);
     }
     let waits = numbers().nth(4).unwrap();
-    inodes.get(waits, durable, round).lock().round = 4;
+    inodes.get(waits, durable, flush_generation).lock().flush_generation = 4;
     for ino in numbers().skip(5).take(1000) {
-        inodes.get(ino, durable, round).lock().seq = Seq(9);
+        inodes.get(ino, durable, flush_generation).lock().seq = Seq(9);
     }
     for ino in kept.iter().chain([&waits]) {
         assert!(inodes.peek(*ino).is_some(), "{ino} is in use or not durable");
@@ -37,7 +37,7 @@ fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
     // Once durable, all may go.
     drop(used);
     for ino in &kept {
-        let cell = inodes.get(*ino, durable, round);
+        let cell = inodes.get(*ino, durable, flush_generation);
         let mut state = cell.lock();
         state.dirty.remove(0, u64::MAX);
         state.unsaved = false;
@@ -52,7 +52,7 @@ fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
 #[test]
 fn unstable_data_shows_in_size_and_use() {
     let mut state = InodeState::new(Ino(5));
-    state.load = Load::Present(InodeRecord { size: 10, used: 10, ..record_of(FileType::Regular) });
+    state.presence = Presence::Present(InodeRecord { size: 10, used: 10, ..record_of(FileType::Regular) });
     assert_eq!((state.attributes().size, state.attributes().used), (10, 10));
     state.dirty.insert(90, vec![1; 10].into(), 1);
     state.unstable_size = Some(100);
@@ -63,9 +63,9 @@ fn unstable_data_shows_in_size_and_use() {
 }
 
 /// A part of a map of so many pieces.
-fn window(pieces: usize) -> MapWindow {
-    let piece = MapPiece { start: 0, end: 1, birth: 0, extent: ExtentId(1), offset: 0 };
-    MapWindow { version: 1, from: 0, to: 1, pieces: Arc::new(vec![piece; pieces]) }
+fn window(mappings: usize) -> MapWindow {
+    let mapping = IndexMapping { start: 0, end: 1, birth: 0, extent: ExtentId(1), offset: 0 };
+    MapWindow { version: 1, from: 0, to: 1, mappings: Arc::new(vec![mapping; mappings]) }
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn parts_of_maps_are_counted_and_the_oldest_go() {
     let inodes =
         Inodes::new(100 * (CELL_BYTES + GROUP_BYTES) * SHARDS as u64, (eight + 3 * one) * SHARDS as u64);
     let has_one = |ino: Ino| inodes.peek(ino).is_some_and(|cell| cell.lock().window().is_some());
-    let keep = |ino: Ino, pieces| {
+    let keep = |ino: Ino, mappings| {
         let cell = inodes.get(ino, Seq(0), 0);
-        inodes.keep_window(&mut cell.lock(), window(pieces));
+        inodes.keep_window(&mut cell.lock(), window(mappings));
     };
     let inos: Vec<Ino> = numbers().take(6).collect();
     inos[..4].iter().for_each(|ino| keep(*ino, 1));
@@ -108,7 +108,7 @@ fn parts_of_maps_are_counted_and_the_oldest_go() {
 #[test]
 fn groups_come_and_go_with_their_inodes() {
     let inodes = Inodes::new(1 << 20, 0);
-    let most = usize::try_from((1 << 20) / INODE_BYTES).unwrap();
+    let max = usize::try_from((1 << 20) / INODE_BYTES).unwrap();
     for ino in 1..100_000 {
         let cell = inodes.get(Ino(ino), Seq(0), 0);
         assert_eq!(cell.lock().ino, Ino(ino));
@@ -116,13 +116,13 @@ fn groups_come_and_go_with_their_inodes() {
     }
     let kept = (1..100_000).filter(|ino| inodes.peek(Ino(*ino)).is_some()).count();
     assert_eq!(kept, inodes.len());
-    assert!(kept > most && kept < most * 5 / 4, "{kept}, where {most} may be");
+    assert!(kept > max && kept < max * 5 / 4, "{kept}, where {max} may be");
     let groups: usize = inodes.shards.iter().map(|shard| shard.lock().cells.groups.len()).sum();
     assert!(groups <= kept / GROUP + 2 * SHARDS, "{groups}");
     for ino in numbers().take(100_000) {
         inodes.get(ino, Seq(0), 0);
     }
     let shard = inodes.shard(numbers().next().unwrap()).lock();
-    assert!(shard.cells.bytes() <= inodes.bytes_most + CELL_BYTES + GROUP_BYTES);
+    assert!(shard.cells.bytes() <= inodes.bytes_max + CELL_BYTES + GROUP_BYTES);
     assert_eq!(shard.cells.groups.len(), shard.cells.len);
 }

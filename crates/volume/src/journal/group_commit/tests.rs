@@ -39,7 +39,7 @@ fn who_only_tries_neither_waits_nor_does_much() {
     drop(writing);
     assert!(committer.try_step());
     assert_eq!(committer.durable(), Seq(1));
-    for _ in 0..=SMALL_BATCH_BYTES / 1024 {
+    for _ in 0..=SMALL_BATCH_BYTES_MAX / 1024 {
         committer.push(vec![2; 1024]);
     }
     assert!(!committer.try_step(), "that is for the committer");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::journal::ring::BATCH_BYTES;
+use crate::journal::ring::BATCH_BYTES_MAX;
 
 const JOURNAL: [u8; 16] = *b"the-journal-here";
 const LAST: Seq = Seq(100);
@@ -69,7 +69,7 @@ fn found(length: u64, chain: (u64, u64), seq: Seq) -> Vec<u64> {
 /// Where the successor of the missing batch may begin, for missing batches of every size: at its end, or, if either of the
 /// two does not fit before the ring's end, at the ring's start or one batch behind it.
 fn successors(length: u64, end: u64) -> impl Iterator<Item = u64> {
-    let sizes = (BLOCK..=BATCH_BYTES).step_by(block_usize());
+    let sizes = (BLOCK..=BATCH_BYTES_MAX).step_by(block_usize());
     sizes.flat_map(move |bytes| {
         let begins = if end + bytes <= length { end } else { BLOCK };
         [BLOCK, begins + bytes]

@@ -25,7 +25,7 @@ struct Durable {
 }
 
 #[derive(Debug)]
-struct State {
+struct Content {
     /// What reads see.
     current: Vec<u8>,
     /// `None` if the file cannot lose power.
@@ -42,7 +42,7 @@ struct State {
 
 /// A file in memory.
 #[derive(Debug)]
-pub struct MemoryFile(Mutex<State>);
+pub struct MemoryFile(Mutex<Content>);
 
 impl MemoryFile {
     /// Returns a file that holds `bytes` durably.
@@ -59,7 +59,7 @@ impl MemoryFile {
     }
 
     fn with(current: Vec<u8>, durable: Option<Durable>) -> Arc<MemoryFile> {
-        let state = State { current, durable, steps: 0, fail_from: None, len_max: None, is_full: false };
+        let state = Content { current, durable, steps: 0, fail_from: None, len_max: None, is_full: false };
         Arc::new(MemoryFile(Mutex::new(state)))
     }
 
@@ -141,7 +141,7 @@ impl MemoryFile {
     }
 }
 
-impl State {
+impl Content {
     fn step(&mut self) -> io::Result<()> {
         self.steps += 1;
         match self.fail_from {
@@ -203,7 +203,7 @@ impl RandomFile for MemoryFile {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.0.lock();
         state.step()?;
-        let State { current, durable: Some(durable), .. } = &mut *state else { return Ok(()) };
+        let Content { current, durable: Some(durable), .. } = &mut *state else { return Ok(()) };
         for change in durable.unsynced.drain(..) {
             match change {
                 Change::Length(length) => durable.bytes.resize(length, 0),

@@ -15,10 +15,10 @@ const BLOCK: u64 = 4096;
 /// a crash; during a check that must not reach media.
 pub(super) struct CopyOnWrite {
     below: Arc<dyn RandomFile>,
-    state: Mutex<State>,
+    state: Mutex<Blocks>,
 }
 
-struct State {
+struct Blocks {
     length: u64,
     /// Below this the file's own bytes are seen, behind it zeros.
     original: u64,
@@ -31,7 +31,7 @@ impl CopyOnWrite {
         let length = below.len()?;
         Ok(CopyOnWrite {
             below,
-            state: Mutex::new(State { length, original: length, blocks: BTreeMap::new() }),
+            state: Mutex::new(Blocks { length, original: length, blocks: BTreeMap::new() }),
         })
     }
 

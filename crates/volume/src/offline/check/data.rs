@@ -5,7 +5,7 @@ use super::findings::Findings;
 use super::{FaultKind, Summary};
 use crate::api::ids::SegmentId;
 use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
-use crate::limits::EXTENT_BYTES;
+use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::{Blob, Media};
 
 /// Reads and verifies all extents, segment by segment from front to back.
@@ -42,7 +42,8 @@ fn check_extent(
     let record = &placed.record;
     let stored = record.stored as usize;
     // An impossible length was reported; there is no memory to waste on it.
-    let Some(from) = record.offset.checked_sub(ExtentHeader::BYTES as u64).filter(|_| stored <= EXTENT_BYTES)
+    let Some(from) =
+        record.offset.checked_sub(ExtentHeader::BYTES as u64).filter(|_| stored <= EXTENT_BYTES_MAX)
     else {
         return;
     };

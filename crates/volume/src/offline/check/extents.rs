@@ -10,7 +10,7 @@ use crate::api::ids::{ExtentId, Ino, SegmentId};
 use crate::encoding::key;
 use crate::encoding::key::{FAMILY, Table};
 use crate::encoding::record::{ExtentHeader, ExtentRecord, SegmentRecord};
-use crate::limits::EXTENT_BYTES;
+use crate::limits::EXTENT_BYTES_MAX;
 use crate::media::BLOCK_BYTES;
 use crate::tables::index::IndexError;
 
@@ -195,7 +195,7 @@ fn check_segment(id: SegmentId, placement: &mut Placement, findings: &mut Findin
         } else if placed.from() < behind {
             add("overlaps another one");
         }
-        if placed.record.stored == 0 || placed.record.stored as usize > EXTENT_BYTES {
+        if placed.record.stored == 0 || placed.record.stored as usize > EXTENT_BYTES_MAX {
             add(&format!("has an impossible length of {} bytes", placed.record.stored));
         }
         behind = behind.max(placed.to());

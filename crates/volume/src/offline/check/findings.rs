@@ -17,14 +17,14 @@ enum Subject {
 #[derive(Debug)]
 pub(crate) struct Findings {
     found: Vec<(FaultKind, Subject, String)>,
-    most: usize,
+    max: usize,
     more: u64,
     notes: Vec<String>,
 }
 
 impl Findings {
-    pub(crate) fn new(most: usize) -> Findings {
-        Findings { found: Vec::new(), most, more: 0, notes: Vec::new() }
+    pub(crate) fn new(max: usize) -> Findings {
+        Findings { found: Vec::new(), max, more: 0, notes: Vec::new() }
     }
 
     /// A fault that hurts an object, if any.
@@ -39,13 +39,13 @@ impl Findings {
 
     /// Something that is no fault.
     pub(super) fn note(&mut self, what: String) {
-        if self.notes.len() < self.most {
+        if self.notes.len() < self.max {
             self.notes.push(what);
         }
     }
 
     fn push(&mut self, kind: FaultKind, subject: Subject, what: String) {
-        if self.found.len() < self.most {
+        if self.found.len() < self.max {
             self.found.push((kind, subject, what));
         } else {
             self.more += 1;

@@ -11,7 +11,7 @@ use crate::api::ids::Ino;
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
 use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_symlink, decode_xattr};
-use crate::limits::{FILE_BYTES, LINKS, SYMLINK_BYTES, XATTR_OVERHEAD_BYTES};
+use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::tables::index::IndexError;
 
 /// What all inodes together use, by whose they are.
@@ -107,7 +107,7 @@ fn check_names(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     faults.unless(record.links == expected, FaultKind::Links, || {
         format!("it says that it has {} links, but there are {expected}", record.links)
     });
-    faults.unless(record.links <= LINKS, FaultKind::Links, || {
+    faults.unless(record.links <= LINKS_MAX, FaultKind::Links, || {
         format!("its {} links are too many", record.links)
     });
 }
@@ -134,8 +134,9 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     faults.unless(record.mode <= 0o7777, FaultKind::Inode, || {
         format!("its mode {:o} is out of range", record.mode)
     });
-    faults
-        .unless(size <= FILE_BYTES, FaultKind::Inode, || format!("its size of {size} bytes is out of range"));
+    faults.unless(size <= FILE_BYTES_MAX, FaultKind::Inode, || {
+        format!("its size of {size} bytes is out of range")
+    });
     faults.unless(mapped_end <= size, FaultKind::Inode, || {
         format!("its data may reach up to byte {mapped_end}, beyond its size of {size}")
     });
@@ -143,7 +144,7 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
         format!("it says that {used} bytes of data are stored for it, but there are {}", node.mapped)
     });
     if record.file_type != FileType::Regular {
-        let empty = used == 0 && mapped_end == 0 && record.cuts.is_empty();
+        let empty = used == 0 && mapped_end == 0 && record.pending_truncations.is_empty();
         faults.unless(empty, FaultKind::Inode, || "it is no regular file, but holds data".to_owned());
     }
     let (number, bytes) = (record.xattrs, u64::from(record.xattr_bytes));
@@ -157,11 +158,13 @@ fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     faults.unless(has_size || size == 0, FaultKind::Inode, || {
         format!("it is neither file nor symbolic link, but has a size of {size} bytes")
     });
-    let ordered =
-        record.cuts.windows(2).all(|pair| pair[0].from < pair[1].from && pair[0].count < pair[1].count);
-    let counted = record.cuts.last().is_none_or(|cut| cut.count <= record.truncations);
+    let ordered = record
+        .pending_truncations
+        .windows(2)
+        .all(|pair| pair[0].from < pair[1].from && pair[0].count < pair[1].count);
+    let counted = record.pending_truncations.last().is_none_or(|cut| cut.count <= record.truncations);
     faults.unless(ordered && counted, FaultKind::Inode, || {
-        format!("its list of {} pending truncations contradicts itself", record.cuts.len())
+        format!("its list of {} pending truncations contradicts itself", record.pending_truncations.len())
     });
 }
 
@@ -171,7 +174,7 @@ fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> R
         return Ok(());
     };
     let Ok(target) = decode_symlink(&value) else { return Ok(()) };
-    let usable = !target.is_empty() && target.len() <= SYMLINK_BYTES && !target.contains(&0);
+    let usable = !target.is_empty() && target.len() <= SYMLINK_BYTES_MAX && !target.contains(&0);
     faults.unless(usable, FaultKind::Symlink, || "no client can use the symbolic link's target".to_owned());
     faults.unless(target.len() as u64 == record.size, FaultKind::Symlink, || {
         format!("the symbolic link's target has {} bytes, but it says {}", target.len(), record.size)

@@ -9,8 +9,8 @@ use super::view::View;
 use crate::api::ids::{ExtentId, Ino};
 use crate::encoding::key;
 use crate::encoding::key::{FIRST, Table};
-use crate::encoding::record::{InodeRecord, MapRecord, Source};
-use crate::limits::FILE_BYTES;
+use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
+use crate::limits::FILE_BYTES_MAX;
 use crate::tables::index::IndexError;
 
 /// Which pieces of maps refer to an extent.
@@ -32,13 +32,13 @@ pub(super) type Uses = HashMap<ExtentId, Use>;
 /// A piece of a map.
 struct Piece {
     end: u64,
-    record: MapRecord,
+    record: ExtentMapping,
 }
 
 impl Piece {
     fn decode(fields: &[u8], value: &[u8]) -> Option<(Ino, Piece)> {
         let ino = Ino(key::number(fields)?);
-        Some((ino, Piece { end: key::second_number(fields)?, record: MapRecord::decode(value).ok()? }))
+        Some((ino, Piece { end: key::second_number(fields)?, record: ExtentMapping::decode(value).ok()? }))
     }
 
     /// The part that the file's truncations leave visible.
@@ -65,13 +65,13 @@ impl File {
     }
 
     /// Checks a piece against those before it and against the file. Returns what it shows of the file.
-    fn check(&mut self, piece: &Piece, place: &str, findings: &mut Findings) -> Option<(u64, u64)> {
-        let (start, end) = (piece.record.start, piece.end);
+    fn check(&mut self, mapping: &Piece, place: &str, findings: &mut Findings) -> Option<(u64, u64)> {
+        let (start, end) = (mapping.record.start, mapping.end);
         let mut add = |what: &str| {
             let what = format!("in its map ({place}), the piece of bytes {start} to {end} {what}");
             findings.add(FaultKind::Map, Some(self.ino), what);
         };
-        if start >= end || end > FILE_BYTES {
+        if start >= end || end > FILE_BYTES_MAX {
             add("is out of range");
             return None;
         }
@@ -80,10 +80,10 @@ impl File {
         }
         self.previous_end = end;
         let inode = self.record.as_ref()?;
-        if piece.record.birth > inode.truncations {
+        if mapping.record.birth > inode.truncations {
             add("is of a truncation that never was");
         }
-        let visible = piece.visible(inode);
+        let visible = mapping.visible(inode);
         if visible.1 > inode.mapped_end.max(visible.0) {
             add(&format!("reaches beyond byte {}, where its data should end", inode.mapped_end));
         }
@@ -103,12 +103,12 @@ impl File {
 }
 
 /// Notes that a piece refers to an extent.
-fn refer(uses: &mut Uses, ino: Ino, piece: &Piece, references: u32) {
-    let Source::Extent { id, offset } = piece.record.source else { return };
-    let start = (piece.record.start, offset);
+fn refer(uses: &mut Uses, ino: Ino, mapping: &Piece, references: u32) {
+    let Source::Extent { id, offset } = mapping.record.source else { return };
+    let start = (mapping.record.start, offset);
     let entry = uses.entry(id).or_insert(Use { references: 0, ino, start, reach: 0 });
     entry.references += references;
-    let length = piece.end.saturating_sub(piece.record.start);
+    let length = mapping.end.saturating_sub(mapping.record.start);
     entry.reach = entry.reach.max(u64::from(offset).saturating_add(length));
 }
 
@@ -122,7 +122,7 @@ pub(super) fn check_index_maps(
     let mut file: Option<File> = None;
     let mut failed = None;
     view.each_of_index(FIRST, Table::Map, &mut |fields, value| {
-        let Some((ino, piece)) = Piece::decode(fields, value) else { return };
+        let Some((ino, mapping)) = Piece::decode(fields, value) else { return };
         if file.as_ref().is_none_or(|file| file.ino != ino) {
             match open_index_map(view, tree, ino, findings) {
                 Ok(opened) => file = Some(opened),
@@ -133,12 +133,12 @@ pub(super) fn check_index_maps(
             }
         }
         let Some(file) = &mut file else { return };
-        if !matches!(piece.record.source, Source::Extent { .. }) {
+        if !matches!(mapping.record.source, Source::Extent { .. }) {
             let what = format!("its map in the index holds {} bytes of data inline, or a hole", value.len());
             findings.add(FaultKind::Map, Some(ino), what);
         }
-        refer(uses, ino, &piece, 1);
-        if let Some((start, end)) = file.check(&piece, "index", findings)
+        refer(uses, ino, &mapping, 1);
+        if let Some((start, end)) = file.check(&mapping, "index", findings)
             && let Some(node) = tree.nodes.get_mut(&ino)
         {
             node.mapped = node.mapped.saturating_add(file.uncovered(start, end));
@@ -172,11 +172,11 @@ pub(super) fn check_recent_maps(
 ) -> Result<(), IndexError> {
     let mut files: BTreeMap<Ino, Vec<Piece>> = BTreeMap::new();
     for (fields, slot) in view.recent_of(FIRST, Table::Map) {
-        if let Some((ino, piece)) = slot.as_ref().and_then(|value| Piece::decode(fields, value)) {
-            files.entry(ino).or_default().push(piece);
+        if let Some((ino, mapping)) = slot.as_ref().and_then(|value| Piece::decode(fields, value)) {
+            files.entry(ino).or_default().push(mapping);
         }
     }
-    for (ino, pieces) in files {
+    for (ino, mappings) in files {
         let mut file = File::open(view, ino)?;
         let Some(inode) = file.record.clone() else {
             // A file that the journal removes leaves its pieces there; the next checkpoint drops them.
@@ -186,13 +186,13 @@ pub(super) fn check_recent_maps(
             }
             continue;
         };
-        for piece in &pieces {
-            file.check(piece, "journal", findings);
-            refer(uses, ino, piece, 0);
+        for mapping in &mappings {
+            file.check(mapping, "journal", findings);
+            refer(uses, ino, mapping, 0);
         }
         if let Some(node) = tree.nodes.get_mut(&ino) {
             let data: Vec<Piece> =
-                pieces.into_iter().filter(|piece| piece.record.source != Source::Hole).collect();
+                mappings.into_iter().filter(|mapping| mapping.record.source != Source::Hole).collect();
             let shown: u64 = recent_cover(&data, &inode).iter().map(|(start, end)| end - start).sum();
             node.mapped = node.mapped.saturating_add(shown);
         }
@@ -204,14 +204,14 @@ pub(super) fn check_recent_maps(
 fn recent_pieces(view: &View, ino: Ino) -> Vec<Piece> {
     view.recent_of_map(ino)
         .filter_map(|(fields, slot)| Piece::decode(fields, slot.as_ref()?))
-        .map(|(_, piece)| piece)
+        .map(|(_, mapping)| mapping)
         .collect()
 }
 
 /// What the journal's pieces show of a file, in file order, not overlapping even where they do.
-fn recent_cover(pieces: &[Piece], inode: &InodeRecord) -> Vec<(u64, u64)> {
+fn recent_cover(mappings: &[Piece], inode: &InodeRecord) -> Vec<(u64, u64)> {
     let mut shown: Vec<(u64, u64)> =
-        pieces.iter().map(|piece| piece.visible(inode)).filter(|(start, end)| start < end).collect();
+        mappings.iter().map(|mapping| mapping.visible(inode)).filter(|(start, end)| start < end).collect();
     shown.sort_unstable();
     let mut cover: Vec<(u64, u64)> = Vec::with_capacity(shown.len());
     for (start, end) in shown {

@@ -14,7 +14,7 @@ use crate::encoding::key;
 use crate::encoding::key::{FAMILY, FIRST, Key, Table};
 use crate::encoding::record;
 use crate::encoding::record::UsageKind;
-use crate::limits::{NAME_BYTES, REQUEST_KEY_BYTES, STATE_KEY_BYTES};
+use crate::limits::{NAME_BYTES_MAX, REQUEST_KEY_BYTES_MAX, STATE_KEY_BYTES_MAX};
 use crate::tables::index::IndexError;
 use crate::transaction::apply;
 
@@ -50,7 +50,7 @@ pub(super) fn check_index(view: &mut View, findings: &mut Findings) -> bool {
         ranges.push((from, to, Some(table)));
     }
     // No key is longer than a name's.
-    ranges.push((behind, Key::from(&[0xff; NAME_BYTES + 32][..]), None));
+    ranges.push((behind, Key::from(&[0xff; NAME_BYTES_MAX + 32][..]), None));
     let mut readable = true;
     for (from, to, table) in &ranges {
         if let Err(error) = check_range(view, from, to, *table, findings) {
@@ -143,11 +143,11 @@ fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
             fields.len() == 8
         }
         Table::Name => fields.len() > 8,
-        Table::Xattr => (9..=8 + NAME_BYTES).contains(&fields.len()),
+        Table::Xattr => (9..=8 + NAME_BYTES_MAX).contains(&fields.len()),
         Table::Cookie | Table::Map => fields.len() == 16,
         Table::Usage => fields.len() == 9 && UsageKind::from_byte(fields[0]).is_some(),
-        Table::Reply => fields.len() <= REQUEST_KEY_BYTES,
-        Table::State => fields.len() <= STATE_KEY_BYTES,
+        Table::Reply => fields.len() <= REQUEST_KEY_BYTES_MAX,
+        Table::State => fields.len() <= STATE_KEY_BYTES_MAX,
         Table::Meta => fields.is_empty(),
     };
     if fits { Ok(()) } else { Err(Malformed("key")) }

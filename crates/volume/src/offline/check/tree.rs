@@ -13,7 +13,7 @@ use crate::encoding::record::{CookieRecord, InodeRecord};
 use crate::tables::index::IndexError;
 
 /// Directories on a path; more than that is a cycle, or a path that is of no use in a report.
-const MOST_DEPTH: usize = 4096;
+const DEPTH_MAX: usize = 4096;
 
 /// What is known of an inode: some of its record, and what was counted elsewhere.
 #[derive(Clone, Debug, Default)]
@@ -94,7 +94,7 @@ impl Tree {
         let mut at = ino;
         while at != Ino::ROOT {
             let Some((directory, cookie)) = self.nodes.get(&at).and_then(|node| node.first) else { break };
-            if names.len() == MOST_DEPTH {
+            if names.len() == DEPTH_MAX {
                 return None;
             }
             names.push(name_of(view, directory, cookie));

@@ -5,12 +5,12 @@ use crate::encoding::codec::Malformed;
 use crate::encoding::key;
 use crate::encoding::key::Table;
 use crate::encoding::record::{
-    ExtentRecord, MapRecord, MetaRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
+    ExtentMapping, ExtentRecord, MetaRecord, ReplyRecord, Source, UsageKind, decode_xattr, describe,
 };
 use crate::offline::check::records::hex;
 
 /// Bytes that are shown of keys and answers.
-const MOST_BYTES_SHOWN: usize = 32;
+const SHOWN_BYTES_MAX: usize = 32;
 
 /// A record on a line.
 pub(super) fn record_line(word: &'static str, key: &[u8], value: &[u8]) -> Line {
@@ -61,7 +61,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
 pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malformed> {
     Ok(match table {
         Table::Map => {
-            let piece = MapRecord::decode(value)?;
+            let piece = ExtentMapping::decode(value)?;
             let place = match &piece.source {
                 Source::Inline(data) => format!("inline, {} bytes", data.len()),
                 Source::Extent { id, offset } => format!("extent {id} from byte {offset}"),
@@ -92,7 +92,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
 
 /// The first of some bytes as hexadecimal digits, and how many more there are.
 pub(super) fn bytes(bytes: &[u8]) -> String {
-    match bytes.split_at_checked(MOST_BYTES_SHOWN) {
+    match bytes.split_at_checked(SHOWN_BYTES_MAX) {
         Some((first, rest)) if !rest.is_empty() => format!("{}…+{}", hex(first), rest.len()),
         _ => hex(bytes),
     }

@@ -71,14 +71,14 @@ fn the_journal_is_told_entry_by_entry() {
 #[test]
 fn a_reader_may_stop_anywhere() {
     let media = world().kill();
-    for most in 1..30 {
+    for max in 1..30 {
         let mut taken = 0;
         let mut visit = |_| {
             taken += 1;
-            if taken == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if taken == max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         journal(media.as_ref(), &mut visit).unwrap();
-        assert!(taken <= most);
+        assert!(taken <= max);
     }
 }
 

@@ -4,7 +4,7 @@ const DEVICE: Space = Space { total: 1 << 30, available: 1 << 29 };
 
 #[test]
 fn no_more_is_promised_than_is_ready() {
-    let ledger = Ledger::default();
+    let ledger = SpaceLedger::default();
     assert_eq!(ledger.reserve(600, 1000), Ok(()));
     assert_eq!(ledger.reserve(401, 1000), Err(Error::Busy));
     assert_eq!(ledger.reserve(400, 1000), Ok(()));
@@ -14,11 +14,11 @@ fn no_more_is_promised_than_is_ready() {
 
 #[test]
 fn no_space_is_said_only_when_waiting_was_in_vain() {
-    let ledger = Ledger::default();
+    let ledger = SpaceLedger::default();
     // Background work that was done before anybody missed space counts for nothing.
     (0..10).for_each(|_| ledger.exhausted());
     assert!(!ledger.is_short());
-    for _ in 0..PATIENCE_ROUNDS {
+    for _ in 0..EXHAUSTIONS_MAX {
         assert_eq!(ledger.reserve(1, 0), Err(Error::Busy));
         ledger.exhausted();
     }
@@ -34,7 +34,7 @@ fn no_space_is_said_only_when_waiting_was_in_vain() {
 
 #[test]
 fn nothing_is_promised_that_no_checkpoint_has_room_for() {
-    let ledger = Ledger::default();
+    let ledger = SpaceLedger::default();
     ledger.refresh(1 << 30, DEVICE, false);
     assert!(!ledger.can_checkpoint());
     assert_eq!(ledger.reserve(1, 1 << 30), Err(Error::Busy));

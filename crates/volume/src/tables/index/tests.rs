@@ -31,9 +31,9 @@ fn random_key(random: &mut Random) -> Vec<u8> {
 }
 
 /// Changes some records, in the model too.
-fn change(random: &mut Random, update: &Update<'_>, model: &mut Model, most: u64) -> Result<(), IndexError> {
+fn change(random: &mut Random, update: &Update<'_>, model: &mut Model, max: u64) -> Result<(), IndexError> {
     let mut records = update.records()?;
-    for _ in 0..random.below(most) {
+    for _ in 0..random.below(max) {
         let key = random_key(random);
         if random.below(3) == 0 {
             records.delete(&key)?;
@@ -93,17 +93,17 @@ fn check_lookups(random: &mut Random, index: &Index, model: &Model) {
     let (from, to) = (random_key(random), random_key(random));
     assert_eq!(snapshot.get(&from).unwrap(), model.get(&from).cloned());
     let (mut found, mut expected) = (Vec::new(), Vec::new());
-    let most = usize::try_from(random.below(20)).unwrap() + 1;
+    let max = usize::try_from(random.below(20)).unwrap() + 1;
     snapshot
         .scan(&from, &to, &mut |key, value| {
             found.push((key.to_vec(), value.to_vec()));
-            if found.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if found.len() == max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .unwrap();
     let mut last = None;
     if from < to {
         let range = || model.range(from.clone()..to.clone()).map(|(key, value)| (key.clone(), value.clone()));
-        expected = range().take(most).collect();
+        expected = range().take(max).collect();
         last = range().next_back();
     }
     assert_eq!(found, expected);

@@ -15,13 +15,13 @@ fn index_of(records: &BTreeMap<Key, Slot>) -> (Index, Arc<Snapshot>) {
     (index, snapshot)
 }
 
-fn stack(active: Memtable, frozen: Option<Memtable>, index: Arc<Snapshot>) -> Layers {
-    Layers {
+fn stack(active: Memtable, frozen: Option<Memtable>, index: Arc<Snapshot>) -> ReadView {
+    ReadView {
         active: Arc::new(active),
         frozen: frozen.map(Arc::new),
         index,
         version: 1,
-        switches: VecDeque::new(),
+        recent_versions: VecDeque::new(),
     }
 }
 
@@ -53,24 +53,24 @@ fn a_scan_in_pages_finds_what_one_map_would_hold() {
             }
         }
         let [frozen, active] = tables;
-        let layers = stack(active, Some(frozen), snapshot);
+        let view = stack(active, Some(frozen), snapshot);
         let to = key::map(file, u64::MAX);
         let expected: Vec<(Key, Value)> =
             model.iter().filter_map(|(key, slot)| Some((key.clone(), slot.clone()?))).collect();
-        for most in [1, 7, 64, 10_000] {
+        for max in [1, 7, 64, 10_000] {
             let mut found: Vec<(Key, Value)> = Vec::new();
             let mut from = key::map(file, 0);
             loop {
-                let page = layers.scan(&from, &to, most).unwrap();
-                assert!(page.len() <= most);
+                let page = view.scan(&from, &to, max).unwrap();
+                assert!(page.len() <= max);
                 let Some((last, _)) = page.last() else { break };
                 from = last.successor();
                 found.extend(page);
             }
-            assert!(found == expected, "pages of {most}");
+            assert!(found == expected, "pages of {max}");
         }
         for (key, slot) in &model {
-            assert_eq!(&layers.get(key).unwrap(), slot);
+            assert_eq!(&view.get(key).unwrap(), slot);
         }
     }
 }
@@ -78,20 +78,20 @@ fn a_scan_in_pages_finds_what_one_map_would_hold() {
 #[test]
 fn a_cached_map_is_current_until_a_checkpoint_changed_it() {
     let (_index, snapshot) = index_of(&BTreeMap::new());
-    let mut layers = stack(Memtable::new(Layer(1)), None, Arc::clone(&snapshot));
+    let mut view = stack(Memtable::new(Layer(1)), None, Arc::clone(&snapshot));
     let (changed, untouched) = (Ino(5), Ino(6));
-    let read_at = layers.version;
-    assert!(layers.is_map_current(changed, read_at));
-    layers = layers.switched(Arc::clone(&snapshot), HashSet::from([changed]));
-    assert!(!layers.is_map_current(changed, read_at) && layers.is_map_current(untouched, read_at));
-    assert!(layers.is_map_current(changed, layers.version));
-    assert!(!layers.is_map_current(untouched, layers.version + 1), "from a version to come");
+    let read_at = view.version;
+    assert!(view.is_map_current(changed, read_at));
+    view = view.with_index(Arc::clone(&snapshot), HashSet::from([changed]));
+    assert!(!view.is_map_current(changed, read_at) && view.is_map_current(untouched, read_at));
+    assert!(view.is_map_current(changed, view.version));
+    assert!(!view.is_map_current(untouched, view.version + 1), "from a version to come");
     // What happened is remembered for so many checkpoints, then nothing old is trusted.
-    for _ in 1..REMEMBERED_SWITCHES {
-        layers = layers.switched(Arc::clone(&snapshot), HashSet::new());
-        assert!(!layers.is_map_current(changed, read_at) && layers.is_map_current(untouched, read_at));
+    for _ in 1..RECENT_VERSIONS_MAX {
+        view = view.with_index(Arc::clone(&snapshot), HashSet::new());
+        assert!(!view.is_map_current(changed, read_at) && view.is_map_current(untouched, read_at));
     }
-    layers = layers.switched(snapshot, HashSet::new());
-    assert!(!layers.is_map_current(untouched, read_at));
-    assert_eq!(layers.switches.len(), REMEMBERED_SWITCHES);
+    view = view.with_index(snapshot, HashSet::new());
+    assert!(!view.is_map_current(untouched, read_at));
+    assert_eq!(view.recent_versions.len(), RECENT_VERSIONS_MAX);
 }

@@ -8,27 +8,27 @@ const FILE: Ino = Ino(7);
 const BYTES: u64 = 200;
 
 fn put(start: u64, end: u64, source: Source) -> (Key, Slot) {
-    let record = MapRecord { epoch: Epoch(0), start, birth: 0, source };
+    let record = ExtentMapping { epoch: Epoch(0), start, birth: 0, source };
     (key::map(FILE, end), Some(record.encode().into()))
 }
 
 /// What a memtable says of each byte: the byte itself, or extent and offset.
 fn contents(memtable: &Memtable) -> Vec<Option<(u64, u64)>> {
     let mut found = vec![None; usize::try_from(BYTES).unwrap()];
-    memtable_pieces(memtable, FILE, (0, BYTES), &mut |_, end, value| {
-        let piece = decode_held(value);
-        for at in piece.start..end {
-            let skip = at - piece.start;
+    memtable_mappings(memtable, FILE, (0, BYTES), &mut |_, end, value| {
+        let mapping = decode_verified(value);
+        for at in mapping.start..end {
+            let skip = at - mapping.start;
             let slot = &mut found[usize::try_from(at).unwrap()];
             assert!(slot.is_none(), "pieces do not overlap");
-            *slot = Some(match &piece.source {
+            *slot = Some(match &mapping.source {
                 Source::Inline(bytes) => (0, bytes[usize::try_from(skip).unwrap()].into()),
                 Source::Extent { id, offset } => (id.0, u64::from(*offset) + skip),
                 Source::Hole => (u64::MAX, 0),
             });
         }
-        if let Source::Inline(bytes) = &piece.source {
-            assert_eq!(bytes.len() as u64, end - piece.start);
+        if let Source::Inline(bytes) = &mapping.source {
+            assert_eq!(bytes.len() as u64, end - mapping.start);
         }
     });
     found

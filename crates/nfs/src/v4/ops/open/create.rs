@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use volume::attributes::SetAttributes;
 use volume::request::{Answer, Durability, Error, Failure, Journaled};
-use volume::results::{CreateHow, Created, Recall};
+use volume::results::{CreateHow, Created};
 use wire::nfs4::{CreateHow4, NfsStat4, Stateid4};
 use wire::xdr::{Decode as _, Decoder, Encoder};
 
@@ -37,7 +37,7 @@ pub(super) fn run(
     let directory = compound.changeable()?;
     compound.check_directory(&directory)?;
     let new = new_attributes(how, compound.minor)?;
-    if let Recall::Answered(..) = directory.volume.recall(&compound.request_key()) {
+    if directory.volume.lookup_request(&compound.request_key()).is_some() {
         // It was created by this very request, before a restart.
         return create(compound, &directory, name, how, new, request, out);
     }

@@ -3,8 +3,8 @@ use crate::api::ids::{Epoch, Ino};
 use crate::encoding::key;
 use crate::encoding::record::{Source, UsageKind};
 
-fn piece(start: u64, source: Source<&[u8]>) -> MapRecord<&[u8]> {
-    MapRecord { epoch: Epoch(0), start, birth: 3, source }
+fn mapping(start: u64, source: Source<&[u8]>) -> ExtentMapping<&[u8]> {
+    ExtentMapping { epoch: Epoch(0), start, birth: 3, source }
 }
 
 /// What a draft of pieces of these lengths says, which is what the same entry says that is encoded as a whole.
@@ -15,7 +15,7 @@ fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
     let mut end = 0;
     for length in lengths {
         let source = Source::Inline(&data[..usize::try_from(*length).unwrap()]);
-        draft.push_piece(key::map(Ino(7), end + length), &piece(end, source));
+        draft.push_mapping(key::map(Ino(7), end + length), &mapping(end, source));
         end += length;
     }
     draft.mark_next_fresh();
@@ -35,7 +35,7 @@ fn the_data_of_one_piece_stays_where_it_was_encoded() {
     let value = entry.records[1].1.clone().unwrap();
     let within = bytes.as_ptr_range();
     assert!(within.contains(&value.as_ptr()) && value.memory_bytes() < 4096 + 512);
-    assert_eq!(MapRecord::borrow(&value).unwrap(), piece(0, Source::Inline(&[5; 4096])));
+    assert_eq!(ExtentMapping::borrow(&value).unwrap(), mapping(0, Source::Inline(&[5; 4096])));
 }
 
 #[test]

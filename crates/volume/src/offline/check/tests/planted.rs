@@ -12,8 +12,8 @@ use crate::encoding::entry::Entry;
 use crate::encoding::key;
 use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{
-    Cut, ExtentRecord, InodeRecord, MapRecord, MetaRecord, NameRecord, SegmentRecord, Source, UsageRecord,
-    encode_xattr,
+    ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, NameRecord, PendingTruncation, SegmentRecord,
+    Source, UsageRecord, encode_xattr,
 };
 use crate::journal::{Batch, Ring};
 use crate::media::Media;
@@ -88,16 +88,16 @@ impl Planter {
     }
 
     /// The pieces of the file's map.
-    fn pieces(&self) -> Vec<(u64, MapRecord)> {
+    fn pieces(&self) -> Vec<(u64, ExtentMapping)> {
         let end = |key: &[u8]| key::second_number(key::parse(key).unwrap().2).unwrap();
         self.rows(Table::Map)
             .iter()
-            .map(|(key, value)| (end(key), MapRecord::decode(value).unwrap()))
+            .map(|(key, value)| (end(key), ExtentMapping::decode(value).unwrap()))
             .collect()
     }
 
-    fn put_piece(&self, ino: Ino, end: u64, start: u64, source: Source) {
-        let record = MapRecord { epoch: Epoch(0), start, birth: 0, source };
+    fn put_mapping(&self, ino: Ino, end: u64, start: u64, source: Source) {
+        let record = ExtentMapping { epoch: Epoch(0), start, birth: 0, source };
         self.put(&key::map(ino, end), Some(&record.encode()));
     }
 
@@ -229,7 +229,10 @@ fn wrong_words_of_a_file() {
         record.links = 2;
         record.size = 100;
         record.parent = Ino(9);
-        record.cuts = vec![Cut { from: 900_000, count: 5 }, Cut { from: 800_000, count: 6 }];
+        record.pending_truncations = vec![
+            PendingTruncation { from: 900_000, count: 5 },
+            PendingTruncation { from: 800_000, count: 6 },
+        ];
     });
     planter.expect(&[
         (FaultKind::Links, Some("/d/f"), "2 links, but there are 1"),
@@ -313,14 +316,14 @@ fn maps_that_overlap_or_reach_too_far() {
     let planter = Planter::new();
     let (id, _) = planter.extent();
     let references = "says that 1 pieces of files refer to it, but 2 do";
-    planter.put_piece(planter.file, 1000, 0, Source::Extent { id, offset: 0 });
+    planter.put_mapping(planter.file, 1000, 0, Source::Extent { id, offset: 0 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "overlaps"),
         (FaultKind::Used, Some("/d/f"), "200000 bytes of data are stored for it, but there are 201000"),
         (FaultKind::Extent, Some("/d/f"), references),
     ]);
     planter.put(&key::map(planter.file, 1000), None);
-    planter.put_piece(planter.file, 300_000, 290_000, Source::Extent { id, offset: 131_000 });
+    planter.put_mapping(planter.file, 300_000, 290_000, Source::Extent { id, offset: 131_000 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "the piece of bytes 290000 to 300000 reaches beyond byte 200000"),
         (FaultKind::Used, Some("/d/f"), "210000"),
@@ -328,8 +331,8 @@ fn maps_that_overlap_or_reach_too_far() {
         (FaultKind::Extent, Some("/d/f"), "reaches 141000 bytes into extent"),
     ]);
     planter.put(&key::map(planter.file, 300_000), None);
-    planter.put_piece(planter.file, 300_000, 299_999, Source::Inline(Arc::from(&[1][..])));
-    planter.put_piece(Ino(3999), 8, 0, Source::Extent { id: ExtentId(77_777), offset: 0 });
+    planter.put_mapping(planter.file, 300_000, 299_999, Source::Inline(Arc::from(&[1][..])));
+    planter.put_mapping(Ino(3999), 8, 0, Source::Extent { id: ExtentId(77_777), offset: 0 });
     planter.expect(&[
         (FaultKind::Map, Some("/d/f"), "inline"),
         (FaultKind::Map, Some("/d/f"), "reaches beyond"),
@@ -444,7 +447,7 @@ fn records_that_make_no_sense() {
 fn a_journal_with_senseless_entries() {
     let planter = Planter::new();
     let inline =
-        MapRecord { epoch: Epoch(0), start: 0, birth: 0, source: Source::Inline(Arc::from(&[1; 5][..])) };
+        ExtentMapping { epoch: Epoch(0), start: 0, birth: 0, source: Source::Inline(Arc::from(&[1; 5][..])) };
     let entry = Entry {
         records: vec![
             (key::map(planter.file, 100), Some(inline.encode().into())),
@@ -527,7 +530,7 @@ fn only_so_many_faults_are_listed() {
         planter.put(&key::usage(2, 1000 + number), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
     }
     let media = Arc::clone(&planter.media) as Arc<dyn Media>;
-    let options = CheckOptions { read_data: false, most_faults: 7 };
+    let options = CheckOptions { read_data: false, faults_max: 7 };
     let report = check(&media, &options).unwrap();
     assert_eq!((report.faults.len(), report.more_faults, report.summary.verified_bytes), (7, 13, 0));
     assert!(!report.is_clean());
