@@ -11,7 +11,7 @@ use volume::volume::Volume;
 
 use crate::exports::pseudo::Pseudo;
 use crate::exports::{Export, Exports, ExportsError};
-use crate::state::State;
+use crate::state::SharedState;
 
 use in_progress::InProgress;
 use mounts::Mounts;
@@ -25,7 +25,7 @@ mod state_store;
 pub(crate) struct Shared {
     pub(crate) in_progress: InProgress,
     pub(crate) mounts: Mounts,
-    pub(crate) state: State,
+    pub(crate) state: SharedState,
 }
 
 /// Exports and volumes. They do not change; a new configuration has a context of its own.

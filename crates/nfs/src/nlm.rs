@@ -19,7 +19,7 @@ use crate::call::{After, Call, Handled, Object, Stop};
 use crate::state::clients::client::{Client, Host};
 use crate::state::hosts::owner_name;
 use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 use crate::status;
 use crate::v3::null;
 
@@ -71,25 +71,25 @@ pub(crate) static OPERATIONS: [Operation; 24] = [
 ];
 
 /// Why there is no result of a procedure's own.
-enum Refused {
+enum Rejection {
     Stat(Nlm4Stats),
     Stop(Stop),
 }
 
-impl From<Nlm4Stats> for Refused {
-    fn from(stat: Nlm4Stats) -> Refused {
-        Refused::Stat(stat)
+impl From<Nlm4Stats> for Rejection {
+    fn from(stat: Nlm4Stats) -> Rejection {
+        Rejection::Stat(stat)
     }
 }
 
-impl From<Stop> for Refused {
-    fn from(stop: Stop) -> Refused {
-        Refused::Stop(stop)
+impl From<Stop> for Rejection {
+    fn from(stop: Stop) -> Rejection {
+        Rejection::Stop(stop)
     }
 }
 
-impl From<StateError> for Refused {
-    fn from(error: StateError) -> Refused {
+impl From<StateError> for Rejection {
+    fn from(error: StateError) -> Rejection {
         match error {
             // The client is being removed.
             StateError::Expired => Stop::Busy.into(),
@@ -104,7 +104,7 @@ impl From<StateError> for Refused {
 }
 
 /// What to say when the engine does not do something.
-fn engine(error: volume::request::Error) -> Refused {
+fn engine(error: volume::request::Error) -> Rejection {
     match status::nfs3(error) {
         Err(retry) => Stop::from(retry).into(),
         Ok(NfsStat3::Stale | NfsStat3::BadHandle) => Nlm4Stats::StaleFh.into(),
@@ -115,20 +115,20 @@ fn engine(error: volume::request::Error) -> Refused {
 }
 
 /// What a procedure did: how it ended, and what telling that waits for.
-type Done = Result<(Nlm4Stats, Option<Kept>), Refused>;
+type Done = Result<(Nlm4Stats, Option<DurabilityToken>), Rejection>;
 
 /// The result that has nothing but a status.
-fn res<'a>(cookie: Netobj<'a>, done: Done) -> Result<(Res<'a>, Option<Kept>), Stop> {
-    let (stat, kept) = settle(done)?;
-    Ok((Res { cookie, stat }, kept))
+fn res<'a>(cookie: Netobj<'a>, done: Done) -> Result<(Res<'a>, Option<DurabilityToken>), Stop> {
+    let (stat, token) = settle(done)?;
+    Ok((Res { cookie, stat }, token))
 }
 
 /// How it ended, a refusal included.
-fn settle(done: Done) -> Result<(Nlm4Stats, Option<Kept>), Stop> {
+fn settle(done: Done) -> Result<(Nlm4Stats, Option<DurabilityToken>), Stop> {
     match done {
         Ok(done) => Ok(done),
-        Err(Refused::Stat(stat)) => Ok((stat, None)),
-        Err(Refused::Stop(stop)) => Err(stop),
+        Err(Rejection::Stat(stat)) => Ok((stat, None)),
+        Err(Rejection::Stop(stop)) => Err(stop),
     }
 }
 
@@ -136,30 +136,30 @@ fn settle(done: Done) -> Result<(Nlm4Stats, Option<Kept>), Stop> {
 fn reply<'a>(
     call: &Call<'a>,
     out: &mut Encoder<'_>,
-    (result, kept): (impl Encode, Option<Kept>),
+    (result, token): (impl Encode, Option<DurabilityToken>),
 ) -> Handled<'a> {
     result.encode(out);
-    Ok(after(call, kept))
+    Ok(after(call, token))
 }
 
 /// Has the host called with a result; the reply is empty.
 fn call_back<'a>(
     call: &Call<'a>,
     procedure: Procedure,
-    (result, kept): (impl Encode, Option<Kept>),
+    (result, token): (impl Encode, Option<DurabilityToken>),
 ) -> Handled<'a> {
     let mut bytes = Vec::with_capacity(64);
     result.encode(&mut Encoder::new(&mut bytes));
-    state(call).call_back(&context(call), call.client(), procedure.code(), bytes, kept);
-    Ok(after(call, kept))
+    state(call).call_back(&context(call), call.client(), procedure.code(), bytes, token);
+    Ok(after(call, token))
 }
 
-pub(crate) fn after<'a>(call: &Call<'a>, kept: Option<Kept>) -> After<'a> {
-    call.changed.set(kept.is_some());
-    After(kept.and_then(|kept| call.service.volume(kept.volume).map(|volume| (volume, kept.after))))
+pub(crate) fn after<'a>(call: &Call<'a>, token: Option<DurabilityToken>) -> After<'a> {
+    call.changed.set(token.is_some());
+    After(token.and_then(|token| call.service.volume(token.volume).map(|volume| (volume, token.after))))
 }
 
-pub(crate) fn state<'a>(call: &Call<'a>) -> &'a State {
+pub(crate) fn state<'a>(call: &Call<'a>) -> &'a SharedState {
     &call.service.shared.state
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn context<'a>(call: &Call<'a>) -> Context<'a> {
 }
 
 /// What a handle names.
-fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Refused> {
+fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Rejection> {
     let handle = FileHandle3::new(handle.as_bytes()).ok_or(Nlm4Stats::StaleFh)?;
     call.object(handle).map_err(|stop| match stop {
         Stop::Status(NfsStat3::Acces) => Nlm4Stats::DeniedNolocks.into(),
@@ -179,7 +179,7 @@ fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Refused
 
 /// Whether the caller may lock a file: a regular one, that it may read or write, or owns, as it may have changed the mode
 /// after it opened the file.
-fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Refused> {
+fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Rejection> {
     let request = object.request();
     let wanted = AccessMask(AccessMask::READ | AccessMask::MODIFY);
     let promised =
@@ -193,7 +193,7 @@ fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Refused> {
 }
 
 /// The range of a lock; a length of 0 reaches to the end.
-fn range(lock: &Nlm4Lock<'_>) -> Result<Range, Refused> {
+fn range(lock: &Nlm4Lock<'_>) -> Result<Range, Rejection> {
     let length = if lock.l_len == 0 { u64::MAX } else { lock.l_len };
     Range::new(lock.l_offset, length).ok_or(Nlm4Stats::Fbig.into())
 }
@@ -217,13 +217,13 @@ fn client(
     name: HostName<'_>,
     monitor: i32,
     object: &Object<'_>,
-) -> Result<Arc<Client>, Refused> {
+) -> Result<Arc<Client>, Rejection> {
     let server = call.connection.local.ip().to_canonical();
     let host = Host { address: call.client(), server, state: monitor };
     let context = context(call);
     let client = state(call).host(&context, host, name.as_bytes())?;
     match client.recorded.get() {
-        Some(kept) if kept.volume != object.file_id().volume => match context.keep.durability(*kept) {
+        Some(token) if token.volume != object.file_id().volume => match context.store.durability(*token) {
             Durable::Yes => Ok(client),
             Durable::NotYet => Err(Stop::Busy.into()),
             Durable::Failed => Err(Nlm4Stats::Failed.into()),

@@ -33,7 +33,7 @@ fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let args: StatChge<'_> = call.arguments()?;
     let name = args.mon_name.as_bytes();
     match state(call).host_restarted(&context(call), call.client(), name, args.state) {
-        Ok(kept) => Ok(after(call, kept)),
+        Ok(token) => Ok(after(call, token)),
         Err(StateError::Engine(error)) => {
             crate::status::nfs3(error)?;
             Err(Stop::Failed)

@@ -6,7 +6,7 @@ use volume::request::Durability;
 use wire::nfs4::{NfsStat4, OpNum4, Stateid4};
 use wire::xdr::{Encode, Encoder};
 
-use crate::state::InSlot;
+use crate::state::SlotGuard;
 
 /// A COMPOUND that stopped on its way, to be gone on with. Dropped, it ends: what was done stands, and the operation at
 /// which it stopped is answered with NFS4ERR_DELAY should the client ask again; or if that is too much to be kept, with
@@ -52,7 +52,7 @@ pub(crate) struct Suspended {
     pub(crate) saved: Option<Box<[u8]>>,
     pub(crate) current_stateid: Option<Stateid4>,
     pub(crate) saved_stateid: Option<Stateid4>,
-    pub(crate) slot: Option<InSlot>,
+    pub(crate) slot: Option<SlotGuard>,
     pub(crate) waits: Vec<(VolumeId, Durability)>,
     pub(crate) changed: bool,
     pub(crate) tail: Vec<Slice>,

@@ -12,11 +12,11 @@ use wire::nfs3::NfsStat3;
 
 use crate::call::{Call, Object, Stop};
 use crate::state::clients::client::Client;
-use crate::state::delegations::Touch;
-use crate::state::delegations::in_flight::Changing;
+use crate::state::delegations::ConflictKind;
+use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::ids::FileId;
-use crate::state::stateids::Use;
-use crate::state::{Context, State, StateError};
+use crate::state::stateids::IoMode;
+use crate::state::{Context, SharedState, StateError};
 
 /// The errors of the shared state as statuses of NFSv3; the one place that maps them.
 impl From<StateError> for Stop {
@@ -31,7 +31,7 @@ impl From<StateError> for Stop {
 
 /// Recalls delegations for one caller.
 pub(crate) struct Recaller<'a, 'c> {
-    pub(crate) state: &'a State,
+    pub(crate) state: &'a SharedState,
     pub(crate) context: Context<'a>,
     /// The client of the caller's session. Its own delegations do not conflict.
     pub(crate) client: Option<&'c Arc<Client>>,
@@ -42,32 +42,40 @@ impl<'a> Recaller<'a, '_> {
     ///
     /// # Errors
     /// [`StateError::TryLater`] until they are gone.
-    pub(crate) fn object(&self, object: &Object<'_>, touch: Touch) -> Result<Changing<'a>, StateError> {
-        if touch == Touch::Read && !self.state.has_delegations() {
-            return Ok(Changing::NOTHING);
+    pub(crate) fn object(
+        &self,
+        object: &Object<'_>,
+        conflict: ConflictKind,
+    ) -> Result<InFlightModification<'a>, StateError> {
+        if conflict == ConflictKind::Read && !self.state.has_delegations() {
+            return Ok(InFlightModification::NONE);
         }
-        self.state.check_delegations(&self.context, self.client, object.file_id(), touch)
+        self.state.check_delegations(&self.context, self.client, object.file_id(), conflict)
     }
 
     /// Recalls delegations of the object that is about to lose the name `name`.
     ///
     /// # Errors
     /// Those of [`Recaller::object`]; [`Error::WouldBlock`] and [`Error::Busy`] if the name cannot be looked up now.
-    pub(crate) fn name(&self, directory: &Object<'_>, name: &[u8]) -> Result<Changing<'a>, StateError> {
-        let changing = self.state.changing_name(directory.file_id());
+    pub(crate) fn name(
+        &self,
+        directory: &Object<'_>,
+        name: &[u8],
+    ) -> Result<InFlightModification<'a>, StateError> {
+        let in_flight = self.state.begin_modification_of_name(directory.file_id());
         if !self.state.has_delegations() {
-            return Ok(changing);
+            return Ok(in_flight);
         }
         match found(directory.volume.lookup(&directory.request(), directory.ino, name))? {
-            Some(ino) => self.object(&directory.beside(ino), Touch::Change),
-            None => Ok(changing),
+            Some(ino) => self.object(&directory.beside(ino), ConflictKind::Modify),
+            None => Ok(in_flight),
         }
     }
 
     /// What an operation on a name in `directory` does when it is done.
-    pub(crate) fn afterwards(&self, directory: &Object<'_>) -> Afterwards<'a> {
+    pub(crate) fn post_op(&self, directory: &Object<'_>) -> PostOpRecall<'a> {
         let Recaller { state, context, client } = *self;
-        Afterwards { state, context, client: client.cloned(), volume: directory.volume.id() }
+        PostOpRecall { state, context, client: client.cloned(), volume: directory.volume.id() }
     }
 }
 
@@ -87,14 +95,14 @@ fn found(looked: Answer<Found>) -> Result<Option<Ino>, Error> {
 ///
 /// Another file may have taken the name since it was looked up, and may have been delegated. Its holder no longer asks what
 /// the name stands for, so a late recall is better than none.
-pub(crate) struct Afterwards<'a> {
-    state: &'a State,
+pub(crate) struct PostOpRecall<'a> {
+    state: &'a SharedState,
     context: Context<'a>,
     client: Option<Arc<Client>>,
     volume: VolumeId,
 }
 
-impl Afterwards<'_> {
+impl PostOpRecall<'_> {
     /// A name was removed.
     pub(crate) fn removed(&self, removed: &Removed) {
         self.recall(removed.object);
@@ -126,7 +134,11 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// NFS3ERR_JUKEBOX while something conflicts.
-    pub(crate) fn check_use(&self, file: &Object<'a>, wanted: Use) -> Result<Changing<'a>, Stop> {
+    pub(crate) fn check_io(
+        &self,
+        file: &Object<'a>,
+        wanted: IoMode,
+    ) -> Result<InFlightModification<'a>, Stop> {
         let recaller = self.recaller();
         recaller.state.check_shares(&recaller.context, file.file_id(), wanted, Some(self.client()))?;
         Ok(recaller.object(file, wanted.into())?)
@@ -136,16 +148,16 @@ impl<'a> Call<'a> {
     /// returned may be truncated, even if another one has taken the name: that one was not checked.
     ///
     /// # Errors
-    /// Those of [`Call::check_use`].
-    pub(crate) fn check_cut_of(
+    /// Those of [`Call::check_io`].
+    pub(crate) fn check_truncate_conflicts(
         &self,
         directory: &Object<'a>,
         name: &[u8],
-    ) -> Result<(Option<Ino>, Changing<'a>), Stop> {
+    ) -> Result<(Option<Ino>, InFlightModification<'a>), Stop> {
         let looked = directory.volume.lookup(&directory.request(), directory.ino, name);
         let known = found(looked).map_err(StateError::from)?;
-        let changing = known.map(|ino| self.check_use(&directory.beside(ino), Use::Write)).transpose()?;
-        Ok((known, changing.unwrap_or(Changing::NOTHING)))
+        let in_flight = known.map(|ino| self.check_io(&directory.beside(ino), IoMode::Write)).transpose()?;
+        Ok((known, in_flight.unwrap_or(InFlightModification::NONE)))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::context::{ServiceContext, Shared};
 use crate::dispatch;
 use crate::exports::{Export, ExportsError};
 pub use crate::progress::Progress;
-use crate::state::State;
+use crate::state::SharedState;
 pub use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::config::Config;
 use crate::state::restart::Records;
@@ -119,7 +119,7 @@ impl Service {
     }
 
     fn with_config(mut self, config: Config) -> Service {
-        self.context.shared = Arc::new(Shared { state: State::new(config), ..Shared::default() });
+        self.context.shared = Arc::new(Shared { state: SharedState::new(config), ..Shared::default() });
         self
     }
 

@@ -1,7 +1,7 @@
 //! The state machine of NFSv4: clients, sessions, opens, locks, delegations, callbacks.
 //!
 //! It owns no socket and reads no clock; time comes with each question ([`Context`]), and what is to survive a restart
-//! goes out as records of a volume ([`Keep`]).
+//! goes out as records of a volume ([`StateStore`]).
 //!
 //! | module | holds |
 //! |---|---|
@@ -27,12 +27,12 @@
 //! What is on the path of SEQUENCE, READ and WRITE takes read locks of shards only: that of the session, that of the
 //! stateid. In order, none while one further right is held:
 //!
-//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's [`crate::state::clients::client::Held`] → what is in a
+//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's [`crate::state::clients::client::ClientState`] → what is in a
 //! session → outgoing callbacks.
 //!
 //! A change is journaled under the lock of what it changes, so that records are written in the order of the changes. The
 //! journal takes no lock of an inode; and who holds one, as the engine does when it asks for a record to go with a new
-//! file, must take none of the locks above: see [`files::Prepared`].
+//! file, must take none of the locks above: see [`files::PreparedOpen`].
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -66,18 +66,18 @@ use callbacks::Callbacks;
 use clients::Clients;
 use clients::client::Client;
 use config::{Config, Counters};
-use copies::Copies;
-use delegations::in_flight::Changes;
+use copies::CopyJobs;
+use delegations::in_flight::InFlightModifications;
 pub(crate) use error::StateError;
 use files::Files;
 use ids::{FileId, Other, SessionId};
-pub(crate) use sessions::InSlot;
 use sessions::Sessions;
+pub(crate) use sessions::SlotGuard;
 
 use shards::Shards;
 
 /// Where records are kept: the volumes, as the state machine sees them.
-pub(crate) trait Keep {
+pub(crate) trait StateStore {
     /// The volume of clients and sessions.
     fn home(&self) -> VolumeId;
 
@@ -97,7 +97,7 @@ pub(crate) trait Keep {
     fn release(&self, file: FileId);
 
     /// Whether what tells of this may leave.
-    fn durability(&self, kept: Kept) -> Durable;
+    fn durability(&self, token: DurabilityToken) -> Durable;
 
     /// The file's handle.
     fn handle(&self, file: FileId) -> Box<[u8]>;
@@ -107,14 +107,14 @@ pub(crate) trait Keep {
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// Where records are kept.
-    pub(crate) keep: &'a dyn Keep,
+    pub(crate) store: &'a dyn StateStore,
     /// The wall clock.
     pub(crate) now: Time,
 }
 
 /// What a reply waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct DurabilityToken {
     /// The volume whose journal has it.
     pub(crate) volume: VolumeId,
     /// Up to where it must be durable.
@@ -123,13 +123,13 @@ pub(crate) struct Kept {
 
 impl Context<'_> {
     /// Journals changes of `volume`.
-    fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Kept, StateError> {
-        Ok(Kept { volume, after: self.keep.change(volume, changes)? })
+    fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<DurabilityToken, StateError> {
+        Ok(DurabilityToken { volume, after: self.store.change(volume, changes)? })
     }
 
     /// Journals changes of clients and sessions.
-    fn change_home(&self, changes: &[StateChange]) -> Result<Kept, StateError> {
-        self.change(self.keep.home(), changes)
+    fn change_home(&self, changes: &[StateChange]) -> Result<DurabilityToken, StateError> {
+        self.change(self.store.home(), changes)
     }
 }
 
@@ -137,7 +137,7 @@ impl Context<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller<'a> {
     /// NFSv4.0, where the stateid tells who.
-    Zero,
+    V40,
     /// NFSv4.1 and later: the session does.
     Session(&'a Arc<Client>),
 }
@@ -147,14 +147,14 @@ impl<'a> Caller<'a> {
     pub(crate) fn client(self) -> Option<&'a Arc<Client>> {
         match self {
             Caller::Session(client) => Some(client),
-            Caller::Zero => None,
+            Caller::V40 => None,
         }
     }
 }
 
 /// Clients and what they hold. Survives a change of the configuration.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct SharedState {
     config: Config,
     /// The second in which this instance began; names it in ids.
     instance: OnceLock<u32>,
@@ -165,17 +165,17 @@ pub(crate) struct State {
     clients: Clients,
     sessions: Sessions,
     files: Files,
-    stateids: Shards<Other, Arc<stateids::entry::Holding>>,
+    stateids: Shards<Other, Arc<stateids::entry::StateEntry>>,
     callbacks: Callbacks,
-    copies: Copies,
+    copies: CopyJobs,
     counters: Counters,
-    changes: Changes,
-    /// When [`State::tick`] last looked at everybody, in nanoseconds.
+    modifications: InFlightModifications,
+    /// When [`SharedState::tick`] last looked at everybody, in nanoseconds.
     swept: AtomicU64,
     /// The newest instance that records name.
     newest_known: AtomicU32,
     /// Delegations that were asked back and not returned yet.
-    recalls: Mutex<Vec<Arc<stateids::entry::Holding>>>,
+    recalls: Mutex<Vec<Arc<stateids::entry::StateEntry>>>,
     /// Until when files are not delegated, as several want them.
     contended: Shards<FileId, Time>,
     /// Calls to the lock managers of hosts, and this status monitor.
@@ -184,10 +184,10 @@ pub(crate) struct State {
     bound: Shards<ConnectionId, Vec<SessionId>>,
 }
 
-impl State {
+impl SharedState {
     /// A state with these limits.
-    pub(crate) fn new(config: Config) -> State {
-        State { config, ..State::default() }
+    pub(crate) fn new(config: Config) -> SharedState {
+        SharedState { config, ..SharedState::default() }
     }
 
     /// Its limits.
@@ -213,7 +213,7 @@ impl State {
             ("nfs4_lock_states", Counters::get(&counters.lock_states)),
             ("nfs4_owner_bytes", Counters::get(&counters.owner_bytes)),
             ("nfs4_locked_ranges", Counters::get(&counters.ranges)),
-            ("nfs4_delegations", self.changes.granted()),
+            ("nfs4_delegations", self.modifications.granted()),
             ("nfs4_delegations_granted", Counters::get(&counters.delegations_granted)),
             ("nfs4_delegations_recalled", Counters::get(&counters.delegations_recalled)),
             ("nfs4_delegations_revoked", Counters::get(&counters.delegations_revoked)),

@@ -7,16 +7,16 @@ use volume::time::Time;
 
 use crate::context::ServiceContext;
 use crate::state::ids::FileId;
-use crate::state::{Context, Keep, Kept};
+use crate::state::{Context, DurabilityToken, StateStore};
 
 impl ServiceContext {
     /// What a question to the state machine comes with.
     pub(crate) fn context(&self, now: Time) -> Context<'_> {
-        Context { keep: self, now }
+        Context { store: self, now }
     }
 }
 
-impl Keep for ServiceContext {
+impl StateStore for ServiceContext {
     fn home(&self) -> VolumeId {
         self.volumes().map(|volume| volume.id()).min().unwrap_or_default()
     }
@@ -42,9 +42,9 @@ impl Keep for ServiceContext {
         }
     }
 
-    fn durability(&self, kept: Kept) -> Durable {
+    fn durability(&self, token: DurabilityToken) -> Durable {
         // What is not served any more is not waited for.
-        self.volume(kept.volume).map_or(Durable::Failed, |volume| volume.durability(kept.after))
+        self.volume(token.volume).map_or(Durable::Failed, |volume| volume.durability(token.after))
     }
 
     fn handle(&self, file: FileId) -> Box<[u8]> {

@@ -4,8 +4,8 @@ use wire::nlm4::{CancelArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
-use crate::state::Kept;
-use crate::state::hosts::Asker;
+use crate::state::DurabilityToken;
+use crate::state::hosts::Requester;
 
 use super::Done;
 
@@ -17,7 +17,7 @@ pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     super::call_back(call, Procedure::CancelRes, evaluate(call)?)
 }
 
-fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
+fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<DurabilityToken>), Stop> {
     let args: CancelArgs<'a> = call.arguments()?;
     super::res(args.cookie, cancel(call, &args))
 }
@@ -28,7 +28,7 @@ fn cancel(call: &Call<'_>, args: &CancelArgs<'_>) -> Done {
     let file = super::object(call, lock.fh)?.file_id();
     let (range, owner) = (super::range(lock)?, super::owner(lock));
     let Some(client) = super::known(call, lock.caller_name) else { return Ok((Nlm4Stats::Denied, None)) };
-    let asker = Asker { client: &client, file, owner: &owner };
-    let (waited, kept) = super::state(call).cancel(&super::context(call), asker, range)?;
-    Ok((if waited { Nlm4Stats::Granted } else { Nlm4Stats::Denied }, kept))
+    let requester = Requester { client: &client, file, owner: &owner };
+    let (waited, token) = super::state(call).cancel(&super::context(call), requester, range)?;
+    Ok((if waited { Nlm4Stats::Granted } else { Nlm4Stats::Denied }, token))
 }

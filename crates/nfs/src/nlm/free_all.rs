@@ -5,15 +5,15 @@ use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
 
-use super::Refused;
+use super::Rejection;
 
 pub(super) fn run<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let args: Notify<'_> = call.arguments()?;
     let freed = super::state(call).free_all(&super::context(call), call.client(), args.name.as_bytes());
-    match freed.map_err(Refused::from) {
-        Ok(kept) => Ok(super::after(call, kept)),
-        Err(Refused::Stop(stop)) => Err(stop),
+    match freed.map_err(Rejection::from) {
+        Ok(token) => Ok(super::after(call, token)),
+        Err(Rejection::Stop(stop)) => Err(stop),
         // There is no result to say it in.
-        Err(Refused::Stat(_)) => Err(Stop::Failed),
+        Err(Rejection::Stat(_)) => Err(Stop::Failed),
     }
 }

@@ -4,9 +4,9 @@ use wire::nlm4::{LockArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
-use crate::state::Kept;
-use crate::state::hosts::Asker;
-use crate::state::locks::{NoLock, Wanted};
+use crate::state::DurabilityToken;
+use crate::state::hosts::Requester;
+use crate::state::locks::{LockError, LockRequest};
 
 use super::Done;
 
@@ -18,7 +18,7 @@ pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     super::call_back(call, Procedure::LockRes, evaluate(call)?)
 }
 
-fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
+fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<DurabilityToken>), Stop> {
     let args: LockArgs<'a> = call.arguments()?;
     super::res(args.cookie, lock(call, &args))
 }
@@ -31,15 +31,15 @@ fn lock(call: &Call<'_>, args: &LockArgs<'_>) -> Done {
     }
     super::check_access(call, &object)?;
     let (range, kind) = (super::range(lock)?, super::kind(args.exclusive));
-    let wanted = Wanted { range, kind, waits: args.block && !args.reclaim };
+    let wanted = LockRequest { range, kind, waits: args.block && !args.reclaim };
     let owner = super::owner(lock);
     let client = super::client(call, lock.caller_name, args.state, &object)?;
-    let asker = Asker { client: &client, file: object.file_id(), owner: &owner };
-    match super::state(call).lock_for_host(&super::context(call), asker, &wanted, args.reclaim) {
-        Ok(kept) => Ok((Nlm4Stats::Granted, Some(kept))),
-        Err(NoLock::Denied(denied)) => {
+    let requester = Requester { client: &client, file: object.file_id(), owner: &owner };
+    match super::state(call).lock_for_host(&super::context(call), requester, &wanted, args.reclaim) {
+        Ok(token) => Ok((Nlm4Stats::Granted, Some(token))),
+        Err(LockError::Denied(denied)) => {
             Ok((if denied.waits { Nlm4Stats::Blocked } else { Nlm4Stats::Denied }, None))
         }
-        Err(NoLock::Refused(error)) => Err(error.into()),
+        Err(LockError::Failed(error)) => Err(error.into()),
     }
 }

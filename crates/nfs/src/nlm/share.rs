@@ -5,14 +5,14 @@ use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled};
 use crate::state::files::share::Mode;
-use crate::state::hosts::Asker;
+use crate::state::hosts::Requester;
 
 use super::Done;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: ShareArgs<'a> = call.arguments()?;
-    let (stat, kept) = super::settle(share(call, &args))?;
-    super::reply(call, out, (ShareRes { cookie: args.cookie, stat, sequence: 0 }, kept))
+    let (stat, token) = super::settle(share(call, &args))?;
+    super::reply(call, out, (ShareRes { cookie: args.cookie, stat, sequence: 0 }, token))
 }
 
 fn share(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
@@ -22,7 +22,7 @@ fn share(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
     let mode = Mode::share(access.code(), mode.code()).ok_or(Nlm4Stats::Failed)?;
     // A SHARE does not say the state of the status monitor.
     let client = super::client(call, caller_name, 0, &object)?;
-    let asker = Asker { client: &client, file: object.file_id(), owner: oh.as_bytes() };
-    let kept = super::state(call).share(&super::context(call), asker, mode, args.reclaim)?;
-    Ok((Nlm4Stats::Granted, kept))
+    let requester = Requester { client: &client, file: object.file_id(), owner: oh.as_bytes() };
+    let token = super::state(call).share(&super::context(call), requester, mode, args.reclaim)?;
+    Ok((Nlm4Stats::Granted, token))
 }

@@ -4,12 +4,12 @@ use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, 
 use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled, Stop};
-use crate::state::clients::client::Who;
+use crate::state::clients::client::LockOwnerId;
 use crate::state::hosts::{nlm_range, owner_of};
 use crate::state::locks::ranges::LockKind;
-use crate::state::locks::{Denied, NoLock};
+use crate::state::locks::{Denied, LockError};
 
-use super::Refused;
+use super::Rejection;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     super::reply(call, out, (test(call)?, None))
@@ -39,8 +39,8 @@ impl Encode for Tested<'_> {
 /// Who has what is in the way. An owner of NFSv4 is no process that another host could know.
 fn holder(denied: &Denied) -> Nlm4Holder<'_> {
     let (svid, oh) = match &denied.owner {
-        Who::Nlm { name, .. } => owner_of(name),
-        Who::Version4 { name, .. } => (0, &**name),
+        LockOwnerId::Nlm { name, .. } => owner_of(name),
+        LockOwnerId::Nfs4 { name, .. } => (0, &**name),
     };
     let (l_offset, l_len) = nlm_range(denied.range);
     let exclusive = denied.kind == LockKind::Write;
@@ -52,29 +52,29 @@ fn test<'a>(call: &Call<'a>) -> Result<Tested<'a>, Stop> {
     let cookie = args.cookie;
     match find(call, &args) {
         Ok(()) => Ok(Tested { cookie, found: Ok(()), stat: Nlm4Stats::Granted }),
-        Err(NoTest::Denied(denied)) => Ok(Tested { cookie, found: Err(denied), stat: Nlm4Stats::Denied }),
+        Err(TestError::Denied(denied)) => Ok(Tested { cookie, found: Err(denied), stat: Nlm4Stats::Denied }),
         // Only a lock that can be named may be in the way.
-        Err(NoTest::Refused(Refused::Stat(Nlm4Stats::Denied))) => {
+        Err(TestError::Rejected(Rejection::Stat(Nlm4Stats::Denied))) => {
             Ok(Tested { cookie, found: Ok(()), stat: Nlm4Stats::Failed })
         }
-        Err(NoTest::Refused(Refused::Stat(stat))) => Ok(Tested { cookie, found: Ok(()), stat }),
-        Err(NoTest::Refused(Refused::Stop(stop))) => Err(stop),
+        Err(TestError::Rejected(Rejection::Stat(stat))) => Ok(Tested { cookie, found: Ok(()), stat }),
+        Err(TestError::Rejected(Rejection::Stop(stop))) => Err(stop),
     }
 }
 
 /// Why TEST does not find the range free.
-enum NoTest {
+enum TestError {
     Denied(Denied),
-    Refused(Refused),
+    Rejected(Rejection),
 }
 
-impl<R: Into<Refused>> From<R> for NoTest {
-    fn from(refused: R) -> NoTest {
-        NoTest::Refused(refused.into())
+impl<R: Into<Rejection>> From<R> for TestError {
+    fn from(refused: R) -> TestError {
+        TestError::Rejected(refused.into())
     }
 }
 
-fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), NoTest> {
+fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), TestError> {
     let lock = &args.alock;
     let object = super::object(call, lock.fh)?;
     super::check_access(call, &object)?;
@@ -85,7 +85,7 @@ fn find(call: &Call<'_>, args: &TestArgs<'_>) -> Result<(), NoTest> {
     let owner = client.and_then(|client| client.known_lock_owner(&super::owner(lock)));
     match state.test_lock(&context, file, owner.as_ref(), range, kind) {
         Ok(()) => Ok(()),
-        Err(NoLock::Denied(denied)) => Err(NoTest::Denied(denied)),
-        Err(NoLock::Refused(error)) => Err(error.into()),
+        Err(LockError::Denied(denied)) => Err(TestError::Denied(denied)),
+        Err(LockError::Failed(error)) => Err(error.into()),
     }
 }

@@ -4,8 +4,8 @@ use wire::nlm4::{Nlm4Stats, Procedure, Res, UnlockArgs};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Stop};
-use crate::state::Kept;
-use crate::state::hosts::Asker;
+use crate::state::DurabilityToken;
+use crate::state::hosts::Requester;
 
 use super::Done;
 
@@ -17,7 +17,7 @@ pub(super) fn message<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     super::call_back(call, Procedure::UnlockRes, evaluate(call)?)
 }
 
-fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<Kept>), Stop> {
+fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<DurabilityToken>), Stop> {
     let args: UnlockArgs<'a> = call.arguments()?;
     super::res(args.cookie, unlock(call, &args))
 }
@@ -27,7 +27,7 @@ fn unlock(call: &Call<'_>, args: &UnlockArgs<'_>) -> Done {
     let file = super::object(call, lock.fh)?.file_id();
     let (range, owner) = (super::range(lock)?, super::owner(lock));
     let Some(client) = super::known(call, lock.caller_name) else { return Ok((Nlm4Stats::Granted, None)) };
-    let asker = Asker { client: &client, file, owner: &owner };
-    let kept = super::state(call).unlock_for_host(&super::context(call), asker, range)?;
-    Ok((Nlm4Stats::Granted, kept))
+    let requester = Requester { client: &client, file, owner: &owner };
+    let token = super::state(call).unlock_for_host(&super::context(call), requester, range)?;
+    Ok((Nlm4Stats::Granted, token))
 }

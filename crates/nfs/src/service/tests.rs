@@ -252,7 +252,7 @@ fn every_failure_decodes_as_its_procedure() {
 
 #[test]
 fn back_pressure_is_for_what_changes() {
-    let changing: Vec<&str> = Procedure::ALL
+    let in_flight: Vec<&str> = Procedure::ALL
         .iter()
         .zip(&crate::v3::OPERATIONS)
         .filter(|(_, operation)| operation.changes)
@@ -260,7 +260,7 @@ fn back_pressure_is_for_what_changes() {
         .collect();
     let expected =
         ["SETATTR", "WRITE", "CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR", "RENAME", "LINK"];
-    assert_eq!(changing, expected);
+    assert_eq!(in_flight, expected);
 }
 
 #[test]

@@ -21,14 +21,14 @@ use wire::xdr::{Decode, Decoder};
 use crate::connection::ConnectionId;
 use crate::state::callbacks::outgoing::{Callback, Destination};
 
-use crate::state::clients::client::{Client, LockOwner, Version};
+use crate::state::clients::client::{Client, ClientProtocol, LockOwner};
 use crate::state::config::Counters;
-use crate::state::copies::Copying;
+use crate::state::copies::CopyJob;
 use crate::state::hosts::Message;
 use crate::state::ids::{ClientId, FileId, SessionId};
 use crate::state::sessions::Session;
-use crate::state::stateids::entry::{Delegation, Holding};
-use crate::state::{Context, State};
+use crate::state::stateids::entry::{Delegation, StateEntry};
+use crate::state::{Context, SharedState};
 
 mod message;
 
@@ -56,7 +56,7 @@ const AGAIN: [u32; 3] =
 ///      └─ confirmed ─ Down ◀────────────────────┘
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Path {
+pub(crate) enum CallbackPath {
     /// Nobody tried.
     Unknown,
     /// CB_NULL is on its way.
@@ -73,21 +73,21 @@ enum Job {
     /// Whether it listens.
     Probe,
     /// A delegation is wanted back.
-    Recall(Arc<Holding>),
+    Recall(Arc<StateEntry>),
     /// A lock may be free now: the file, its handle, and the lock owner.
     NotifyLock { handle: Box<[u8]>, owner: Arc<LockOwner> },
     /// A copy is over.
-    Offload(Arc<Copying>),
+    Offload(Arc<CopyJob>),
     /// A call of NLM or NSM.
     Nlm(Box<Message>),
 }
 
 impl Job {
     /// The client has not heard of it: it is told at a later tick, if that matters.
-    fn not_told(&self) {
+    fn notify_failed(&self) {
         match self {
-            Job::Recall(holding) => holding.as_delegation().into_iter().for_each(Delegation::not_told),
-            Job::Offload(copying) => copying.not_told(),
+            Job::Recall(entry) => entry.as_delegation().into_iter().for_each(Delegation::notify_failed),
+            Job::Offload(copy) => copy.notify_failed(),
             Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
         }
     }
@@ -148,7 +148,7 @@ impl Callbacks {
         if waiting.len() < WAITING_PER_CLIENT {
             waiting.push_back(job);
         } else {
-            job.not_told();
+            job.notify_failed();
         }
     }
 
@@ -166,7 +166,7 @@ enum Answered {
     Failed,
 }
 
-impl State {
+impl SharedState {
     /// The calls to be sent.
     pub(crate) fn take_callbacks(&self) -> Vec<Callback> {
         std::mem::take(&mut self.callbacks.inner.lock().ready)
@@ -178,19 +178,19 @@ impl State {
     }
 
     /// Asks a delegation back, unless that is being done or was heard.
-    pub(super) fn call_recall(&self, context: &Context<'_>, holding: &Arc<Holding>) {
-        if holding.as_delegation().is_some_and(Delegation::tell) {
-            self.call(context, &holding.client, Job::Recall(Arc::clone(holding)));
+    pub(super) fn call_recall(&self, context: &Context<'_>, entry: &Arc<StateEntry>) {
+        if entry.as_delegation().is_some_and(Delegation::begin_notify) {
+            self.call(context, &entry.client, Job::Recall(Arc::clone(entry)));
         }
     }
 
     /// Tells a client that a lock that it waits for may be free; NFSv4.0 has to ask.
     pub(super) fn notify_lock(&self, context: &Context<'_>, file: FileId, owner: &Arc<LockOwner>) {
         let client = self.clients.confirmed(owner.client());
-        if let Some(client) = client.filter(|client| client.version == Version::Sessions)
+        if let Some(client) = client.filter(|client| client.version == ClientProtocol::Sessions)
             && self.can_be_called(&client)
         {
-            let job = Job::NotifyLock { handle: context.keep.handle(file), owner: Arc::clone(owner) };
+            let job = Job::NotifyLock { handle: context.store.handle(file), owner: Arc::clone(owner) };
             self.call(context, &client, job);
         }
     }
@@ -199,8 +199,8 @@ impl State {
     pub(super) fn probe(&self, context: &Context<'_>, client: &Arc<Client>) {
         let unknown = {
             let mut held = client.inner.lock();
-            let unknown = held.path == Path::Unknown;
-            held.path = if unknown { Path::Probing } else { held.path };
+            let unknown = held.path == CallbackPath::Unknown;
+            held.path = if unknown { CallbackPath::Probing } else { held.path };
             unknown
         };
         if unknown {
@@ -209,27 +209,27 @@ impl State {
     }
 
     /// Tells a client that a copy is over.
-    pub(super) fn call_offload(&self, context: &Context<'_>, copying: &Arc<Copying>) {
-        self.call(context, &copying.client, Job::Offload(Arc::clone(copying)));
+    pub(super) fn call_offload(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
+        self.call(context, &copy.client, Job::Offload(Arc::clone(copy)));
     }
 
     fn call(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         Counters::up(&self.counters.callbacks_sent);
         match client.version {
-            Version::Zero => self.call_zero(context, client, job),
+            ClientProtocol::V40 => self.call_v40(context, client, job),
             // Its calls are made by nlm.rs.
-            Version::Nlm => {}
-            Version::Sessions => self.call_session(context, client, job),
+            ClientProtocol::Nlm => {}
+            ClientProtocol::Sessions => self.call_session(context, client, job),
         }
     }
 
-    fn call_zero(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
+    fn call_v40(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         let mut held = client.inner.lock();
         let callback = held.callback.clone();
         let address = callback.as_ref().and_then(|(_, to)| callback_address(&to.netid, &to.address));
         let (Some((_, callback)), Some(address)) = (callback, address) else {
-            held.path = Path::Down;
-            return job.not_told();
+            held.path = CallbackPath::Down;
+            return job.notify_failed();
         };
         drop(held);
         let call = Call {
@@ -247,7 +247,7 @@ impl State {
     fn call_session(&self, context: &Context<'_>, client: &Arc<Client>, job: Job) {
         let Some((session, slot, to)) = self.free_back_slot(client) else {
             match job {
-                Job::Offload(copying) => copying.not_told(),
+                Job::Offload(copy) => copy.notify_failed(),
                 job => self.callbacks.wait(client.id, job),
             }
             return;
@@ -289,18 +289,18 @@ impl State {
     fn body(&self, context: &Context<'_>, job: &Job) -> Body {
         match job {
             Job::Probe => Body::Null,
-            Job::Recall(holding) => {
-                Body::Recall { stateid: holding.stateid(), handle: context.keep.handle(holding.file) }
+            Job::Recall(entry) => {
+                Body::Recall { stateid: entry.stateid(), handle: context.store.handle(entry.file) }
             }
             Job::NotifyLock { handle, owner } => Body::NotifyLock {
                 handle: handle.clone(),
                 client: owner.client(),
                 owner: owner.name().into(),
             },
-            Job::Offload(copying) => Body::Offload {
-                stateid: copying.stateid(),
-                handle: context.keep.handle(copying.file),
-                progress: copying.progress(),
+            Job::Offload(copy) => Body::Offload {
+                stateid: copy.stateid(),
+                handle: context.store.handle(copy.file),
+                progress: copy.progress(),
             },
             // Encoded by nlm.rs.
             Job::Nlm(_) => Body::Null,
@@ -318,7 +318,7 @@ impl State {
     }
 
     /// Has the state's clock looked at soon.
-    pub(super) fn nudge(&self) {
+    pub(super) fn wake_driver(&self) {
         if let Some(notify) = &*self.callbacks.notify.read() {
             notify();
         }
@@ -361,7 +361,7 @@ impl State {
         };
         match pending.slot {
             None => {
-                let path = if status == u32::MAX { Path::Down } else { Path::Up };
+                let path = if status == u32::MAX { CallbackPath::Down } else { CallbackPath::Up };
                 client.inner.lock().path = path;
             }
             Some((id, slot)) => {
@@ -380,12 +380,12 @@ impl State {
         }
         match &pending.job {
             // It may be faster than the reply to the OPEN that granted it, so that the client does not know it yet.
-            job @ Job::Recall(_) if status != 0 => job.not_told(),
+            job @ Job::Recall(_) if status != 0 => job.notify_failed(),
             job @ Job::Offload(_) if BACK_FAULTS.contains(&status) || AGAIN.contains(&status) => {
-                job.not_told()
+                job.notify_failed()
             }
             // A client that says anything else does not wait for it.
-            Job::Offload(copying) => self.copy_told(context, copying),
+            Job::Offload(copy) => self.copy_told(context, copy),
             Job::Recall(_) | Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
         }
     }
@@ -417,8 +417,8 @@ impl State {
                 self.call(context, &client, pending.job);
             }
             _ => {
-                client.inner.lock().path = Path::Down;
-                pending.job.not_told();
+                client.inner.lock().path = CallbackPath::Down;
+                pending.job.notify_failed();
             }
         }
     }
@@ -433,7 +433,7 @@ impl State {
     }
 
     /// A session is no more; what was called by it goes by another.
-    pub(super) fn call_again(&self, context: &Context<'_>, session: &Session) {
+    pub(super) fn requeue_calls(&self, context: &Context<'_>, session: &Session) {
         let mut inner = self.callbacks.inner.lock();
         let of_session = |pending: &Pending| pending.slot.is_some_and(|(id, _)| id == session.id);
         let xids: Vec<u32> =

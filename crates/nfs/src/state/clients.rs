@@ -14,14 +14,14 @@ use volume::time::Time;
 
 use crate::connection::ConnectionId;
 
-use crate::state::clients::client::{Client, Version};
+use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::ids::{ClientId, SessionId};
 use crate::state::record::{
-    CallbackAddress, CallbackSecurity, ClientRecord, Key, Kind, Principal, SessionRecord,
+    CallbackAddress, CallbackSecurity, ClientKind, ClientRecord, Key, Principal, SessionRecord,
 };
 use crate::state::sessions::{Channels, Session};
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod client;
 pub(crate) mod expiry;
@@ -42,7 +42,7 @@ struct Named {
     unconfirmed: Option<Unconfirmed>,
 }
 
-type Name = (Version, Box<[u8]>);
+type Name = (ClientProtocol, Box<[u8]>);
 
 /// Which part of all clients may be such as are to be confirmed.
 const UNCONFIRMED_SHARE: usize = 4;
@@ -71,13 +71,13 @@ impl Table {
 
     /// Sees to it that of `most` clients those that are to be confirmed are but a part, so that whoever makes up names
     /// keeps nobody else out: the oldest gives way. False if there is no room for one more.
-    fn make_room(&mut self, most: usize) -> bool {
-        if self.unconfirmed.len() >= (most / UNCONFIRMED_SHARE).max(1)
+    fn make_room(&mut self, max: usize) -> bool {
+        if self.unconfirmed.len() >= (max / UNCONFIRMED_SHARE).max(1)
             && let Some(name) = self.unconfirmed.values().next().cloned()
         {
             self.propose(&name, None);
         }
-        self.len() < most
+        self.len() < max
     }
 
     /// Replaces the one that is to be confirmed.
@@ -111,7 +111,7 @@ impl Clients {
     }
 
     /// The confirmed client of this name.
-    pub(super) fn of_name(&self, version: Version, name: &[u8]) -> Option<Arc<Client>> {
+    pub(super) fn of_name(&self, version: ClientProtocol, name: &[u8]) -> Option<Arc<Client>> {
         self.0.read().names.get(&(version, Box::from(name)))?.confirmed.clone()
     }
 
@@ -121,9 +121,9 @@ impl Clients {
     /// NFS4ERR_RESOURCE if there are `most` already, and those of `make`.
     pub(super) fn enter(
         &self,
-        version: Version,
+        version: ClientProtocol,
         name: &[u8],
-        most: usize,
+        max: usize,
         make: impl FnOnce() -> Result<Arc<Client>, StateError>,
     ) -> Result<Arc<Client>, StateError> {
         let name = (version, Box::from(name));
@@ -131,7 +131,7 @@ impl Clients {
         if let (Some(there), _) = table.named(&name) {
             return Ok(there);
         }
-        if table.len() >= most {
+        if table.len() >= max {
             return Err(StateError::LimitReached);
         }
         let client = make()?;
@@ -228,13 +228,13 @@ pub(crate) struct CreateSession {
 
 /// Why SETCLIENTID failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NotSet {
+pub(crate) enum SetClientIdError {
     /// NFS4ERR_CLID_INUSE, and where the other one listens.
     InUse(Option<CallbackAddress>),
-    Refused(StateError),
+    Failed(StateError),
 }
 
-impl State {
+impl SharedState {
     /// Names this instance in ids; the first question decides.
     fn instance(&self, now: Time) -> u32 {
         let seconds = u32::try_from(now.seconds()).unwrap_or(u32::MAX).max(1);
@@ -264,7 +264,7 @@ impl State {
     /// NFS4ERR_EXPIRED if it was expired, NFS4ERR_STALE_CLIENTID if nothing is known of it.
     pub(crate) fn client(&self, context: &Context<'_>, id: ClientId) -> Result<Arc<Client>, StateError> {
         match self.clients.confirmed(id) {
-            Some(client) if client.version == Version::Zero => {
+            Some(client) if client.version == ClientProtocol::V40 => {
                 client.renew(context.now);
                 Ok(client)
             }
@@ -276,11 +276,11 @@ impl State {
     /// RENEW (RFC 7530 section 16.29).
     ///
     /// # Errors
-    /// Those of [`State::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled, and
+    /// Those of [`SharedState::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled, and
     /// while it has not tried to return one that was revoked: nothing else tells it to give up what it trusts in.
     pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let client = self.client(context, id)?;
-        let down = client.inner.lock().path == crate::state::callbacks::Path::Down;
+        let down = client.inner.lock().path == crate::state::callbacks::CallbackPath::Down;
         let was_revoked = client.revoked.load(Ordering::Relaxed) > 0;
         if was_revoked || down && client.delegations.load(Ordering::Relaxed) > 0 {
             Err(StateError::CallbackPathDown)
@@ -292,22 +292,22 @@ impl State {
     /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id, and what is to be confirmed.
     ///
     /// # Errors
-    /// [`NotSet`]; NFS4ERR_RESOURCE if there are too many clients.
+    /// [`SetClientIdError`]; NFS4ERR_RESOURCE if there are too many clients.
     pub(crate) fn set_client_id(
         &self,
         context: &Context<'_>,
         who: &Introduction<'_>,
         callback: CallbackAddress,
-    ) -> Result<(ClientId, [u8; 8]), NotSet> {
+    ) -> Result<(ClientId, [u8; 8]), SetClientIdError> {
         let now = context.now;
-        self.make_way(context, Version::Zero, who.name).map_err(NotSet::Refused)?;
-        let name = (Version::Zero, Box::from(who.name));
+        self.finish_removal(context, ClientProtocol::V40, who.name).map_err(SetClientIdError::Failed)?;
+        let name = (ClientProtocol::V40, Box::from(who.name));
         let mut table = self.clients.0.write();
         let (confirmed, _) = table.named(&name);
         let id = match &confirmed {
             Some(client) if client.principal != who.principal && self.is_in_use(client, now) => {
                 let address = client.inner.lock().callback.clone().map(|(_, address)| address);
-                return Err(NotSet::InUse(address));
+                return Err(SetClientIdError::InUse(address));
             }
             // The same client, perhaps with another callback address.
             Some(client) if client.verifier == who.verifier && client.principal == who.principal => client.id,
@@ -315,17 +315,22 @@ impl State {
             _ => self.next_client(now),
         };
         if !table.make_room(self.config.clients) {
-            return Err(NotSet::Refused(StateError::LimitReached));
+            return Err(SetClientIdError::Failed(StateError::LimitReached));
         }
         let confirm = self.next_confirm(now);
-        let record = record_of(who, Kind::Zero { confirm, callback });
+        let record = record_of(who, ClientKind::V40 { confirm, callback });
         table.propose(&name, Some(Unconfirmed { id, record, made: now }));
         Ok((id, confirm))
     }
 
     /// Before a client of this name introduces itself: removes the rest of one that is half removed, because the journal
     /// was full in between; and makes room.
-    fn make_way(&self, context: &Context<'_>, version: Version, name: &[u8]) -> Result<(), StateError> {
+    fn finish_removal(
+        &self,
+        context: &Context<'_>,
+        version: ClientProtocol,
+        name: &[u8],
+    ) -> Result<(), StateError> {
         if let Some(gone) = self.clients.of_name(version, name).filter(|known| known.is_gone()) {
             self.remove_client(context, &gone)?;
         }
@@ -334,7 +339,7 @@ impl State {
 
     /// Whether another principal may not take its name: it has something, and is not silent.
     fn is_in_use(&self, client: &Client, now: Time) -> bool {
-        client.has_state() && client.silent(now) <= self.config.lease
+        client.has_state() && client.lease_idle(now) <= self.config.lease
     }
 
     /// SETCLIENTID_CONFIRM (RFC 7530 section 16.34.5). The client is probed then, so that it can get delegations.
@@ -347,7 +352,7 @@ impl State {
         id: ClientId,
         confirm: [u8; 8],
         principal: Principal,
-    ) -> Result<Option<Kept>, StateError> {
+    ) -> Result<Option<DurabilityToken>, StateError> {
         let mut table = self.clients.0.write();
         let proposed = table.unconfirmed.get(&id).cloned().and_then(|name| {
             let (_, unconfirmed) = table.named(&name);
@@ -367,14 +372,14 @@ impl State {
         if unconfirmed.record.principal != principal {
             return Err(StateError::ClientInUse);
         }
-        let kept = context.change_home(&[Key::Client(id).put(&unconfirmed.record)])?;
+        let token = context.change_home(&[Key::Client(id).put(&unconfirmed.record)])?;
         let (earlier, _) = table.named(&name);
         let client = match &earlier {
             Some(client) if client.id == id => {
-                if let Kind::Zero { confirm, callback } = unconfirmed.record.kind {
+                if let ClientKind::V40 { confirm, callback } = unconfirmed.record.kind {
                     let mut held = client.inner.lock();
                     held.callback = Some((confirm, callback));
-                    held.path = crate::state::callbacks::Path::Unknown;
+                    held.path = crate::state::callbacks::CallbackPath::Unknown;
                 }
                 table.propose(&name, None);
                 Arc::clone(client)
@@ -386,15 +391,15 @@ impl State {
             }
         };
         drop(table);
-        client.inner.lock().confirmed = Some(kept);
+        client.inner.lock().confirmed = Some(token);
         client.renew(context.now);
-        self.end_earlier(context, earlier, &client)?;
+        self.remove_replaced(context, earlier, &client)?;
         self.probe(context, &client);
-        Ok(Some(kept))
+        Ok(Some(token))
     }
 
     /// A client that restarted, or whose name another took, has nothing any more.
-    fn end_earlier(
+    fn remove_replaced(
         &self,
         context: &Context<'_>,
         earlier: Option<Arc<Client>>,
@@ -429,8 +434,8 @@ impl State {
         update: bool,
     ) -> Result<Exchanged, StateError> {
         let now = context.now;
-        self.make_way(context, Version::Sessions, who.name)?;
-        let name = (Version::Sessions, Box::from(who.name));
+        self.finish_removal(context, ClientProtocol::Sessions, who.name)?;
+        let name = (ClientProtocol::Sessions, Box::from(who.name));
         let mut table = self.clients.0.write();
         let (confirmed, _) = table.named(&name);
         let mut replaced = None;
@@ -464,7 +469,7 @@ impl State {
             return Err(StateError::TryLater);
         }
         let id = self.next_client(now);
-        let record = record_of(who, Kind::Sessions { minor, created: None, reclaimed: false });
+        let record = record_of(who, ClientKind::Sessions { minor, created: None, reclaimed: false });
         table.propose(&name, Some(Unconfirmed { id, record, made: now }));
         drop(table);
         if let Some(replaced) = replaced {
@@ -483,16 +488,16 @@ impl State {
         &self,
         context: &Context<'_>,
         args: &CreateSession,
-    ) -> Result<(Arc<Session>, Option<Kept>), StateError> {
+    ) -> Result<(Arc<Session>, Option<DurabilityToken>), StateError> {
         let mut table = self.clients.0.write();
         let confirmed = table.confirmed.get(&args.client).cloned();
-        let confirmed = confirmed.filter(|client| client.version == Version::Sessions);
+        let confirmed = confirmed.filter(|client| client.version == ClientProtocol::Sessions);
         let proposed = table.unconfirmed.get(&args.client).cloned().and_then(|name| {
             let (_, unconfirmed) = table.named(&name);
             let unconfirmed = unconfirmed.cloned()?;
-            (name.0 == Version::Sessions).then_some((name, unconfirmed))
+            (name.0 == ClientProtocol::Sessions).then_some((name, unconfirmed))
         });
-        let (last, kept) = match (&confirmed, &proposed) {
+        let (last, token) = match (&confirmed, &proposed) {
             (Some(client), _) => {
                 let held = client.inner.lock();
                 if held.gone {
@@ -505,7 +510,7 @@ impl State {
             (None, None) => return Err(StateError::UnknownClient),
         };
         if let Some((_, made)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
-            return Ok((self.session(made).map_err(|_| StateError::OutOfSequence)?, kept));
+            return Ok((self.session(made).map_err(|_| StateError::OutOfSequence)?, token));
         }
         if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
             return Err(StateError::OutOfSequence);
@@ -517,8 +522,8 @@ impl State {
         }
         let taken = Counters::get(&self.counters.slot_bytes);
         let channels = args.channels.granted(&self.config, taken)?;
-        let most = if taken < self.config.slot_bytes { self.config.sessions_per_client } else { 1 };
-        if confirmed.as_ref().is_some_and(|client| client.inner.lock().sessions.len() >= most) {
+        let max = if taken < self.config.slot_bytes { self.config.sessions_per_client } else { 1 };
+        if confirmed.as_ref().is_some_and(|client| client.inner.lock().sessions.len() >= max) {
             return Err(StateError::TooManySessions);
         }
         let client = match (&confirmed, &proposed) {
@@ -528,7 +533,7 @@ impl State {
             }
             (None, None) => return Err(StateError::UnknownClient),
         };
-        let (session, kept) = self.make_session(context, &client, args, channels)?;
+        let (session, token) = self.make_session(context, &client, args, channels)?;
         let mut earlier = None;
         if let (None, Some((name, _))) = (&confirmed, &proposed) {
             (earlier, _) = table.named(name);
@@ -536,9 +541,9 @@ impl State {
         }
         drop(table);
         client.renew(context.now);
-        self.end_earlier(context, earlier, &client)?;
+        self.remove_replaced(context, earlier, &client)?;
         self.call_waiting(context, &client);
-        Ok((session, Some(kept)))
+        Ok((session, Some(token)))
     }
 
     fn make_session(
@@ -547,24 +552,24 @@ impl State {
         client: &Arc<Client>,
         args: &CreateSession,
         channels: Channels,
-    ) -> Result<(Arc<Session>, Kept), StateError> {
+    ) -> Result<(Arc<Session>, DurabilityToken), StateError> {
         let id = SessionId::new(client.id, self.instance(context.now), self.next_number());
         let CreateSession { flags, program, security, .. } = *args;
         let record = SessionRecord { fore: channels.fore, back: channels.back, flags, program, security };
         let created = Some((args.sequence, id));
         let client_record = {
             let held = client.inner.lock();
-            let kind = Kind::Sessions { minor: client.minor, created, reclaimed: held.reclaimed };
+            let kind = ClientKind::Sessions { minor: client.minor, created, reclaimed: held.reclaimed };
             ClientRecord { kind, ..client.record(&held) }
         };
         let changes = [Key::Client(client.id).put(&client_record), Key::Session(id).put(&record)];
-        let kept = context.change_home(&changes)?;
+        let token = context.change_home(&changes)?;
         {
             let mut held = client.inner.lock();
-            (held.created, held.confirmed) = (created, Some(kept));
+            (held.created, held.confirmed) = (created, Some(token));
         }
         let session = self.insert_session(Session::new(id, client, &record, None), args.connection);
-        Ok((session, kept))
+        Ok((session, token))
     }
 
     /// RECLAIM_COMPLETE of the whole server (RFC 8881 section 18.51).
@@ -575,16 +580,16 @@ impl State {
         &self,
         context: &Context<'_>,
         client: &Client,
-    ) -> Result<Kept, StateError> {
+    ) -> Result<DurabilityToken, StateError> {
         let mut held = client.inner.lock();
         if held.reclaimed {
             return Err(StateError::AlreadyReclaimed);
         }
-        let kind = Kind::Sessions { minor: client.minor, created: held.created, reclaimed: true };
+        let kind = ClientKind::Sessions { minor: client.minor, created: held.created, reclaimed: true };
         let record = ClientRecord { kind, ..client.record(&held) };
-        let kept = context.change_home(&[Key::Client(client.id).put(&record)])?;
+        let token = context.change_home(&[Key::Client(client.id).put(&record)])?;
         held.reclaimed = true;
-        Ok(kept)
+        Ok(token)
     }
 
     /// DESTROY_CLIENTID (RFC 8881 section 18.50).
@@ -594,14 +599,14 @@ impl State {
     pub(crate) fn destroy_client_id(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let mut table = self.clients.0.write();
         if let Some(name) = table.unconfirmed.get(&id).cloned()
-            && name.0 == Version::Sessions
+            && name.0 == ClientProtocol::Sessions
         {
             table.propose(&name, None);
             return Ok(());
         }
         let client = table.confirmed.get(&id).cloned();
         drop(table);
-        let client = client.filter(|client| client.version == Version::Sessions);
+        let client = client.filter(|client| client.version == ClientProtocol::Sessions);
         let client = client.ok_or(StateError::UnknownClient)?;
         if client.has_state() || self.has_copies(&client) {
             return Err(StateError::ClientBusy);
@@ -610,11 +615,11 @@ impl State {
     }
 }
 
-fn record_of(who: &Introduction<'_>, kind: Kind) -> ClientRecord {
+fn record_of(who: &Introduction<'_>, kind: ClientKind) -> ClientRecord {
     let Introduction { name, verifier, principal } = *who;
     ClientRecord { name: name.into(), verifier, principal, kind }
 }
 
 fn confirms(record: &ClientRecord, sent: [u8; 8]) -> bool {
-    matches!(&record.kind, Kind::Zero { confirm, .. } if *confirm == sent)
+    matches!(&record.kind, ClientKind::V40 { confirm, .. } if *confirm == sent)
 }

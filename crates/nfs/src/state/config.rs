@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Most bytes of memory of an open or of the locks of an owner in a file, its share of tables included. With one owner of many
 /// opens 420 to 480 were measured.
-const HOLDING_BYTES: u64 = 480;
+const ENTRY_BYTES: u64 = 480;
 /// Of an owner with its share of tables, without its name, which is there twice, and without what it was answered last.
 pub(super) const OWNER_BYTES: usize = 400;
 /// Of a delegation of a file that is not open, so that nothing else has its tables.
@@ -46,7 +46,7 @@ pub(crate) struct Config {
     /// Operations of a COMPOUND.
     pub(crate) operations: u32,
     /// Opens and lock states of all clients. Their owners count too, by the bytes that they take.
-    pub(crate) holdings: u64,
+    pub(crate) entries: u64,
     /// Locked ranges of one file.
     pub(crate) ranges_per_file: usize,
     /// Locked ranges of all files.
@@ -86,7 +86,7 @@ impl Default for Config {
             message_bytes: (1 << 20) + (64 << 10),
             cached_bytes: 8 << 10,
             operations: 128,
-            holdings: 4 << 20,
+            entries: 4 << 20,
             ranges_per_file: 64 << 10,
             ranges: 4 << 20,
             waiters_per_file: 1024,
@@ -111,20 +111,20 @@ impl Config {
         let eighth = bytes / 8;
         let clients = eighth / (CLIENT_BYTES + u64::from(self.cached_bytes));
         // A client that has one open can do something.
-        let most = |limit: u64, within: u64| limit.min(within).max(1);
+        let max = |limit: u64, within: u64| limit.min(within).max(1);
         let size = |limit: usize, within: u64| limit.min(usize::try_from(within).unwrap_or(usize::MAX));
-        let holdings = most(self.holdings, 3 * eighth / HOLDING_BYTES);
-        let ranges = most(self.ranges, eighth / RANGE_BYTES);
+        let entries = max(self.entries, 3 * eighth / ENTRY_BYTES);
+        let ranges = max(self.ranges, eighth / RANGE_BYTES);
         let clients = size(self.clients, clients).max(CLIENTS_MIN);
         Config {
             clients,
             names_per_host: self.names_per_host.min(clients / 4).max(1),
-            owners_per_client: size(self.owners_per_client, holdings),
+            owners_per_client: size(self.owners_per_client, entries),
             slot_bytes: self.slot_bytes.min(2 * eighth),
-            holdings,
+            entries,
             ranges,
             ranges_per_file: size(self.ranges_per_file, ranges / 4).max(1),
-            delegations: most(self.delegations, eighth / DELEGATION_BYTES),
+            delegations: max(self.delegations, eighth / DELEGATION_BYTES),
             ..self
         }
     }
@@ -156,15 +156,15 @@ pub(crate) struct Counters {
 
 /// Bytes that are counted until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedBytes {
     counter: Arc<AtomicU64>,
     bytes: u64,
 }
 
-impl Counted {
+impl CountedBytes {
     /// Counts so many.
-    pub(crate) fn new(counter: &Arc<AtomicU64>, bytes: usize) -> Counted {
-        let mut counted = Counted { counter: Arc::clone(counter), bytes: 0 };
+    pub(crate) fn new(counter: &Arc<AtomicU64>, bytes: usize) -> CountedBytes {
+        let mut counted = CountedBytes { counter: Arc::clone(counter), bytes: 0 };
         counted.exchange(0, bytes);
         counted
     }
@@ -178,7 +178,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -186,8 +186,8 @@ impl Drop for Counted {
 
 impl Counters {
     /// As how many opens all that is held counts.
-    pub(crate) fn holdings(&self) -> u64 {
-        let owners = Counters::get(&self.owner_bytes) / HOLDING_BYTES;
+    pub(crate) fn entries(&self) -> u64 {
+        let owners = Counters::get(&self.owner_bytes) / ENTRY_BYTES;
         Counters::get(&self.opens) + Counters::get(&self.lock_states) + owners
     }
 

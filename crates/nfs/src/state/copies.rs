@@ -14,18 +14,18 @@ use volume::time::Time;
 use wire::limits::VERIFIER_BYTES;
 
 use crate::state::callbacks::Notify;
-use crate::state::clients::client::{Client, Version};
+use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::ids::{FileId, Other, StateId};
 use crate::state::record::{CopyRecord, Key};
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 /// The minor version that brought COPY and CB_OFFLOAD.
 const MINOR: u32 = 2;
 
 /// A range of a file, as one side of a copy sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Side {
+pub(crate) struct CopySide {
     pub(crate) file: FileId,
     /// With which the client may read or write it.
     pub(crate) stateid: StateId,
@@ -35,9 +35,9 @@ pub(crate) struct Side {
 
 /// What is copied, and in whose name.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub(crate) from: Side,
-    pub(crate) to: Side,
+pub(crate) struct CopyRequest {
+    pub(crate) from: CopySide,
+    pub(crate) to: CopySide,
     /// All that is to be copied, in bytes.
     pub(crate) count: u64,
     pub(crate) credentials: Credentials,
@@ -54,7 +54,7 @@ pub(crate) enum Phase {
     /// Parts of it are copied.
     Running,
     /// Nothing more is copied; what was is not durable yet.
-    Settling,
+    Syncing,
     /// It is over; the client is told how it ended.
     Ended(CopyEnd),
     /// Nobody waits for it any more.
@@ -76,7 +76,7 @@ pub(crate) enum CopyEnd {
 
 /// How far a copy is, and how much of it is done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct CopyProgress {
     pub(crate) phase: Phase,
     /// Bytes from the beginning.
     pub(crate) done: u64,
@@ -88,28 +88,28 @@ pub(crate) struct Progress {
 
 /// A copy.
 #[derive(Debug)]
-pub(crate) struct Copying {
+pub(crate) struct CopyJob {
     pub(crate) other: Other,
     pub(crate) client: Arc<Client>,
     /// The destination.
     pub(crate) file: FileId,
     /// None of one that a restart interrupted.
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<CopyRequest>,
     /// Whether CB_OFFLOAD is on its way.
     calling: AtomicBool,
-    progress: Mutex<Progress>,
+    progress: Mutex<CopyProgress>,
     /// Held while a part is copied.
     working: Mutex<()>,
 }
 
-impl Copying {
+impl CopyJob {
     /// Its stateid, which never changes.
     pub(crate) fn stateid(&self) -> StateId {
         StateId { seqid: 1, other: self.other }
     }
 
     /// How far it is.
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> CopyProgress {
         *self.progress.lock()
     }
 
@@ -126,7 +126,7 @@ impl Copying {
         progress.after = progress.after.and(after);
         let all = self.order.as_ref().is_none_or(|order| progress.done >= order.count);
         if all && progress.phase == Phase::Running {
-            progress.phase = Phase::Settling;
+            progress.phase = Phase::Syncing;
         }
     }
 
@@ -134,38 +134,38 @@ impl Copying {
     pub(crate) fn stop(&self) {
         let mut progress = self.progress.lock();
         if progress.phase == Phase::Running {
-            progress.phase = Phase::Settling;
+            progress.phase = Phase::Syncing;
         }
     }
 
     /// CB_OFFLOAD could not be sent, or was not understood: it is sent again at the next tick.
-    pub(super) fn not_told(&self) {
+    pub(super) fn notify_failed(&self) {
         self.calling.store(false, Ordering::Release);
     }
 }
 
 /// All copies. Their lock is taken before those of shards and clients.
 #[derive(Default)]
-pub(super) struct Copies {
-    all: Mutex<BTreeMap<Other, Arc<Copying>>>,
+pub(super) struct CopyJobs {
+    all: Mutex<BTreeMap<Other, Arc<CopyJob>>>,
     /// Whom to tell that there is something to copy.
     notify: RwLock<Option<Notify>>,
 }
 
-impl fmt::Debug for Copies {
+impl fmt::Debug for CopyJobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.lock().fmt(f)
     }
 }
 
-impl Copies {
+impl CopyJobs {
     /// Those that go on, and those whose end was not told yet.
     pub(super) fn len(&self) -> usize {
         self.all.lock().len()
     }
 }
 
-impl State {
+impl SharedState {
     /// A copy of which the first `done` bytes are copied goes on by itself. None if it must be answered now: there are
     /// too many, or the client could not be told of its end.
     ///
@@ -175,21 +175,22 @@ impl State {
         &self,
         context: &Context<'_>,
         client: &Arc<Client>,
-        order: Order,
+        order: CopyRequest,
         (done, after): (u64, Durability),
-    ) -> Result<Option<(StateId, Kept)>, StateError> {
+    ) -> Result<Option<(StateId, DurabilityToken)>, StateError> {
         let mut copies = self.copies.all.lock();
-        let own = copies.values().filter(|copying| copying.client.id == client.id).count();
+        let own = copies.values().filter(|copy| copy.client.id == client.id).count();
         let room = copies.len() < self.config.copies && own < self.config.copies_per_client;
-        let told = client.version == Version::Sessions && client.minor >= MINOR && self.can_be_called(client);
+        let told =
+            client.version == ClientProtocol::Sessions && client.minor >= MINOR && self.can_be_called(client);
         if !room || !told {
             return Ok(None);
         }
         let (other, file) = (self.next_other(client), order.to.file);
-        let kept = context.change(file.volume, &[Key::Copy(file.ino, other).put(&CopyRecord)])?;
-        [order.from.file, file].iter().for_each(|file| context.keep.hold(*file));
-        let progress = Progress { phase: Phase::Running, done, after, verifier: Default::default() };
-        let copying = Arc::new(Copying {
+        let token = context.change(file.volume, &[Key::Copy(file.ino, other).put(&CopyRecord)])?;
+        [order.from.file, file].iter().for_each(|file| context.store.hold(*file));
+        let progress = CopyProgress { phase: Phase::Running, done, after, verifier: Default::default() };
+        let copy = Arc::new(CopyJob {
             other,
             client: Arc::clone(client),
             file,
@@ -198,8 +199,8 @@ impl State {
             progress: Mutex::new(progress),
             working: Mutex::default(),
         });
-        let stateid = copying.stateid();
-        copies.insert(other, copying);
+        let stateid = copy.stateid();
+        copies.insert(other, copy);
         drop(copies);
         Counters::up(&self.counters.copies_begun);
         // Who removes a client says so first, and then ends its copies: this one is seen there, or that is seen here.
@@ -210,12 +211,12 @@ impl State {
         if let Some(notify) = &*self.copies.notify.read() {
             notify();
         }
-        Ok(Some((stateid, kept)))
+        Ok(Some((stateid, token)))
     }
 
     /// Whether a client's lease has run out. It may come back: its copies wait for that.
-    pub(crate) fn is_silent(&self, client: &Client, now: Time) -> bool {
-        client.silent(now) > self.config.lease
+    pub(crate) fn is_lease_expired(&self, client: &Client, now: Time) -> bool {
+        client.lease_idle(now) > self.config.lease
     }
 
     /// `notify` is called whenever there is something to copy.
@@ -229,8 +230,8 @@ impl State {
         client.known(other);
         // The client asks again, for all of it.
         let phase = Phase::Ended(CopyEnd::Interrupted);
-        let progress = Progress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
-        let copying = Copying {
+        let progress = CopyProgress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
+        let copy = CopyJob {
             other,
             client,
             file,
@@ -239,15 +240,14 @@ impl State {
             progress: Mutex::new(progress),
             working: Mutex::default(),
         };
-        self.copies.all.lock().insert(other, Arc::new(copying));
+        self.copies.all.lock().insert(other, Arc::new(copy));
         true
     }
 
     /// The copies that are not over.
-    pub(crate) fn copies_to_do(&self) -> Vec<Arc<Copying>> {
+    pub(crate) fn copies_to_do(&self) -> Vec<Arc<CopyJob>> {
         let copies = self.copies.all.lock();
-        let going =
-            |copying: &&Arc<Copying>| matches!(copying.progress().phase, Phase::Running | Phase::Settling);
+        let going = |copy: &&Arc<CopyJob>| matches!(copy.progress().phase, Phase::Running | Phase::Syncing);
         copies.values().filter(going).cloned().collect()
     }
 
@@ -255,54 +255,49 @@ impl State {
     pub(crate) fn end_copy(
         &self,
         context: &Context<'_>,
-        copying: &Arc<Copying>,
+        copy: &Arc<CopyJob>,
         end: CopyEnd,
         verifier: [u8; VERIFIER_BYTES],
     ) {
-        let mut progress = copying.progress.lock();
-        if progress.phase != Phase::Settling {
+        let mut progress = copy.progress.lock();
+        if progress.phase != Phase::Syncing {
             return;
         }
         (progress.phase, progress.verifier) = (Phase::Ended(end), verifier);
         drop(progress);
-        self.tell_copy(context, copying);
+        self.tell_copy(context, copy);
     }
 
-    fn tell_copy(&self, context: &Context<'_>, copying: &Arc<Copying>) {
-        if !copying.calling.swap(true, Ordering::AcqRel) {
-            self.call_offload(context, copying);
+    fn tell_copy(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
+        if !copy.calling.swap(true, Ordering::AcqRel) {
+            self.call_offload(context, copy);
         }
     }
 
     /// The client knows: the copy is forgotten.
-    pub(super) fn copy_told(&self, context: &Context<'_>, copying: &Arc<Copying>) {
-        if self.forget_copy(context, copying).is_err() {
-            copying.not_told();
+    pub(super) fn copy_told(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
+        if self.forget_copy(context, copy).is_err() {
+            copy.notify_failed();
         }
     }
 
     /// Tells who could not be told before.
     pub(super) fn tick_copies(&self, context: &Context<'_>) {
         let copies: Vec<_> = self.copies.all.lock().values().cloned().collect();
-        for copying in copies {
-            let ended = matches!(copying.progress().phase, Phase::Ended(_));
-            if ended && self.can_be_called(&copying.client) {
-                self.tell_copy(context, &copying);
+        for copy in copies {
+            let ended = matches!(copy.progress().phase, Phase::Ended(_));
+            if ended && self.can_be_called(&copy.client) {
+                self.tell_copy(context, &copy);
             }
         }
     }
 
     /// The copy that a stateid stands for, of a client and with this destination.
-    fn copying(
-        &self,
-        client: &Arc<Client>,
-        stateid: StateId,
-        file: FileId,
-    ) -> Result<Arc<Copying>, StateError> {
+    fn copy(&self, client: &Arc<Client>, stateid: StateId, file: FileId) -> Result<Arc<CopyJob>, StateError> {
         let found = self.copies.all.lock().get(&stateid.other).cloned();
         found
-            .filter(|copying| copying.client.id == client.id && copying.file == file)
-            .filter(|copying| copying.stateid() == stateid)
+            .filter(|copy| copy.client.id == client.id && copy.file == file)
+            .filter(|copy| copy.stateid() == stateid)
             .ok_or(StateError::BadStateId)
     }
 
@@ -315,8 +310,8 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Progress, StateError> {
-        self.copying(client, stateid, file).map(|copying| copying.progress())
+    ) -> Result<CopyProgress, StateError> {
+        self.copy(client, stateid, file).map(|copy| copy.progress())
     }
 
     /// OFFLOAD_CANCEL (RFC 7862 section 15.8): nothing more is copied, and nothing told.
@@ -329,38 +324,38 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Kept, StateError> {
-        let copying = self.copying(client, stateid, file)?;
-        let _idle = copying.working.try_lock().ok_or(StateError::TryLater)?;
-        self.forget_copy(context, &copying)
+    ) -> Result<DurabilityToken, StateError> {
+        let copy = self.copy(client, stateid, file)?;
+        let _idle = copy.working.try_lock().ok_or(StateError::TryLater)?;
+        self.forget_copy(context, &copy)
     }
 
     /// A client is gone: nobody waits for its copies. A part that is being copied is the last.
     pub(super) fn end_copies(&self, context: &Context<'_>, client: &Client) -> Result<(), StateError> {
         let copies = self.copies.all.lock();
-        let own = copies.values().filter(|copying| copying.client.id == client.id);
+        let own = copies.values().filter(|copy| copy.client.id == client.id);
         let own: Vec<_> = own.cloned().collect();
         drop(copies);
-        own.iter().try_for_each(|copying| self.forget_copy(context, copying).map(drop))
+        own.iter().try_for_each(|copy| self.forget_copy(context, copy).map(drop))
     }
 
     /// Whether a client has copies.
     pub(super) fn has_copies(&self, client: &Client) -> bool {
-        self.copies.all.lock().values().any(|copying| copying.client.id == client.id)
+        self.copies.all.lock().values().any(|copy| copy.client.id == client.id)
     }
 
-    fn forget_copy(&self, context: &Context<'_>, copying: &Arc<Copying>) -> Result<Kept, StateError> {
+    fn forget_copy(&self, context: &Context<'_>, copy: &Arc<CopyJob>) -> Result<DurabilityToken, StateError> {
         let mut copies = self.copies.all.lock();
-        if !copies.contains_key(&copying.other) {
+        if !copies.contains_key(&copy.other) {
             return Err(StateError::BadStateId);
         }
-        let file = copying.file;
-        let kept = context.change(file.volume, &[Key::Copy(file.ino, copying.other).deleted()])?;
-        copies.remove(&copying.other);
-        copying.progress.lock().phase = Phase::Gone;
-        if let Some(order) = &copying.order {
-            [order.from.file, file].iter().for_each(|file| context.keep.release(*file));
+        let file = copy.file;
+        let token = context.change(file.volume, &[Key::Copy(file.ino, copy.other).deleted()])?;
+        copies.remove(&copy.other);
+        copy.progress.lock().phase = Phase::Gone;
+        if let Some(order) = &copy.order {
+            [order.from.file, file].iter().for_each(|file| context.store.release(*file));
         }
-        Ok(kept)
+        Ok(token)
     }
 }

@@ -10,50 +10,50 @@ use std::time::Duration;
 
 use volume::time::Time;
 
-use crate::state::clients::client::{Client, Version};
+use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
-use crate::state::delegations::in_flight::Changing;
-use crate::state::files::{File, Opening};
+use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::files::{File, OpenRequest};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::LockKind;
 use crate::state::record::{DelegationRecord, Key};
-use crate::state::stateids::Use;
-use crate::state::stateids::entry::{Holding, Recall, Standing, What};
-use crate::state::{Caller, Context, Kept, State, StateError};
+use crate::state::stateids::IoMode;
+use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
+use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod in_flight;
 
 /// What an operation does to a file that others may have delegations of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
+pub(crate) enum ConflictKind {
     /// It looks at data, size or change: only a delegation to write is in the way.
     Read,
     /// It changes data, attributes or names: all are.
-    Change,
+    Modify,
 }
 
-impl From<LockKind> for Touch {
-    fn from(kind: LockKind) -> Touch {
+impl From<LockKind> for ConflictKind {
+    fn from(kind: LockKind) -> ConflictKind {
         // With one to read a client locks by itself, shared with others; with one to write exclusively.
         match kind {
-            LockKind::Read => Touch::Read,
-            LockKind::Write => Touch::Change,
+            LockKind::Read => ConflictKind::Read,
+            LockKind::Write => ConflictKind::Modify,
         }
     }
 }
 
-impl From<Use> for Touch {
-    fn from(wanted: Use) -> Touch {
+impl From<IoMode> for ConflictKind {
+    fn from(wanted: IoMode) -> ConflictKind {
         match wanted {
-            Use::Read => Touch::Read,
-            Use::Write => Touch::Change,
+            IoMode::Read => ConflictKind::Read,
+            IoMode::Write => ConflictKind::Modify,
         }
     }
 }
 
 /// What an OPEN says about delegations (`OPEN4_SHARE_ACCESS_WANT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum DelegationWant {
     /// Nothing: as the server likes.
     NoPreference,
     /// One to read.
@@ -70,7 +70,7 @@ pub(crate) enum Ask {
 
 /// Why there is no delegation (`why_no_delegation4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhyNone {
+pub(crate) enum NoDelegationReason {
     /// It was not wanted.
     NotWanted,
     /// What was asked is taken back.
@@ -84,15 +84,15 @@ pub(crate) enum WhyNone {
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delegated {
-    None(WhyNone),
+    None(NoDelegationReason),
     Read(StateId),
     Write(StateId),
 }
 
-impl State {
+impl SharedState {
     /// Whether there is any.
     pub(crate) fn has_delegations(&self) -> bool {
-        self.changes.sees_delegations()
+        self.modifications.sees_delegations()
     }
 
     /// Recalls what conflicts with an operation by whoever asks. To be called before every operation that
@@ -105,31 +105,31 @@ impl State {
         context: &Context<'_>,
         client: Option<&Arc<Client>>,
         file: FileId,
-        touch: Touch,
-    ) -> Result<Changing<'_>, StateError> {
-        let changing = match touch {
-            Touch::Read => Changing::NOTHING,
-            Touch::Change => self.changing(file),
+        conflict: ConflictKind,
+    ) -> Result<InFlightModification<'_>, StateError> {
+        let in_flight = match conflict {
+            ConflictKind::Read => InFlightModification::NONE,
+            ConflictKind::Modify => self.begin_modification(file),
         };
-        self.recall_from_others(context, client, file, touch)?;
-        Ok(changing)
+        self.recall_from_others(context, client, file, conflict)?;
+        Ok(in_flight)
     }
 
     /// Recalls what conflicts with a change that is done: it is of another file than was thought when delegations were looked
     /// for. Nobody waits for it any more.
     pub(crate) fn recall_late(&self, context: &Context<'_>, client: Option<&Arc<Client>>, file: FileId) {
         // An error is that it is not gone yet, or is to be tried again by the next operation that minds.
-        let _late = self.recall_from_others(context, client, file, Touch::Change);
+        let _late = self.recall_from_others(context, client, file, ConflictKind::Modify);
     }
 
     /// A file is about to be changed, and not delegated until what is returned is dropped.
-    pub(crate) fn changing(&self, file: FileId) -> Changing<'_> {
-        self.changes.of(file)
+    pub(crate) fn begin_modification(&self, file: FileId) -> InFlightModification<'_> {
+        self.modifications.of(file)
     }
 
     /// The same for what a name in `directory` stands for, as long as there are no delegations.
-    pub(crate) fn changing_name(&self, directory: FileId) -> Changing<'_> {
-        self.changes.of_name(directory)
+    pub(crate) fn begin_modification_of_name(&self, directory: FileId) -> InFlightModification<'_> {
+        self.modifications.of_name(directory)
     }
 
     pub(super) fn recall_from_others(
@@ -137,24 +137,24 @@ impl State {
         context: &Context<'_>,
         client: Option<&Arc<Client>>,
         file: FileId,
-        touch: Touch,
+        conflict: ConflictKind,
     ) -> Result<(), StateError> {
         if !self.has_delegations() {
             return Ok(());
         }
         loop {
             let conflicting = match self.files.read(&file).get(&file) {
-                Some(state) => conflicting(state, client, touch),
+                Some(state) => conflicting(state, client, conflict),
                 None => return Ok(()),
             };
-            let silent = |holding: &&Arc<Holding>| holding.client.silent(context.now) > self.config.lease;
+            let silent = |entry: &&Arc<StateEntry>| entry.client.lease_idle(context.now) > self.config.lease;
             let expired: Vec<_> =
-                conflicting.iter().filter(silent).map(|holding| Arc::clone(&holding.client)).collect();
+                conflicting.iter().filter(silent).map(|entry| Arc::clone(&entry.client)).collect();
             if conflicting.is_empty() {
                 return Ok(());
             }
             if expired.is_empty() {
-                conflicting.iter().for_each(|holding| self.recall(context, holding));
+                conflicting.iter().for_each(|entry| self.recall(context, entry));
                 return Err(StateError::TryLater);
             }
             self.expire(context, &expired)?;
@@ -162,10 +162,10 @@ impl State {
     }
 
     /// Whether somebody else has a delegation that an OPEN conflicts with.
-    pub(super) fn is_delegated_against(&self, state: &File, opening: &Opening<'_>) -> bool {
+    pub(super) fn is_delegated_against(&self, state: &File, opening: &OpenRequest<'_>) -> bool {
         let changes = opening.mode.writes() || opening.mode.denies();
-        let touch = if changes { Touch::Change } else { Touch::Read };
-        !conflicting(state, Some(opening.client), touch).is_empty()
+        let conflict = if changes { ConflictKind::Modify } else { ConflictKind::Read };
+        !conflicting(state, Some(opening.client), conflict).is_empty()
     }
 
     /// Whether somebody has a delegation with which a lock of another protocol conflicts.
@@ -179,70 +179,70 @@ impl State {
     }
 
     /// Asks a delegation back, once; it is asked again from time to time, see `expiry.rs`.
-    fn recall(&self, context: &Context<'_>, holding: &Arc<Holding>) {
-        let What::Delegation(delegation) = &holding.what else { return };
-        if !delegation.ask_back(context.now) {
+    fn recall(&self, context: &Context<'_>, entry: &Arc<StateEntry>) {
+        let StateKind::Delegation(delegation) = &entry.kind else { return };
+        if !delegation.begin_recall(context.now) {
             return;
         }
         Counters::up(&self.counters.delegations_recalled);
-        self.contend(context.now, holding.file, self.config.undelegated);
-        self.recalls.lock().push(Arc::clone(holding));
-        self.call_recall(context, holding);
+        self.contend(context.now, entry.file, self.config.undelegated);
+        self.recalls.lock().push(Arc::clone(entry));
+        self.call_recall(context, entry);
     }
 
     /// Grants a delegation with an open, if nobody minds (RFC 8881 section 10.4). `created` if the OPEN made the file:
     /// it is about to be written and closed, which a delegation would only make dearer.
     ///
     /// What the reply waits for is returned with it. Of one to read that is nothing: should a crash lose it, the client is
-    /// told to test what it has ([`Client::is_unsure`]). With one to write a client locks exclusively by itself, and
+    /// told to test what it has ([`Client::may_have_lost_delegations`]). With one to write a client locks exclusively by itself, and
     /// NFSv4.0 cannot tell.
     pub(crate) fn delegate(
         &self,
         context: &Context<'_>,
-        open: &Arc<Holding>,
-        ask: Ask,
+        open: &Arc<StateEntry>,
+        want: DelegationWant,
         created: bool,
-    ) -> (Delegated, Option<Kept>) {
+    ) -> (Delegated, Option<DurabilityToken>) {
         let none = |why| (Delegated::None(why), None);
-        let wanted = match ask {
-            Ask::None => return none(WhyNone::NotWanted),
-            Ask::Cancel => return none(WhyNone::Cancelled),
-            Ask::NoPreference if created => return none(WhyNone::NotWanted),
-            Ask::NoPreference | Ask::Any => None,
-            Ask::Read => Some(false),
-            Ask::Write => Some(true),
+        let wanted = match want {
+            DelegationWant::None => return none(NoDelegationReason::NotWanted),
+            DelegationWant::Cancel => return none(NoDelegationReason::Cancelled),
+            DelegationWant::NoPreference if created => return none(NoDelegationReason::NotWanted),
+            DelegationWant::NoPreference | DelegationWant::Any => None,
+            DelegationWant::Read => Some(false),
+            DelegationWant::Write => Some(true),
         };
-        if self.changes.granted() >= self.config.delegations || !self.can_be_called(&open.client) {
-            return none(WhyNone::Resource);
+        if self.modifications.granted() >= self.config.delegations || !self.can_be_called(&open.client) {
+            return none(NoDelegationReason::Resource);
         }
-        self.grant(context, open, wanted).unwrap_or(none(WhyNone::Contention))
+        self.grant(context, open, wanted).unwrap_or(none(NoDelegationReason::Contention))
     }
 
     /// `wanted` is whether it must be one to write.
     fn grant(
         &self,
         context: &Context<'_>,
-        open: &Arc<Holding>,
+        open: &Arc<StateEntry>,
         wanted: Option<bool>,
-    ) -> Option<(Delegated, Option<Kept>)> {
+    ) -> Option<(Delegated, Option<DurabilityToken>)> {
         let (file, client) = (open.file, &open.client);
         let mut files = self.files.write(&file);
         let state = files.get_mut(&file)?;
         let mode = open.mode()?;
         let write = wanted.unwrap_or(mode.writes());
         // NFSv4.0 does not say who looks at a file, so that its holder himself would be in his own way.
-        if write && client.version == Version::Zero {
+        if write && client.version == ClientProtocol::V40 {
             return None;
         }
         let lately = self.contended.read(&file).get(&file).is_some_and(|until| context.now < *until);
         let others_open = state.opens.iter().any(|other| {
-            let locks = other.client.version == Version::Nlm;
+            let locks = other.client.version == ClientProtocol::Nlm;
             let minds = write || locks || other.mode().is_some_and(|mode| mode.writes() || mode.denies());
             other.client.id != client.id && minds
         });
-        let delegated = |holding: &Arc<Holding>| {
-            let to_write = holding.as_delegation().is_some_and(|delegation| delegation.write);
-            holding.client.id == client.id || write || to_write
+        let delegated = |entry: &Arc<StateEntry>| {
+            let to_write = entry.as_delegation().is_some_and(|delegation| delegation.write);
+            entry.client.id == client.id || write || to_write
         };
         // One to read while the client itself writes would promise that nothing changes.
         let contradicts = if write { !mode.writes() } else { mode.writes() };
@@ -254,30 +254,30 @@ impl State {
         let stateid = StateId { seqid: 1, other: self.next_other(client) };
         let record = DelegationRecord { write, seqid: 1 };
         let put = Key::Delegation(file.ino, stateid.other).put(&record);
-        if !self.changes.announce(file) {
+        if !self.modifications.announce(file) {
             return None;
         }
-        let holding = Holding::delegation(client, file, stateid, write);
-        let kept = context.change(file.volume, &[put]).and_then(|kept| {
-            self.add(&holding)?;
-            Ok(kept)
+        let entry = StateEntry::delegation(client, file, stateid, write);
+        let token = context.change(file.volume, &[put]).and_then(|token| {
+            self.add(&entry)?;
+            Ok(token)
         });
-        let Ok(kept) = kept else {
-            self.changes.withdraw();
+        let Ok(token) = token else {
+            self.modifications.withdraw();
             return None;
         };
-        state.delegations.push(holding);
+        state.delegations.push(entry);
         client.delegations.fetch_add(1, Ordering::Relaxed);
-        self.changes.grant();
+        self.modifications.grant();
         Counters::up(&self.counters.delegations_granted);
         let delegated = if write { Delegated::Write(stateid) } else { Delegated::Read(stateid) };
-        Some((delegated, (write || client.version == Version::Zero).then_some(kept)))
+        Some((delegated, (write || client.version == ClientProtocol::V40).then_some(token)))
     }
 
     /// DELEGRETURN (RFC 7530 section 16.8). NFSv4.0 has no other way to say that the loss of a revoked one is known.
     ///
     /// # Errors
-    /// Those of [`State::current`]; NFS4ERR_BAD_STATEID if it is no delegation.
+    /// Those of [`SharedState::current`]; NFS4ERR_BAD_STATEID if it is no delegation.
     pub(crate) fn return_stateid(
         &self,
         context: &Context<'_>,
@@ -286,11 +286,11 @@ impl State {
         file: FileId,
     ) -> Result<(), StateError> {
         match self.current(context, caller, stateid, file) {
-            Ok(holding) => self.return_delegation(context, &holding),
+            Ok(entry) => self.return_delegation(context, &entry),
             Err(StateError::Expired) => {
-                let holding = self.holding(caller, stateid.other)?;
-                if holding.file == file {
-                    self.forget_revoked(&holding);
+                let entry = self.entry(caller, stateid.other)?;
+                if entry.file == file {
+                    self.forget_revoked(&entry);
                 }
                 Err(StateError::Expired)
             }
@@ -305,40 +305,40 @@ impl State {
     pub(crate) fn return_delegation(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
     ) -> Result<(), StateError> {
-        if holding.as_delegation().is_none() {
+        if entry.as_delegation().is_none() {
             return Err(StateError::BadStateId);
         }
-        self.take_delegation(context, holding)?;
-        holding.end();
-        self.forget(&holding.client, holding.other);
+        self.take_delegation(context, entry)?;
+        entry.end();
+        self.forget(&entry.client, entry.other);
         Ok(())
     }
 
     /// A delegation was not returned in time: it is taken away, and the client told when it asks.
-    pub(super) fn revoke(&self, context: &Context<'_>, holding: &Arc<Holding>) -> Result<(), StateError> {
-        self.take_delegation(context, holding)?;
-        if holding.standing() == Standing::Live {
-            holding.revoke();
-            holding.client.revoked.fetch_add(1, Ordering::Relaxed);
-            self.count_loss(context, holding);
+    pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
+        self.take_delegation(context, entry)?;
+        if entry.liveness() == Liveness::Live {
+            entry.revoke();
+            entry.client.revoked.fetch_add(1, Ordering::Relaxed);
+            self.count_loss(context, entry);
         }
         Ok(())
     }
 
     /// The client knows that it was revoked.
-    fn forget_revoked(&self, holding: &Holding) {
-        if holding.end_revoked() {
-            self.forget(&holding.client, holding.other);
-            holding.client.revoked.fetch_sub(1, Ordering::Relaxed);
+    fn forget_revoked(&self, entry: &StateEntry) {
+        if entry.end_revoked() {
+            self.forget(&entry.client, entry.other);
+            entry.client.revoked.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// A delegation is lost to a client that has not returned it.
-    pub(super) fn count_loss(&self, context: &Context<'_>, holding: &Holding) {
+    pub(super) fn count_loss(&self, context: &Context<'_>, entry: &StateEntry) {
         Counters::up(&self.counters.delegations_revoked);
-        self.contend(context.now, holding.file, self.config.undelegated_after_loss);
+        self.contend(context.now, entry.file, self.config.undelegated_after_loss);
     }
 
     /// Notes that several want a file: for so long it is not delegated.
@@ -354,18 +354,18 @@ impl State {
     pub(super) fn take_delegation(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
     ) -> Result<(), StateError> {
-        let file = holding.file;
+        let file = entry.file;
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(()) };
-        if !state.delegations.iter().any(|other| Arc::ptr_eq(other, holding)) {
+        if !state.delegations.iter().any(|other| Arc::ptr_eq(other, entry)) {
             return Ok(());
         }
-        context.change(file.volume, &[Key::Delegation(file.ino, holding.other).deleted()])?;
-        state.delegations.retain(|other| !Arc::ptr_eq(other, holding));
-        holding.client.delegations.fetch_sub(1, Ordering::Relaxed);
-        self.changes.end();
+        context.change(file.volume, &[Key::Delegation(file.ino, entry.other).deleted()])?;
+        state.delegations.retain(|other| !Arc::ptr_eq(other, entry));
+        entry.client.delegations.fetch_sub(1, Ordering::Relaxed);
+        self.modifications.end();
         self.leave(&mut files, context, file);
         Ok(())
     }
@@ -380,18 +380,18 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
     ) -> Result<(), StateError> {
-        let holding = self.holding(Caller::Session(client), stateid.other)?;
-        match holding.standing() {
-            Standing::Revoked => {
-                self.forget_revoked(&holding);
+        let entry = self.entry(Caller::Session(client), stateid.other)?;
+        match entry.liveness() {
+            Liveness::Revoked => {
+                self.forget_revoked(&entry);
                 Ok(())
             }
-            Standing::Gone => Err(StateError::BadStateId),
-            Standing::Live => {
-                holding.verify(stateid.seqid, true)?;
-                match &holding.what {
-                    What::Locks(_) => self.free_lock_state(context, &holding),
-                    What::Open(_) | What::Delegation(_) => Err(StateError::LocksHeld),
+            Liveness::Gone => Err(StateError::BadStateId),
+            Liveness::Live => {
+                entry.verify(stateid.seqid, true)?;
+                match &entry.kind {
+                    StateKind::Locks(_) => self.free_lock_state(context, &entry),
+                    StateKind::Open(_) | StateKind::Delegation(_) => Err(StateError::LocksHeld),
                 }
             }
         }
@@ -400,28 +400,28 @@ impl State {
     /// Whether callbacks reach a client, as far as is known.
     pub(super) fn can_be_called(&self, client: &Client) -> bool {
         match client.version {
-            Version::Sessions => client.back_connections.load(Ordering::Relaxed) > 0,
-            Version::Zero => client.inner.lock().path == crate::state::callbacks::Path::Up,
-            Version::Nlm => false,
+            ClientProtocol::Sessions => client.back_connections.load(Ordering::Relaxed) > 0,
+            ClientProtocol::V40 => client.inner.lock().path == crate::state::callbacks::CallbackPath::Up,
+            ClientProtocol::Nlm => false,
         }
     }
 
     /// Whether a client that was asked for a delegation has not returned it yet.
-    pub(super) fn is_recalled(holding: &Holding) -> bool {
-        let recalled = holding.as_delegation().is_some_and(|delegation| delegation.recall() != Recall::Held);
-        recalled && holding.standing() == Standing::Live
+    pub(super) fn is_recalled(entry: &StateEntry) -> bool {
+        let recalled = entry.as_delegation().is_some_and(|delegation| delegation.recall() != Recall::Held);
+        recalled && entry.liveness() == Liveness::Live
     }
 }
 
 /// The delegations of others that are in the way.
-fn conflicting(state: &File, client: Option<&Arc<Client>>, touch: Touch) -> Vec<Arc<Holding>> {
+fn conflicting(state: &File, client: Option<&Arc<Client>>, conflict: ConflictKind) -> Vec<Arc<StateEntry>> {
     let others = state
         .delegations
         .iter()
-        .filter(|holding| client.is_none_or(|client| client.id != holding.client.id))
-        .filter(|holding| {
-            let to_write = holding.as_delegation().is_some_and(|delegation| delegation.write);
-            to_write || touch == Touch::Change
+        .filter(|entry| client.is_none_or(|client| client.id != entry.client.id))
+        .filter(|entry| {
+            let to_write = entry.as_delegation().is_some_and(|delegation| delegation.write);
+            to_write || conflict == ConflictKind::Modify
         });
     others.cloned().collect()
 }

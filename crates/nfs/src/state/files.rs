@@ -7,27 +7,27 @@ use std::sync::Arc;
 use volume::state::StateChange;
 use volume::time::Time;
 
-use crate::state::clients::client::{Client, LockOwner, OpenOwner, Version};
+use crate::state::clients::client::{Client, ClientProtocol, LockOwner, OpenOwner};
 use crate::state::config::Counters;
-use crate::state::delegations::in_flight::Changing;
+use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::Waiter;
 use crate::state::locks::ranges::Ranges;
 use crate::state::record::{Key, OpenRecord};
 use crate::state::shards::Shards;
-use crate::state::stateids::Use;
-use crate::state::stateids::entry::{Holding, Open, Standing, What};
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::stateids::IoMode;
+use crate::state::stateids::entry::{Liveness, Open, StateEntry, StateKind};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod share;
 
 /// All state of a file.
 #[derive(Debug, Default)]
 pub(crate) struct File {
-    pub(super) opens: Vec<Arc<Holding>>,
-    pub(super) lock_states: Vec<Arc<Holding>>,
-    pub(super) delegations: Vec<Arc<Holding>>,
+    pub(super) opens: Vec<Arc<StateEntry>>,
+    pub(super) lock_states: Vec<Arc<StateEntry>>,
+    pub(super) delegations: Vec<Arc<StateEntry>>,
     pub(super) locks: Ranges<Arc<LockOwner>>,
     pub(super) waiters: Vec<Waiter>,
     /// When a range last became free.
@@ -47,47 +47,47 @@ impl File {
     }
 
     /// The open of an owner.
-    pub(super) fn open_of(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<Holding>> {
-        self.opens.iter().find(|holding| {
-            holding.client.id == client.id
-                && holding.as_open().is_some_and(|open| Arc::ptr_eq(&open.owner, owner))
+    pub(super) fn open_of(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<StateEntry>> {
+        self.opens.iter().find(|entry| {
+            entry.client.id == client.id
+                && entry.as_open().is_some_and(|open| Arc::ptr_eq(&open.owner, owner))
         })
     }
 }
 
 /// The owners of what is in the way.
-pub(super) enum InTheWay {
+pub(super) enum ConflictHolders {
     /// Nobody.
-    Nobody,
+    None,
     /// Clients whose leases are over: they are expired, and it is tried again.
-    Silent(Vec<Arc<Client>>),
+    Expired(Vec<Arc<Client>>),
     /// Somebody who is there.
-    Somebody,
+    Active,
 }
 
-impl InTheWay {
+impl ConflictHolders {
     /// Of the clients that hold what conflicts.
     pub(super) fn of<'a>(
-        state: &State,
+        state: &SharedState,
         now: Time,
         clients: impl Iterator<Item = &'a Arc<Client>>,
-    ) -> InTheWay {
+    ) -> ConflictHolders {
         let mut silent: Vec<Arc<Client>> = Vec::new();
         for client in clients {
-            if client.silent(now) <= state.config.lease {
-                return InTheWay::Somebody;
+            if client.lease_idle(now) <= state.config.lease {
+                return ConflictHolders::Active;
             }
             if !silent.iter().any(|known| known.id == client.id) {
                 silent.push(Arc::clone(client));
             }
         }
-        if silent.is_empty() { InTheWay::Nobody } else { InTheWay::Silent(silent) }
+        if silent.is_empty() { ConflictHolders::None } else { ConflictHolders::Expired(silent) }
     }
 }
 
 /// Who opens what, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Opening<'a> {
+pub(crate) struct OpenRequest<'a> {
     pub(crate) client: &'a Arc<Client>,
     pub(crate) owner: &'a Arc<OpenOwner>,
     pub(crate) mode: Mode,
@@ -96,25 +96,25 @@ pub(crate) struct Opening<'a> {
 /// A file is open.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) holding: Arc<Holding>,
+    pub(crate) entry: Arc<StateEntry>,
     pub(crate) stateid: StateId,
     /// NFSv4.0: whether the owner must be confirmed (OPEN4_RESULT_CONFIRM).
     pub(crate) confirm: bool,
     /// What the reply waits for: a plain open for nothing, as it may be lost and done again.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) token: Option<DurabilityToken>,
 }
 
 /// An open of a file that does not exist yet. Its record goes into the journal entry that creates the file, for which no
 /// lock is needed: nobody can have anything of a file that is not there. Then it is adopted; others may open the file
 /// before that, but it is not delegated to them.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedOpen {
     stateid: StateId,
     modes: Modes,
     record: OpenRecord,
 }
 
-impl Prepared {
+impl PreparedOpen {
     /// What to answer.
     pub(crate) fn stateid(&self) -> StateId {
         self.stateid
@@ -131,8 +131,8 @@ impl Prepared {
     }
 }
 
-impl State {
-    /// Finds out, before anything is changed, whether [`State::open`] would succeed: what an OPEN `cuts` is cut in between,
+impl SharedState {
+    /// Finds out, before anything is changed, whether [`SharedState::open`] would succeed: what an OPEN `cuts` is cut in between,
     /// which is writing, whatever it is opened for.
     ///
     /// # Errors
@@ -142,45 +142,45 @@ impl State {
         &self,
         context: &Context<'_>,
         file: FileId,
-        opening: &Opening<'_>,
-        cuts: bool,
+        opening: &OpenRequest<'_>,
+        truncates: bool,
     ) -> Result<(), StateError> {
         self.check_room(opening.client)?;
         loop {
             let found = match self.files.read(&file).get(&file) {
                 Some(state) => self.open_conflicts(context.now, state, opening),
-                None => InTheWay::Nobody,
+                None => ConflictHolders::None,
             };
             match found {
-                InTheWay::Nobody => break,
-                InTheWay::Somebody => return Err(StateError::ShareDenied),
-                InTheWay::Silent(clients) => self.expire(context, &clients)?,
+                ConflictHolders::None => break,
+                ConflictHolders::Active => return Err(StateError::ShareDenied),
+                ConflictHolders::Expired(clients) => self.expire(context, &clients)?,
             }
         }
-        if cuts {
-            self.check_shares(context, file, Use::Write, None).map_err(|error| match error {
+        if truncates {
+            self.check_shares(context, file, IoMode::Write, None).map_err(|error| match error {
                 StateError::ShareLocked => StateError::ShareDenied,
                 other => other,
             })?;
         }
-        let changes = cuts || opening.mode.writes() || opening.mode.denies();
-        let wanted = if changes { Use::Write } else { Use::Read };
+        let changes = truncates || opening.mode.writes() || opening.mode.denies();
+        let wanted = if changes { IoMode::Write } else { IoMode::Read };
         self.recall_from_others(context, Some(opening.client), file, wanted.into())
     }
 
     /// What an owner has open itself is in its way too (RFC 7530 section 9.9).
-    fn open_conflicts(&self, now: Time, file: &File, opening: &Opening<'_>) -> InTheWay {
+    fn open_conflicts(&self, now: Time, file: &File, opening: &OpenRequest<'_>) -> ConflictHolders {
         // NLM adds to what its owner has.
         let own = match opening.client.version {
-            Version::Nlm => file.open_of(opening.client, opening.owner),
-            Version::Zero | Version::Sessions => None,
+            ClientProtocol::Nlm => file.open_of(opening.client, opening.owner),
+            ClientProtocol::V40 | ClientProtocol::Sessions => None,
         };
         let conflicting = file
             .opens
             .iter()
-            .filter(|holding| own.is_none_or(|own| !Arc::ptr_eq(own, holding)))
-            .filter(|holding| holding.mode().is_some_and(|mode| mode.conflicts(opening.mode)));
-        InTheWay::of(self, now, conflicting.map(|holding| &holding.client))
+            .filter(|entry| own.is_none_or(|own| !Arc::ptr_eq(own, entry)))
+            .filter(|entry| entry.mode().is_some_and(|mode| mode.conflicts(opening.mode)));
+        ConflictHolders::of(self, now, conflicting.map(|entry| &entry.client))
     }
 
     /// Whether there is room for one more open or lock state, and for an owner of it. To be asked before an owner is made, as
@@ -189,31 +189,31 @@ impl State {
     /// # Errors
     /// NFS4ERR_RESOURCE, NFS4ERR_DELAY.
     pub(crate) fn check_room(&self, client: &Client) -> Result<(), StateError> {
-        let holdings = self.counters.holdings();
+        let entries = self.counters.entries();
         let owners = client.has_owners(self.config.owners_per_client);
         match client.version {
-            _ if holdings < self.config.holdings && !owners => Ok(()),
-            Version::Zero | Version::Nlm => Err(StateError::LimitReached),
-            Version::Sessions => Err(StateError::TryLater),
+            _ if entries < self.config.entries && !owners => Ok(()),
+            ClientProtocol::V40 | ClientProtocol::Nlm => Err(StateError::LimitReached),
+            ClientProtocol::Sessions => Err(StateError::TryLater),
         }
     }
 
     /// Opens a file that exists. The caller has checked that it is a regular file and that the mode bits allow it.
     ///
     /// # Errors
-    /// Those of [`State::check_open`], and of the journal.
+    /// Those of [`SharedState::check_open`], and of the journal.
     pub(crate) fn open(
         &self,
         context: &Context<'_>,
         file: FileId,
-        opening: &Opening<'_>,
+        opening: &OpenRequest<'_>,
     ) -> Result<Opened, StateError> {
         loop {
             self.check_open(context, file, opening, false)?;
             let mut files = self.files.write(&file);
             let known = files.get(&file);
             let conflict = known.map(|known| self.open_conflicts(context.now, known, opening));
-            if conflict.is_some_and(|conflict| !matches!(conflict, InTheWay::Nobody))
+            if conflict.is_some_and(|conflict| !matches!(conflict, ConflictHolders::None))
                 || known.is_some_and(|known| self.is_delegated_against(known, opening))
             {
                 // Somebody came in between.
@@ -221,12 +221,12 @@ impl State {
             }
             let own = known.and_then(|known| known.open_of(opening.client, opening.owner)).cloned();
             return match own {
-                Some(own) => self.open_again(context, &own, opening),
+                Some(own) => self.merge_open(context, &own, opening),
                 None => {
                     let prepared = self.prepare_open(opening);
-                    let kept = context.change(file.volume, &[prepared.change(file)])?;
+                    let token = context.change(file.volume, &[prepared.change(file)])?;
                     let state = enter(&mut files, context, file);
-                    let opened = self.insert_open(state, file, opening, &prepared, kept);
+                    let opened = self.insert_open(state, file, opening, &prepared, token);
                     self.leave(&mut files, context, file);
                     opened
                 }
@@ -235,18 +235,23 @@ impl State {
     }
 
     /// Prepares an open of a file that is about to be created.
-    pub(crate) fn prepare_open(&self, opening: &Opening<'_>) -> Prepared {
+    pub(crate) fn prepare_open(&self, opening: &OpenRequest<'_>) -> PreparedOpen {
         let modes = Modes::default().with(opening.mode);
         let stateid = StateId { seqid: 1, other: self.next_other(opening.client) };
-        let confirmed = opening.client.version == Version::Sessions || opening.owner.turns.is_confirmed();
+        let confirmed =
+            opening.client.version == ClientProtocol::Sessions || opening.owner.sequence.is_confirmed();
         let record = OpenRecord { owner: opening.owner.name.clone(), seqid: 1, modes: modes.0, confirmed };
-        Prepared { stateid, modes, record }
+        PreparedOpen { stateid, modes, record }
     }
 
     /// What to journal of an open, now that the file that is created has a number, but no name yet. What is returned with
     /// it is kept until the open is adopted: nobody who finds the name before that is to rely on what the open may change.
-    pub(crate) fn made(&self, prepared: &Prepared, file: FileId) -> (StateChange, Changing<'_>) {
-        (prepared.change(file), self.changing(file))
+    pub(crate) fn made(
+        &self,
+        prepared: &PreparedOpen,
+        file: FileId,
+    ) -> (StateChange, InFlightModification<'_>) {
+        (prepared.change(file), self.begin_modification(file))
     }
 
     /// The file was created, and the record of the open with it, which the reply waits for anyway.
@@ -257,15 +262,15 @@ impl State {
         &self,
         context: &Context<'_>,
         file: FileId,
-        opening: &Opening<'_>,
-        (prepared, _changing): (&Prepared, Changing<'_>),
-        kept: Kept,
+        opening: &OpenRequest<'_>,
+        (prepared, _in_flight): (&PreparedOpen, InFlightModification<'_>),
+        token: DurabilityToken,
     ) -> Result<Opened, StateError> {
         let mut files = self.files.write(&file);
         let state = enter(&mut files, context, file);
         let refused = match self.open_conflicts(context.now, state, opening) {
-            InTheWay::Nobody => self.insert_open(state, file, opening, prepared, kept),
-            InTheWay::Silent(_) | InTheWay::Somebody => Err(StateError::ShareDenied),
+            ConflictHolders::None => self.insert_open(state, file, opening, prepared, token),
+            ConflictHolders::Expired(_) | ConflictHolders::Active => Err(StateError::ShareDenied),
         };
         if refused.is_err() {
             context.change(file.volume, &[Key::Open(file.ino, prepared.stateid.other).deleted()])?;
@@ -278,40 +283,40 @@ impl State {
         &self,
         state: &mut File,
         file: FileId,
-        opening: &Opening<'_>,
-        prepared: &Prepared,
-        kept: Kept,
+        opening: &OpenRequest<'_>,
+        prepared: &PreparedOpen,
+        token: DurabilityToken,
     ) -> Result<Opened, StateError> {
-        let Opening { client, owner, mode } = *opening;
-        let holding = Holding::open(client, file, prepared.stateid, owner, prepared.modes, false);
-        self.add(&holding)?;
-        state.opens.push(Arc::clone(&holding));
+        let OpenRequest { client, owner, mode } = *opening;
+        let entry = StateEntry::open(client, file, prepared.stateid, owner, prepared.modes, false);
+        self.add(&entry)?;
+        state.opens.push(Arc::clone(&entry));
         Counters::up(&self.counters.opens);
         self.count_denial(None, Some(prepared.modes));
         Ok(Opened {
             stateid: prepared.stateid,
             confirm: !prepared.record.confirmed,
-            kept: (mode.denies() || client.version == Version::Nlm).then_some(kept),
-            holding,
+            token: (mode.denies() || client.version == ClientProtocol::Nlm).then_some(token),
+            entry,
         })
     }
 
     /// An owner opens a file that it has open: with both modes from now on.
-    fn open_again(
+    fn merge_open(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
-        opening: &Opening<'_>,
+        entry: &Arc<StateEntry>,
+        opening: &OpenRequest<'_>,
     ) -> Result<Opened, StateError> {
-        let What::Open(open) = &holding.what else { return Err(StateError::TooManyRanges) };
+        let StateKind::Open(open) = &entry.kind else { return Err(StateError::TooManyRanges) };
         let modes = open.modes().with(opening.mode);
-        let (stateid, kept) = self.change_open(context, holding, modes)?;
-        let confirm = opening.client.version == Version::Zero && !opening.owner.turns.is_confirmed();
+        let (stateid, token) = self.change_open(context, entry, modes)?;
+        let confirm = opening.client.version == ClientProtocol::V40 && !opening.owner.sequence.is_confirmed();
         Ok(Opened {
-            holding: Arc::clone(holding),
+            entry: Arc::clone(entry),
             stateid,
             confirm,
-            kept: (opening.mode.denies() || opening.client.version == Version::Nlm).then_some(kept),
+            token: (opening.mode.denies() || opening.client.version == ClientProtocol::Nlm).then_some(token),
         })
     }
 
@@ -319,23 +324,24 @@ impl State {
     fn change_open(
         &self,
         context: &Context<'_>,
-        holding: &Holding,
+        entry: &StateEntry,
         modes: Modes,
-    ) -> Result<(StateId, Kept), StateError> {
-        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
-        if holding.standing() != Standing::Live {
+    ) -> Result<(StateId, DurabilityToken), StateError> {
+        let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
+        if entry.liveness() != Liveness::Live {
             // Closed a moment ago: a record of it would come back after a restart.
             return Err(StateError::BadStateId);
         }
-        let seqid = holding.next_seqid();
-        let confirmed = holding.client.version == Version::Sessions || open.owner.turns.is_confirmed();
+        let seqid = entry.next_seqid();
+        let confirmed =
+            entry.client.version == ClientProtocol::Sessions || open.owner.sequence.is_confirmed();
         let record = OpenRecord { owner: open.owner.name.clone(), seqid, modes: modes.0, confirmed };
-        let change = Key::Open(holding.file.ino, holding.other).put(&record);
-        let kept = context.change(holding.file.volume, &[change])?;
+        let change = Key::Open(entry.file.ino, entry.other).put(&record);
+        let token = context.change(entry.file.volume, &[change])?;
         self.count_denial(Some(open.modes()), Some(modes));
         open.set_modes(modes);
-        holding.set_seqid(seqid);
-        Ok((holding.stateid(), kept))
+        entry.set_seqid(seqid);
+        Ok((entry.stateid(), token))
     }
 
     /// OPEN_CONFIRM: the owner is confirmed (RFC 7530 section 16.18).
@@ -345,15 +351,15 @@ impl State {
     pub(crate) fn confirm_open(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
     ) -> Result<StateId, StateError> {
-        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
-        let _files = self.files.write(&holding.file);
-        if open.owner.turns.is_confirmed() {
+        let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
+        let _files = self.files.write(&entry.file);
+        if open.owner.sequence.is_confirmed() {
             return Err(StateError::BadStateId);
         }
-        open.owner.turns.confirm();
-        self.change_open(context, holding, open.modes()).map(|(stateid, _)| stateid)
+        open.owner.sequence.confirm();
+        self.change_open(context, entry, open.modes()).map(|(stateid, _)| stateid)
     }
 
     /// OPEN_DOWNGRADE: back to less (RFC 7530 section 16.19).
@@ -363,13 +369,13 @@ impl State {
     pub(crate) fn downgrade(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
         to: Mode,
-    ) -> Result<(StateId, Kept), StateError> {
-        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
-        let _files = self.files.write(&holding.file);
+    ) -> Result<(StateId, DurabilityToken), StateError> {
+        let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
+        let _files = self.files.write(&entry.file);
         let modes = open.modes().downgraded(to).ok_or(StateError::NeverOpenedSo)?;
-        self.change_open(context, holding, modes)
+        self.change_open(context, entry, modes)
     }
 
     /// CLOSE: the open is no more, and neither are the locks that depend on it (RFC 7530 section 16.2.4 leaves that to
@@ -380,20 +386,20 @@ impl State {
     pub(crate) fn close(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
-    ) -> Result<(StateId, Kept), StateError> {
-        let What::Open(open) = &holding.what else { return Err(StateError::BadStateId) };
-        let file = holding.file;
+        entry: &Arc<StateEntry>,
+    ) -> Result<(StateId, DurabilityToken), StateError> {
+        let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
+        let file = entry.file;
         let mut files = self.files.write(&file);
-        let kept = self.close_held(context, &mut files, holding)?;
+        let token = self.close_held(context, &mut files, entry)?;
         drop(files);
-        if holding.client.version == Version::Zero {
-            holding.client.inner.lock().holdings.remove(&holding.other);
-            if let Some(earlier) = open.owner.turns.close(holding.other) {
-                self.forget(&holding.client, earlier);
+        if entry.client.version == ClientProtocol::V40 {
+            entry.client.inner.lock().entries.remove(&entry.other);
+            if let Some(earlier) = open.owner.sequence.close(entry.other) {
+                self.forget(&entry.client, earlier);
             }
         }
-        Ok((holding.stateid(), kept))
+        Ok((entry.stateid(), token))
     }
 
     /// Closes under the lock of the file.
@@ -401,35 +407,35 @@ impl State {
         &self,
         context: &Context<'_>,
         files: &mut foldhash::HashMap<FileId, File>,
-        holding: &Arc<Holding>,
-    ) -> Result<Kept, StateError> {
-        let file = holding.file;
+        entry: &Arc<StateEntry>,
+    ) -> Result<DurabilityToken, StateError> {
+        let file = entry.file;
         let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
-        if !state.opens.iter().any(|other| Arc::ptr_eq(other, holding)) {
+        if !state.opens.iter().any(|other| Arc::ptr_eq(other, entry)) {
             return Err(StateError::BadStateId);
         }
         let depending: Vec<_> = state
             .lock_states
             .iter()
-            .filter(|locks| locks.as_locks().is_some_and(|locks| Arc::ptr_eq(&locks.open, holding)))
+            .filter(|locks| locks.as_locks().is_some_and(|locks| Arc::ptr_eq(&locks.open, entry)))
             .cloned()
             .collect();
-        let mut changes = vec![Key::Open(file.ino, holding.other).deleted()];
+        let mut changes = vec![Key::Open(file.ino, entry.other).deleted()];
         depending.iter().for_each(|locks| changes.extend(state.lock_state_deleted(locks)));
-        let kept = context.change(file.volume, &changes)?;
+        let token = context.change(file.volume, &changes)?;
         for locks in &depending {
             self.drop_lock_state(context, state, locks);
         }
-        state.opens.retain(|other| !Arc::ptr_eq(other, holding));
+        state.opens.retain(|other| !Arc::ptr_eq(other, entry));
         Counters::down(&self.counters.opens);
-        self.count_denial(holding.as_open().map(Open::modes), None);
-        holding.set_seqid(holding.next_seqid());
-        holding.end();
+        self.count_denial(entry.as_open().map(Open::modes), None);
+        entry.set_seqid(entry.next_seqid());
+        entry.end();
         self.leave(files, context, file);
-        if holding.client.version != Version::Zero {
-            self.forget(&holding.client, holding.other);
+        if entry.client.version != ClientProtocol::V40 {
+            self.forget(&entry.client, entry.other);
         }
-        Ok(kept)
+        Ok(token)
     }
 
     /// Counts whether an open denies something, before and after a change.
@@ -458,7 +464,7 @@ impl State {
         &self,
         context: &Context<'_>,
         file: FileId,
-        wanted: Use,
+        wanted: IoMode,
         host: Option<IpAddr>,
     ) -> Result<(), StateError> {
         if !self.has_denials() {
@@ -469,32 +475,32 @@ impl State {
             let found = match self.files.read(&file).get(&file) {
                 None => return Ok(()),
                 Some(state) => {
-                    let others = state.opens.iter().filter(|holding| !own(&holding.client));
-                    let denying = others.filter(|holding| {
-                        holding.mode().is_some_and(|mode| match wanted {
-                            Use::Read => mode.denies_reading(),
-                            Use::Write => mode.denies_writing(),
+                    let others = state.opens.iter().filter(|entry| !own(&entry.client));
+                    let denying = others.filter(|entry| {
+                        entry.mode().is_some_and(|mode| match wanted {
+                            IoMode::Read => mode.denies_reading(),
+                            IoMode::Write => mode.denies_writing(),
                         })
                     });
-                    InTheWay::of(self, context.now, denying.map(|holding| &holding.client))
+                    ConflictHolders::of(self, context.now, denying.map(|entry| &entry.client))
                 }
             };
             match found {
-                InTheWay::Nobody => return Ok(()),
-                InTheWay::Somebody => return Err(StateError::ShareLocked),
-                InTheWay::Silent(clients) => self.expire(context, &clients)?,
+                ConflictHolders::None => return Ok(()),
+                ConflictHolders::Active => return Err(StateError::ShareLocked),
+                ConflictHolders::Expired(clients) => self.expire(context, &clients)?,
             }
         }
     }
 
     /// The open of an owner that a restart brought back and that grants at least `mode`: what may be reclaimed although
     /// there is no grace period.
-    pub(crate) fn restored_open(&self, file: FileId, opening: &Opening<'_>) -> Option<Arc<Holding>> {
+    pub(crate) fn restored_open(&self, file: FileId, opening: &OpenRequest<'_>) -> Option<Arc<StateEntry>> {
         let files = self.files.read(&file);
-        let holding = files.get(&file)?.open_of(opening.client, opening.owner)?;
-        let covers = holding.mode().is_some_and(|mode| mode.covers(opening.mode));
-        let restored = holding.as_open().is_some_and(crate::state::stateids::entry::Open::is_restored);
-        (covers && restored).then(|| Arc::clone(holding))
+        let entry = files.get(&file)?.open_of(opening.client, opening.owner)?;
+        let covers = entry.mode().is_some_and(|mode| mode.covers(opening.mode));
+        let restored = entry.as_open().is_some_and(crate::state::stateids::entry::Open::is_restored);
+        (covers && restored).then(|| Arc::clone(entry))
     }
 
     /// Forgets a file of which nothing is held any more.
@@ -508,7 +514,7 @@ impl State {
             && entry.get().is_idle()
         {
             entry.remove();
-            context.keep.release(file);
+            context.store.release(file);
         }
     }
 }
@@ -520,7 +526,7 @@ pub(super) fn enter<'a>(
     file: FileId,
 ) -> &'a mut File {
     files.entry(file).or_insert_with(|| {
-        context.keep.hold(file);
+        context.store.hold(file);
         File::default()
     })
 }

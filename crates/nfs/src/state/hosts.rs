@@ -15,20 +15,22 @@ use volume::request::Durable;
 use volume::time::Time;
 use wire::nlm4::Nlm4Stats;
 
-use crate::state::clients::client::{Client, Host, LockOwner, Version};
-use crate::state::clients::owner_sequence::Turns;
-use crate::state::files::Opening;
+use crate::state::clients::client::{Client, ClientProtocol, Host, LockOwner};
+use crate::state::clients::owner_sequence::OwnerSequence;
+use crate::state::files::OpenRequest;
 use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::locks::{Locker, NoLock, Waiter, Wanted};
-use crate::state::record::{ClientRecord, Key, Kind, MonitorRecord, NAME_BYTES, Principal, address_bytes};
-use crate::state::stateids::entry::Holding;
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::locks::{LockError, LockRequest, Locker, Waiter};
+use crate::state::record::{
+    ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES, Principal, address_bytes,
+};
+use crate::state::stateids::entry::StateEntry;
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 mod message;
 
-use message::Tell;
+use message::MessageKind;
 pub(crate) use message::{Message, nlm_range};
 
 /// Until a call is made again that was not answered.
@@ -53,7 +55,7 @@ const ADDRESS_BYTES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Grant {
     owner: Arc<LockOwner>,
-    open: Arc<Holding>,
+    open: Arc<StateEntry>,
     range: Range,
     since: Time,
     /// Whether its owner knows.
@@ -76,7 +78,7 @@ pub(super) struct Hosts {
 /// Who asks: a process of a host, by its number and by what the host calls it (`svid`, `oh`). Those two are the name of a
 /// lock owner.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asker<'a> {
+pub(crate) struct Requester<'a> {
     pub(crate) client: &'a Arc<Client>,
     pub(crate) file: FileId,
     /// That of [`owner_name`].
@@ -149,7 +151,7 @@ impl Hosts {
     }
 }
 
-impl State {
+impl SharedState {
     /// The state of this host's status monitor.
     pub(crate) fn monitor_state(&self) -> i32 {
         self.hosts.monitor.load(Ordering::Relaxed).max(1).cast_signed()
@@ -163,7 +165,7 @@ impl State {
         name: &[u8],
     ) -> Option<Arc<Client>> {
         let name = [&address_bytes(address)[..], name].concat();
-        let client = self.clients.of_name(Version::Nlm, &name)?;
+        let client = self.clients.of_name(ClientProtocol::Nlm, &name)?;
         client.renew(context.now);
         Some(client)
     }
@@ -195,20 +197,20 @@ impl State {
         }
         self.make_room_for_client(context)?;
         let name = [&address_bytes(host.address)[..], name].concat();
-        self.clients.enter(Version::Nlm, &name, self.config.clients, || {
+        self.clients.enter(ClientProtocol::Nlm, &name, self.config.clients, || {
             let id = self.next_client(context.now);
-            let (principal, kind) = (Principal::None, Kind::Nlm(host));
+            let (principal, kind) = (Principal::None, ClientKind::Nlm(host));
             let record = ClientRecord { name: name.clone().into(), verifier: [0; 8], principal, kind };
             let mut changes = vec![Key::Client(id).put(&record)];
             if !self.hosts.recorded.load(Ordering::Relaxed) {
                 let state = self.monitor_state().cast_unsigned();
                 changes.push(Key::Monitor.put(&MonitorRecord { state }));
             }
-            let kept = context.change_home(&changes)?;
+            let token = context.change_home(&changes)?;
             self.hosts.recorded.store(true, Ordering::Relaxed);
             let client = Client::new(id, &record, context.now, &self.counters);
             // It is new, so that nothing is recorded yet.
-            let _ = client.recorded.set(kept);
+            let _ = client.recorded.set(token);
             Ok(Arc::new(client))
         })
     }
@@ -224,18 +226,18 @@ impl State {
         address: IpAddr,
         name: &[u8],
         state: i32,
-    ) -> Result<Option<Kept>, StateError> {
+    ) -> Result<Option<DurabilityToken>, StateError> {
         let there = self.clients.at(address);
         let named: Vec<_> =
             there.iter().filter(|client| same_host(client.caller_name(), name)).cloned().collect();
         let came_after = |client: &Client| client.host.is_some_and(|host| host.state == state && state != 0);
-        let mut kept = None;
+        let mut token = None;
         for client in if named.is_empty() { there } else { named } {
             if !came_after(&client) {
-                kept = Some(self.remove_client(context, &client)?);
+                token = Some(self.remove_client(context, &client)?);
             }
         }
-        Ok(kept)
+        Ok(token)
     }
 
     /// FREE_ALL: a client has nothing any more.
@@ -247,7 +249,7 @@ impl State {
         context: &Context<'_>,
         address: IpAddr,
         name: &[u8],
-    ) -> Result<Option<Kept>, StateError> {
+    ) -> Result<Option<DurabilityToken>, StateError> {
         let client = self.known_host(context, address, name);
         client.map(|client| self.remove_client(context, &client)).transpose()
     }
@@ -255,29 +257,29 @@ impl State {
     /// LOCK. Who is to reclaim has it already, as nothing is lost by a restart.
     ///
     /// # Errors
-    /// Those of [`State::lock`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
+    /// Those of [`SharedState::lock`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
     pub(crate) fn lock_for_host(
         &self,
         context: &Context<'_>,
-        asker: Asker<'_>,
-        wanted: &Wanted,
+        requester: Requester<'_>,
+        wanted: &LockRequest,
         reclaim: bool,
-    ) -> Result<Kept, NoLock> {
-        let Asker { client, file, owner: name } = asker;
+    ) -> Result<DurabilityToken, LockError> {
+        let Requester { client, file, owner: name } = requester;
         check_owner(name)?;
         drop(self.check_delegations(context, None, file, wanted.kind.into())?);
-        let turns = || Turns::restored(context.now, true);
-        let owner = self.lock_owner(client, name, turns)?;
-        let opener = client.open_owner(&open_name(b'L', name), turns);
+        let sequence = || OwnerSequence::restored(context.now, true);
+        let owner = self.lock_owner(client, name, sequence)?;
+        let opener = client.open_owner(&open_name(b'L', name), sequence);
         let stateid = StateId { seqid: 1, other: client.next_other() };
-        let open = Holding::open(client, file, stateid, &opener, Modes::NOTHING, false);
+        let open = StateEntry::open(client, file, stateid, &opener, Modes::NOTHING, false);
         let locker = Locker::New { open: &open, owner: &owner };
         if reclaim && !self.has_lock(locker, wanted) {
             return Err(StateError::NothingToReclaim.into());
         }
-        let (_, kept) = self.lock(context, locker, wanted)?;
+        let (_, token) = self.lock(context, locker, wanted)?;
         self.hosts.know(&owner, file);
-        Ok(kept)
+        Ok(token)
     }
 
     /// UNLOCK: whatever the owner has of the range is free.
@@ -287,11 +289,11 @@ impl State {
     pub(crate) fn unlock_for_host(
         &self,
         context: &Context<'_>,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         range: Range,
-    ) -> Result<Option<Kept>, StateError> {
-        match asker.client.known_lock_owner(asker.owner) {
-            Some(owner) => self.unlock_owner(context, asker.file, &owner, range),
+    ) -> Result<Option<DurabilityToken>, StateError> {
+        match requester.client.known_lock_owner(requester.owner) {
+            Some(owner) => self.unlock_owner(context, requester.file, &owner, range),
             None => Ok(None),
         }
     }
@@ -302,11 +304,11 @@ impl State {
         file: FileId,
         owner: &Arc<LockOwner>,
         range: Range,
-    ) -> Result<Option<Kept>, StateError> {
+    ) -> Result<Option<DurabilityToken>, StateError> {
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(None) };
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(range));
-        let Some(holding) = state.locks_of(owner).cloned() else {
+        let Some(entry) = state.locks_of(owner).cloned() else {
             // Somebody may have waited behind the one that waited.
             self.wake(context, state, file);
             return Ok(None);
@@ -314,9 +316,9 @@ impl State {
         let keeps =
             state.locks.of(owner).any(|lock| lock.range.first < range.first || lock.range.last > range.last);
         if keeps {
-            return self.unlock_held(context, state, &holding, range).map(Some);
+            return self.unlock_held(context, state, &entry, range).map(Some);
         }
-        let open = holding.as_locks().map(|locks| Arc::clone(&locks.open));
+        let open = entry.as_locks().map(|locks| Arc::clone(&locks.open));
         let open = open.ok_or(StateError::BadStateId)?;
         self.close_held(context, &mut files, &open).map(Some)
     }
@@ -328,10 +330,10 @@ impl State {
     pub(crate) fn cancel(
         &self,
         context: &Context<'_>,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         range: Range,
-    ) -> Result<(bool, Option<Kept>), StateError> {
-        let Asker { client, file, owner } = asker;
+    ) -> Result<(bool, Option<DurabilityToken>), StateError> {
+        let Requester { client, file, owner } = requester;
         let Some(owner) = client.known_lock_owner(owner) else { return Ok((false, None)) };
         let mut files = self.files.write(&file);
         if let Some(state) = files.get_mut(&file) {
@@ -349,7 +351,7 @@ impl State {
         }
     }
 
-    fn give_back(&self, context: &Context<'_>, grant: &Grant) -> Result<Option<Kept>, StateError> {
+    fn give_back(&self, context: &Context<'_>, grant: &Grant) -> Result<Option<DurabilityToken>, StateError> {
         self.hosts.grants.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
         self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
     }
@@ -357,19 +359,19 @@ impl State {
     /// SHARE: an open with a share reservation. A further one of the same owner is added to it.
     ///
     /// # Errors
-    /// Those of [`State::open`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
+    /// Those of [`SharedState::open`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
     pub(crate) fn share(
         &self,
         context: &Context<'_>,
-        asker: Asker<'_>,
+        requester: Requester<'_>,
         mode: Mode,
         reclaim: bool,
-    ) -> Result<Option<Kept>, StateError> {
-        let Asker { client, file, owner } = asker;
+    ) -> Result<Option<DurabilityToken>, StateError> {
+        let Requester { client, file, owner } = requester;
         check_owner(owner)?;
         self.check_room(client)?;
-        let owner = client.open_owner(&open_name(b'S', owner), || Turns::restored(context.now, true));
-        let opening = Opening { client, owner: &owner, mode };
+        let owner = client.open_owner(&open_name(b'S', owner), || OwnerSequence::restored(context.now, true));
+        let opening = OpenRequest { client, owner: &owner, mode };
         if reclaim {
             let files = self.files.read(&file);
             let own =
@@ -378,7 +380,7 @@ impl State {
                 return Err(StateError::NothingToReclaim);
             }
         }
-        Ok(self.open(context, file, &opening)?.kept)
+        Ok(self.open(context, file, &opening)?.token)
     }
 
     /// UNSHARE: all that an owner had reserved.
@@ -388,13 +390,13 @@ impl State {
     pub(crate) fn unshare(
         &self,
         context: &Context<'_>,
-        asker: Asker<'_>,
-    ) -> Result<Option<Kept>, StateError> {
-        let Asker { client, file, owner } = asker;
+        requester: Requester<'_>,
+    ) -> Result<Option<DurabilityToken>, StateError> {
+        let Requester { client, file, owner } = requester;
         let Some(owner) = client.known_open_owner(&open_name(b'S', owner)) else { return Ok(None) };
         let own = self.files.read(&file).get(&file).and_then(|state| state.open_of(client, &owner).cloned());
         match own.map(|own| self.close(context, &own)) {
-            Some(Ok((_, kept))) => Ok(Some(kept)),
+            Some(Ok((_, token))) => Ok(Some(token)),
             Some(Err(error @ StateError::Engine(_))) => Err(error),
             // Closed by another call a moment ago.
             None | Some(Err(_)) => Ok(None),
@@ -408,28 +410,28 @@ impl State {
         host: IpAddr,
         procedure: u32,
         args: Vec<u8>,
-        after: Option<Kept>,
+        after: Option<DurabilityToken>,
     ) {
         self.hosts.push(Message::result(context.now, host, procedure, args, after));
-        self.nudge();
+        self.wake_driver();
     }
 
     /// Somebody who waited has a lock.
-    pub(super) fn tell_granted(
+    pub(super) fn send_granted(
         &self,
         context: &Context<'_>,
         waiter: &Waiter,
-        open: &Arc<Holding>,
-        kept: Kept,
+        open: &Arc<StateEntry>,
+        token: DurabilityToken,
     ) {
         let (owner, range, since) = (Arc::clone(&waiter.owner), waiter.range, context.now);
         let known = AtomicBool::new(false);
         let grant = Arc::new(Grant { owner, open: Arc::clone(open), range, since, known });
         self.hosts.grants.lock().push(Arc::clone(&grant));
         let exclusive = waiter.kind == LockKind::Write;
-        let handle = context.keep.handle(open.file);
-        self.hosts.push(Message::granted(&grant, exclusive, &handle, kept));
-        self.nudge();
+        let handle = context.store.handle(open.file);
+        self.hosts.push(Message::granted(&grant, exclusive, &handle, token));
+        self.wake_driver();
     }
 
     /// Makes the calls whose time has come. Returns when to look again.
@@ -439,7 +441,7 @@ impl State {
         let mut later = Vec::new();
         let queue = std::mem::take(&mut *self.hosts.queue.lock());
         for message in queue {
-            match message.after.map_or(Durable::Yes, |kept| context.keep.durability(kept)) {
+            match message.after.map_or(Durable::Yes, |token| context.store.durability(token)) {
                 // What it tells of is not so.
                 Durable::Failed => {}
                 Durable::NotYet => {
@@ -459,18 +461,20 @@ impl State {
 
     /// What a host answered.
     pub(super) fn nlm_answered(&self, context: &Context<'_>, message: Message, record: &[u8]) {
-        match (&message.tell, message::status(record)) {
-            (_, None) | (Tell::Granted(_), Some(Nlm4Stats::DeniedGracePeriod)) => {
+        match (&message.kind, message::status(record)) {
+            (_, None) | (MessageKind::Granted(_), Some(Nlm4Stats::DeniedGracePeriod)) => {
                 self.nlm_failed(context, message);
             }
-            (Tell::Granted(grant), Some(Nlm4Stats::Granted)) => grant.known.store(true, Ordering::Relaxed),
+            (MessageKind::Granted(grant), Some(Nlm4Stats::Granted)) => {
+                grant.known.store(true, Ordering::Relaxed)
+            }
             // What the journal does not take is asked for again.
-            (Tell::Granted(grant), Some(_)) => {
+            (MessageKind::Granted(grant), Some(_)) => {
                 if self.refused(context, grant).is_err() {
                     self.nlm_failed(context, message);
                 }
             }
-            (Tell::Result | Tell::Restarted, Some(_)) => {}
+            (MessageKind::Result | MessageKind::Restarted, Some(_)) => {}
         }
     }
 
@@ -485,12 +489,12 @@ impl State {
     /// A call was not answered: it is made again, for a while.
     pub(super) fn nlm_failed(&self, context: &Context<'_>, mut message: Message) {
         let tried = context.now.since(message.made);
-        let over = match &message.tell {
+        let over = match &message.kind {
             // Who sent a message without an answer sends it again.
-            Tell::Result => true,
-            Tell::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
-            Tell::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),
-            Tell::Restarted => tried > NOTICE,
+            MessageKind::Result => true,
+            MessageKind::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
+            MessageKind::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),
+            MessageKind::Restarted => tried > NOTICE,
         };
         if !over {
             message.due = context.now.plus(AGAIN);
@@ -504,8 +508,8 @@ impl State {
         let state = (before | 1).wrapping_add(2);
         self.hosts.monitor.store(state, Ordering::Relaxed);
         // What the journal does not take now goes with the next host that comes.
-        let kept = context.change_home(&[Key::Monitor.put(&MonitorRecord { state })]);
-        self.hosts.recorded.store(kept.is_ok(), Ordering::Relaxed);
+        let token = context.change_home(&[Key::Monitor.put(&MonitorRecord { state })]);
+        self.hosts.recorded.store(token.is_ok(), Ordering::Relaxed);
         let mut hosts: Vec<(IpAddr, IpAddr)> = self
             .clients
             .all()

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use volume::state::StateChange;
 use volume::time::Time;
 
-use crate::state::clients::client::{Client, LockOwner, Version, Who};
-use crate::state::clients::owner_sequence::Turns;
+use crate::state::clients::client::{Client, ClientProtocol, LockOwner, LockOwnerId};
+use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::Counters;
-use crate::state::files::{File, InTheWay, enter};
+use crate::state::files::{ConflictHolders, File, enter};
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::{Change, Lock, LockKind, Range};
 use crate::state::record::{Key, LockStateRecord, RangeRecord};
-use crate::state::stateids::entry::{Holding, Standing, What};
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::stateids::entry::{Liveness, StateEntry, StateKind};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod ranges;
 
@@ -33,7 +33,7 @@ pub(crate) struct Waiter {
     /// Whether it was told that its turn has come.
     pub(super) told: bool,
     /// Of NLM, which is given the lock at its turn: what that is to depend on.
-    pub(super) open: Option<Arc<Holding>>,
+    pub(super) open: Option<Arc<StateEntry>>,
 }
 
 /// What somebody has that is in the way (`LOCK4denied`).
@@ -41,35 +41,35 @@ pub(crate) struct Waiter {
 pub(crate) struct Denied {
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
-    pub(crate) owner: Who,
+    pub(crate) owner: LockOwnerId,
     /// Whether there is a place in the queue now.
     pub(crate) waits: bool,
 }
 
 /// Why there is no lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoLock {
+pub(crate) enum LockError {
     /// Somebody else has one.
     Denied(Denied),
     /// Something else.
-    Refused(StateError),
+    Failed(StateError),
 }
 
-impl From<StateError> for NoLock {
-    fn from(error: StateError) -> NoLock {
-        NoLock::Refused(error)
+impl From<StateError> for LockError {
+    fn from(error: StateError) -> LockError {
+        LockError::Failed(error)
     }
 }
 
 impl From<&Lock<Arc<LockOwner>>> for Denied {
     fn from(lock: &Lock<Arc<LockOwner>>) -> Denied {
-        Denied { range: lock.range, kind: lock.kind, owner: lock.owner.who.clone(), waits: false }
+        Denied { range: lock.range, kind: lock.kind, owner: lock.owner.id.clone(), waits: false }
     }
 }
 
 /// What a LOCK asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LockRequest {
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
     /// Whether the owner waits if it is denied.
@@ -80,30 +80,30 @@ pub(crate) struct Wanted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Locker<'a> {
     /// It may have none yet: the open that it is to depend on.
-    New { open: &'a Arc<Holding>, owner: &'a Arc<LockOwner> },
+    New { open: &'a Arc<StateEntry>, owner: &'a Arc<LockOwner> },
     /// This is it.
-    Known(&'a Arc<Holding>),
+    Known(&'a Arc<StateEntry>),
 }
 
 impl Locker<'_> {
     /// Whether what the lock is to depend on is still held; does not change under the lock of the file.
     fn is_held(self) -> bool {
-        let (Locker::New { open: holding, .. } | Locker::Known(holding)) = self;
-        holding.standing() == Standing::Live
+        let (Locker::New { open: entry, .. } | Locker::Known(entry)) = self;
+        entry.liveness() == Liveness::Live
     }
 }
 
 impl File {
     /// The state of a lock owner.
-    pub(super) fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<Holding>> {
-        self.lock_states.iter().find(|holding| holding.as_locks().is_some_and(|locks| *locks.owner == *owner))
+    pub(super) fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<StateEntry>> {
+        self.lock_states.iter().find(|entry| entry.as_locks().is_some_and(|locks| *locks.owner == *owner))
     }
 
     /// The changes that delete a lock state and its ranges.
-    pub(super) fn lock_state_deleted(&self, holding: &Holding) -> Vec<StateChange> {
-        let (ino, other) = (holding.file.ino, holding.other);
+    pub(super) fn lock_state_deleted(&self, entry: &StateEntry) -> Vec<StateChange> {
+        let (ino, other) = (entry.file.ino, entry.other);
         let mut changes = vec![Key::LockState(ino, other).deleted()];
-        if let What::Locks(locks) = &holding.what {
+        if let StateKind::Locks(locks) = &entry.kind {
             let ranges = self.locks.of(&locks.owner);
             changes.extend(ranges.map(|lock| Key::Range(ino, other, lock.range.first).deleted()));
         }
@@ -111,7 +111,7 @@ impl File {
     }
 
     /// Who waited longer than `owner` for something that conflicts, and still does.
-    fn earlier_waiter(&self, owner: &LockOwner, wanted: &Wanted) -> Option<&Waiter> {
+    fn earlier_waiter(&self, owner: &LockOwner, wanted: &LockRequest) -> Option<&Waiter> {
         self.waiters
             .iter()
             .take_while(|waiter| *waiter.owner != *owner || !waiter.range.overlaps(wanted.range))
@@ -122,17 +122,17 @@ impl File {
     /// Enters the queue, or keeps its place there. False if there is no room.
     fn wait(
         &mut self,
-        (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
-        wanted: &Wanted,
+        (open, owner): (&Arc<StateEntry>, &Arc<LockOwner>),
+        wanted: &LockRequest,
         now: Time,
-        most: usize,
+        max: usize,
     ) -> bool {
         let known = |waiter: &&mut Waiter| waiter.owner == *owner && waiter.range == wanted.range;
         if let Some(waiter) = self.waiters.iter_mut().find(known) {
             (waiter.asked, waiter.kind, waiter.told) = (now, wanted.kind, false);
-        } else if self.waiters.len() < most {
-            let Wanted { range, kind, .. } = *wanted;
-            let open = (open.client.version == Version::Nlm).then(|| Arc::clone(open));
+        } else if self.waiters.len() < max {
+            let LockRequest { range, kind, .. } = *wanted;
+            let open = (open.client.version == ClientProtocol::Nlm).then(|| Arc::clone(open));
             let owner = Arc::clone(owner);
             self.waiters.push(Waiter { owner, range, kind, asked: now, told: false, open });
         } else {
@@ -142,40 +142,40 @@ impl File {
     }
 }
 
-impl State {
+impl SharedState {
     /// The lock owner of this name, a new one if there is room for what it locks.
     ///
     /// # Errors
-    /// Those of [`State::check_room`].
+    /// Those of [`SharedState::check_room`].
     pub(crate) fn lock_owner(
         &self,
         client: &Client,
         name: &[u8],
-        turns: impl FnOnce() -> Turns,
+        sequence: impl FnOnce() -> OwnerSequence,
     ) -> Result<Arc<LockOwner>, StateError> {
         if let Some(known) = client.known_lock_owner(name) {
             return Ok(known);
         }
         self.check_room(client)?;
-        Ok(client.lock_owner(name, turns))
+        Ok(client.lock_owner(name, sequence))
     }
 
     /// LOCK (RFC 7530 section 16.10). The caller has checked stateids, the seqids of NFSv4.0, and that the file is a
     /// regular one.
     ///
     /// # Errors
-    /// [`NoLock::Denied`]; NFS4ERR_OPENMODE if the open does not allow it; NFS4ERR_RESOURCE, NFS4ERR_DELAY or
+    /// [`LockError::Denied`]; NFS4ERR_OPENMODE if the open does not allow it; NFS4ERR_RESOURCE, NFS4ERR_DELAY or
     /// NFS4ERR_SERVERFAULT if there are too many.
     pub(crate) fn lock(
         &self,
         context: &Context<'_>,
         locker: Locker<'_>,
-        wanted: &Wanted,
-    ) -> Result<(StateId, Kept), NoLock> {
+        wanted: &LockRequest,
+    ) -> Result<(StateId, DurabilityToken), LockError> {
         let (open, owner) = match locker {
             Locker::New { open, owner } => (open, owner),
-            Locker::Known(holding) => {
-                let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
+            Locker::Known(entry) => {
+                let locks = entry.as_locks().ok_or(StateError::BadStateId)?;
                 (&locks.open, &locks.owner)
             }
         };
@@ -183,7 +183,7 @@ impl State {
             LockKind::Read => mode.reads(),
             LockKind::Write => mode.writes(),
         });
-        let nlm = open.client.version == Version::Nlm;
+        let nlm = open.client.version == ClientProtocol::Nlm;
         if !allowed && !nlm {
             return Err(StateError::OpenMode.into());
         }
@@ -202,52 +202,52 @@ impl State {
             if nlm && self.is_delegated_against_lock(state, &open.client, wanted.kind) {
                 return Err(StateError::TryLater.into());
             }
-            match self.locks_in_the_way(context, state, owner, wanted) {
-                InTheWay::Nobody => {
+            match self.lock_conflicts(context, state, owner, wanted) {
+                ConflictHolders::None => {
                     let locked = self.lock_free_range(context, state, (open, owner), wanted);
                     self.leave(&mut files, context, file);
                     return locked;
                 }
-                InTheWay::Silent(clients) => {
+                ConflictHolders::Expired(clients) => {
                     drop(files);
                     self.expire(context, &clients)?;
                 }
-                InTheWay::Somebody => {
+                ConflictHolders::Active => {
                     let Some(mut denied) = denied(state, owner, wanted) else {
                         return Err(StateError::TryLater.into());
                     };
                     if wanted.waits {
-                        let most = self.config.waiters_per_file;
-                        denied.waits = state.wait((open, owner), wanted, context.now, most);
+                        let max = self.config.waiters_per_file;
+                        denied.waits = state.wait((open, owner), wanted, context.now, max);
                     }
-                    return Err(NoLock::Denied(denied));
+                    return Err(LockError::Denied(denied));
                 }
             }
         }
     }
 
     /// Who keeps `owner` from a range: those that have it, and those that waited for it before.
-    fn locks_in_the_way(
+    fn lock_conflicts(
         &self,
         context: &Context<'_>,
         state: &File,
         owner: &Arc<LockOwner>,
-        wanted: &Wanted,
-    ) -> InTheWay {
+        wanted: &LockRequest,
+    ) -> ConflictHolders {
         let clients: Vec<Arc<Client>> = state
             .locks
             .iter()
             .filter(|lock| {
                 lock.owner != *owner && lock.range.overlaps(wanted.range) && lock.kind.conflicts(wanted.kind)
             })
-            .filter_map(|lock| state.locks_of(&lock.owner).map(|holding| Arc::clone(&holding.client)))
+            .filter_map(|lock| state.locks_of(&lock.owner).map(|entry| Arc::clone(&entry.client)))
             .collect();
-        match InTheWay::of(self, context.now, clients.iter()) {
-            InTheWay::Nobody
+        match ConflictHolders::of(self, context.now, clients.iter()) {
+            ConflictHolders::None
                 if context.now.since(state.freed) <= self.config.turn
                     && state.earlier_waiter(owner, wanted).is_some() =>
             {
-                InTheWay::Somebody
+                ConflictHolders::Active
             }
             found => found,
         }
@@ -257,15 +257,15 @@ impl State {
         &self,
         context: &Context<'_>,
         state: &mut File,
-        by: (&Arc<Holding>, &Arc<LockOwner>),
-        wanted: &Wanted,
-    ) -> Result<(StateId, Kept), NoLock> {
-        let (stateid, kept, freed) = self.enter_range(context, state, by, wanted)?;
+        by: (&Arc<StateEntry>, &Arc<LockOwner>),
+        wanted: &LockRequest,
+    ) -> Result<(StateId, DurabilityToken), LockError> {
+        let (stateid, token, freed) = self.enter_range(context, state, by, wanted)?;
         if freed {
             // What was exclusive may be shared now.
             self.wake(context, state, by.0.file);
         }
-        Ok((stateid, kept))
+        Ok((stateid, token))
     }
 
     /// Locks a range that is free. Whether something was freed by it, so that others may have their turn.
@@ -273,35 +273,35 @@ impl State {
         &self,
         context: &Context<'_>,
         state: &mut File,
-        (open, owner): (&Arc<Holding>, &Arc<LockOwner>),
-        wanted: &Wanted,
-    ) -> Result<(StateId, Kept, bool), NoLock> {
+        (open, owner): (&Arc<StateEntry>, &Arc<LockOwner>),
+        wanted: &LockRequest,
+    ) -> Result<(StateId, DurabilityToken, bool), LockError> {
         let known = state.locks_of(owner).cloned();
-        let holding = match &known {
-            Some(holding) => Arc::clone(holding),
+        let entry = match &known {
+            Some(entry) => Arc::clone(entry),
             None => {
                 self.check_room(&open.client)?;
-                Holding::locks(StateId { seqid: 0, other: self.next_other(&open.client) }, owner, open)
+                StateEntry::locks(StateId { seqid: 0, other: self.next_other(&open.client) }, owner, open)
             }
         };
         let change = state.locks.plan(owner, wanted.range, Some(wanted.kind));
         self.check_ranges(state, &open.client, &change)?;
         // The open of NLM's locks comes and goes with them.
-        let opened = (known.is_none() && open.client.version == Version::Nlm).then_some(open);
-        let kept = self.journal_ranges(context, &holding, opened, &change)?;
+        let opened = (known.is_none() && open.client.version == ClientProtocol::Nlm).then_some(open);
+        let token = self.journal_ranges(context, &entry, opened, &change)?;
         if let Some(open) = opened {
             self.add(open)?;
             state.opens.push(Arc::clone(open));
             Counters::up(&self.counters.opens);
         }
         if known.is_none() {
-            self.add(&holding)?;
-            state.lock_states.push(Arc::clone(&holding));
+            self.add(&entry)?;
+            state.lock_states.push(Arc::clone(&entry));
             Counters::up(&self.counters.lock_states);
         }
         self.apply_ranges(state, &change);
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(wanted.range));
-        Ok((holding.stateid(), kept, !change.removed.is_empty()))
+        Ok((entry.stateid(), token, !change.removed.is_empty()))
     }
 
     /// Whether there is room for a change of ranges, which unlocking the middle of one needs too.
@@ -320,9 +320,9 @@ impl State {
         let fits = state.locks.len() + change.growth() <= self.config.ranges_per_file;
         match client.version {
             _ if change.growth() == 0 || (fits && all <= self.config.ranges) => Ok(()),
-            Version::Zero | Version::Nlm => Err(StateError::LimitReached),
-            Version::Sessions if fits => Err(StateError::TryLater),
-            Version::Sessions => Err(StateError::TooManyRanges),
+            ClientProtocol::V40 | ClientProtocol::Nlm => Err(StateError::LimitReached),
+            ClientProtocol::Sessions if fits => Err(StateError::TryLater),
+            ClientProtocol::Sessions => Err(StateError::TooManyRanges),
         }
     }
 
@@ -330,13 +330,13 @@ impl State {
     fn journal_ranges(
         &self,
         context: &Context<'_>,
-        holding: &Holding,
-        opened: Option<&Arc<Holding>>,
+        entry: &StateEntry,
+        opened: Option<&Arc<StateEntry>>,
         change: &Change<Arc<LockOwner>>,
-    ) -> Result<Kept, StateError> {
-        let What::Locks(locks) = &holding.what else { return Err(StateError::BadStateId) };
-        let (ino, other) = (holding.file.ino, holding.other);
-        let seqid = holding.next_seqid();
+    ) -> Result<DurabilityToken, StateError> {
+        let StateKind::Locks(locks) = &entry.kind else { return Err(StateError::BadStateId) };
+        let (ino, other) = (entry.file.ino, entry.other);
+        let seqid = entry.next_seqid();
         let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
         let mut changes: Vec<StateChange> = opened.and_then(|open| open.to_change()).into_iter().collect();
         changes.push(Key::LockState(ino, other).put(&record));
@@ -348,9 +348,9 @@ impl State {
         let put: HashSet<u64> = change.added.iter().map(|lock| lock.range.first).collect();
         let gone = change.removed.iter().map(|lock| lock.range.first).filter(|first| !put.contains(first));
         changes.extend(gone.map(|first| Key::Range(ino, other, first).deleted()));
-        let kept = context.change(holding.file.volume, &changes)?;
-        holding.set_seqid(seqid);
-        Ok(kept)
+        let token = context.change(entry.file.volume, &changes)?;
+        entry.set_seqid(seqid);
+        Ok(token)
     }
 
     fn apply_ranges(&self, state: &mut File, change: &Change<Arc<LockOwner>>) {
@@ -360,19 +360,19 @@ impl State {
     }
 
     /// Whether an owner has anything of a range locked.
-    pub(crate) fn has_any_lock(&self, holding: &Holding, range: Range) -> bool {
-        let files = self.files.read(&holding.file);
-        let (Some(state), Some(locks)) = (files.get(&holding.file), holding.as_locks()) else { return false };
+    pub(crate) fn has_any_lock(&self, entry: &StateEntry, range: Range) -> bool {
+        let files = self.files.read(&entry.file);
+        let (Some(state), Some(locks)) = (files.get(&entry.file), entry.as_locks()) else { return false };
         state.locks.of(&locks.owner).any(|lock| lock.range.overlaps(range))
     }
 
     /// The stateid of an owner's locks if the range is among them, in just this kind.
-    pub(crate) fn locked(&self, locker: Locker<'_>, wanted: &Wanted) -> Option<StateId> {
+    pub(crate) fn locked(&self, locker: Locker<'_>, wanted: &LockRequest) -> Option<StateId> {
         self.lock_state_with(locker, wanted, |kind| kind == wanted.kind)
     }
 
     /// Whether an owner has a range locked already, in this kind or a stronger one.
-    pub(crate) fn has_lock(&self, locker: Locker<'_>, wanted: &Wanted) -> bool {
+    pub(crate) fn has_lock(&self, locker: Locker<'_>, wanted: &LockRequest) -> bool {
         let enough = |kind| kind == wanted.kind || kind == LockKind::Write;
         self.lock_state_with(locker, wanted, enough).is_some()
     }
@@ -380,12 +380,12 @@ impl State {
     fn lock_state_with(
         &self,
         locker: Locker<'_>,
-        wanted: &Wanted,
+        wanted: &LockRequest,
         fits: impl Fn(LockKind) -> bool,
     ) -> Option<StateId> {
         let (file, owner) = match locker {
             Locker::New { open, owner } => (open.file, owner),
-            Locker::Known(holding) => (holding.file, &holding.as_locks()?.owner),
+            Locker::Known(entry) => (entry.file, &entry.as_locks()?.owner),
         };
         let files = self.files.read(&file);
         let state = files.get(&file)?;
@@ -397,7 +397,7 @@ impl State {
     /// LOCKT: what would be in the way of a lock (RFC 7530 section 16.11). `owner` is none if nobody knows it.
     ///
     /// # Errors
-    /// [`NoLock::Denied`].
+    /// [`LockError::Denied`].
     pub(crate) fn test_lock(
         &self,
         context: &Context<'_>,
@@ -405,17 +405,17 @@ impl State {
         owner: Option<&Arc<LockOwner>>,
         range: Range,
         kind: LockKind,
-    ) -> Result<(), NoLock> {
+    ) -> Result<(), LockError> {
         loop {
             let files = self.files.read(&file);
             let Some(state) = files.get(&file) else { return Ok(()) };
-            let in_the_way = state.locks.iter().find(|lock| {
+            let conflicting = state.locks.iter().find(|lock| {
                 Some(&lock.owner) != owner && lock.range.overlaps(range) && lock.kind.conflicts(kind)
             });
-            let Some(lock) = in_the_way else { return Ok(()) };
-            let client = state.locks_of(&lock.owner).map(|holding| Arc::clone(&holding.client));
-            match client.filter(|client| client.silent(context.now) > self.config.lease) {
-                None => return Err(NoLock::Denied(lock.into())),
+            let Some(lock) = conflicting else { return Ok(()) };
+            let client = state.locks_of(&lock.owner).map(|entry| Arc::clone(&entry.client));
+            match client.filter(|client| client.lease_idle(context.now) > self.config.lease) {
+                None => return Err(LockError::Denied(lock.into())),
                 Some(silent) => {
                     drop(files);
                     self.expire(context, &[silent])?;
@@ -431,19 +431,19 @@ impl State {
     pub(crate) fn unlock(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
         range: Range,
-    ) -> Result<(StateId, Kept), StateError> {
-        let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
-        let file = holding.file;
+    ) -> Result<(StateId, DurabilityToken), StateError> {
+        let locks = entry.as_locks().ok_or(StateError::BadStateId)?;
+        let file = entry.file;
         let mut files = self.files.write(&file);
-        if holding.standing() != Standing::Live {
+        if entry.liveness() != Liveness::Live {
             return Err(StateError::BadStateId);
         }
         let state = files.get_mut(&file).ok_or(StateError::BadStateId)?;
         state.waiters.retain(|waiter| waiter.owner != locks.owner || !waiter.range.overlaps(range));
-        let kept = self.unlock_held(context, state, holding, range)?;
-        Ok((holding.stateid(), kept))
+        let token = self.unlock_held(context, state, entry, range)?;
+        Ok((entry.stateid(), token))
     }
 
     /// Frees a range, under the lock of its file.
@@ -451,16 +451,16 @@ impl State {
         &self,
         context: &Context<'_>,
         state: &mut File,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
         range: Range,
-    ) -> Result<Kept, StateError> {
-        let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
+    ) -> Result<DurabilityToken, StateError> {
+        let locks = entry.as_locks().ok_or(StateError::BadStateId)?;
         let change = state.locks.plan(&locks.owner, range, None);
-        self.check_ranges(state, &holding.client, &change)?;
-        let kept = self.journal_ranges(context, holding, None, &change)?;
+        self.check_ranges(state, &entry.client, &change)?;
+        let token = self.journal_ranges(context, entry, None, &change)?;
         self.apply_ranges(state, &change);
-        self.wake(context, state, holding.file);
-        Ok(kept)
+        self.wake(context, state, entry.file);
+        Ok(token)
     }
 
     /// RELEASE_LOCKOWNER: an owner is not used any more (RFC 7530 section 16.37).
@@ -478,24 +478,24 @@ impl State {
             return Ok(());
         }
         let states = self.lock_states_of(client, &owner);
-        let holds = |holding: &Arc<Holding>| {
-            let files = self.files.read(&holding.file);
-            files.get(&holding.file).is_some_and(|state| state.locks.of(&owner).next().is_some())
+        let holds = |entry: &Arc<StateEntry>| {
+            let files = self.files.read(&entry.file);
+            files.get(&entry.file).is_some_and(|state| state.locks.of(&owner).next().is_some())
         };
         if states.iter().any(holds) {
             return Err(StateError::LocksHeld);
         }
-        for holding in &states {
-            self.free_lock_state(context, holding)?;
+        for entry in &states {
+            self.free_lock_state(context, entry)?;
         }
         client.inner.lock().lock_owners.remove(name);
         Ok(())
     }
 
-    fn lock_states_of(&self, client: &Client, owner: &Arc<LockOwner>) -> Vec<Arc<Holding>> {
+    fn lock_states_of(&self, client: &Client, owner: &Arc<LockOwner>) -> Vec<Arc<StateEntry>> {
         let others: Vec<_> = client.inner.lock().stateids();
         let found = others.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
-        found.filter(|holding| holding.as_locks().is_some_and(|locks| locks.owner == *owner)).collect()
+        found.filter(|entry| entry.as_locks().is_some_and(|locks| locks.owner == *owner)).collect()
     }
 
     /// Ends a lock state without locks.
@@ -505,44 +505,44 @@ impl State {
     pub(crate) fn free_lock_state(
         &self,
         context: &Context<'_>,
-        holding: &Arc<Holding>,
+        entry: &Arc<StateEntry>,
     ) -> Result<(), StateError> {
-        let locks = holding.as_locks().ok_or(StateError::BadStateId)?;
-        let file = holding.file;
+        let locks = entry.as_locks().ok_or(StateError::BadStateId)?;
+        let file = entry.file;
         let mut files = self.files.write(&file);
         let Some(state) = files.get_mut(&file) else { return Ok(()) };
         if state.locks.of(&locks.owner).next().is_some() {
             return Err(StateError::LocksHeld);
         }
-        context.change(file.volume, &state.lock_state_deleted(holding))?;
-        self.drop_lock_state(context, state, holding);
+        context.change(file.volume, &state.lock_state_deleted(entry))?;
+        self.drop_lock_state(context, state, entry);
         self.leave(&mut files, context, file);
         Ok(())
     }
 
     /// Takes a lock state and its ranges away; their records are deleted already.
-    pub(super) fn drop_lock_state(&self, context: &Context<'_>, state: &mut File, holding: &Arc<Holding>) {
-        let What::Locks(locks) = &holding.what else { return };
+    pub(super) fn drop_lock_state(&self, context: &Context<'_>, state: &mut File, entry: &Arc<StateEntry>) {
+        let StateKind::Locks(locks) = &entry.kind else { return };
         let whole = Range { first: 0, last: u64::MAX };
         let change = state.locks.plan(&locks.owner, whole, None);
         self.apply_ranges(state, &change);
         state.waiters.retain(|waiter| waiter.owner != locks.owner);
         let before = state.lock_states.len();
-        state.lock_states.retain(|other| !Arc::ptr_eq(other, holding));
+        state.lock_states.retain(|other| !Arc::ptr_eq(other, entry));
         if state.lock_states.len() < before {
             Counters::down(&self.counters.lock_states);
         }
-        holding.end();
-        self.forget(&holding.client, holding.other);
+        entry.end();
+        self.forget(&entry.client, entry.other);
         if !change.removed.is_empty() {
-            self.wake(context, state, holding.file);
+            self.wake(context, state, entry.file);
         }
     }
 
     /// A range became free: those whose turn has come are told, and those of NLM have the lock now.
     pub(super) fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId) {
         state.freed = context.now;
-        while let Some(index) = self.next_turn(state) {
+        while let Some(index) = self.next_waiter(state) {
             let Some(waiter) = state.waiters.get_mut(index) else { return };
             waiter.told = true;
             let waiter = waiter.clone();
@@ -554,9 +554,9 @@ impl State {
     }
 
     /// The first in the queue whose turn it is, and who does not know.
-    fn next_turn(&self, state: &File) -> Option<usize> {
+    fn next_waiter(&self, state: &File) -> Option<usize> {
         state.waiters.iter().position(|waiter| {
-            let wanted = Wanted { range: waiter.range, kind: waiter.kind, waits: true };
+            let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
             !waiter.told
                 && state.locks.conflict(&waiter.owner, waiter.range, waiter.kind).is_none()
                 && state.earlier_waiter(&waiter.owner, &wanted).is_none()
@@ -564,10 +564,10 @@ impl State {
     }
 
     /// Locks for somebody who waited, and tells it.
-    fn give(&self, context: &Context<'_>, state: &mut File, waiter: &Waiter, open: &Arc<Holding>) {
-        let wanted = Wanted { range: waiter.range, kind: waiter.kind, waits: true };
+    fn give(&self, context: &Context<'_>, state: &mut File, waiter: &Waiter, open: &Arc<StateEntry>) {
+        let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
         match self.enter_range(context, state, (open, &waiter.owner), &wanted) {
-            Ok((_, kept, _)) => self.tell_granted(context, waiter, open, kept),
+            Ok((_, token, _)) => self.send_granted(context, waiter, open, token),
             // It asks again; or it is no more.
             Err(_) => {
                 state.waiters.retain(|other| other.owner != waiter.owner || other.range != waiter.range)
@@ -577,10 +577,10 @@ impl State {
 }
 
 /// What is in the way.
-fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &Wanted) -> Option<Denied> {
+fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &LockRequest) -> Option<Denied> {
     let held = state.locks.conflict(owner, wanted.range, wanted.kind).map(Denied::from);
     held.or_else(|| {
         let waiter = state.earlier_waiter(owner, wanted)?;
-        Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.who.clone(), waits: false })
+        Some(Denied { range: waiter.range, kind: waiter.kind, owner: waiter.owner.id.clone(), waits: false })
     })
 }

@@ -190,9 +190,9 @@ pub(crate) struct CallbackAddress {
 
 /// What only one minor version's clients have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ClientKind {
     /// NFSv4.0.
-    Zero {
+    V40 {
         /// What SETCLIENTID_CONFIRM proved it with.
         confirm: [u8; 8],
         callback: CallbackAddress,
@@ -218,7 +218,7 @@ pub(crate) struct ClientRecord {
     /// Changes when it restarts.
     pub(crate) verifier: [u8; 8],
     pub(crate) principal: Principal,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ClientKind,
 }
 
 impl Record for ClientRecord {
@@ -227,7 +227,7 @@ impl Record for ClientRecord {
         out.opaque_fixed(&self.verifier);
         self.principal.write(out);
         match &self.kind {
-            Kind::Zero { confirm, callback } => {
+            ClientKind::V40 { confirm, callback } => {
                 out.u32(0);
                 out.opaque_fixed(confirm);
                 out.u32(callback.program);
@@ -235,7 +235,7 @@ impl Record for ClientRecord {
                 out.opaque(&callback.address);
                 out.u32(callback.ident);
             }
-            Kind::Sessions { minor, created, reclaimed } => {
+            ClientKind::Sessions { minor, created, reclaimed } => {
                 out.u32(1);
                 out.u32(*minor);
                 out.bool(created.is_some());
@@ -245,7 +245,7 @@ impl Record for ClientRecord {
                 }
                 out.bool(*reclaimed);
             }
-            Kind::Nlm(host) => {
+            ClientKind::Nlm(host) => {
                 out.u32(2);
                 out.opaque_fixed(&address_bytes(host.address));
                 out.opaque_fixed(&address_bytes(host.server));
@@ -265,17 +265,17 @@ impl Record for ClientRecord {
                 let netid = boxed(input, ADDRESS_BYTES)?;
                 let address = boxed(input, ADDRESS_BYTES)?;
                 let callback = CallbackAddress { program, netid, address, ident: input.u32()? };
-                Kind::Zero { confirm, callback }
+                ClientKind::V40 { confirm, callback }
             }
             1 => {
                 let minor = input.u32()?;
                 let created =
                     if input.bool()? { Some((input.u32()?, SessionId(input.array()?))) } else { None };
-                Kind::Sessions { minor, created, reclaimed: input.bool()? }
+                ClientKind::Sessions { minor, created, reclaimed: input.bool()? }
             }
             2 => {
                 let (address, server) = (address_of(input.array()?), address_of(input.array()?));
-                Kind::Nlm(Host { address, server, state: input.u32()?.cast_signed() })
+                ClientKind::Nlm(Host { address, server, state: input.u32()?.cast_signed() })
             }
             value => return Err(DecodeError::BadEnum { name: "kind of a client", value }),
         };

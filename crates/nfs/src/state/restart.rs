@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use volume::ids::{Ino, VolumeId};
 use volume::state::StateChange;
 
-use crate::state::clients::client::{Client, Version};
-use crate::state::clients::owner_sequence::Turns;
+use crate::state::clients::client::{Client, ClientProtocol};
+use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::config::Counters;
 use crate::state::files::enter;
 use crate::state::files::share::Modes;
@@ -22,8 +22,8 @@ use crate::state::record::{
     Record, SessionRecord,
 };
 use crate::state::sessions::Session;
-use crate::state::stateids::entry::Holding;
-use crate::state::{Context, State};
+use crate::state::stateids::entry::StateEntry;
+use crate::state::{Context, SharedState};
 
 /// How many numbers of clients and sessions each start has for itself.
 const NUMBERS_OF_START: u32 = 1 << 20;
@@ -101,7 +101,7 @@ impl Records {
         clients.chain(sessions).filter(move |(volume, ..)| *volume != home)
     }
 
-    /// Takes note of a request whose answer is remembered, if it came by a session: see [`super::InSlot::request_key`],
+    /// Takes note of a request whose answer is remembered, if it came by a session: see [`super::SlotGuard::request_key`],
     /// which the index of the operation and a checksum follow.
     pub(crate) fn remember_key(&mut self, key: &[u8]) {
         let Some((session, rest)) = key.split_first_chunk::<16>() else { return };
@@ -123,11 +123,11 @@ impl Records {
     }
 }
 
-impl State {
+impl SharedState {
     /// Brings back what records say; for a state of which nothing was asked yet. What is backed by nothing is deleted;
     /// if the journal does not take that now, it is found again at the next start.
     pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) {
-        self.bring_home(context, &mut records);
+        self.move_home(context, &mut records);
         let mut unbacked: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
         let mut drop_record = |volume: VolumeId, key: Key| {
             unbacked.entry(volume).or_default().push(key.deleted());
@@ -136,14 +136,17 @@ impl State {
             records;
         self.restore_instances(&clients, &sessions);
         // What an earlier start gave out within the same second, and no record names, must not come again.
-        self.numbers.store(context.keep.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
+        self.numbers.store(context.store.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
         for (_, id, record) in &clients {
             let client = Arc::new(Client::new(*id, record, context.now, &self.counters));
-            client.begin_generation(context.keep.generation());
+            client.begin_generation(context.store.generation());
             self.clients.restore(&client);
         }
         for (volume, id, record) in &sessions {
-            match self.clients.confirmed(client_of(*id)).filter(|client| client.version == Version::Sessions)
+            match self
+                .clients
+                .confirmed(client_of(*id))
+                .filter(|client| client.version == ClientProtocol::Sessions)
             {
                 Some(client) => self.restore_session(*id, &client, record, &highest),
                 None => drop_record(*volume, Key::Session(*id)),
@@ -152,7 +155,7 @@ impl State {
         let mut restored = HashMap::new();
         for (file, other, record) in &opens {
             match self.restore_open(context, *file, *other, record) {
-                Some(holding) => drop(restored.insert((*file, *other), holding)),
+                Some(entry) => drop(restored.insert((*file, *other), entry)),
                 None => drop_record(file.volume, Key::Open(file.ino, *other)),
             }
         }
@@ -165,13 +168,13 @@ impl State {
         for (file, other, record) in &lock_states {
             let open = restored.get(&(*file, record.open));
             match open.and_then(|open| self.restore_lock_state(context, open, *other, record)) {
-                Some(holding) => drop(locking.insert((*file, *other), holding)),
+                Some(entry) => drop(locking.insert((*file, *other), entry)),
                 None => drop_record(file.volume, Key::LockState(file.ino, *other)),
             }
         }
         for (file, other, first, record) in &ranges {
             match locking.get(&(*file, *other)) {
-                Some(holding) => self.restore_range(context, holding, *first, *record),
+                Some(entry) => self.restore_range(context, entry, *first, *record),
                 None => drop_record(file.volume, Key::Range(file.ino, *other, *first)),
             }
         }
@@ -187,8 +190,8 @@ impl State {
     }
 
     /// Moves clients and sessions to the home volume, if that was another one before; what is there already is newer.
-    fn bring_home(&self, context: &Context<'_>, records: &mut Records) {
-        let home = context.keep.home();
+    fn move_home(&self, context: &Context<'_>, records: &mut Records) {
+        let home = context.store.home();
         let mut moved: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
         let known: HashSet<Key> = records.homed(home).map(|(key, _)| key).collect();
         let elsewhere: Vec<_> = records.away(home).collect();
@@ -243,21 +246,22 @@ impl State {
         file: FileId,
         other: Other,
         record: &OpenRecord,
-    ) -> Option<Arc<Holding>> {
+    ) -> Option<Arc<StateEntry>> {
         let client = self.clients.confirmed(other.client())?;
         client.known(other);
-        let owner = client.open_owner(&record.owner, || Turns::restored(context.now, record.confirmed));
+        let owner =
+            client.open_owner(&record.owner, || OwnerSequence::restored(context.now, record.confirmed));
         if record.confirmed {
-            owner.turns.confirm();
+            owner.sequence.confirm();
         }
         let stateid = StateId { seqid: record.seqid, other };
-        let holding = Holding::open(&client, file, stateid, &owner, Modes(record.modes), true);
-        self.add(&holding).ok()?;
+        let entry = StateEntry::open(&client, file, stateid, &owner, Modes(record.modes), true);
+        self.add(&entry).ok()?;
         let mut files = self.files.write(&file);
-        enter(&mut files, context, file).opens.push(Arc::clone(&holding));
+        enter(&mut files, context, file).opens.push(Arc::clone(&entry));
         Counters::up(&self.counters.opens);
         self.count_denial(None, Some(Modes(record.modes)));
-        Some(holding)
+        Some(entry)
     }
 
     fn restore_delegation(
@@ -270,41 +274,41 @@ impl State {
         let Some(client) = self.clients.confirmed(other.client()) else { return false };
         client.known(other);
         let stateid = StateId { seqid: record.seqid, other };
-        let holding = Holding::delegation(&client, file, stateid, record.write);
-        if self.add(&holding).is_err() {
+        let entry = StateEntry::delegation(&client, file, stateid, record.write);
+        if self.add(&entry).is_err() {
             return false;
         }
         client.delegations.fetch_add(1, Ordering::Relaxed);
         let mut files = self.files.write(&file);
-        enter(&mut files, context, file).delegations.push(holding);
-        self.changes.restore();
+        enter(&mut files, context, file).delegations.push(entry);
+        self.modifications.restore();
         true
     }
 
     fn restore_lock_state(
         &self,
         context: &Context<'_>,
-        open: &Arc<Holding>,
+        open: &Arc<StateEntry>,
         other: Other,
         record: &LockStateRecord,
-    ) -> Option<Arc<Holding>> {
+    ) -> Option<Arc<StateEntry>> {
         open.client.known(other);
-        let owner = open.client.lock_owner(&record.owner, || Turns::restored(context.now, true));
-        let holding = Holding::locks(StateId { seqid: record.seqid, other }, &owner, open);
-        self.add(&holding).ok()?;
+        let owner = open.client.lock_owner(&record.owner, || OwnerSequence::restored(context.now, true));
+        let entry = StateEntry::locks(StateId { seqid: record.seqid, other }, &owner, open);
+        self.add(&entry).ok()?;
         let mut files = self.files.write(&open.file);
-        enter(&mut files, context, open.file).lock_states.push(Arc::clone(&holding));
+        enter(&mut files, context, open.file).lock_states.push(Arc::clone(&entry));
         Counters::up(&self.counters.lock_states);
-        Some(holding)
+        Some(entry)
     }
 
-    fn restore_range(&self, context: &Context<'_>, holding: &Arc<Holding>, first: u64, record: RangeRecord) {
-        let Some(locks) = holding.as_locks() else { return };
+    fn restore_range(&self, context: &Context<'_>, entry: &Arc<StateEntry>, first: u64, record: RangeRecord) {
+        let Some(locks) = entry.as_locks() else { return };
         let range = Range { first, last: record.last };
         let lock = Lock { range, kind: record.kind, owner: Arc::clone(&locks.owner) };
-        let mut files = self.files.write(&holding.file);
+        let mut files = self.files.write(&entry.file);
         let change = crate::state::locks::ranges::Change { removed: Vec::new(), added: vec![lock] };
-        enter(&mut files, context, holding.file).locks.apply(&change);
+        enter(&mut files, context, entry.file).locks.apply(&change);
         Counters::up(&self.counters.ranges);
     }
 }

@@ -15,9 +15,9 @@ use crate::state::clients::client::Client;
 use crate::state::config::Config;
 use crate::state::ids::SessionId;
 use crate::state::record::{CallbackSecurity, Channel, Key, SessionRecord};
-use crate::state::sessions::slots::{Begun, Reply, Slot};
+use crate::state::sessions::slots::{Slot, SlotCheck, SlotReply};
 use crate::state::shards::Shards;
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod slots;
 
@@ -146,31 +146,32 @@ impl Session {
             raise(all_down, sequence_status::CB_PATH_DOWN);
         }
         raise(self.back_fault.load(Ordering::Relaxed), sequence_status::BACKCHANNEL_FAULT);
-        let revoked = self.client.revoked.load(Ordering::Relaxed) > 0 || self.client.is_unsure();
+        let revoked =
+            self.client.revoked.load(Ordering::Relaxed) > 0 || self.client.may_have_lost_delegations();
         raise(revoked, sequence_status::RECALLABLE_STATE_REVOKED);
         flags
     }
 }
 
-/// A request in its slot. Dropped without [`InSlot::finish`], nothing of it was executed.
+/// A request in its slot. Dropped without [`SlotGuard::finish`], nothing of it was executed.
 #[derive(Debug)]
-pub(crate) struct InSlot {
+pub(crate) struct SlotGuard {
     pub(crate) session: Arc<Session>,
     slot: u32,
     sequence: u32,
     checksum: u64,
     cache_this: bool,
     /// Whether it may have been executed before a restart.
-    perhaps_again: bool,
+    may_have_run_before: bool,
     finished: bool,
 }
 
-impl InSlot {
+impl SlotGuard {
     /// The request was answered so: its reply, if it is to be kept, and what it waits for.
     pub(crate) fn finish(mut self, reply: Option<&[u8]>, wait: Option<(VolumeId, Durability)>) {
         self.finished = true;
-        let wait = wait.map(|(volume, after)| Kept { volume, after });
-        let reply = reply.map_or(Reply::NotKept, |reply| Reply::Kept(reply.into(), wait));
+        let wait = wait.map(|(volume, after)| DurabilityToken { volume, after });
+        let reply = reply.map_or(SlotReply::NotCached, |reply| SlotReply::Cached(reply.into(), wait));
         if let Some(slot) = self.own_slot() {
             slot.finish(self.sequence, self.checksum, reply);
         }
@@ -182,8 +183,8 @@ impl InSlot {
     }
 
     /// Whether it may have been executed before a restart: what it wants may be so already.
-    pub(crate) fn is_perhaps_again(&self) -> bool {
-        self.perhaps_again
+    pub(crate) fn may_have_run_before(&self) -> bool {
+        self.may_have_run_before
     }
 
     /// Most bytes of a reply, its RPC header left out.
@@ -210,7 +211,7 @@ impl InSlot {
     }
 }
 
-impl Drop for InSlot {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         if !self.finished
             && let Some(slot) = self.own_slot()
@@ -242,9 +243,9 @@ pub(crate) struct SlotRequest {
 #[derive(Debug)]
 pub(crate) enum Sequenced {
     /// The request is to be executed; the status flags of the session.
-    Go(InSlot, u32),
+    Execute(SlotGuard, u32),
     /// It was answered before.
-    Again(Reply),
+    Replay(SlotReply),
 }
 
 /// The channels that a client asks for.
@@ -275,8 +276,8 @@ impl Channels {
             operations: fore.operations.min(config.operations),
             slots: fore.slots.clamp(1, config.slots_per_session),
         };
-        let most = config.slot_bytes.saturating_sub(taken) / SESSION_SHARE / slot_bytes(&fore);
-        let fore = Channel { slots: fore.slots.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1), ..fore };
+        let max = config.slot_bytes.saturating_sub(taken) / SESSION_SHARE / slot_bytes(&fore);
+        let fore = Channel { slots: fore.slots.min(u32::try_from(max).unwrap_or(u32::MAX)).max(1), ..fore };
         let back = Channel { slots: back.slots.clamp(1, BACK_SLOTS), ..back };
         Ok(Channels { fore, back })
     }
@@ -292,7 +293,7 @@ fn slots_bytes(channel: &Channel) -> u64 {
     u64::from(channel.slots) * slot_bytes(channel)
 }
 
-impl State {
+impl SharedState {
     /// The session of this id.
     ///
     /// # Errors
@@ -319,23 +320,24 @@ impl State {
             return Err(StateError::BadHighSlot);
         }
         session.client.renew(context.now);
-        let perhaps_again = match own.begin(sequence, checksum) {
-            Begun::Go => {
+        let may_have_run_before = match own.begin(sequence, checksum) {
+            SlotCheck::Execute => {
                 // Who goes on in a slot has the reply to what was asked there before; the first request asks nothing yet.
                 if sequence != 1 {
-                    session.client.is_told();
+                    session.client.loss_reported();
                 }
                 false
             }
-            Begun::GoPerhapsAgain => true,
-            Begun::Again(reply) => return Ok(Sequenced::Again(reply)),
-            Begun::FalseRetry => return Err(StateError::FalseRetry),
-            Begun::Taken => return Err(StateError::TryLater),
-            Begun::OutOfOrder => return Err(StateError::OutOfSequence),
+            SlotCheck::ExecuteAfterRestart => true,
+            SlotCheck::Replay(reply) => return Ok(Sequenced::Replay(reply)),
+            SlotCheck::FalseRetry => return Err(StateError::FalseRetry),
+            SlotCheck::InProgress => return Err(StateError::TryLater),
+            SlotCheck::Misordered => return Err(StateError::OutOfSequence),
         };
         let (flags, finished) = (session.status_flags(), false);
-        let in_slot = InSlot { session, slot, sequence, checksum, cache_this, perhaps_again, finished };
-        Ok(Sequenced::Go(in_slot, flags))
+        let in_slot =
+            SlotGuard { session, slot, sequence, checksum, cache_this, may_have_run_before, finished };
+        Ok(Sequenced::Execute(in_slot, flags))
     }
 
     /// Makes a session; its record is among `changes`, which the caller journals first.
@@ -399,33 +401,37 @@ impl State {
         session: &Session,
         program: u32,
         security: CallbackSecurity,
-    ) -> Result<Kept, StateError> {
+    ) -> Result<DurabilityToken, StateError> {
         let mut back = session.inner.lock();
         let record = SessionRecord { program, security, ..session.record(&back) };
-        let kept = context.change_home(&[Key::Session(session.id).put(&record)])?;
+        let token = context.change_home(&[Key::Session(session.id).put(&record)])?;
         (back.program, back.security) = (program, security);
-        Ok(kept)
+        Ok(token)
     }
 
     /// DESTROY_SESSION (RFC 8881 section 18.37).
     ///
     /// # Errors
     /// NFS4ERR_BADSESSION, and those of the journal.
-    pub(crate) fn destroy_session(&self, context: &Context<'_>, id: SessionId) -> Result<Kept, StateError> {
+    pub(crate) fn destroy_session(
+        &self,
+        context: &Context<'_>,
+        id: SessionId,
+    ) -> Result<DurabilityToken, StateError> {
         let session = self.session(id)?;
         session.client.renew(context.now);
-        let kept = self.end_session(context, &session)?;
+        let token = self.end_session(context, &session)?;
         // What was called by this session goes by another.
-        self.call_again(context, &session);
-        Ok(kept)
+        self.requeue_calls(context, &session);
+        Ok(token)
     }
 
     pub(super) fn end_session(
         &self,
         context: &Context<'_>,
         session: &Arc<Session>,
-    ) -> Result<Kept, StateError> {
-        let kept = context.change_home(&[Key::Session(session.id).deleted()])?;
+    ) -> Result<DurabilityToken, StateError> {
+        let token = context.change_home(&[Key::Session(session.id).deleted()])?;
         if self.sessions.write(&session.id).remove(&session.id).is_some() {
             self.counters.slot_bytes.fetch_sub(slots_bytes(&session.fore), Ordering::Relaxed);
         }
@@ -437,7 +443,7 @@ impl State {
                 sessions.retain(|id| *id != session.id);
             }
         }
-        Ok(kept)
+        Ok(token)
     }
 
     /// A connection is closed: nobody can be called by it any more.

@@ -3,35 +3,35 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::state::clients::client::{Client, Version};
-use crate::state::delegations::in_flight::Changing;
+use crate::state::clients::client::{Client, ClientProtocol};
+use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::ids::{FileId, Other, StateId};
-use crate::state::stateids::entry::{Holding, Standing};
-use crate::state::{Caller, Context, State, StateError};
+use crate::state::stateids::entry::{Liveness, StateEntry};
+use crate::state::{Caller, Context, SharedState, StateError};
 
 pub(crate) mod entry;
 
 /// What READ, WRITE, SETATTR of the size, and their like do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum IoMode {
     Read,
     Write,
 }
 
-impl State {
+impl SharedState {
     /// What a stateid stands for, whatever its seqid: NFSv4.0 must know the owner before it can compare that.
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID, and of a client that is not there any more NFS4ERR_EXPIRED or NFS4ERR_STALE_STATEID.
-    pub(crate) fn holding(&self, caller: Caller<'_>, other: Other) -> Result<Arc<Holding>, StateError> {
+    pub(crate) fn entry(&self, caller: Caller<'_>, other: Other) -> Result<Arc<StateEntry>, StateError> {
         if other == Other::ZEROS || other == Other::ONES {
             return Err(StateError::BadStateId);
         }
         let found = self.stateids.read(&other).get(&other).cloned();
         match (found, caller) {
-            (Some(holding), Caller::Session(client)) if holding.client.id == client.id => Ok(holding),
-            (Some(holding), Caller::Zero) if holding.client.version == Version::Zero => Ok(holding),
-            (None, Caller::Zero) => Err(self.unknown(other)),
+            (Some(entry), Caller::Session(client)) if entry.client.id == client.id => Ok(entry),
+            (Some(entry), Caller::V40) if entry.client.version == ClientProtocol::V40 => Ok(entry),
+            (None, Caller::V40) => Err(self.unknown(other)),
             _ => Err(StateError::BadStateId),
         }
     }
@@ -61,69 +61,69 @@ impl State {
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID, and for what was revoked NFS4ERR_EXPIRED or NFS4ERR_DELEG_REVOKED.
-    pub(crate) fn verify(&self, holding: &Holding, stateid: StateId) -> Result<(), StateError> {
-        let sessions = holding.client.version == Version::Sessions;
-        match holding.standing() {
-            Standing::Live => holding.verify(stateid.seqid, sessions),
-            Standing::Revoked if sessions => Err(StateError::Revoked),
-            Standing::Revoked => Err(StateError::Expired),
-            Standing::Gone => Err(StateError::BadStateId),
+    pub(crate) fn verify(&self, entry: &StateEntry, stateid: StateId) -> Result<(), StateError> {
+        let sessions = entry.client.version == ClientProtocol::Sessions;
+        match entry.liveness() {
+            Liveness::Live => entry.verify(stateid.seqid, sessions),
+            Liveness::Revoked if sessions => Err(StateError::Revoked),
+            Liveness::Revoked => Err(StateError::Expired),
+            Liveness::Gone => Err(StateError::BadStateId),
         }
     }
 
     /// What a stateid stands for, if it is current and of `file`. NFSv4.0 thereby renews the lease.
     ///
     /// # Errors
-    /// Those of [`State::holding`] and [`State::verify`].
+    /// Those of [`SharedState::holding`] and [`SharedState::verify`].
     pub(crate) fn current(
         &self,
         context: &Context<'_>,
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Holding>, StateError> {
-        let holding = self.holding(caller, stateid.other)?;
-        self.verify(&holding, stateid)?;
-        if holding.file != file {
+    ) -> Result<Arc<StateEntry>, StateError> {
+        let entry = self.entry(caller, stateid.other)?;
+        self.verify(&entry, stateid)?;
+        if entry.file != file {
             return Err(StateError::BadStateId);
         }
-        holding.client.renew(context.now);
-        Ok(holding)
+        entry.client.renew(context.now);
+        Ok(entry)
     }
 
     /// The open of `file` that a stateid stands for, whatever its seqid. In NFSv4.0 it may be closed, so that a CLOSE can
     /// be repeated. Renews the lease (RFC 7530 section 9.5).
     ///
     /// # Errors
-    /// Those of [`State::holding`].
+    /// Those of [`SharedState::holding`].
     pub(crate) fn open_of(
         &self,
         context: &Context<'_>,
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Holding>, StateError> {
-        let holding = self.holding(caller, stateid.other)?;
-        let fits = holding.file == file && holding.as_open().is_some();
-        holding.client.renew(context.now);
-        if fits { Ok(holding) } else { Err(StateError::BadStateId) }
+    ) -> Result<Arc<StateEntry>, StateError> {
+        let entry = self.entry(caller, stateid.other)?;
+        let fits = entry.file == file && entry.as_open().is_some();
+        entry.client.renew(context.now);
+        if fits { Ok(entry) } else { Err(StateError::BadStateId) }
     }
 
     /// The same for the locks of an owner.
     ///
     /// # Errors
-    /// Those of [`State::holding`].
+    /// Those of [`SharedState::holding`].
     pub(crate) fn locks_of(
         &self,
         context: &Context<'_>,
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-    ) -> Result<Arc<Holding>, StateError> {
-        let holding = self.holding(caller, stateid.other)?;
-        let fits = holding.file == file && holding.as_locks().is_some();
-        holding.client.renew(context.now);
-        if fits { Ok(holding) } else { Err(StateError::BadStateId) }
+    ) -> Result<Arc<StateEntry>, StateError> {
+        let entry = self.entry(caller, stateid.other)?;
+        let fits = entry.file == file && entry.as_locks().is_some();
+        entry.client.renew(context.now);
+        if fits { Ok(entry) } else { Err(StateError::BadStateId) }
     }
 
     /// Whether `stateid` allows its holder to read or write `file`. On the path of every READ and WRITE: takes the read
@@ -133,7 +133,7 @@ impl State {
     /// A stateid without state is held up by share reservations (RFC 7530 section 9.1.4.3) and by delegations of others.
     ///
     /// # Errors
-    /// Those of [`State::current`]; NFS4ERR_OPENMODE; NFS4ERR_LOCKED for a share reservation; NFS4ERR_DELAY while a
+    /// Those of [`SharedState::current`]; NFS4ERR_OPENMODE; NFS4ERR_LOCKED for a share reservation; NFS4ERR_DELAY while a
     /// delegation is recalled.
     pub(crate) fn check_io(
         &self,
@@ -141,20 +141,20 @@ impl State {
         caller: Caller<'_>,
         stateid: StateId,
         file: FileId,
-        wanted: Use,
-    ) -> Result<Changing<'_>, StateError> {
+        wanted: IoMode,
+    ) -> Result<InFlightModification<'_>, StateError> {
         if stateid.is_without_state() {
             self.check_shares(context, file, wanted, None)?;
             return self.check_delegations(context, caller.client(), file, wanted.into());
         }
-        let changing = self.using(file, wanted);
-        let holding = self.current(context, caller, stateid, file)?;
-        let mode = holding.mode().ok_or(StateError::BadStateId)?;
+        let in_flight = self.using(file, wanted);
+        let entry = self.current(context, caller, stateid, file)?;
+        let mode = entry.mode().ok_or(StateError::BadStateId)?;
         // Who may write may read: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3 allows it).
-        if wanted == Use::Write && !mode.writes() {
+        if wanted == IoMode::Write && !mode.writes() {
             return Err(StateError::OpenMode);
         }
-        Ok(changing)
+        Ok(in_flight)
     }
 
     /// The same for what goes on by itself and so renews no lease: a stateid that was given back meanwhile is as none, and
@@ -168,14 +168,14 @@ impl State {
         client: &Arc<Client>,
         stateid: StateId,
         file: FileId,
-        wanted: Use,
-    ) -> Result<Changing<'_>, StateError> {
+        wanted: IoMode,
+    ) -> Result<InFlightModification<'_>, StateError> {
         let caller = Caller::Session(client);
-        let changing = self.using(file, wanted);
-        let holding = self.holding(caller, stateid.other).ok();
-        let held = holding.filter(|holding| holding.standing() == Standing::Live && holding.file == file);
-        match held.and_then(|holding| holding.mode()) {
-            Some(mode) if wanted == Use::Read || mode.writes() => Ok(changing),
+        let in_flight = self.using(file, wanted);
+        let entry = self.entry(caller, stateid.other).ok();
+        let held = entry.filter(|entry| entry.liveness() == Liveness::Live && entry.file == file);
+        match held.and_then(|entry| entry.mode()) {
+            Some(mode) if wanted == IoMode::Read || mode.writes() => Ok(in_flight),
             Some(_) => Err(StateError::OpenMode),
             None => self.check_io(context, caller, StateId::ANONYMOUS, file, wanted),
         }
@@ -183,17 +183,17 @@ impl State {
 
     /// To be taken before it is looked who holds what: the holder may be expired, or give back what it has, and the file be
     /// delegated to somebody else, before the data is changed.
-    fn using(&self, file: FileId, wanted: Use) -> Changing<'_> {
+    fn using(&self, file: FileId, wanted: IoMode) -> InFlightModification<'_> {
         match wanted {
-            Use::Read => Changing::NOTHING,
-            Use::Write => self.changing(file),
+            IoMode::Read => InFlightModification::NONE,
+            IoMode::Write => self.begin_modification(file),
         }
     }
 
     /// What TEST_STATEID answers for a stateid (RFC 8881 section 18.48).
     pub(crate) fn test_stateid(&self, client: &Arc<Client>, stateid: StateId) -> Result<(), StateError> {
-        let holding = self.holding(Caller::Session(client), stateid.other)?;
-        self.verify(&holding, stateid)
+        let entry = self.entry(Caller::Session(client), stateid.other)?;
+        self.verify(&entry, stateid)
     }
 
     /// The `other` of a new stateid of a client.
@@ -208,23 +208,23 @@ impl State {
     }
 
     /// A stateid can be found from now on. Fails if its client is gone meanwhile.
-    pub(super) fn add(&self, holding: &Arc<Holding>) -> Result<(), StateError> {
-        let mut held = holding.client.inner.lock();
+    pub(super) fn add(&self, entry: &Arc<StateEntry>) -> Result<(), StateError> {
+        let mut held = entry.client.inner.lock();
         if held.gone {
-            return Err(match holding.client.version {
-                Version::Zero | Version::Nlm => StateError::Expired,
-                Version::Sessions => StateError::UnknownSession,
+            return Err(match entry.client.version {
+                ClientProtocol::V40 | ClientProtocol::Nlm => StateError::Expired,
+                ClientProtocol::Sessions => StateError::UnknownSession,
             });
         }
-        held.holdings.insert(holding.other, holding.file);
+        held.entries.insert(entry.other, entry.file);
         drop(held);
-        self.stateids.write(&holding.other).insert(holding.other, Arc::clone(holding));
+        self.stateids.write(&entry.other).insert(entry.other, Arc::clone(entry));
         Ok(())
     }
 
     /// A stateid cannot be found any more.
     pub(super) fn forget(&self, client: &Client, other: Other) {
         self.stateids.write(&other).remove(&other);
-        client.inner.lock().holdings.remove(&other);
+        client.inner.lock().entries.remove(&other);
     }
 }

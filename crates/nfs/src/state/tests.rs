@@ -4,12 +4,12 @@ use std::time::Duration;
 use volume::ids::Ino;
 
 use super::clients::{CreateSession, Exchanged, Introduction};
-use super::files::Opening;
+use super::files::OpenRequest;
 use super::record::{CallbackSecurity, Channel, Principal};
 use super::restart::Records;
 use super::sessions::Channels;
 use super::*;
-use crate::state::clients::owner_sequence::Turns;
+use crate::state::clients::owner_sequence::OwnerSequence;
 
 mod clients;
 mod delegations;
@@ -35,7 +35,7 @@ struct Memory {
     left: Mutex<Option<usize>>,
 }
 
-impl Keep for Memory {
+impl StateStore for Memory {
     fn home(&self) -> VolumeId {
         VOLUME
     }
@@ -62,7 +62,7 @@ impl Keep for Memory {
         Ok(Durability::NOW)
     }
 
-    fn durability(&self, _: Kept) -> Durable {
+    fn durability(&self, _: DurabilityToken) -> Durable {
         Durable::Yes
     }
 
@@ -82,7 +82,7 @@ impl Keep for Memory {
 /// A state machine, its records, and the clock.
 struct World {
     memory: Memory,
-    state: State,
+    state: SharedState,
     now: Time,
 }
 
@@ -93,11 +93,11 @@ impl World {
 
     fn with(config: Config) -> World {
         let now = Time::from_parts(1_700_000_000, 0);
-        World { memory: Memory::default(), state: State::new(config), now }
+        World { memory: Memory::default(), state: SharedState::new(config), now }
     }
 
-    fn ask(&self) -> Context<'_> {
-        Context { keep: &self.memory, now: self.now }
+    fn context(&self) -> Context<'_> {
+        Context { store: &self.memory, now: self.now }
     }
 
     fn pass(&mut self, seconds: u64) {
@@ -107,17 +107,17 @@ impl World {
     /// The server is killed, and starts again.
     fn restart(&mut self) {
         self.pass(2);
-        self.state = State::default();
+        self.state = SharedState::default();
         self.memory.held.lock().clear();
         let mut records = Records::default();
         for (key, value) in self.memory.records.lock().iter() {
             records.add(VOLUME, key, value);
         }
-        self.state.restore(&self.ask(), records);
+        self.state.restore(&self.context(), records);
     }
 
     fn exchange_id(&self, name: &[u8], verifier: u8, user: u32) -> Result<Exchanged, StateError> {
-        exchange_id(&self.state, &self.ask(), name, verifier, user)
+        exchange_id(&self.state, &self.context(), name, verifier, user)
     }
 
     fn create_session(
@@ -126,12 +126,12 @@ impl World {
         sequence: u32,
         back: u32,
     ) -> Result<SessionId, StateError> {
-        create_session(&self.state, &self.ask(), client, sequence, back)
+        create_session(&self.state, &self.context(), client, sequence, back)
     }
 
     /// A confirmed client that has said that it reclaims nothing.
     fn client(&self, name: &[u8], verifier: u8, back: u32) -> (Arc<Client>, SessionId) {
-        client(&self.state, &self.ask(), name, verifier, back)
+        client(&self.state, &self.context(), name, verifier, back)
     }
 
     fn open(
@@ -141,9 +141,9 @@ impl World {
         file: FileId,
         mode: (u32, u32),
     ) -> Result<files::Opened, StateError> {
-        let owner = client.open_owner(owner, || Turns::new(self.now));
+        let owner = client.open_owner(owner, || OwnerSequence::new(self.now));
         let mode = files::share::Mode::new(mode.0, mode.1).unwrap();
-        self.state.open(&self.ask(), file, &Opening { client, owner: &owner, mode })
+        self.state.open(&self.context(), file, &OpenRequest { client, owner: &owner, mode })
     }
 }
 
@@ -159,7 +159,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, StateError>) -> StateError {
 }
 
 fn exchange_id(
-    state: &State,
+    state: &SharedState,
     context: &Context<'_>,
     name: &[u8],
     verifier: u8,
@@ -170,7 +170,7 @@ fn exchange_id(
 }
 
 fn create_session(
-    state: &State,
+    state: &SharedState,
     context: &Context<'_>,
     client: ids::ClientId,
     sequence: u32,
@@ -192,7 +192,7 @@ fn create_session(
 }
 
 fn client(
-    state: &State,
+    state: &SharedState,
     context: &Context<'_>,
     name: &[u8],
     verifier: u8,
@@ -206,17 +206,17 @@ fn client(
 }
 
 /// Waits until somebody who is to change a file has said so.
-fn wait_for_change(state: &State, file: FileId) {
+fn wait_for_change(state: &SharedState, file: FileId) {
     let patience = std::time::Instant::now() + Duration::from_secs(20);
     while !is_changing(state, file) && std::time::Instant::now() < patience {
         std::thread::yield_now();
     }
 }
 
-fn is_changing(state: &State, file: FileId) -> bool {
-    let announced = state.changes.announce(file);
+fn is_changing(state: &SharedState, file: FileId) -> bool {
+    let announced = state.modifications.announce(file);
     if announced {
-        state.changes.withdraw();
+        state.modifications.withdraw();
     }
     !announced
 }

@@ -9,16 +9,16 @@ use wire::xdr::{Encode, Encoder};
 use crate::attributes::{set_attributes, unchanged};
 use crate::call::{Call, Handled, Object, file_handle};
 use crate::rpc_cache::{Once, ToJournal, once};
-use crate::state::delegations::in_flight::Changing;
+use crate::state::delegations::in_flight::InFlightModification;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: CreateArgs<'_> = call.arguments()?;
     let directory = call.object(args.place.dir)?;
-    let (known, _changing) = match &args.how {
+    let (known, _in_flight) = match &args.how {
         CreateHow3::Unchecked(set) if set.size.is_some() => {
-            call.check_cut_of(&directory, args.place.name.0)?
+            call.check_truncate_conflicts(&directory, args.place.name.0)?
         }
-        _ => (None, Changing::NOTHING),
+        _ => (None, InFlightModification::NONE),
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

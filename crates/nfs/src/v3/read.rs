@@ -6,7 +6,7 @@ use wire::nfs3::{NfsStat3, ReadArgs, ReadEncoder, ReadFail};
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled};
-use crate::state::stateids::Use;
+use crate::state::stateids::IoMode;
 
 /// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
 const IN_PARTS_BYTES_MIN: usize = 16 << 10;
@@ -14,7 +14,7 @@ const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: ReadArgs<'_> = call.arguments()?;
     let file = call.object(args.file)?;
-    drop(call.check_use(&file, Use::Read)?);
+    drop(call.check_io(&file, IoMode::Read)?);
     // A READ may return less than was asked for (RFC 1813 section 3.3.6).
     let to_the_end = u32::try_from(u64::MAX - args.offset).unwrap_or(u32::MAX);
     let count = args.count.min(TRANSFER_BYTES_MAX).min(to_the_end);

@@ -12,12 +12,12 @@ use crate::rpc_cache::{Once, ToJournal, once};
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: RemoveArgs<'_> = call.arguments()?;
     let directory = call.object(args.object.dir)?;
-    let _changing = call.recaller().name(&directory, args.object.name.0)?;
-    let afterwards = call.recaller().afterwards(&directory);
+    let _in_flight = call.recaller().name(&directory, args.object.name.0)?;
+    let post_op = call.recaller().post_op(&directory);
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let removed = directory.volume.remove(request, directory.ino, args.object.name.0, encode);
-            removed.inspect(|removed| afterwards.removed(&removed.value))
+            removed.inspect(|removed| post_op.removed(&removed.value))
         },
         succeed: |removed: &_, out: &mut Encoder<'_>| succeeded(&directory, removed, out),
         fail: |after: &mut _| Ok(RemoveFail { dir_wcc: unchanged(directory.shown(after)?) }),

@@ -17,12 +17,12 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
     let _moved = call.recaller().name(&from, args.from.name.0)?;
     let _replaced = call.recaller().name(&to, args.to.name.0)?;
-    let afterwards = call.recaller().afterwards(&to);
+    let post_op = call.recaller().post_op(&to);
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let (name, new_name) = (args.from.name.0, args.to.name.0);
             let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);
-            renamed.inspect(|renamed| afterwards.moved(&renamed.value))
+            renamed.inspect(|renamed| post_op.moved(&renamed.value))
         },
         succeed: |renamed: &Renamed, out: &mut Encoder<'_>| {
             let (fromdir_wcc, todir_wcc) = (from.wcc(&renamed.from), to.wcc(&renamed.to));

@@ -7,15 +7,15 @@ use wire::xdr::{Encode, Encoder};
 use crate::attributes::{set_attributes, time, unchanged};
 use crate::call::{Call, Handled};
 use crate::rpc_cache::{Once, ToJournal, once};
-use crate::state::delegations::Touch;
-use crate::state::stateids::Use;
+use crate::state::delegations::ConflictKind;
+use crate::state::stateids::IoMode;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: SetattrArgs<'_> = call.arguments()?;
     let object = call.object(args.object)?;
-    let _changing = match args.new_attributes.size {
-        Some(_) => call.check_use(&object, Use::Write)?,
-        None => call.recaller().object(&object, Touch::Change)?,
+    let _in_flight = match args.new_attributes.size {
+        Some(_) => call.check_io(&object, IoMode::Write)?,
+        None => call.recaller().object(&object, ConflictKind::Modify)?,
     };
     let operation = Once {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

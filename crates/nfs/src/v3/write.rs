@@ -8,12 +8,12 @@ use wire::xdr::{Encode, Encoder};
 use crate::attributes::unchanged;
 use crate::call::{Call, Handled, Object};
 use crate::limits::fits_a_file;
-use crate::state::stateids::Use;
+use crate::state::stateids::IoMode;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: WriteArgs<'_> = call.arguments()?;
     let file = call.object(args.file)?;
-    let _changing = call.check_use(&file, Use::Write)?;
+    let _in_flight = call.check_io(&file, IoMode::Write)?;
     match write(&file, &args) {
         Ok(promised) => {
             let written = &promised.value;

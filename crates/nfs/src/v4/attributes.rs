@@ -15,7 +15,7 @@ use crate::call::Object;
 use crate::exports::pseudo::Node;
 use crate::v4::attributes::acl::Aces;
 use crate::v4::attributes::decimal::Decimal;
-use crate::v4::context::{Compound, HandleBytes, Stop, Target};
+use crate::v4::context::{Compound, HandleBytes, OpStop, Target};
 
 pub(crate) mod acl;
 mod decimal;
@@ -128,7 +128,7 @@ pub(crate) fn supported(minor: u32) -> AttrMask {
 ///
 /// # Errors
 /// NFS4ERR_INVAL for attributes that can only be set (RFC 8881 section 5.5).
-pub(crate) fn check_request(request: AttrMask) -> Result<(), Stop> {
+pub(crate) fn check_request(request: AttrMask) -> Result<(), OpStop> {
     if (request & WRITE_ONLY).is_empty() { Ok(()) } else { Err(NfsStat4::Inval.into()) }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn check_request(request: AttrMask) -> Result<(), Stop> {
 ///
 /// # Errors
 /// NFS4ERR_ATTRNOTSUPP for what is not known, NFS4ERR_INVAL for what has no value.
-pub(crate) fn check_comparison(mask: AttrMask, minor: u32) -> Result<(), Stop> {
+pub(crate) fn check_comparison(mask: AttrMask, minor: u32) -> Result<(), OpStop> {
     if !(mask - supported(minor)).is_empty() {
         return Err(NfsStat4::AttrNotSupp.into());
     }
@@ -170,7 +170,7 @@ impl Shown {
         compound: &mut Compound<'c>,
         target: &Target<'c>,
         request: AttrMask,
-    ) -> Result<Shown, Stop> {
+    ) -> Result<Shown, OpStop> {
         match target {
             Target::Pseudo(node) => Ok(Shown::pseudo(compound, node)),
             Target::Stored(object) => {
@@ -187,7 +187,7 @@ impl Shown {
         object: &Object<'c>,
         attributes: &Attributes,
         request: AttrMask,
-    ) -> Result<Shown, Stop> {
+    ) -> Result<Shown, OpStop> {
         let status = if (request & OF_VOLUME).is_empty() {
             VolumeStatus::default()
         } else {
@@ -328,7 +328,7 @@ fn settable_at_creation(minor: u32) -> AttrMask {
 /// # Errors
 /// NFS4ERR_ATTRNOTSUPP for those that are not supported or that the engine cannot store, NFS4ERR_INVAL for those that
 /// cannot be set and for values that make no sense, NFS4ERR_BADOWNER for owners that are no numbers, NFS4ERR_BADXDR.
-pub(crate) fn to_set(fattr: &Fattr4<'_>, minor: u32, current: &Attributes) -> Result<SetAttributes, Stop> {
+pub(crate) fn to_set(fattr: &Fattr4<'_>, minor: u32, current: &Attributes) -> Result<SetAttributes, OpStop> {
     check_settable(fattr.attrmask, SETTABLE, minor)?;
     values(&fattr.decode_values()?, u32::from(current.mode), current.file_type)
 }
@@ -337,12 +337,16 @@ pub(crate) fn to_set(fattr: &Fattr4<'_>, minor: u32, current: &Attributes) -> Re
 ///
 /// # Errors
 /// Those of [`to_set`].
-pub(crate) fn to_create(fattr: &Fattr4<'_>, minor: u32, file_type: FileType) -> Result<SetAttributes, Stop> {
+pub(crate) fn to_create(
+    fattr: &Fattr4<'_>,
+    minor: u32,
+    file_type: FileType,
+) -> Result<SetAttributes, OpStop> {
     check_settable(fattr.attrmask, settable_at_creation(minor), minor)?;
     values(&fattr.decode_values()?, 0, file_type)
 }
 
-fn check_settable(mask: AttrMask, settable: AttrMask, minor: u32) -> Result<(), Stop> {
+fn check_settable(mask: AttrMask, settable: AttrMask, minor: u32) -> Result<(), OpStop> {
     if !(mask - supported(minor)).is_empty() {
         return Err(NfsStat4::AttrNotSupp.into());
     }
@@ -350,7 +354,7 @@ fn check_settable(mask: AttrMask, settable: AttrMask, minor: u32) -> Result<(), 
 }
 
 /// `mode` is that of before.
-fn values(wanted: &Attributes4<'_>, mode: u32, file_type: FileType) -> Result<SetAttributes, Stop> {
+fn values(wanted: &Attributes4<'_>, mode: u32, file_type: FileType) -> Result<SetAttributes, OpStop> {
     let mut set = SetAttributes {
         size: wanted.size,
         uid: wanted.owner.map(number).transpose()?,
@@ -377,8 +381,8 @@ fn values(wanted: &Attributes4<'_>, mode: u32, file_type: FileType) -> Result<Se
 }
 
 /// The number of an owner or group, written in digits (RFC 8881 section 5.9).
-fn number(name: Utf8Str4<'_>) -> Result<u32, Stop> {
-    let digits = std::str::from_utf8(name.0).map_err(|_| Stop::Status(NfsStat4::Inval))?;
+fn number(name: Utf8Str4<'_>) -> Result<u32, OpStop> {
+    let digits = std::str::from_utf8(name.0).map_err(|_| OpStop::Status(NfsStat4::Inval))?;
     if digits.is_empty() {
         return Err(NfsStat4::Inval.into());
     }
@@ -391,7 +395,7 @@ fn number(name: Utf8Str4<'_>) -> Result<u32, Stop> {
     }
 }
 
-fn set_time(set: Option<SetTime4>) -> Result<SetTime, Stop> {
+fn set_time(set: Option<SetTime4>) -> Result<SetTime, OpStop> {
     Ok(match set {
         None => SetTime::Keep,
         Some(SetTime4::SetToServerTime) => SetTime::Now,

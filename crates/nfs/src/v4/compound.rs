@@ -16,8 +16,8 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
 use crate::call::{self, After, Call, Handled};
 use crate::progress::{Progress, Suspended, failure_body};
-use crate::v4::context::{Compound, Done, Replay, Stop, Target};
-use crate::v4::operations::{self, Kind};
+use crate::v4::context::{Compound, Done, OpStop, Replay, Target};
+use crate::v4::operations::{self, Placement};
 
 /// Minor versions that are served.
 const MINOR_VERSIONS: u32 = 3;
@@ -167,7 +167,7 @@ fn step<'c>(
             let written = out.buffer().get(body..).unwrap_or_default();
             Ok(NfsStat4::decode(&mut Decoder::new(written)).expect("an operation writes its status first"))
         }
-        Err(Stop::Status(status)) => {
+        Err(OpStop::Status(status)) => {
             out.rewind(body);
             compound.tail.clear();
             status.encode(out);
@@ -177,8 +177,8 @@ fn step<'c>(
         Err(stop) => {
             out.rewind(at);
             Err(match stop {
-                Stop::Replay(replay) => Unfinished::Replay(replay),
-                Stop::WouldBlock => Unfinished::Again(call::Stop::WouldBlock),
+                OpStop::Replay(replay) => Unfinished::Replay(replay),
+                OpStop::WouldBlock => Unfinished::Again(call::Stop::WouldBlock),
                 _ => Unfinished::Again(call::Stop::Busy),
             })
         }
@@ -192,14 +192,14 @@ fn perform<'c>(
     at: usize,
     out: &mut Encoder<'_>,
 ) -> Done {
-    let kind = Kind::of(operation.num());
+    let kind = Placement::of(operation.num());
     check_count(compound)?;
     check_order(compound, kind)?;
     if compound.minor > 0 && operation.num().is_obsolete() {
         return Err(NfsStat4::NotSupp.into());
     }
     // What cannot be taken back is not begun if there may be no room to tell of it.
-    if kind == Kind::Change {
+    if kind == Placement::Change {
         compound.check_room(at + operations::CHANGE_RESULT_BYTES)?;
         return operations::execute(compound, operation, out);
     }
@@ -209,7 +209,7 @@ fn perform<'c>(
 }
 
 /// More operations than anybody needs are not begun with. A session may allow fewer, which SEQUENCE looks after.
-fn check_count(compound: &Compound<'_>) -> Result<(), Stop> {
+fn check_count(compound: &Compound<'_>) -> Result<(), OpStop> {
     match compound.operations > COMPOUND_OPS_MAX {
         true if compound.minor == 0 => Err(NfsStat4::Resource.into()),
         true => Err(NfsStat4::TooManyOps.into()),
@@ -219,16 +219,16 @@ fn check_count(compound: &Compound<'_>) -> Result<(), Stop> {
 
 /// With sessions, a COMPOUND begins with SEQUENCE; or it is one of a few operations, alone (RFC 8881 section 2.10.2.1 and
 /// the sections of those operations).
-fn check_order(compound: &Compound<'_>, kind: Kind) -> Result<(), Stop> {
+fn check_order(compound: &Compound<'_>, kind: Placement) -> Result<(), OpStop> {
     if compound.minor == 0 {
         return Ok(());
     }
     match (compound.index, kind) {
-        (0, Kind::Sequence) => Ok(()),
-        (_, Kind::Sequence) => Err(NfsStat4::SequencePos.into()),
-        (0, Kind::Alone | Kind::Sessionless) if compound.operations == 1 => Ok(()),
-        (_, Kind::Alone) => Err(NfsStat4::NotOnlyOp.into()),
-        (0, Kind::Sessionless) => Err(NfsStat4::NotOnlyOp.into()),
+        (0, Placement::Sequence) => Ok(()),
+        (_, Placement::Sequence) => Err(NfsStat4::SequencePos.into()),
+        (0, Placement::Alone | Placement::Sessionless) if compound.operations == 1 => Ok(()),
+        (_, Placement::Alone) => Err(NfsStat4::NotOnlyOp.into()),
+        (0, Placement::Sessionless) => Err(NfsStat4::NotOnlyOp.into()),
         (0, _) => Err(NfsStat4::OpNotInSession.into()),
         _ => Ok(()),
     }

@@ -20,13 +20,13 @@ use crate::exports::Export;
 use crate::exports::pseudo::Node;
 use crate::limits::COMPOUND_REPLY_BYTES;
 use crate::progress::Suspended;
-use crate::state::InSlot;
+use crate::state::SlotGuard;
 use crate::status;
 use crate::v4::operations;
 
 /// Why an operation wrote no result.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum OpStop {
     /// It failed, and this says all.
     Status(NfsStat4),
     /// It needs media. Nothing was changed.
@@ -47,36 +47,36 @@ pub(crate) struct Replay {
     pub(crate) wait: Option<(VolumeId, Durability)>,
 }
 
-impl From<NfsStat4> for Stop {
-    fn from(status: NfsStat4) -> Stop {
-        Stop::Status(status)
+impl From<NfsStat4> for OpStop {
+    fn from(status: NfsStat4) -> OpStop {
+        OpStop::Status(status)
     }
 }
 
-impl From<DecodeError> for Stop {
-    fn from(_: DecodeError) -> Stop {
-        Stop::Status(NfsStat4::BadXdr)
+impl From<DecodeError> for OpStop {
+    fn from(_: DecodeError) -> OpStop {
+        OpStop::Status(NfsStat4::BadXdr)
     }
 }
 
-impl From<FattrError> for Stop {
-    fn from(error: FattrError) -> Stop {
-        Stop::Status(error.status())
+impl From<FattrError> for OpStop {
+    fn from(error: FattrError) -> OpStop {
+        OpStop::Status(error.status())
     }
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
+impl From<Error> for OpStop {
+    fn from(error: Error) -> OpStop {
         match error {
-            Error::WouldBlock => Stop::WouldBlock,
-            Error::Busy => Stop::Busy,
-            _ => Stop::Status(status::nfs4(error)),
+            Error::WouldBlock => OpStop::WouldBlock,
+            Error::Busy => OpStop::Busy,
+            _ => OpStop::Status(status::nfs4(error)),
         }
     }
 }
 
 /// What became of an operation: it wrote its whole result, the status first, or it did not.
-pub(crate) type Done = Result<(), Stop>;
+pub(crate) type Done = Result<(), OpStop>;
 
 /// What a filehandle names.
 #[derive(Clone)]
@@ -144,7 +144,7 @@ pub(crate) struct Compound<'c> {
     pub(crate) current_stateid: Option<Stateid4>,
     pub(crate) saved_stateid: Option<Stateid4>,
     /// The slot of a session that the COMPOUND takes, once SEQUENCE is done.
-    pub(crate) slot: Option<InSlot>,
+    pub(crate) slot: Option<SlotGuard>,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
     /// What the reply waits for, in each volume that it shows something of.
@@ -244,7 +244,7 @@ impl<'c> Compound<'c> {
 
     /// Whether data may leave behind the reply instead of in it: nothing follows, and the slot need not keep it.
     pub(crate) fn may_have_tail(&self) -> bool {
-        self.is_last() && !self.slot.as_ref().is_some_and(InSlot::cache_this)
+        self.is_last() && !self.slot.as_ref().is_some_and(SlotGuard::cache_this)
     }
 
     /// The data that leaves behind the reply.
@@ -256,13 +256,13 @@ impl<'c> Compound<'c> {
     ///
     /// # Errors
     /// NFS4ERR_NOFILEHANDLE.
-    pub(crate) fn target(&self) -> Result<Target<'c>, Stop> {
-        self.current.clone().ok_or(Stop::Status(NfsStat4::NoFileHandle))
+    pub(crate) fn target(&self) -> Result<Target<'c>, OpStop> {
+        self.current.clone().ok_or(OpStop::Status(NfsStat4::NoFileHandle))
     }
 
     /// The object of the current filehandle, for operations that directories of the pseudo file system refuse with
     /// `otherwise`.
-    pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, Stop> {
+    pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
         match &self.current {
             None => Err(NfsStat4::NoFileHandle.into()),
             Some(Target::Pseudo(_)) => Err(otherwise.into()),
@@ -271,18 +271,18 @@ impl<'c> Compound<'c> {
     }
 
     /// The object of the current filehandle, for operations that are not for directories.
-    pub(crate) fn file(&self) -> Result<Rc<Object<'c>>, Stop> {
+    pub(crate) fn file(&self) -> Result<Rc<Object<'c>>, OpStop> {
         self.object_or(NfsStat4::IsDir)
     }
 
     /// The object of the current filehandle, for operations that change something.
-    pub(crate) fn changeable(&self) -> Result<Rc<Object<'c>>, Stop> {
+    pub(crate) fn changeable(&self) -> Result<Rc<Object<'c>>, OpStop> {
         let object = self.object_or(NfsStat4::Rofs)?;
         if object.export.read_only { Err(NfsStat4::Rofs.into()) } else { Ok(object) }
     }
 
     /// The same of the saved filehandle.
-    pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, Stop> {
+    pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
         match &self.saved {
             None => Err(NfsStat4::NoFileHandle.into()),
             Some(Target::Pseudo(_)) => Err(otherwise.into()),
@@ -296,7 +296,7 @@ impl<'c> Compound<'c> {
     /// # Errors
     /// NFS4ERR_WRONGSEC, if the caller's way to authenticate will not do there and the next operation would use it
     /// (RFC 8881 section 2.6.3.1).
-    pub(crate) fn set_current(&mut self, target: Target<'c>) -> Result<(), Stop> {
+    pub(crate) fn set_current(&mut self, target: Target<'c>) -> Result<(), OpStop> {
         if let Target::Stored(object) = &target
             && !object.export.is_content_with(&self.header.credential)
             && !self.following().is_some_and(operations::needs_no_security)
@@ -309,7 +309,7 @@ impl<'c> Compound<'c> {
     }
 
     /// What a filehandle names.
-    pub(crate) fn resolve(&self, handle: &[u8]) -> Result<Target<'c>, Stop> {
+    pub(crate) fn resolve(&self, handle: &[u8]) -> Result<Target<'c>, OpStop> {
         match self.service.pseudo.resolve(handle) {
             Some(None) => Err(NfsStat4::Stale.into()),
             Some(Some(node)) => self.entered(node),
@@ -326,7 +326,7 @@ impl<'c> Compound<'c> {
     ///
     /// # Errors
     /// NFS4ERR_NOENT if nothing is there for this client. The root is there for everybody.
-    pub(crate) fn entered(&self, node: &'c Node) -> Result<Target<'c>, Stop> {
+    pub(crate) fn entered(&self, node: &'c Node) -> Result<Target<'c>, OpStop> {
         let exports = &self.service.exports;
         if let Some(volume) = node.volume.and_then(|id| self.service.volume(id))
             && let Some(export) = exports.admitting(volume.id(), self.connection.peer)
@@ -356,7 +356,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Takes the answer of the engine: the reply waits for what it waits for.
-    pub(crate) fn answered<T>(&mut self, volume: &'c Arc<Volume>, answer: Answer<T>) -> Result<T, Stop> {
+    pub(crate) fn answered<T>(&mut self, volume: &'c Arc<Volume>, answer: Answer<T>) -> Result<T, OpStop> {
         match answer {
             Ok(promised) => {
                 self.wait_for(volume, promised.after);
@@ -389,22 +389,22 @@ impl<'c> Compound<'c> {
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID if there is none.
-    pub(crate) fn stateid(&self, stateid: Stateid4) -> Result<Stateid4, Stop> {
+    pub(crate) fn stateid(&self, stateid: Stateid4) -> Result<Stateid4, OpStop> {
         if self.minor == 0 || stateid != Stateid4::CURRENT {
             return Ok(stateid);
         }
-        self.current_stateid.ok_or(Stop::Status(NfsStat4::BadStateId))
+        self.current_stateid.ok_or(OpStop::Status(NfsStat4::BadStateId))
     }
 
     /// The same where the saved filehandle is meant, with the stateid that was saved with it.
     ///
     /// # Errors
     /// Those of [`Compound::stateid`].
-    pub(crate) fn saved_stateid(&self, stateid: Stateid4) -> Result<Stateid4, Stop> {
+    pub(crate) fn saved_stateid(&self, stateid: Stateid4) -> Result<Stateid4, OpStop> {
         if self.minor == 0 || stateid != Stateid4::CURRENT {
             return Ok(stateid);
         }
-        self.saved_stateid.ok_or(Stop::Status(NfsStat4::BadStateId))
+        self.saved_stateid.ok_or(OpStop::Status(NfsStat4::BadStateId))
     }
 
     /// Most bytes of the result of the whole COMPOUND.
@@ -420,7 +420,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Whether the reply may reach `position` of its buffer.
-    pub(super) fn check_room(&self, position: usize) -> Result<(), Stop> {
+    pub(super) fn check_room(&self, position: usize) -> Result<(), OpStop> {
         let bytes = position.saturating_sub(self.reply_start);
         if bytes > self.reply_bytes_max() {
             return Err(if self.minor == 0 { NfsStat4::Resource } else { NfsStat4::RepTooBig }.into());

@@ -10,9 +10,9 @@ use volume::volume::Volume;
 
 use crate::context::ServiceContext;
 use crate::state::StateError;
-use crate::state::copies::{CopyEnd, Copying, Order, Phase, Side};
-use crate::state::delegations::in_flight::Changing;
-use crate::state::stateids::Use;
+use crate::state::copies::{CopyEnd, CopyJob, CopyRequest, CopySide, Phase};
+use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::stateids::IoMode;
 
 /// When to look again at copies that wait for the journal, for write-back or for a delegation.
 const SOON: Duration = Duration::from_millis(5);
@@ -34,54 +34,54 @@ impl ServiceContext {
     /// `on_copies` tells of a new one earlier.
     pub(crate) fn copy_some(&self, now: Time) -> Duration {
         let copies = self.shared.state.copies_to_do();
-        let steps = copies.iter().filter_map(|copying| match self.step_copy(copying, now) {
+        let steps = copies.iter().filter_map(|copy| match self.step_copy(copy, now) {
             Step::After(pause) => Some(pause),
             Step::Done => None,
         });
         steps.min().unwrap_or(LATER)
     }
 
-    fn step_copy(&self, copying: &Arc<Copying>, now: Time) -> Step {
-        let volume = self.volume(copying.file.volume);
-        let (Some(volume), Some(order)) = (volume, &copying.order) else {
+    fn step_copy(&self, copy: &Arc<CopyJob>, now: Time) -> Step {
+        let volume = self.volume(copy.file.volume);
+        let (Some(volume), Some(order)) = (volume, &copy.order) else {
             // It is not served any more.
-            copying.stop();
-            return self.end(copying, CopyEnd::NotServed, now);
+            copy.stop();
+            return self.end(copy, CopyEnd::NotServed, now);
         };
-        match copying.progress().phase {
-            Phase::Running => self.copy_part(copying, order, volume, now),
-            Phase::Settling => self.settle(copying, order, volume, now),
+        match copy.progress().phase {
+            Phase::Running => self.copy_part(copy, order, volume, now),
+            Phase::Syncing => self.settle(copy, order, volume, now),
             Phase::Ended(_) | Phase::Gone => Step::Done,
         }
     }
 
-    fn copy_part(&self, copying: &Arc<Copying>, order: &Order, volume: &Volume, now: Time) -> Step {
-        let Some(_working) = copying.work() else { return Step::After(Duration::ZERO) };
-        if self.shared.state.is_silent(&copying.client, now) {
+    fn copy_part(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
+        let Some(_working) = copy.work() else { return Step::After(Duration::ZERO) };
+        if self.shared.state.is_lease_expired(&copy.client, now) {
             return Step::After(SILENT);
         }
-        let _changing = match self.allowed(copying, order, now) {
-            Ok(changing) => changing,
+        let _in_flight = match self.allowed(copy, order, now) {
+            Ok(in_flight) => in_flight,
             Err(StateError::TryLater | StateError::Engine(_)) => return Step::After(SOON),
             Err(_) => {
-                copying.stop();
+                copy.stop();
                 return Step::After(Duration::ZERO);
             }
         };
         let request = Request { credentials: &order.credentials, now, access: Access::Blocking, key: None };
-        let done = copying.progress().done;
-        let place = |side: &Side| (side.file.ino, side.offset + done);
+        let done = copy.progress().done;
+        let place = |side: &CopySide| (side.file.ino, side.offset + done);
         let (from, to) = (place(&order.from), place(&order.to));
         match volume.copy_range(&request, from, to, order.count - done) {
             Ok(promised) if promised.value.count > 0 => {
-                copying.copied(promised.value.count, promised.after);
+                copy.copied(promised.value.count, promised.after);
                 Step::After(volume.throttle())
             }
             Err(failure) if matches!(failure.error, Error::Busy | Error::WouldBlock) => Step::After(SOON),
             // The source became shorter, there is no room, or the like: it ends here, as a shorter copy. Who goes on behind
             // it is told why.
             Ok(_) | Err(_) => {
-                copying.stop();
+                copy.stop();
                 Step::After(Duration::ZERO)
             }
         }
@@ -89,30 +89,35 @@ impl ServiceContext {
 
     /// Whether the client may still do this: with its stateids, or if it gave them back meanwhile, as without. What is
     /// returned is kept until a part is copied.
-    fn allowed(&self, copying: &Copying, order: &Order, now: Time) -> Result<Changing<'_>, StateError> {
+    fn allowed(
+        &self,
+        copy: &CopyJob,
+        order: &CopyRequest,
+        now: Time,
+    ) -> Result<InFlightModification<'_>, StateError> {
         let (state, context) = (&self.shared.state, self.context(now));
-        let check = |side: &Side, wanted| {
-            state.check_lasting_io(&context, &copying.client, side.stateid, side.file, wanted)
+        let check = |side: &CopySide, wanted| {
+            state.check_lasting_io(&context, &copy.client, side.stateid, side.file, wanted)
         };
-        drop(check(&order.from, Use::Read)?);
-        check(&order.to, Use::Write)
+        drop(check(&order.from, IoMode::Read)?);
+        check(&order.to, IoMode::Write)
     }
 
-    fn settle(&self, copying: &Arc<Copying>, order: &Order, volume: &Volume, now: Time) -> Step {
-        let progress = copying.progress();
+    fn settle(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
+        let progress = copy.progress();
         match volume.durability(progress.after) {
             Durable::NotYet => Step::After(SOON),
-            Durable::Failed => self.end(copying, CopyEnd::Failed, now),
+            Durable::Failed => self.end(copy, CopyEnd::Failed, now),
             Durable::Yes => {
                 let complete = progress.done > 0 || order.count == 0;
-                self.end(copying, if complete { CopyEnd::Complete } else { CopyEnd::Failed }, now)
+                self.end(copy, if complete { CopyEnd::Complete } else { CopyEnd::Failed }, now)
             }
         }
     }
 
-    fn end(&self, copying: &Arc<Copying>, end: CopyEnd, now: Time) -> Step {
-        let verifier = self.volume(copying.file.volume).map(|volume| volume.write_verifier().0);
-        self.shared.state.end_copy(&self.context(now), copying, end, verifier.unwrap_or_default());
+    fn end(&self, copy: &Arc<CopyJob>, end: CopyEnd, now: Time) -> Step {
+        let verifier = self.volume(copy.file.volume).map(|volume| volume.write_verifier().0);
+        self.shared.state.end_copy(&self.context(now), copy, end, verifier.unwrap_or_default());
         Step::Done
     }
 }

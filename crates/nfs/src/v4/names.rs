@@ -3,15 +3,15 @@
 use volume::limits::NAME_BYTES_MAX;
 use wire::nfs4::{Component4, NfsStat4};
 
-use crate::v4::context::Stop;
+use crate::v4::context::OpStop;
 
 /// The bytes of a name.
 ///
 /// # Errors
 /// NFS4ERR_INVAL for an empty name and for one that is not UTF-8, NFS4ERR_NAMETOOLONG, NFS4ERR_BADNAME for `.`, `..` and
 /// names with a slash or a NUL in them, which mean nothing in NFSv4.
-pub(super) fn check(name: Component4<'_>) -> Result<&[u8], Stop> {
-    Err(Stop::Status(match name.0 {
+pub(super) fn check(name: Component4<'_>) -> Result<&[u8], OpStop> {
+    Err(OpStop::Status(match name.0 {
         b"" => NfsStat4::Inval,
         b"." | b".." => NfsStat4::BadName,
         long if long.len() > NAME_BYTES_MAX => NfsStat4::NameTooLong,
@@ -40,7 +40,7 @@ mod tests {
         ];
         for (name, expected) in cases {
             assert!(
-                matches!(check(Component4(name)), Err(Stop::Status(status)) if status == expected),
+                matches!(check(Component4(name)), Err(OpStop::Status(status)) if status == expected),
                 "{name:?}"
             );
         }

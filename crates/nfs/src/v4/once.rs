@@ -17,7 +17,7 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::rpc_cache::{ToJournal, checksum, encoded, mapped};
-use crate::v4::context::{Compound, Done, HandleBytes, Stop, Target};
+use crate::v4::context::{Compound, Done, HandleBytes, OpStop, Target};
 
 /// An operation that is executed at most once.
 pub(crate) struct Once4<R, S, C> {
@@ -43,7 +43,7 @@ pub(crate) fn once<'c, T>(
     let Once4 { run, succeed, current } = operation;
     let key = compound.request_key();
     let service = compound.service;
-    let _entered = service.shared.in_progress.enter(&key).ok_or(Stop::Busy)?;
+    let _entered = service.shared.in_progress.enter(&key).ok_or(OpStop::Busy)?;
     compound.note_change();
     if let Some((answer, after)) = object.volume.lookup_request(&key) {
         compound.wait_for(object.volume, after);
@@ -74,8 +74,8 @@ pub(crate) fn once<'c, T>(
         }
         Err(Failure { error, after }) => {
             compound.wait_for(object.volume, after);
-            let stop = Stop::from(error);
-            if let Stop::Status(status) = stop
+            let stop = OpStop::from(error);
+            if let OpStop::Status(status) = stop
                 && compound.minor == 0
             {
                 let answer = encoded(|out| {

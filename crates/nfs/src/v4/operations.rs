@@ -22,7 +22,7 @@ pub(super) const CHANGE_RESULT_BYTES: usize = 256;
 
 /// Where an operation may stand, and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Placement {
     /// SEQUENCE: at the front, and nowhere else.
     Sequence,
     /// Alone in its COMPOUND.
@@ -32,17 +32,17 @@ pub(super) enum Kind {
     /// It changes something, so that it must not be begun if there is no room for its result.
     Change,
     /// It changes nothing.
-    Look,
+    ReadOnly,
 }
 
-impl Kind {
+impl Placement {
     /// That of an operation.
-    pub(super) fn of(operation: OpNum4) -> Kind {
+    pub(super) fn of(operation: OpNum4) -> Placement {
         match operation {
-            OpNum4::Sequence => Kind::Sequence,
-            OpNum4::BindConnToSession => Kind::Alone,
+            OpNum4::Sequence => Placement::Sequence,
+            OpNum4::BindConnToSession => Placement::Alone,
             OpNum4::ExchangeId | OpNum4::CreateSession | OpNum4::DestroySession | OpNum4::DestroyClientId => {
-                Kind::Sessionless
+                Placement::Sessionless
             }
             OpNum4::Allocate
             | OpNum4::Clone
@@ -63,8 +63,8 @@ impl Kind {
             | OpNum4::Remove
             | OpNum4::Rename
             | OpNum4::Setattr
-            | OpNum4::Write => Kind::Change,
-            _ => Kind::Look,
+            | OpNum4::Write => Placement::Change,
+            _ => Placement::ReadOnly,
         }
     }
 }

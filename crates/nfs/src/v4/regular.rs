@@ -4,13 +4,13 @@ use volume::attributes::{Attributes, FileType};
 use wire::nfs4::NfsStat4;
 
 use crate::call::Object;
-use crate::v4::context::{Compound, Stop};
+use crate::v4::context::{Compound, OpStop};
 
 /// The attributes of a regular file.
 ///
 /// # Errors
 /// NFS4ERR_ISDIR and NFS4ERR_SYMLINK for those; for the rest NFS4ERR_WRONG_TYPE, which NFSv4.0 does not know.
-pub(super) fn check<'c>(compound: &mut Compound<'c>, object: &Object<'c>) -> Result<Attributes, Stop> {
+pub(super) fn check<'c>(compound: &mut Compound<'c>, object: &Object<'c>) -> Result<Attributes, OpStop> {
     let found = compound.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
     check_type(found.file_type, compound.minor)?;
     Ok(found)
@@ -20,8 +20,8 @@ pub(super) fn check<'c>(compound: &mut Compound<'c>, object: &Object<'c>) -> Res
 ///
 /// # Errors
 /// Those of [`check`].
-pub(super) fn check_type(file_type: FileType, minor: u32) -> Result<(), Stop> {
-    Err(Stop::Status(match file_type {
+pub(super) fn check_type(file_type: FileType, minor: u32) -> Result<(), OpStop> {
+    Err(OpStop::Status(match file_type {
         FileType::Regular => return Ok(()),
         FileType::Directory => NfsStat4::IsDir,
         FileType::Symlink if minor > 0 => NfsStat4::Symlink,

@@ -9,14 +9,14 @@ use wire::xdr::{Decoder, Encode as _, Encoder};
 use crate::call::Object;
 use crate::recall::Recaller;
 use crate::state::clients::client::Client;
-use crate::state::clients::owner_sequence::{Again, Begun, Turns};
-use crate::state::delegations::in_flight::Changing;
+use crate::state::clients::owner_sequence::{OwnerSequence, ReplayEntry, SequenceCheck};
+use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::ids::{ClientId, Other, StateId};
 use crate::state::record::Principal;
-use crate::state::stateids::Use;
-use crate::state::stateids::entry::{Holding, Standing};
-use crate::state::{Caller, Context, InSlot, Kept, State};
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::state::stateids::IoMode;
+use crate::state::stateids::entry::{Liveness, StateEntry};
+use crate::state::{Caller, Context, DurabilityToken, SharedState, SlotGuard};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 
 impl From<Stateid4> for StateId {
     fn from(stateid: Stateid4) -> StateId {
@@ -36,26 +36,32 @@ pub(crate) fn check_io<'c>(
     compound: &Compound<'c>,
     stateid: Stateid4,
     file: &Object<'_>,
-    wanted: Use,
-) -> Result<Changing<'c>, Stop> {
+    wanted: IoMode,
+) -> Result<InFlightModification<'c>, OpStop> {
     let client = compound.session_client();
     let caller = caller(client.as_ref());
-    Ok(compound.state().check_io(&compound.ask(), caller, stateid.into(), file.file_id(), wanted)?)
+    Ok(compound.state().check_io(
+        &compound.state_context(),
+        caller,
+        stateid.into(),
+        file.file_id(),
+        wanted,
+    )?)
 }
 
 /// Who asks, by the client of the session.
 pub(super) fn caller(client: Option<&Arc<Client>>) -> Caller<'_> {
-    client.map_or(Caller::Zero, Caller::Session)
+    client.map_or(Caller::V40, Caller::Session)
 }
 
 impl<'c> Compound<'c> {
     /// The state machine.
-    pub(super) fn state(&self) -> &'c State {
+    pub(super) fn state(&self) -> &'c SharedState {
         &self.service.shared.state
     }
 
     /// What a question to it comes with.
-    pub(super) fn ask(&self) -> Context<'c> {
+    pub(super) fn state_context(&self) -> Context<'c> {
         self.service.context(self.now)
     }
 
@@ -69,10 +75,10 @@ impl<'c> Compound<'c> {
     ///
     /// # Errors
     /// NFS4ERR_STALE_CLIENTID, NFS4ERR_EXPIRED.
-    pub(super) fn client(&self, named: ClientId4) -> Result<Arc<Client>, Stop> {
+    pub(super) fn client(&self, named: ClientId4) -> Result<Arc<Client>, OpStop> {
         match self.session_client() {
             Some(client) => Ok(client),
-            None => Ok(self.state().client(&self.ask(), ClientId(named.0))?),
+            None => Ok(self.state().client(&self.state_context(), ClientId(named.0))?),
         }
     }
 
@@ -86,46 +92,45 @@ impl<'c> Compound<'c> {
 
     /// Whether an operation that comes with `stateid`, which is not the current one of `holding`, was executed before a
     /// restart and its reply lost: it was the last that changed the stateid, and what it wants is so (`done`).
-    pub(super) fn is_repeated(
+    pub(super) fn is_retry_after_restart(
         &self,
-        holding: &Holding,
+        entry: &StateEntry,
         stateid: StateId,
         done: impl FnOnce() -> bool,
     ) -> bool {
         let last =
-            holding.standing() == Standing::Live && holding.stateid().seqid == stateid.seqid.wrapping_add(1);
-        last && self.slot.as_ref().is_some_and(InSlot::is_perhaps_again) && done()
+            entry.liveness() == Liveness::Live && entry.stateid().seqid == stateid.seqid.wrapping_add(1);
+        last && self.slot.as_ref().is_some_and(SlotGuard::may_have_run_before) && done()
     }
 
     /// The same of an operation that gives up what `stateid` stands for: nothing is known of it.
-    pub(super) fn is_given_up(&self, stateid: StateId) -> bool {
-        let known =
-            |client: &Arc<Client>| self.state().holding(Caller::Session(client), stateid.other).is_ok();
+    pub(super) fn is_release_retry(&self, stateid: StateId) -> bool {
+        let known = |client: &Arc<Client>| self.state().entry(Caller::Session(client), stateid.other).is_ok();
         self.slot.as_ref().is_some_and(|slot| {
             let client = &slot.session.client;
-            slot.is_perhaps_again() && stateid.other.client() == client.id && !known(client)
+            slot.may_have_run_before() && stateid.other.client() == client.id && !known(client)
         })
     }
 
     /// The reply waits for what was journaled.
-    pub(super) fn wait_for_kept(&mut self, kept: Kept) {
+    pub(super) fn wait_for_token(&mut self, token: DurabilityToken) {
         self.note_change();
-        if let Some(volume) = self.service.volume(kept.volume) {
-            self.wait_for(volume, kept.after);
+        if let Some(volume) = self.service.volume(token.volume) {
+            self.wait_for(volume, token.after);
         }
     }
 
     /// Recalls delegations for an operation of this COMPOUND.
     pub(super) fn recaller(&self) -> Recaller<'c, '_> {
         let client = self.slot.as_ref().map(|slot| &slot.session.client);
-        Recaller { state: self.state(), context: self.ask(), client }
+        Recaller { state: self.state(), context: self.state_context(), client }
     }
 
     /// Executes request `seqid` of an owner in NFSv4.0, or repeats what was answered to it; since NFSv4.1 slots see to
     /// that.
-    pub(super) fn in_turn(
+    pub(super) fn in_owner_sequence(
         &mut self,
-        turns: &Turns,
+        sequence: &OwnerSequence,
         seqid: u32,
         out: &mut Encoder<'_>,
         run: impl FnOnce(&mut Compound<'c>, &mut Encoder<'_>) -> Done,
@@ -134,33 +139,34 @@ impl<'c> Compound<'c> {
             return run(self, out);
         }
         let operation = self.unfinished().ok_or(NfsStat4::ServerFault)?;
-        let turn = match turns.begin(seqid, operation, self.now) {
-            Begun::Go(turn) => turn,
-            Begun::Again(again) => return self.answer_again(&again, out),
-            Begun::Taken => return Err(Stop::Busy),
-            Begun::OutOfOrder => return Err(NfsStat4::BadSeqId.into()),
+        let turn = match sequence.begin(seqid, operation, self.now) {
+            SequenceCheck::Execute(turn) => turn,
+            SequenceCheck::Replay(again) => return self.answer_again(&again, out),
+            SequenceCheck::InProgress => return Err(OpStop::Busy),
+            SequenceCheck::Misordered => return Err(NfsStat4::BadSeqId.into()),
         };
         let at = out.position();
         let done = run(self, out);
         let mut reply = Vec::with_capacity(128);
         match &done {
             Ok(()) => reply.extend_from_slice(out.buffer().get(at..).unwrap_or_default()),
-            Err(Stop::Status(status)) if counts(*status) => status.encode(&mut Encoder::new(&mut reply)),
+            Err(OpStop::Status(status)) if counts(*status) => status.encode(&mut Encoder::new(&mut reply)),
             Err(_) => return done,
         }
         let current = match &self.current {
             Some(Target::Stored(object)) => Some(object.file_id()),
             _ => None,
         };
-        let waits = self.waits.first().map(|(volume, after)| Kept { volume: volume.id(), after: *after });
-        turn.finish(Again { operation, reply: reply.into(), current, waits });
+        let waits =
+            self.waits.first().map(|(volume, after)| DurabilityToken { volume: volume.id(), after: *after });
+        turn.finish(ReplayEntry { operation, reply: reply.into(), current, waits });
         done
     }
 
     /// Repeats a result, and makes current what was current after it.
-    fn answer_again(&mut self, again: &Again, out: &mut Encoder<'_>) -> Done {
-        if let Some(kept) = again.waits {
-            self.wait_for_kept(kept);
+    fn answer_again(&mut self, again: &ReplayEntry, out: &mut Encoder<'_>) -> Done {
+        if let Some(token) = again.waits {
+            self.wait_for_token(token);
         }
         let status = Decoder::new(&again.reply).u32().ok().and_then(NfsStat4::from_code);
         match status {

@@ -4,7 +4,7 @@ use wire::nfs4::NfsStat4;
 
 use crate::state::StateError;
 use crate::status;
-use crate::v4::context::Stop;
+use crate::v4::context::OpStop;
 
 impl From<StateError> for NfsStat4 {
     fn from(error: StateError) -> NfsStat4 {
@@ -43,11 +43,11 @@ impl From<StateError> for NfsStat4 {
     }
 }
 
-impl From<StateError> for Stop {
-    fn from(error: StateError) -> Stop {
+impl From<StateError> for OpStop {
+    fn from(error: StateError) -> OpStop {
         match error {
             StateError::Engine(error) => error.into(),
-            error => Stop::Status(error.into()),
+            error => OpStop::Status(error.into()),
         }
     }
 }

@@ -13,7 +13,7 @@ use wire::record::write_record;
 use wire::rpc::{AuthSys, CallHeader, Credential, OpaqueAuth};
 use wire::xdr::{Encode, Encoder};
 
-use crate::state::copies::{CopyEnd, Phase, Progress};
+use crate::state::copies::{CopyEnd, CopyProgress, Phase};
 use crate::state::ids::{ClientId, SessionId, StateId};
 use crate::state::record::CallbackSecurity;
 
@@ -45,7 +45,7 @@ pub(super) enum Body {
     Null,
     Recall { stateid: StateId, handle: Box<[u8]> },
     NotifyLock { handle: Box<[u8]>, client: ClientId, owner: Box<[u8]> },
-    Offload { stateid: StateId, handle: Box<[u8]>, progress: Progress },
+    Offload { stateid: StateId, handle: Box<[u8]>, progress: CopyProgress },
 }
 
 impl Body {
@@ -90,7 +90,7 @@ impl From<CopyEnd> for NfsStat4 {
 }
 
 /// What CB_OFFLOAD reports. All that was copied is durable by then.
-fn offload_info(progress: &Progress) -> Res4<WriteResponse4, OffloadFail> {
+fn offload_info(progress: &CopyProgress) -> Res4<WriteResponse4, OffloadFail> {
     let status = match progress.phase {
         Phase::Ended(CopyEnd::Complete) => {
             return Ok(WriteResponse4 {
@@ -102,7 +102,7 @@ fn offload_info(progress: &Progress) -> Res4<WriteResponse4, OffloadFail> {
         }
         Phase::Ended(end) => end.into(),
         // It was cancelled a moment ago; its stateid names nothing any more.
-        Phase::Running | Phase::Settling | Phase::Gone => NfsStat4::BadStateId,
+        Phase::Running | Phase::Syncing | Phase::Gone => NfsStat4::BadStateId,
     };
     Err(OffloadFail { status, bytes_copied: progress.done })
 }

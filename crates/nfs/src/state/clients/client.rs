@@ -9,12 +9,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use volume::time::Time;
 
-use crate::state::Kept;
-use crate::state::callbacks::Path;
-use crate::state::clients::owner_sequence::Turns;
-use crate::state::config::{Counted, Counters, OWNER_BYTES};
+use crate::state::DurabilityToken;
+use crate::state::callbacks::CallbackPath;
+use crate::state::clients::owner_sequence::OwnerSequence;
+use crate::state::config::{CountedBytes, Counters, OWNER_BYTES};
 use crate::state::ids::{ClientId, FileId, Other, SessionId};
-use crate::state::record::{CallbackAddress, ClientRecord, Kind, Principal};
+use crate::state::record::{CallbackAddress, ClientKind, ClientRecord, Principal};
 
 /// How far the numbers of stateids go ahead at a restart: more opens than can have been lost with the last batch, so that
 /// no number is given out twice.
@@ -26,14 +26,14 @@ pub(crate) struct OpenOwner {
     /// What the client calls it.
     pub(crate) name: Box<[u8]>,
     /// Its requests; used by NFSv4.0 only.
-    pub(crate) turns: Turns,
+    pub(crate) sequence: OwnerSequence,
 }
 
 /// Whose locks conflict with whose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum LockOwnerId {
     /// A lock owner of an NFSv4 client (`lock_owner4`).
-    Version4 { client: ClientId, name: Box<[u8]> },
+    Nfs4 { client: ClientId, name: Box<[u8]> },
     /// A process of an NLM client; [`crate::state::hosts::owner_name`] makes the name.
     Nlm { client: ClientId, name: Box<[u8]> },
 }
@@ -43,29 +43,29 @@ pub(crate) enum Who {
 pub(crate) struct LockOwner {
     /// Tells owners apart while the process lives.
     number: u64,
-    pub(crate) who: Who,
+    pub(crate) id: LockOwnerId,
     /// Its requests; used by NFSv4.0 only.
-    pub(crate) turns: Turns,
+    pub(crate) sequence: OwnerSequence,
 }
 
 impl LockOwner {
     /// A new owner, different from all others.
-    fn new(who: Who, turns: Turns) -> LockOwner {
+    fn new(id: LockOwnerId, sequence: OwnerSequence) -> LockOwner {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), who, turns }
+        LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), id, sequence }
     }
 
     /// The client that it belongs to.
     pub(crate) fn client(&self) -> ClientId {
-        match &self.who {
-            Who::Version4 { client, .. } | Who::Nlm { client, .. } => *client,
+        match &self.id {
+            LockOwnerId::Nfs4 { client, .. } | LockOwnerId::Nlm { client, .. } => *client,
         }
     }
 
     /// What its client calls it.
     pub(crate) fn name(&self) -> &[u8] {
-        match &self.who {
-            Who::Version4 { name, .. } | Who::Nlm { name, .. } => name,
+        match &self.id {
+            LockOwnerId::Nfs4 { name, .. } | LockOwnerId::Nlm { name, .. } => name,
         }
     }
 }
@@ -80,9 +80,9 @@ impl Eq for LockOwner {}
 
 /// Which protocol a client speaks, which never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Version {
+pub(crate) enum ClientProtocol {
     /// NFSv4.0: owners count their requests, callbacks have a connection of their own.
-    Zero,
+    V40,
     /// NFSv4.1 and later: sessions.
     Sessions,
     /// The lock manager of a host that uses NFSv3 (NLM version 4): no lease, no stateids.
@@ -116,7 +116,7 @@ pub(crate) struct Client {
     pub(crate) name: Box<[u8]>,
     pub(crate) verifier: [u8; 8],
     pub(crate) principal: Principal,
-    pub(crate) version: Version,
+    pub(crate) version: ClientProtocol,
     /// The minor version that callbacks say.
     pub(crate) minor: u32,
     /// When it was last heard of, in nanoseconds.
@@ -130,43 +130,43 @@ pub(crate) struct Client {
     /// Delegations that it has.
     pub(crate) delegations: AtomicU32,
     /// Whether delegations may be lost to it with the last batch of an earlier start of the server, and it does not know.
-    unsure: AtomicBool,
+    may_have_lost_delegations: AtomicBool,
     /// Of an NLM client.
     pub(crate) host: Option<Host>,
     /// What has its record, if that was written by this process: an NLM client's, which is not waited for when it is made.
-    pub(crate) recorded: OnceLock<Kept>,
+    pub(crate) recorded: OnceLock<DurabilityToken>,
     /// What its owners take is counted there.
     owner_bytes: Arc<AtomicU64>,
-    pub(crate) inner: Mutex<Held>,
+    pub(crate) inner: Mutex<ClientState>,
 }
 
 /// What a client has.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct ClientState {
     /// Nothing may be added any more.
     pub(crate) gone: bool,
     /// Every stateid that it holds, and of which file.
-    pub(crate) holdings: HashMap<Other, FileId>,
+    pub(crate) entries: HashMap<Other, FileId>,
     pub(crate) open_owners: HashMap<Box<[u8]>, Arc<OpenOwner>>,
     pub(crate) lock_owners: HashMap<Box<[u8]>, Arc<LockOwner>>,
     pub(crate) sessions: Vec<SessionId>,
     /// Sequence of the last CREATE_SESSION, and the session that it made.
     pub(crate) created: Option<(u32, SessionId)>,
     /// What of that, or of SETCLIENTID_CONFIRM, must be durable before it is told.
-    pub(crate) confirmed: Option<Kept>,
+    pub(crate) confirmed: Option<DurabilityToken>,
     /// Whether RECLAIM_COMPLETE came.
     pub(crate) reclaimed: bool,
     /// NFSv4.0: what SETCLIENTID_CONFIRM proved it with, and where it listens.
     pub(crate) callback: Option<([u8; 8], CallbackAddress)>,
     /// NFSv4.0: whether it listens there.
-    pub(crate) path: Path,
+    pub(crate) path: CallbackPath,
 }
 
-impl Held {
+impl ClientState {
     /// What it holds, by the numbers of stateids: for whoever does something for each, so that it is done in an order that a
     /// simulation repeats.
     pub(crate) fn stateids(&self) -> Vec<Other> {
-        let mut stateids: Vec<Other> = self.holdings.keys().copied().collect();
+        let mut stateids: Vec<Other> = self.entries.keys().copied().collect();
         stateids.sort_unstable();
         stateids
     }
@@ -176,21 +176,21 @@ impl Client {
     /// The client of a record. What its owners take is counted with that of others.
     pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time, counters: &Counters) -> Client {
         let (version, minor, created, reclaimed, callback) = match &record.kind {
-            Kind::Zero { confirm, callback } => {
-                (Version::Zero, 0, None, true, Some((*confirm, callback.clone())))
+            ClientKind::V40 { confirm, callback } => {
+                (ClientProtocol::V40, 0, None, true, Some((*confirm, callback.clone())))
             }
-            Kind::Sessions { minor, created, reclaimed } => {
-                (Version::Sessions, *minor, *created, *reclaimed, None)
+            ClientKind::Sessions { minor, created, reclaimed } => {
+                (ClientProtocol::Sessions, *minor, *created, *reclaimed, None)
             }
-            Kind::Nlm(_) => (Version::Nlm, 0, None, true, None),
+            ClientKind::Nlm(_) => (ClientProtocol::Nlm, 0, None, true, None),
         };
         let host = match record.kind {
-            Kind::Nlm(host) => Some(host),
+            ClientKind::Nlm(host) => Some(host),
             _ => None,
         };
-        let held = Held {
+        let held = ClientState {
             gone: false,
-            holdings: HashMap::new(),
+            entries: HashMap::new(),
             open_owners: HashMap::new(),
             lock_owners: HashMap::new(),
             sessions: Vec::new(),
@@ -198,7 +198,7 @@ impl Client {
             confirmed: None,
             reclaimed,
             callback,
-            path: Path::Unknown,
+            path: CallbackPath::Unknown,
         };
         Client {
             id,
@@ -212,7 +212,7 @@ impl Client {
             back_connections: AtomicU32::new(0),
             revoked: AtomicU32::new(0),
             delegations: AtomicU32::new(0),
-            unsure: AtomicBool::new(false),
+            may_have_lost_delegations: AtomicBool::new(false),
             host,
             recorded: OnceLock::new(),
             owner_bytes: Arc::clone(&counters.owner_bytes),
@@ -221,12 +221,14 @@ impl Client {
     }
 
     /// Its record, with what `held` says now.
-    pub(crate) fn record(&self, held: &Held) -> ClientRecord {
+    pub(crate) fn record(&self, held: &ClientState) -> ClientRecord {
         let kind = match (&held.callback, self.host) {
-            (_, Some(host)) => Kind::Nlm(host),
-            (Some((confirm, callback)), None) => Kind::Zero { confirm: *confirm, callback: callback.clone() },
+            (_, Some(host)) => ClientKind::Nlm(host),
+            (Some((confirm, callback)), None) => {
+                ClientKind::V40 { confirm: *confirm, callback: callback.clone() }
+            }
             (None, None) => {
-                Kind::Sessions { minor: self.minor, created: held.created, reclaimed: held.reclaimed }
+                ClientKind::Sessions { minor: self.minor, created: held.created, reclaimed: held.reclaimed }
             }
         };
         ClientRecord { name: self.name.clone(), verifier: self.verifier, principal: self.principal, kind }
@@ -238,16 +240,16 @@ impl Client {
     }
 
     /// How long it has been silent, if that matters: NLM clients have no leases.
-    pub(crate) fn silent(&self, now: Time) -> Duration {
-        if self.version == Version::Nlm { Duration::ZERO } else { self.unheard(now) }
+    pub(crate) fn lease_idle(&self, now: Time) -> Duration {
+        if self.version == ClientProtocol::Nlm { Duration::ZERO } else { self.idle(now) }
     }
 
     /// How long nothing was heard of it.
-    pub(crate) fn unheard(&self, now: Time) -> Duration {
+    pub(crate) fn idle(&self, now: Time) -> Duration {
         now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
     }
 
-    /// The `other` of a new stateid, unless it is in use: see [`super::State::next_other`].
+    /// The `other` of a new stateid, unless it is in use: see [`super::SharedState::next_other`].
     pub(crate) fn next_other(&self) -> Other {
         Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
     }
@@ -257,18 +259,18 @@ impl Client {
     pub(crate) fn begin_generation(&self, generation: u32) {
         self.numbers.store(generation.wrapping_mul(NUMBERS_SKIPPED).max(1), Ordering::Relaxed);
         // What NFSv4.0 is granted is durable before it is told.
-        self.unsure.store(self.version == Version::Sessions, Ordering::Relaxed);
+        self.may_have_lost_delegations.store(self.version == ClientProtocol::Sessions, Ordering::Relaxed);
     }
 
     /// Whether every reply has to say that delegations may be lost.
-    pub(crate) fn is_unsure(&self) -> bool {
-        self.unsure.load(Ordering::Relaxed)
+    pub(crate) fn may_have_lost_delegations(&self) -> bool {
+        self.may_have_lost_delegations.load(Ordering::Relaxed)
     }
 
     /// It has received a reply that said so.
-    pub(crate) fn is_told(&self) {
-        if self.is_unsure() {
-            self.unsure.store(false, Ordering::Relaxed);
+    pub(crate) fn loss_reported(&self) {
+        if self.may_have_lost_delegations() {
+            self.may_have_lost_delegations.store(false, Ordering::Relaxed);
         }
     }
 
@@ -278,26 +280,26 @@ impl Client {
     }
 
     /// Whether it has so many owners that no more are to be made.
-    pub(crate) fn has_owners(&self, most: usize) -> bool {
+    pub(crate) fn has_owners(&self, max: usize) -> bool {
         let held = self.inner.lock();
-        held.open_owners.len().max(held.lock_owners.len()) >= most
+        held.open_owners.len().max(held.lock_owners.len()) >= max
     }
 
     /// The open owner of this name.
-    pub(crate) fn open_owner(&self, name: &[u8], make: impl FnOnce() -> Turns) -> Arc<OpenOwner> {
+    pub(crate) fn open_owner(&self, name: &[u8], make: impl FnOnce() -> OwnerSequence) -> Arc<OpenOwner> {
         let mut held = self.inner.lock();
         if let Some(owner) = held.open_owners.get(name) {
             return Arc::clone(owner);
         }
-        let turns = make().counted(self.count_owner(name));
-        let owner = Arc::new(OpenOwner { name: name.into(), turns });
+        let sequence = make().counted(self.count_owner(name));
+        let owner = Arc::new(OpenOwner { name: name.into(), sequence });
         held.open_owners.insert(name.into(), Arc::clone(&owner));
         owner
     }
 
     /// Counts what a new owner of this name takes.
-    fn count_owner(&self, name: &[u8]) -> Counted {
-        Counted::new(&self.owner_bytes, OWNER_BYTES + 2 * name.len())
+    fn count_owner(&self, name: &[u8]) -> CountedBytes {
+        CountedBytes::new(&self.owner_bytes, OWNER_BYTES + 2 * name.len())
     }
 
     /// The open owner of this name, if there is one.
@@ -311,18 +313,18 @@ impl Client {
     }
 
     /// The lock owner of this name.
-    pub(crate) fn lock_owner(&self, name: &[u8], make: impl FnOnce() -> Turns) -> Arc<LockOwner> {
+    pub(crate) fn lock_owner(&self, name: &[u8], make: impl FnOnce() -> OwnerSequence) -> Arc<LockOwner> {
         let mut held = self.inner.lock();
         if let Some(owner) = held.lock_owners.get(name) {
             return Arc::clone(owner);
         }
         let (client, own) = (self.id, name.into());
-        let who = match self.version {
-            Version::Nlm => Who::Nlm { client, name: own },
-            Version::Zero | Version::Sessions => Who::Version4 { client, name: own },
+        let owner_id = match self.version {
+            ClientProtocol::Nlm => LockOwnerId::Nlm { client, name: own },
+            ClientProtocol::V40 | ClientProtocol::Sessions => LockOwnerId::Nfs4 { client, name: own },
         };
-        let turns = make().counted(self.count_owner(name));
-        let owner = Arc::new(LockOwner::new(who, turns));
+        let sequence = make().counted(self.count_owner(name));
+        let owner = Arc::new(LockOwner::new(owner_id, sequence));
         held.lock_owners.insert(name.into(), Arc::clone(&owner));
         owner
     }
@@ -343,6 +345,6 @@ impl Client {
     /// Whether it has sessions, or holds anything.
     pub(crate) fn has_state(&self) -> bool {
         let held = self.inner.lock();
-        !held.holdings.is_empty() || !held.sessions.is_empty()
+        !held.entries.is_empty() || !held.sessions.is_empty()
     }
 }

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use volume::time::Time;
 
-use crate::state::clients::client::{Client, Version};
+use crate::state::clients::client::{Client, ClientProtocol};
 use crate::state::config::Counters;
 use crate::state::record::Key;
 use crate::state::sessions::Session;
-use crate::state::stateids::entry::{Holding, Recall, Standing, What};
-use crate::state::{Context, Kept, State, StateError};
+use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
+use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
-/// The longest until [`State::tick`] is to be called again.
+/// The longest until [`SharedState::tick`] is to be called again.
 const TICK: Duration = Duration::from_secs(1);
 
-impl State {
+impl SharedState {
     /// Does what is due by time. Returns when to call it again.
     pub(crate) fn tick(&self, context: &Context<'_>) -> Duration {
         self.tick_callbacks(context);
@@ -34,20 +34,20 @@ impl State {
     /// Revokes delegations that were recalled a lease ago, and recalls again those that were not yet.
     fn revoke_overdue(&self, context: &Context<'_>) {
         let mut recalls = std::mem::take(&mut *self.recalls.lock());
-        recalls.retain(|holding| {
-            if !State::is_recalled(holding) {
+        recalls.retain(|entry| {
+            if !SharedState::is_recalled(entry) {
                 return false;
             }
             let Some(Recall::Recalled(since)) =
-                holding.as_delegation().map(crate::state::stateids::entry::Delegation::recall)
+                entry.as_delegation().map(crate::state::stateids::entry::Delegation::recall)
             else {
                 return false;
             };
-            if self.can_be_called(&holding.client) {
-                self.call_recall(context, holding);
+            if self.can_be_called(&entry.client) {
+                self.call_recall(context, entry);
             }
             // What the journal does not take now it takes at the next tick.
-            context.now.since(since) <= self.config.lease || self.revoke(context, holding).is_err()
+            context.now.since(since) <= self.config.lease || self.revoke(context, entry).is_err()
         });
         self.recalls.lock().append(&mut recalls);
     }
@@ -55,17 +55,17 @@ impl State {
     /// Looks at everybody: who has been silent beyond courtesy goes, owners that nobody uses are forgotten, and if memory
     /// is short, those that are silent go too.
     fn sweep(&self, context: &Context<'_>) {
-        let holdings = self.counters.holdings();
+        let entries = self.counters.entries();
         let ranges = Counters::get(&self.counters.ranges);
-        let short = holdings > self.config.holdings / 8 * 7 || ranges > self.config.ranges / 8 * 7;
+        let short = entries > self.config.entries / 8 * 7 || ranges > self.config.ranges / 8 * 7;
         let patience = if short { self.config.lease } else { self.config.courtesy };
         self.contended.retain(|until| context.now < *until);
         self.clients.forget_unconfirmed(context.now, self.config.lease);
         let mut silent = Vec::new();
         for client in self.clients.all() {
             let nothing = !client.has_state();
-            let unheard = client.unheard(context.now);
-            let over = client.silent(context.now) > patience || (nothing && unheard > 4 * self.config.lease);
+            let idle = client.idle(context.now);
+            let over = client.lease_idle(context.now) > patience || (nothing && idle > 4 * self.config.lease);
             // One that is gone was half removed when the journal was full.
             if over || client.is_gone() {
                 silent.push(client);
@@ -86,7 +86,7 @@ impl State {
             return Ok(());
         }
         let mut silent = self.clients.all();
-        silent.retain(|client| client.silent(context.now) > self.config.lease);
+        silent.retain(|client| client.lease_idle(context.now) > self.config.lease);
         self.expire(context, &silent)
     }
 
@@ -94,17 +94,17 @@ impl State {
     fn forget_owners(&self, client: &Client, now: Time) {
         let mut held = client.inner.lock();
         let lease = self.config.lease;
-        let unused = |last: Time| client.version != Version::Zero || now.since(last) > lease;
+        let unused = |last: Time| client.version != ClientProtocol::V40 || now.since(last) > lease;
         let mut closed = Vec::new();
         held.open_owners.retain(|_, owner| {
             // One reference is the map's; every open has another.
-            let keep = Arc::strong_count(owner) > 1 || !unused(owner.turns.used());
+            let keep = Arc::strong_count(owner) > 1 || !unused(owner.sequence.used());
             if !keep {
-                closed.extend(owner.turns.closed());
+                closed.extend(owner.sequence.closed());
             }
             keep
         });
-        held.lock_owners.retain(|_, owner| Arc::strong_count(owner) > 1 || !unused(owner.turns.used()));
+        held.lock_owners.retain(|_, owner| Arc::strong_count(owner) > 1 || !unused(owner.sequence.used()));
         drop(held);
         closed.into_iter().for_each(|other| self.forget(client, other));
     }
@@ -115,23 +115,21 @@ impl State {
     /// Those of the journal; what was not done is done when it is tried again.
     pub(crate) fn expire(&self, context: &Context<'_>, clients: &[Arc<Client>]) -> Result<(), StateError> {
         for client in clients {
-            if client.unheard(context.now) <= self.config.lease && !client.is_gone() {
+            if client.idle(context.now) <= self.config.lease && !client.is_gone() {
                 continue;
             }
             let delegations = self.delegations_of(client);
             self.remove_client(context, client)?;
-            delegations.iter().for_each(|holding| self.count_loss(context, holding));
+            delegations.iter().for_each(|entry| self.count_loss(context, entry));
             Counters::up(&self.counters.clients_expired);
         }
         Ok(())
     }
 
-    fn delegations_of(&self, client: &Client) -> Vec<Arc<Holding>> {
-        let holdings: Vec<_> = client.inner.lock().stateids();
-        let found = holdings.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
-        found
-            .filter(|holding| holding.as_delegation().is_some() && holding.standing() == Standing::Live)
-            .collect()
+    fn delegations_of(&self, client: &Client) -> Vec<Arc<StateEntry>> {
+        let entries: Vec<_> = client.inner.lock().stateids();
+        let found = entries.iter().filter_map(|other| self.stateids.read(other).get(other).cloned());
+        found.filter(|entry| entry.as_delegation().is_some() && entry.liveness() == Liveness::Live).collect()
     }
 
     /// A client is no more, and nothing that it held; it is so after a crash when its record is gone: its sessions first, so that nothing is added, then what it held,
@@ -144,8 +142,8 @@ impl State {
         &self,
         context: &Context<'_>,
         client: &Arc<Client>,
-    ) -> Result<Kept, StateError> {
-        let (holdings, sessions) = {
+    ) -> Result<DurabilityToken, StateError> {
+        let (entries, sessions) = {
             let mut held = client.inner.lock();
             held.gone = true;
             (held.stateids(), held.sessions.clone())
@@ -157,28 +155,31 @@ impl State {
             }
         }
         self.end_copies(context, client)?;
-        let found: Vec<Arc<Holding>> =
-            holdings.iter().filter_map(|other| self.stateids.read(other).get(other).cloned()).collect();
-        for holding in &found {
-            match &holding.what {
-                What::Delegation(_) => {
-                    self.take_delegation(context, holding)?;
-                    holding.end();
-                    self.forget(client, holding.other);
+        let found: Vec<Arc<StateEntry>> =
+            entries.iter().filter_map(|other| self.stateids.read(other).get(other).cloned()).collect();
+        for entry in &found {
+            match &entry.kind {
+                StateKind::Delegation(_) => {
+                    self.take_delegation(context, entry)?;
+                    entry.end();
+                    self.forget(client, entry.other);
                 }
                 // Its locks go with it.
-                What::Open(_) => match self.close(context, holding) {
+                StateKind::Open(_) => match self.close(context, entry) {
                     Err(error @ StateError::Engine(_)) => return Err(error),
-                    Ok(_) | Err(_) => self.forget(client, holding.other),
+                    Ok(_) | Err(_) => self.forget(client, entry.other),
                 },
-                What::Locks(_) => {}
+                StateKind::Locks(_) => {}
             }
         }
-        let kept = context.change_home(&[Key::Client(client.id).deleted()])?;
+        let token = context.change_home(&[Key::Client(client.id).deleted()])?;
         self.clients.remove(client);
         // What owners closed last can be asked for no more.
         let owners: Vec<_> = client.inner.lock().open_owners.drain().map(|(_, owner)| owner).collect();
-        owners.iter().filter_map(|owner| owner.turns.closed()).for_each(|other| self.forget(client, other));
-        Ok(kept)
+        owners
+            .iter()
+            .filter_map(|owner| owner.sequence.closed())
+            .for_each(|other| self.forget(client, other));
+        Ok(token)
     }
 }

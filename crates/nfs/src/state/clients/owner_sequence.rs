@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use volume::time::Time;
 use wire::nfs4::OpNum4;
 
-use crate::state::Kept;
-use crate::state::config::Counted;
+use crate::state::DurabilityToken;
+use crate::state::config::CountedBytes;
 use crate::state::ids::{FileId, Other};
 
 /// Which seqid comes next.
@@ -29,7 +29,7 @@ enum Next {
 
 /// What was answered to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Again {
+pub(crate) struct ReplayEntry {
     /// Which operation it was: the result of another one would not be understood.
     pub(crate) operation: OpNum4,
     /// Its result.
@@ -37,7 +37,7 @@ pub(crate) struct Again {
     /// The file that was current after it.
     pub(crate) current: Option<FileId>,
     /// What it waits for.
-    pub(crate) waits: Option<Kept>,
+    pub(crate) waits: Option<DurabilityToken>,
 }
 
 #[derive(Debug)]
@@ -45,9 +45,9 @@ struct Inner {
     next: Next,
     taken: bool,
     /// The last request that counted, and what was answered.
-    last: Option<(u32, Again)>,
+    last: Option<(u32, ReplayEntry)>,
     /// As what the owner counts, that answer included.
-    counted: Option<Counted>,
+    counted: Option<CountedBytes>,
     /// The stateid that the last request closed; known until the next one, so that this one can be repeated.
     closed: Option<Other>,
     /// Whether OPEN_CONFIRM came; means nothing for lock owners.
@@ -56,8 +56,9 @@ struct Inner {
 }
 
 impl Inner {
-    fn answer(&mut self, last: Option<(u32, Again)>) {
-        let bytes = |last: &Option<(u32, Again)>| last.as_ref().map_or(0, |(_, again)| again.reply.len());
+    fn answer(&mut self, last: Option<(u32, ReplayEntry)>) {
+        let bytes =
+            |last: &Option<(u32, ReplayEntry)>| last.as_ref().map_or(0, |(_, again)| again.reply.len());
         if let Some(counted) = &mut self.counted {
             counted.exchange(bytes(&self.last), bytes(&last));
         }
@@ -67,61 +68,65 @@ impl Inner {
 
 /// The requests of an owner.
 #[derive(Debug)]
-pub(crate) struct Turns(Mutex<Inner>);
+pub(crate) struct OwnerSequence(Mutex<Inner>);
 
 /// Whether a request may be executed.
 #[derive(Debug)]
-pub(crate) enum Begun<'a> {
+pub(crate) enum SequenceCheck<'a> {
     /// Yes.
-    Go(Turn<'a>),
+    Execute(SequenceGuard<'a>),
     /// It is the last one again.
-    Again(Again),
+    Replay(ReplayEntry),
     /// The owner's last request is still being executed: NFS4ERR_DELAY, or wait.
-    Taken,
+    InProgress,
     /// NFS4ERR_BAD_SEQID.
-    OutOfOrder,
+    Misordered,
 }
 
-impl Turns {
+impl OwnerSequence {
     /// Those of a new owner.
-    pub(crate) fn new(now: Time) -> Turns {
-        Turns::with(now, false)
+    pub(crate) fn new(now: Time) -> OwnerSequence {
+        OwnerSequence::with(now, false)
     }
 
     /// Those of an owner that a record names: any seqid may come next.
-    pub(crate) fn restored(now: Time, confirmed: bool) -> Turns {
-        Turns::with(now, confirmed)
+    pub(crate) fn restored(now: Time, confirmed: bool) -> OwnerSequence {
+        OwnerSequence::with(now, confirmed)
     }
 
-    fn with(now: Time, confirmed: bool) -> Turns {
+    fn with(now: Time, confirmed: bool) -> OwnerSequence {
         let (next, taken, last, counted, closed) = (Next::Any, false, None, None, None);
-        Turns(Mutex::new(Inner { next, taken, last, counted, closed, confirmed, used: now }))
+        OwnerSequence(Mutex::new(Inner { next, taken, last, counted, closed, confirmed, used: now }))
     }
 
     /// The same, whose last answer is counted with `counted`.
-    pub(crate) fn counted(self, counted: Counted) -> Turns {
+    pub(crate) fn counted(self, counted: CountedBytes) -> OwnerSequence {
         self.0.lock().counted = Some(counted);
         self
     }
 
     /// Begins request `seqid`, which is this operation.
-    pub(crate) fn begin(&self, seqid: u32, operation: OpNum4, now: Time) -> Begun<'_> {
+    pub(crate) fn begin(&self, seqid: u32, operation: OpNum4, now: Time) -> SequenceCheck<'_> {
         let mut inner = self.0.lock();
         if inner.taken {
-            return Begun::Taken;
+            return SequenceCheck::InProgress;
         }
         inner.used = now;
         if let Some((last, reply)) = &inner.last
             && *last == seqid
         {
             let is_the_same = reply.operation == operation;
-            return if is_the_same { Begun::Again(reply.clone()) } else { Begun::OutOfOrder };
+            return if is_the_same {
+                SequenceCheck::Replay(reply.clone())
+            } else {
+                SequenceCheck::Misordered
+            };
         }
         if inner.next != Next::Any && inner.next != Next::Is(seqid) {
-            return Begun::OutOfOrder;
+            return SequenceCheck::Misordered;
         }
         inner.taken = true;
-        Begun::Go(Turn { turns: self, seqid })
+        SequenceCheck::Execute(SequenceGuard { sequence: self, seqid })
     }
 
     /// Lets any seqid come next, unless `seqid` is the last one again: an owner that was never confirmed begins anew.
@@ -164,25 +169,25 @@ impl Turns {
     }
 }
 
-/// A request that is being executed. Dropped without [`Turn::finish`] it did not count.
+/// A request that is being executed. Dropped without [`SequenceGuard::finish`] it did not count.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    turns: &'a Turns,
+pub(crate) struct SequenceGuard<'a> {
+    sequence: &'a OwnerSequence,
     seqid: u32,
 }
 
-impl Turn<'_> {
+impl SequenceGuard<'_> {
     /// It was answered with this.
-    pub(crate) fn finish(self, reply: Again) {
-        let mut inner = self.turns.0.lock();
+    pub(crate) fn finish(self, reply: ReplayEntry) {
+        let mut inner = self.sequence.0.lock();
         inner.answer(Some((self.seqid, reply)));
         inner.next = Next::Is(self.seqid.wrapping_add(1));
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SequenceGuard<'_> {
     fn drop(&mut self) {
-        self.turns.0.lock().taken = false;
+        self.sequence.0.lock().taken = false;
     }
 }
 
@@ -192,10 +197,10 @@ mod tests {
 
     use super::*;
 
-    fn go(turns: &Turns, seqid: u32, reply: &[u8]) {
-        match begin(turns, seqid) {
-            Begun::Go(turn) => {
-                turn.finish(Again {
+    fn go(sequence: &OwnerSequence, seqid: u32, reply: &[u8]) {
+        match begin(sequence, seqid) {
+            SequenceCheck::Execute(turn) => {
+                turn.finish(ReplayEntry {
                     operation: OpNum4::Lock,
                     reply: reply.into(),
                     current: None,
@@ -206,43 +211,43 @@ mod tests {
         }
     }
 
-    fn begin(turns: &Turns, seqid: u32) -> Begun<'_> {
-        turns.begin(seqid, OpNum4::Lock, Time::EPOCH)
+    fn begin(sequence: &OwnerSequence, seqid: u32) -> SequenceCheck<'_> {
+        sequence.begin(seqid, OpNum4::Lock, Time::EPOCH)
     }
 
     #[test]
     fn requests_come_in_order_and_the_last_is_answered_again() {
-        let turns = Turns::new(Time::EPOCH);
-        go(&turns, u32::MAX, b"a");
-        go(&turns, 0, b"b");
-        assert!(matches!(begin(&turns, 0), Begun::Again(again) if *again.reply == *b"b"));
-        assert!(matches!(turns.begin(0, OpNum4::Locku, Time::EPOCH), Begun::OutOfOrder));
-        assert!(matches!(begin(&turns, 2), Begun::OutOfOrder));
-        assert!(matches!(begin(&turns, u32::MAX), Begun::OutOfOrder));
+        let sequence = OwnerSequence::new(Time::EPOCH);
+        go(&sequence, u32::MAX, b"a");
+        go(&sequence, 0, b"b");
+        assert!(matches!(begin(&sequence, 0), SequenceCheck::Replay(again) if *again.reply == *b"b"));
+        assert!(matches!(sequence.begin(0, OpNum4::Locku, Time::EPOCH), SequenceCheck::Misordered));
+        assert!(matches!(begin(&sequence, 2), SequenceCheck::Misordered));
+        assert!(matches!(begin(&sequence, u32::MAX), SequenceCheck::Misordered));
     }
 
     #[test]
     fn the_last_answer_counts_with_its_owner() {
         let counter = Arc::new(AtomicU64::new(0));
-        let turns = Turns::new(Time::EPOCH).counted(Counted::new(&counter, 7));
+        let sequence = OwnerSequence::new(Time::EPOCH).counted(CountedBytes::new(&counter, 7));
         let count = || counter.load(Ordering::Relaxed);
-        go(&turns, 1, &[0; 100]);
+        go(&sequence, 1, &[0; 100]);
         assert_eq!(count(), 107);
-        go(&turns, 2, &[0; 20]);
+        go(&sequence, 2, &[0; 20]);
         assert_eq!(count(), 27);
-        turns.restart_unless(9);
+        sequence.restart_unless(9);
         assert_eq!(count(), 7);
-        drop(turns);
+        drop(sequence);
         assert_eq!(count(), 0);
     }
 
     #[test]
     fn one_request_at_a_time_and_one_that_did_not_count_is_forgotten() {
-        let turns = Turns::new(Time::EPOCH);
-        go(&turns, 1, b"a");
-        let turn = begin(&turns, 2);
-        assert!(matches!(begin(&turns, 2), Begun::Taken));
+        let sequence = OwnerSequence::new(Time::EPOCH);
+        go(&sequence, 1, b"a");
+        let turn = begin(&sequence, 2);
+        assert!(matches!(begin(&sequence, 2), SequenceCheck::InProgress));
         drop(turn);
-        go(&turns, 2, b"b");
+        go(&sequence, 2, b"b");
     }
 }

@@ -21,7 +21,7 @@ struct Part(AtomicU64);
 
 /// Changes that are under way, and delegations as far as they matter to them.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct InFlightModifications {
     files: [Part; PARTS],
     names: [Part; PARTS],
     /// Delegations that are granted, or about to be.
@@ -29,10 +29,10 @@ pub(crate) struct Changes {
     granted: AtomicU64,
 }
 
-impl Default for Changes {
+impl Default for InFlightModifications {
     fn default() -> Self {
         let parts = || std::array::from_fn(|_| Part::default());
-        Changes {
+        InFlightModifications {
             files: parts(),
             names: parts(),
             announced: AtomicU64::default(),
@@ -43,15 +43,15 @@ impl Default for Changes {
 
 /// A change that is under way, until this is dropped.
 #[derive(Debug)]
-#[must_use = "what is changed is not delegated for as long as this is there"]
-pub(crate) struct Changing<'s>(Option<&'s AtomicU64>);
+#[must_use = "the file is delegated again once this is dropped"]
+pub(crate) struct InFlightModification<'s>(Option<&'s AtomicU64>);
 
-impl Changing<'_> {
+impl InFlightModification<'_> {
     /// Nothing is changed.
-    pub(crate) const NOTHING: Changing<'static> = Changing(None);
+    pub(crate) const NONE: InFlightModification<'static> = InFlightModification(None);
 }
 
-impl Drop for Changing<'_> {
+impl Drop for InFlightModification<'_> {
     fn drop(&mut self) {
         if let Some(part) = self.0 {
             part.fetch_sub(1, Ordering::Release);
@@ -64,20 +64,20 @@ fn part(parts: &[Part; PARTS], file: FileId) -> &AtomicU64 {
     &parts.get(index).expect("a remainder of their number").0
 }
 
-impl Changes {
+impl InFlightModifications {
     /// From now on a file is not delegated.
-    pub(crate) fn of(&self, file: FileId) -> Changing<'_> {
+    pub(crate) fn of(&self, file: FileId) -> InFlightModification<'_> {
         let part = part(&self.files, file);
         part.fetch_add(1, Ordering::SeqCst);
-        Changing(Some(part))
+        InFlightModification(Some(part))
     }
 
     /// From now on no file is delegated, unless some are: then one has to look which file it is that a name in `directory`
     /// stands for.
-    pub(crate) fn of_name(&self, directory: FileId) -> Changing<'_> {
+    pub(crate) fn of_name(&self, directory: FileId) -> InFlightModification<'_> {
         let part = part(&self.names, directory);
         part.fetch_add(1, Ordering::SeqCst);
-        Changing(Some(part))
+        InFlightModification(Some(part))
     }
 
     /// Whether anything is delegated, or about to be.

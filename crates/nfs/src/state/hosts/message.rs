@@ -14,12 +14,12 @@ use wire::xdr::{Decode, Decoder, Encode, Encoder};
 use crate::state::callbacks::outgoing::Destination;
 
 use super::{Grant, owner_of};
-use crate::state::Kept;
-use crate::state::config::Counted;
+use crate::state::DurabilityToken;
+use crate::state::config::CountedBytes;
 
 /// What a call is for.
 #[derive(Clone, Debug)]
-pub(super) enum Tell {
+pub(super) enum MessageKind {
     /// The result of a message.
     Result,
     /// A lock that was waited for.
@@ -36,15 +36,15 @@ pub(crate) struct Message {
     version: u32,
     procedure: u32,
     args: Box<[u8]>,
-    pub(super) tell: Tell,
+    pub(super) kind: MessageKind,
     /// What must be durable first.
-    pub(super) after: Option<Kept>,
+    pub(super) after: Option<DurabilityToken>,
     /// When it was first to go.
     pub(super) made: Time,
     /// When it is to go.
     pub(super) due: Time,
     /// What it takes, as long as it is anywhere.
-    counted: Option<Arc<Counted>>,
+    counted: Option<Arc<CountedBytes>>,
 }
 
 /// The bytes of a value.
@@ -61,28 +61,33 @@ impl Message {
         host: IpAddr,
         procedure: u32,
         args: Vec<u8>,
-        after: Option<Kept>,
+        after: Option<DurabilityToken>,
     ) -> Message {
         let (program, version) = (nlm4::PROGRAM, nlm4::VERSION);
-        let (args, tell) = (args.into(), Tell::Result);
+        let (args, kind) = (args.into(), MessageKind::Result);
         let counted = None;
-        Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
+        Message { host, program, version, procedure, args, kind, after, made: now, due: now, counted }
     }
 
     /// The same, counted; none if there is so much that it is over `most` bytes then. Who has been given a lock is told in any
     /// case: nothing else would take the lock back from a host that is gone, and there are no more of these than locks.
-    pub(super) fn counted(self, counter: &Arc<AtomicU64>, most: u64) -> Option<Message> {
+    pub(super) fn counted(self, counter: &Arc<AtomicU64>, max: u64) -> Option<Message> {
         if self.counted.is_some() {
             return Some(self);
         }
-        let counted = Counted::new(counter, size_of::<Message>() + 2 * self.args.len());
+        let counted = CountedBytes::new(counter, size_of::<Message>() + 2 * self.args.len());
         // What is over is uncounted as it is dropped.
-        let room = counter.load(Ordering::Relaxed) <= most || matches!(self.tell, Tell::Granted(_));
+        let room = counter.load(Ordering::Relaxed) <= max || matches!(self.kind, MessageKind::Granted(_));
         room.then(|| Message { counted: Some(Arc::new(counted)), ..self })
     }
 
     /// NLM_GRANTED, in the words of the LOCK that had to wait.
-    pub(super) fn granted(grant: &Arc<Grant>, exclusive: bool, handle: &[u8], kept: Kept) -> Message {
+    pub(super) fn granted(
+        grant: &Arc<Grant>,
+        exclusive: bool,
+        handle: &[u8],
+        token: DurabilityToken,
+    ) -> Message {
         let client = &grant.open.client;
         let (svid, oh) = owner_of(grant.owner.name());
         let (l_offset, l_len) = nlm_range(grant.range);
@@ -93,8 +98,8 @@ impl Message {
         let host = client.host.map_or(IpAddr::from([0, 0, 0, 0]), |host| host.address);
         let procedure = nlm4::Procedure::Granted.code();
         Message {
-            tell: Tell::Granted(Arc::clone(grant)),
-            ..Message::result(grant.since, host, procedure, args, Some(kept))
+            kind: MessageKind::Granted(Arc::clone(grant)),
+            ..Message::result(grant.since, host, procedure, args, Some(token))
         }
     }
 
@@ -103,8 +108,8 @@ impl Message {
         let name = server.to_string();
         let args = encoded(&StatChge { mon_name: nsm::HostName(name.as_bytes()), state }).into();
         let (program, version, procedure) = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::Notify.code());
-        let (tell, after, counted) = (Tell::Restarted, None, None);
-        Message { host, program, version, procedure, args, tell, after, made: now, due: now, counted }
+        let (kind, after, counted) = (MessageKind::Restarted, None, None);
+        Message { host, program, version, procedure, args, kind, after, made: now, due: now, counted }
     }
 
     /// Where it goes.

@@ -56,7 +56,7 @@ fn clients_have_a_format_that_never_changes() {
         name: b"me"[..].into(),
         verifier: *b"verifier",
         principal: Principal::User(1000),
-        kind: Kind::Zero { confirm: *b"confirm!", callback },
+        kind: ClientKind::V40 { confirm: *b"confirm!", callback },
     };
     golden(
         &zero,
@@ -64,7 +64,7 @@ fn clients_have_a_format_that_never_changes() {
          40000000 00000003 74637000 0000000f 3139322e302e322e312e332e32333200 00000001",
     );
     let sessions = ClientRecord {
-        kind: Kind::Sessions { minor: 2, created: Some((3, SessionId([7; 16]))), reclaimed: true },
+        kind: ClientKind::Sessions { minor: 2, created: Some((3, SessionId([7; 16]))), reclaimed: true },
         principal: Principal::None,
         ..zero
     };
@@ -82,7 +82,7 @@ fn hosts_have_a_format_that_never_changes() {
         name: b"me"[..].into(),
         verifier: [0; 8],
         principal: Principal::None,
-        kind: Kind::Nlm(Host { address, server, state: 3 }),
+        kind: ClientKind::Nlm(Host { address, server, state: 3 }),
     };
     golden(
         &host,

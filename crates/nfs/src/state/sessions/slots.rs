@@ -15,15 +15,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::state::Kept;
+use crate::state::DurabilityToken;
 
 /// What was answered to the last request of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum SlotReply {
     /// The whole reply, and what must be durable before it is sent.
-    Kept(Arc<[u8]>, Option<Kept>),
+    Cached(Arc<[u8]>, Option<DurabilityToken>),
     /// It was not to be kept (`sa_cachethis`): NFS4ERR_RETRY_UNCACHED_REP.
-    NotKept,
+    NotCached,
 }
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ enum Last {
     /// A restart forgot; any that is not below this one may come, or any at all.
     Restored(Option<u32>),
     /// This one, with the checksum of the request.
-    Answered { sequence: u32, checksum: u64, reply: Reply },
+    Answered { sequence: u32, checksum: u64, reply: SlotReply },
 }
 
 #[derive(Debug)]
@@ -48,19 +48,19 @@ pub(crate) struct Slot(Mutex<Inner>);
 
 /// Whether a request may be executed.
 #[derive(Debug)]
-pub(crate) enum Begun {
+pub(crate) enum SlotCheck {
     /// Yes.
-    Go,
+    Execute,
     /// Yes; before a restart it may have been.
-    GoPerhapsAgain,
+    ExecuteAfterRestart,
     /// It is the last one again.
-    Again(Reply),
+    Replay(SlotReply),
     /// The same sequence, but not the same request: NFS4ERR_SEQ_FALSE_RETRY.
     FalseRetry,
     /// It is being executed: NFS4ERR_DELAY.
-    Taken,
+    InProgress,
     /// NFS4ERR_SEQ_MISORDERED.
-    OutOfOrder,
+    Misordered,
 }
 
 impl Slot {
@@ -75,7 +75,7 @@ impl Slot {
     }
 
     /// Begins request `sequence`; [`Slot::finish`] or [`Slot::abandon`] must follow if it may go.
-    pub(crate) fn begin(&self, sequence: u32, checksum: u64) -> Begun {
+    pub(crate) fn begin(&self, sequence: u32, checksum: u64) -> SlotCheck {
         let mut inner = self.0.lock();
         let fits = match &inner.last {
             Last::None => sequence == 1,
@@ -85,23 +85,27 @@ impl Slot {
             Last::Answered { sequence: last, checksum: known, reply } => {
                 if !inner.taken && sequence == *last {
                     let same = checksum == *known;
-                    return if same { Begun::Again(reply.clone()) } else { Begun::FalseRetry };
+                    return if same { SlotCheck::Replay(reply.clone()) } else { SlotCheck::FalseRetry };
                 }
                 sequence == last.wrapping_add(1)
             }
         };
         if !fits {
-            return Begun::OutOfOrder;
+            return SlotCheck::Misordered;
         }
         if inner.taken {
-            return Begun::Taken;
+            return SlotCheck::InProgress;
         }
         inner.taken = true;
-        if matches!(inner.last, Last::Restored(_)) { Begun::GoPerhapsAgain } else { Begun::Go }
+        if matches!(inner.last, Last::Restored(_)) {
+            SlotCheck::ExecuteAfterRestart
+        } else {
+            SlotCheck::Execute
+        }
     }
 
     /// The request that [`Slot::begin`] let go was answered.
-    pub(crate) fn finish(&self, sequence: u32, checksum: u64, reply: Reply) {
+    pub(crate) fn finish(&self, sequence: u32, checksum: u64, reply: SlotReply) {
         *self.0.lock() = Inner { last: Last::Answered { sequence, checksum, reply }, taken: false };
     }
 
@@ -116,26 +120,31 @@ mod tests {
     use super::*;
 
     fn go(slot: &Slot, sequence: u32) {
-        assert!(matches!(slot.begin(sequence, 7), Begun::Go | Begun::GoPerhapsAgain), "{sequence}");
-        slot.finish(sequence, 7, Reply::Kept(sequence.to_be_bytes()[..].into(), None));
+        assert!(
+            matches!(slot.begin(sequence, 7), SlotCheck::Execute | SlotCheck::ExecuteAfterRestart),
+            "{sequence}"
+        );
+        slot.finish(sequence, 7, SlotReply::Cached(sequence.to_be_bytes()[..].into(), None));
     }
 
     #[test]
     fn a_request_is_executed_once() {
         let slot = Slot::new();
-        assert!(matches!(slot.begin(0, 7), Begun::OutOfOrder));
-        assert!(matches!(slot.begin(2, 7), Begun::OutOfOrder));
+        assert!(matches!(slot.begin(0, 7), SlotCheck::Misordered));
+        assert!(matches!(slot.begin(2, 7), SlotCheck::Misordered));
         go(&slot, 1);
-        assert!(matches!(slot.begin(1, 7), Begun::Again(Reply::Kept(reply, None)) if *reply == [0, 0, 0, 1]));
-        assert!(matches!(slot.begin(1, 8), Begun::FalseRetry));
-        assert!(matches!(slot.begin(0, 7), Begun::OutOfOrder));
-        assert!(matches!(slot.begin(2, 9), Begun::Go));
-        assert!(matches!(slot.begin(2, 9), Begun::Taken));
-        assert!(matches!(slot.begin(1, 7), Begun::OutOfOrder));
+        assert!(
+            matches!(slot.begin(1, 7), SlotCheck::Replay(SlotReply::Cached(reply, None)) if *reply == [0, 0, 0, 1])
+        );
+        assert!(matches!(slot.begin(1, 8), SlotCheck::FalseRetry));
+        assert!(matches!(slot.begin(0, 7), SlotCheck::Misordered));
+        assert!(matches!(slot.begin(2, 9), SlotCheck::Execute));
+        assert!(matches!(slot.begin(2, 9), SlotCheck::InProgress));
+        assert!(matches!(slot.begin(1, 7), SlotCheck::Misordered));
         slot.abandon();
-        assert!(matches!(slot.begin(2, 9), Begun::Go));
-        slot.finish(2, 9, Reply::NotKept);
-        assert!(matches!(slot.begin(2, 9), Begun::Again(Reply::NotKept)));
+        assert!(matches!(slot.begin(2, 9), SlotCheck::Execute));
+        slot.finish(2, 9, SlotReply::NotCached);
+        assert!(matches!(slot.begin(2, 9), SlotCheck::Replay(SlotReply::NotCached)));
     }
 
     #[test]
@@ -148,11 +157,11 @@ mod tests {
 
     #[test]
     fn after_a_restart_what_was_remembered_may_be_repeated_and_nothing_older() {
-        assert!(matches!(Slot::restored(None).begin(12, 7), Begun::GoPerhapsAgain));
+        assert!(matches!(Slot::restored(None).begin(12, 7), SlotCheck::ExecuteAfterRestart));
         let slot = Slot::restored(Some(5));
-        assert!(matches!(slot.begin(4, 7), Begun::OutOfOrder));
-        assert!(matches!(slot.begin(5, 7), Begun::GoPerhapsAgain));
-        slot.finish(5, 7, Reply::NotKept);
-        assert!(matches!(slot.begin(7, 7), Begun::OutOfOrder));
+        assert!(matches!(slot.begin(4, 7), SlotCheck::Misordered));
+        assert!(matches!(slot.begin(5, 7), SlotCheck::ExecuteAfterRestart));
+        slot.finish(5, 7, SlotReply::NotCached);
+        assert!(matches!(slot.begin(7, 7), SlotCheck::Misordered));
     }
 }

@@ -19,7 +19,7 @@ use crate::state::record::{Key, OpenRecord};
 ///     └──not returned in time──▶ Revoked ──FREE_STATEID──▶ Gone
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Liveness {
     /// It is held.
     Live,
     /// It was taken away; the client is to be told.
@@ -56,7 +56,7 @@ pub(crate) struct Open {
 pub(crate) struct Locks {
     pub(crate) owner: Arc<LockOwner>,
     /// The open that they depend on.
-    pub(crate) open: Arc<Holding>,
+    pub(crate) open: Arc<StateEntry>,
 }
 
 /// A delegation.
@@ -74,7 +74,7 @@ const NEVER: i64 = i64::MIN;
 
 /// The three kinds.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum StateKind {
     Open(Open),
     Locks(Locks),
     Delegation(Delegation),
@@ -82,24 +82,24 @@ pub(crate) enum What {
 
 /// Something that a client holds. What changes does so only under the lock of its file; it can be read without.
 #[derive(Debug)]
-pub(crate) struct Holding {
+pub(crate) struct StateEntry {
     pub(crate) other: Other,
     pub(crate) file: FileId,
     pub(crate) client: Arc<Client>,
     seqid: AtomicU32,
-    standing: AtomicU8,
-    pub(crate) what: What,
+    liveness: AtomicU8,
+    pub(crate) kind: StateKind,
 }
 
-impl Holding {
-    fn new(client: &Arc<Client>, file: FileId, stateid: StateId, what: What) -> Arc<Holding> {
-        Arc::new(Holding {
+impl StateEntry {
+    fn new(client: &Arc<Client>, file: FileId, stateid: StateId, kind: StateKind) -> Arc<StateEntry> {
+        Arc::new(StateEntry {
             other: stateid.other,
             file,
             client: Arc::clone(client),
             seqid: AtomicU32::new(stateid.seqid),
-            standing: AtomicU8::new(0),
-            what,
+            liveness: AtomicU8::new(0),
+            kind,
         })
     }
 
@@ -111,15 +111,15 @@ impl Holding {
         owner: &Arc<OpenOwner>,
         modes: Modes,
         restored: bool,
-    ) -> Arc<Holding> {
+    ) -> Arc<StateEntry> {
         let open = Open { owner: Arc::clone(owner), modes: AtomicU16::new(modes.0), restored };
-        Holding::new(client, file, stateid, What::Open(open))
+        StateEntry::new(client, file, stateid, StateKind::Open(open))
     }
 
     /// The locks of `owner`, none yet.
-    pub(crate) fn locks(stateid: StateId, owner: &Arc<LockOwner>, open: &Arc<Holding>) -> Arc<Holding> {
+    pub(crate) fn locks(stateid: StateId, owner: &Arc<LockOwner>, open: &Arc<StateEntry>) -> Arc<StateEntry> {
         let locks = Locks { owner: Arc::clone(owner), open: Arc::clone(open) };
-        Holding::new(&open.client, open.file, stateid, What::Locks(locks))
+        StateEntry::new(&open.client, open.file, stateid, StateKind::Locks(locks))
     }
 
     /// A delegation.
@@ -128,9 +128,9 @@ impl Holding {
         file: FileId,
         stateid: StateId,
         write: bool,
-    ) -> Arc<Holding> {
+    ) -> Arc<StateEntry> {
         let delegation = Delegation { write, recalled: AtomicI64::new(NEVER), told: AtomicBool::new(false) };
-        Holding::new(client, file, stateid, What::Delegation(delegation))
+        StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
 
     /// The change that puts the record of an open that needs no confirmation.
@@ -157,59 +157,59 @@ impl Holding {
     }
 
     /// Whether it is still held.
-    pub(crate) fn standing(&self) -> Standing {
-        match self.standing.load(Ordering::Acquire) {
-            0 => Standing::Live,
-            1 => Standing::Revoked,
-            _ => Standing::Gone,
+    pub(crate) fn liveness(&self) -> Liveness {
+        match self.liveness.load(Ordering::Acquire) {
+            0 => Liveness::Live,
+            1 => Liveness::Revoked,
+            _ => Liveness::Gone,
         }
     }
 
     /// It was taken away.
     pub(crate) fn revoke(&self) {
-        self.standing.store(1, Ordering::Release);
+        self.liveness.store(1, Ordering::Release);
     }
 
     /// Its holder knows that it was taken away. Whether nobody else said so before.
     pub(crate) fn end_revoked(&self) -> bool {
-        self.standing.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.liveness.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// It is no more.
     pub(crate) fn end(&self) {
-        self.standing.store(2, Ordering::Release);
+        self.liveness.store(2, Ordering::Release);
     }
 
     /// The open, if it is one.
     pub(crate) fn as_open(&self) -> Option<&Open> {
-        match &self.what {
-            What::Open(open) => Some(open),
+        match &self.kind {
+            StateKind::Open(open) => Some(open),
             _ => None,
         }
     }
 
     /// The locks, if it is some.
     pub(crate) fn as_locks(&self) -> Option<&Locks> {
-        match &self.what {
-            What::Locks(locks) => Some(locks),
+        match &self.kind {
+            StateKind::Locks(locks) => Some(locks),
             _ => None,
         }
     }
 
     /// The delegation, if it is one.
     pub(crate) fn as_delegation(&self) -> Option<&Delegation> {
-        match &self.what {
-            What::Delegation(delegation) => Some(delegation),
+        match &self.kind {
+            StateKind::Delegation(delegation) => Some(delegation),
             _ => None,
         }
     }
 
     /// What its holder may do with the file: of locks, what their open allows.
     pub(crate) fn mode(&self) -> Option<Mode> {
-        match &self.what {
-            What::Open(open) => open.modes().union(),
-            What::Locks(locks) => locks.open.mode(),
-            What::Delegation(delegation) => Mode::new(if delegation.write { 3 } else { 1 }, 0),
+        match &self.kind {
+            StateKind::Open(open) => open.modes().union(),
+            StateKind::Locks(locks) => locks.open.mode(),
+            StateKind::Delegation(delegation) => Mode::new(if delegation.write { 3 } else { 1 }, 0),
         }
     }
 
@@ -255,19 +255,19 @@ impl Delegation {
     }
 
     /// It is asked back. False if it was already.
-    pub(crate) fn ask_back(&self, now: Time) -> bool {
+    pub(crate) fn begin_recall(&self, now: Time) -> bool {
         let exchanged =
             self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok()
     }
 
     /// The client is to be told. False if it was, or is being told.
-    pub(crate) fn tell(&self) -> bool {
+    pub(crate) fn begin_notify(&self) -> bool {
         !self.told.swap(true, Ordering::AcqRel)
     }
 
     /// It could not be told, or did not know what it was told of.
-    pub(crate) fn not_told(&self) {
+    pub(crate) fn notify_failed(&self) {
         self.told.store(false, Ordering::Release);
     }
 }

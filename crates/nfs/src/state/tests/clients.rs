@@ -22,7 +22,7 @@ fn exchange_id_finds_each_case() {
         verifier: [verifier; 8],
         principal: Principal::User(user),
     };
-    let update = |verifier, user| world.state.exchange_id(&world.ask(), &who(verifier, user), 1, true);
+    let update = |verifier, user| world.state.exchange_id(&world.context(), &who(verifier, user), 1, true);
     assert_eq!(update(2, 0).unwrap().id, restarted.id);
     assert_eq!(refused(update(3, 0)), StateError::VerifierDiffers);
     assert_eq!(refused(update(2, 5)), StateError::PrincipalDiffers);
@@ -64,12 +64,12 @@ fn a_silent_client_keeps_what_it_has_until_somebody_minds() {
     let (one, session) = world.client(b"one", 1, 0);
     let opened = world.open(&one, b"o", file(1), (3, 2)).unwrap();
     world.pass(600);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     assert!(world.state.session(session).is_ok(), "courtesy");
     let (two, _) = world.client(b"two", 1, 0);
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
     assert_eq!(world.state.session(session).err(), Some(StateError::UnknownSession));
-    let gone = world.state.holding(Caller::Session(&one), opened.stateid.other);
+    let gone = world.state.entry(Caller::Session(&one), opened.stateid.other);
     assert_eq!(gone.err(), Some(StateError::BadStateId));
     assert_eq!(world.memory.records.lock().len(), 3, "the other client, its session, its open");
 }
@@ -82,18 +82,18 @@ fn a_client_without_sessions_that_was_expired_is_told_so_after_a_restart_too() {
     let nowhere =
         || record::CallbackAddress { program: 0, netid: Box::default(), address: Box::default(), ident: 0 };
     let made = [&b"one"[..], b"two"].map(|name| {
-        let (id, confirm) = world.state.set_client_id(&world.ask(), &who(name), nowhere()).unwrap();
-        world.state.confirm_client_id(&world.ask(), id, confirm, Principal::User(0)).unwrap();
+        let (id, confirm) = world.state.set_client_id(&world.context(), &who(name), nowhere()).unwrap();
+        world.state.confirm_client_id(&world.context(), id, confirm, Principal::User(0)).unwrap();
         id
     });
-    let client = |world: &World, id| world.state.client(&world.ask(), id);
+    let client = |world: &World, id| world.state.client(&world.context(), id);
     let opened = world.open(&client(&world, made[0]).unwrap(), b"o", file(1), (3, 2)).unwrap();
     world.restart();
     world.pass(100);
     let two = client(&world, made[1]).unwrap();
     world.open(&two, b"o", file(1), (3, 0)).unwrap();
     assert_eq!(client(&world, made[0]).err(), Some(StateError::Expired));
-    let of_open = world.state.open_of(&world.ask(), Caller::Zero, opened.stateid, file(1));
+    let of_open = world.state.open_of(&world.context(), Caller::V40, opened.stateid, file(1));
     assert_eq!(of_open.err(), Some(StateError::Expired));
     let never = ids::ClientId::new(1, 1);
     assert_eq!(client(&world, never).err(), Some(StateError::UnknownClient));

@@ -8,21 +8,21 @@ use wire::rpc::{AcceptStat, ReplyHeader, decode_call};
 use wire::xdr::{Encode as _, Encoder};
 
 use super::*;
-use crate::state::callbacks::Path;
-use crate::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::state::callbacks::CallbackPath;
+use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDelegationReason};
 use crate::state::files::Opened;
 use crate::state::record::CallbackAddress;
 
-fn delegate(world: &World, client: &Arc<Client>, ask: Ask, mode: (u32, u32)) -> Delegated {
+fn delegate(world: &World, client: &Arc<Client>, ask: DelegationWant, mode: (u32, u32)) -> Delegated {
     let opened = world.open(client, b"o", file(1), mode).unwrap();
-    world.state.delegate(&world.ask(), &opened.holding, ask, false).0
+    world.state.delegate(&world.context(), &opened.entry, ask, false).0
 }
 
 #[test]
 fn a_conflict_recalls_and_a_lease_later_revokes() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
-    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
         panic!("nobody minds");
     };
     let (two, _) = world.client(b"two", 1, 0);
@@ -33,13 +33,13 @@ fn a_conflict_recalls_and_a_lease_later_revokes() {
         world.pass(10);
         one.renew(world.now);
         two.renew(world.now);
-        world.state.tick(&world.ask());
+        world.state.tick(&world.context());
     }
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
     let status = world.state.test_stateid(&one, stateid);
     assert_eq!(status, Err(StateError::Revoked));
     assert!(world.state.session(session).is_ok());
-    world.state.free_stateid(&world.ask(), &one, stateid).unwrap();
+    world.state.free_stateid(&world.context(), &one, stateid).unwrap();
     assert_eq!(world.state.test_stateid(&one, stateid), Err(StateError::BadStateId));
 }
 
@@ -52,12 +52,12 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
         address: Box::from(&b"192.0.2.1.8.1"[..]),
         ident: 1,
     };
-    let Ok((id, confirm)) = world.state.set_client_id(&world.ask(), &who, callback) else {
+    let Ok((id, confirm)) = world.state.set_client_id(&world.context(), &who, callback) else {
         panic!("nobody else has the name")
     };
-    world.state.confirm_client_id(&world.ask(), id, confirm, Principal::User(0)).unwrap();
-    let client = world.state.client(&world.ask(), id).unwrap();
-    client.inner.lock().path = Path::Up;
+    world.state.confirm_client_id(&world.context(), id, confirm, Principal::User(0)).unwrap();
+    let client = world.state.client(&world.context(), id).unwrap();
+    client.inner.lock().path = CallbackPath::Up;
     client
 }
 
@@ -65,26 +65,26 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
 fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
     let mut world = World::new();
     let one = called_client(&world, b"one");
-    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
         panic!("nobody minds");
     };
-    assert_eq!(world.state.renew(&world.ask(), one.id), Ok(()));
+    assert_eq!(world.state.renew(&world.context(), one.id), Ok(()));
     let (two, _) = world.client(b"two", 1, 0);
     assert_eq!(refused(world.open(&two, b"o", file(1), (2, 0)).map(drop)), StateError::TryLater);
     for _ in 0..7 {
         world.pass(10);
         one.renew(world.now);
         two.renew(world.now);
-        world.state.tick(&world.ask());
+        world.state.tick(&world.context());
     }
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
-    one.inner.lock().path = Path::Up;
-    let renew = |world: &World| world.state.renew(&world.ask(), one.id);
+    one.inner.lock().path = CallbackPath::Up;
+    let renew = |world: &World| world.state.renew(&world.context(), one.id);
     assert_eq!(
         (renew(&world), renew(&world)),
         (Err(StateError::CallbackPathDown), Err(StateError::CallbackPathDown))
     );
-    let give_back = || world.state.return_stateid(&world.ask(), Caller::Zero, stateid, file(1));
+    let give_back = || world.state.return_stateid(&world.context(), Caller::V40, stateid, file(1));
     assert_eq!(refused(give_back()), StateError::Expired);
     assert_eq!(renew(&world), Ok(()));
     assert_eq!(refused(give_back()), StateError::BadStateId);
@@ -94,19 +94,19 @@ fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
 fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
-    let Delegated::Write(stateid) = delegate(&world, &one, Ask::Any, (3, 0)) else {
+    let Delegated::Write(stateid) = delegate(&world, &one, DelegationWant::Any, (3, 0)) else {
         panic!("nobody minds");
     };
     let read = |world: &World, client: Option<&Arc<Client>>| {
-        world.state.check_delegations(&world.ask(), client, file(1), Touch::Read).map(drop)
+        world.state.check_delegations(&world.context(), client, file(1), ConflictKind::Read).map(drop)
     };
     assert_eq!(read(&world, Some(&one)), Ok(()));
     assert_eq!(refused(read(&world, None)), StateError::TryLater);
     world.restart();
     let one = Arc::clone(&world.state.session(session).unwrap().client);
     assert_eq!(refused(read(&world, None)), StateError::TryLater);
-    let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
-    world.state.return_delegation(&world.ask(), &holding).unwrap();
+    let entry = world.state.current(&world.context(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.return_delegation(&world.context(), &entry).unwrap();
     assert_eq!(read(&world, None), Ok(()));
 }
 
@@ -116,18 +116,19 @@ fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_ope
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
     let delegate = |world: &World, opened: &Opened| {
-        world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
+        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false).0
     };
     let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("nobody minds") };
-    let change =
-        |world: &World| world.state.check_delegations(&world.ask(), None, file(1), Touch::Change).map(drop);
+    let change = |world: &World| {
+        world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).map(drop)
+    };
     assert_eq!(refused(change(&world)), StateError::TryLater);
-    let holding = world.state.current(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
-    world.state.return_delegation(&world.ask(), &holding).unwrap();
-    world.state.close(&world.ask(), &opened.holding).unwrap();
+    let entry = world.state.current(&world.context(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.return_delegation(&world.context(), &entry).unwrap();
+    world.state.close(&world.context(), &opened.entry).unwrap();
     assert_eq!(change(&world), Ok(()));
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
-    assert_eq!(delegate(&world, &opened), Delegated::None(WhyNone::Contention));
+    assert_eq!(delegate(&world, &opened), Delegated::None(NoDelegationReason::Contention));
     world.pass(31);
     one.renew(world.now);
     assert!(matches!(delegate(&world, &opened), Delegated::Read(_)));
@@ -137,18 +138,18 @@ fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_ope
 fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_back() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    assert!(matches!(delegate(&world, &one, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
+    assert!(matches!(delegate(&world, &one, DelegationWant::NoPreference, (3, 0)), Delegated::Write(_)));
     world.pass(61);
-    drop(world.state.check_delegations(&world.ask(), None, file(1), Touch::Change).unwrap());
+    drop(world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).unwrap());
     let counted = world.state.gauges().into_iter().find(|(name, _)| *name == "nfs4_delegations_revoked");
     assert_eq!(counted, Some(("nfs4_delegations_revoked", 1)));
     world.pass(120);
     let (back, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    let again = delegate(&world, &back, Ask::NoPreference, (3, 0));
-    assert_eq!(again, Delegated::None(WhyNone::Contention));
+    let again = delegate(&world, &back, DelegationWant::NoPreference, (3, 0));
+    assert_eq!(again, Delegated::None(NoDelegationReason::Contention));
     world.pass(601);
     back.renew(world.now);
-    assert!(matches!(delegate(&world, &back, Ask::NoPreference, (3, 0)), Delegated::Write(_)));
+    assert!(matches!(delegate(&world, &back, DelegationWant::NoPreference, (3, 0)), Delegated::Write(_)));
 }
 
 /// Whether a request in a slot of a session is answered with the flag that delegations may be lost.
@@ -156,8 +157,8 @@ fn is_told(world: &World, session: SessionId, slot: u32, sequence: u32) -> bool 
     let session = world.state.session(session).unwrap();
     let request =
         sessions::SlotRequest { slot, sequence, highest_slot: slot, cache_this: false, checksum: 7 };
-    match world.state.sequence(&world.ask(), session, request) {
-        Ok(sessions::Sequenced::Go(slot, flags)) => {
+    match world.state.sequence(&world.context(), session, request) {
+        Ok(sessions::Sequenced::Execute(slot, flags)) => {
             slot.finish(None, None);
             flags & RECALLABLE_STATE_REVOKED != 0
         }
@@ -171,7 +172,7 @@ fn who_may_have_lost_a_delegation_in_a_crash_is_told_until_a_reply_has_reached_h
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let before: Vec<_> = world.memory.records.lock().keys().cloned().collect();
-    let Delegated::Read(stateid) = delegate(&world, &one, Ask::NoPreference, (1, 0)) else {
+    let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
         panic!("nobody minds");
     };
     assert!(!is_told(&world, session, 0, 1) && !is_told(&world, session, 0, 2));
@@ -181,14 +182,14 @@ fn who_may_have_lost_a_delegation_in_a_crash_is_told_until_a_reply_has_reached_h
     assert!(is_told(&world, session, 1, 1), "the first reply may not have come");
     let another = world.create_session(one.id, 2, CONN_BACK_CHAN).unwrap();
     assert!(is_told(&world, another, 0, 1), "nor may the second");
-    assert!(!is_told(&world, session, 0, 4), "who goes on has the reply to what was before");
+    assert!(!is_told(&world, session, 0, 4), "a request in the slot proves that the reply before it arrived");
     assert!(!is_told(&world, session, 2, 1));
     let client = Arc::clone(&world.state.session(session).unwrap().client);
     assert_eq!(world.state.test_stateid(&client, stateid), Err(StateError::BadStateId));
     world.pass(10);
     let (new, session) = world.client(b"new", 1, CONN_BACK_CHAN);
     assert_eq!(new.delegations.load(Ordering::Relaxed), 0);
-    assert!(!is_told(&world, session, 0, 1), "what came after the restart has lost nothing");
+    assert!(!is_told(&world, session, 0, 1), "a client that came after the restart has lost nothing");
 }
 
 /// Nothing would keep others from what its holder locks by itself.
@@ -197,9 +198,9 @@ fn one_to_write_is_durable_before_it_is_told_and_so_is_each_of_those_who_cannot_
     let world = World::new();
     let waits = |client: &Arc<Client>, ino: u64, mode: (u32, u32)| {
         let opened = world.open(client, b"o", file(ino), mode).unwrap();
-        match world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false) {
+        match world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false) {
             (Delegated::None(why), _) => panic!("{why:?}"),
-            (Delegated::Read(_) | Delegated::Write(_), kept) => kept.is_some(),
+            (Delegated::Read(_) | Delegated::Write(_), token) => token.is_some(),
         }
     };
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
@@ -217,7 +218,7 @@ fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
         let mut out = Encoder::new(&mut record);
         ReplyHeader::accepted(header.xid, AcceptStat::Success).encode(&mut out);
         out.u32(status.code());
-        world.state.reply(&world.ask(), &record, Some(ConnectionId(client.id.0)));
+        world.state.reply(&world.context(), &record, Some(ConnectionId(client.id.0)));
     }
     calls.len()
 }
@@ -227,19 +228,20 @@ fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
 fn who_did_not_know_what_is_recalled_is_asked_again_until_he_does() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
-    delegate(&world, &one, Ask::NoPreference, (1, 0));
-    let change =
-        |world: &World| world.state.check_delegations(&world.ask(), None, file(1), Touch::Change).map(drop);
+    delegate(&world, &one, DelegationWant::NoPreference, (1, 0));
+    let change = |world: &World| {
+        world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).map(drop)
+    };
     assert_eq!(refused(change(&world)), StateError::TryLater);
     for status in [NfsStat4::BadStateId, NfsStat4::Delay, NfsStat4::RetryUncachedRep] {
         assert_eq!(answer(&world, &one, status), 1);
         assert_eq!(refused(change(&world)), StateError::TryLater);
         assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "{status:?}: not at once");
         world.pass(1);
-        world.state.tick(&world.ask());
+        world.state.tick(&world.context());
     }
     assert_eq!(answer(&world, &one, NfsStat4::Ok), 1);
     world.pass(1);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "it knows");
 }

@@ -16,7 +16,7 @@ use wire::xdr::{Encode, Encoder};
 use super::*;
 use crate::exports::{Export, Squash};
 use crate::service::{Connection, Outcome, Service};
-use crate::state::delegations::{Ask, Delegated};
+use crate::state::delegations::{Delegated, DelegationWant};
 
 /// What each file is long.
 const SIZE: u64 = 4096;
@@ -48,7 +48,7 @@ impl Server {
         Server { service, volume, now }
     }
 
-    fn state(&self) -> &State {
+    fn state(&self) -> &SharedState {
         &self.service.context.shared.state
     }
 
@@ -80,11 +80,11 @@ impl Server {
     fn delegate(&self, file: FileId) {
         let (state, context) = (self.state(), self.service.context.context(self.now));
         let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
-        let owner = client.open_owner(b"o", || Turns::new(self.now));
+        let owner = client.open_owner(b"o", || OwnerSequence::new(self.now));
         let opening =
-            Opening { client: &client, owner: &owner, mode: files::share::Mode::new(1, 0).unwrap() };
+            OpenRequest { client: &client, owner: &owner, mode: files::share::Mode::new(1, 0).unwrap() };
         let opened = state.open(&context, file, &opening).unwrap();
-        let (delegated, _) = state.delegate(&context, &opened.holding, Ask::NoPreference, false);
+        let (delegated, _) = state.delegate(&context, &opened.entry, DelegationWant::NoPreference, false);
         assert!(matches!(delegated, Delegated::Read(_)), "nobody minds");
     }
 

@@ -3,18 +3,18 @@
 use super::*;
 use crate::state::clients::client::{Host, LockOwner};
 use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::locks::{Locker, NoLock, Wanted};
+use crate::state::locks::{LockError, LockRequest, Locker};
 
 fn gauge(world: &World, name: &str) -> u64 {
     world.state.gauges().iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-fn lock(world: &World, client: &Arc<Client>, file: FileId, first: u64) -> Result<StateId, NoLock> {
-    let opened = world.open(client, b"o", file, (3, 0)).map_err(NoLock::Refused)?;
-    let owner = client.lock_owner(b"l", || Turns::new(world.now));
-    let locker = Locker::New { open: &opened.holding, owner: &owner };
-    let wanted = Wanted { range: Range { first, last: u64::MAX }, kind: LockKind::Write, waits: false };
-    world.state.lock(&world.ask(), locker, &wanted).map(|(stateid, _)| stateid)
+fn lock(world: &World, client: &Arc<Client>, file: FileId, first: u64) -> Result<StateId, LockError> {
+    let opened = world.open(client, b"o", file, (3, 0)).map_err(LockError::Failed)?;
+    let owner = client.lock_owner(b"l", || OwnerSequence::new(world.now));
+    let locker = Locker::New { open: &opened.entry, owner: &owner };
+    let wanted = LockRequest { range: Range { first, last: u64::MAX }, kind: LockKind::Write, waits: false };
+    world.state.lock(&world.context(), locker, &wanted).map(|(stateid, _)| stateid)
 }
 
 use ids::StateId;
@@ -24,14 +24,14 @@ fn ranges_that_are_split_by_unlocking_are_bounded_too() {
     let world = World::with(Config { ranges_per_file: 8, ..Config::default() });
     let (client, _) = world.client(b"one", 1, 0);
     let stateid = lock(&world, &client, file(1), 0).unwrap();
-    let locks = world.state.holding(Caller::Session(&client), stateid.other).unwrap();
-    let unlock = |byte| world.state.unlock(&world.ask(), &locks, Range { first: byte, last: byte });
+    let locks = world.state.entry(Caller::Session(&client), stateid.other).unwrap();
+    let unlock = |byte| world.state.unlock(&world.context(), &locks, Range { first: byte, last: byte });
     let failed = (1..100).find_map(|number| unlock(number * 2).err());
     assert_eq!(failed, Some(StateError::TooManyRanges), "nobody else can make room");
     assert!(gauge(&world, "nfs4_locked_ranges") <= 8);
     // What makes nothing more may be done all the same.
     unlock(0).unwrap();
-    world.state.unlock(&world.ask(), &locks, Range { first: 0, last: u64::MAX }).unwrap();
+    world.state.unlock(&world.context(), &locks, Range { first: 0, last: u64::MAX }).unwrap();
     assert_eq!(gauge(&world, "nfs4_locked_ranges"), 0);
 }
 
@@ -43,13 +43,13 @@ fn ranges_of_all_files_are_bounded() {
         lock(&world, &client, file(ino), 0).unwrap();
     }
     let (two, _) = world.client(b"two", 1, 0);
-    assert_eq!(lock(&world, &two, file(9), 0), Err(NoLock::Refused(StateError::TryLater)));
+    assert_eq!(lock(&world, &two, file(9), 0), Err(LockError::Failed(StateError::TryLater)));
     // Of one that is there as much as ever may be locked.
     lock(&world, &client, file(1), 0).unwrap();
     // There is hope: who is silent gives way.
     world.pass(61);
     two.renew(world.now);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     lock(&world, &two, file(9), 0).unwrap();
 }
 
@@ -65,7 +65,7 @@ fn what_the_slots_of_all_sessions_may_keep_is_bounded() {
     assert_eq!((granted[0], granted[59]), (4, 1), "fewer, the more there are, but always one");
     assert!(granted.iter().sum::<u32>() <= 64 + 16);
     for session in sessions {
-        world.state.destroy_session(&world.ask(), session).unwrap();
+        world.state.destroy_session(&world.context(), session).unwrap();
     }
     let (_, session) = world.client(b"another", 1, 0);
     assert_eq!(slots(session), 4, "what others gave back");
@@ -86,17 +86,17 @@ fn when_there_are_too_many_clients_those_that_are_silent_give_way() {
 
 #[test]
 fn when_there_are_too_many_opens_those_of_silent_clients_give_way() {
-    let mut world = World::with(Config { holdings: 8, ..Config::default() });
+    let mut world = World::with(Config { entries: 8, ..Config::default() });
     let ((one, _), (two, _)) = (world.client(b"one", 1, 0), world.client(b"two", 1, 0));
     for number in 0..8 {
         world.open(&one, b"o", file(number), (1, 0)).unwrap();
     }
     assert_eq!(refused(world.open(&two, b"o", file(9), (1, 0)).map(drop)), StateError::TryLater);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     assert_eq!(gauge(&world, "nfs4_opens"), 8, "nobody is silent");
     world.pass(61);
     two.renew(world.now);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     assert_eq!(gauge(&world, "nfs4_opens"), 0);
     world.open(&two, b"o", file(9), (1, 0)).unwrap();
 }
@@ -118,7 +118,7 @@ fn what_clients_hold_is_bounded_by_memory() {
         let bytes = mebibytes << 20;
         let config = Config::default().bound(bytes);
         let clients = u64::try_from(config.clients).unwrap();
-        let all = 480 * (config.holdings + config.delegations)
+        let all = 480 * (config.entries + config.delegations)
             + 64 * config.ranges
             + config.slot_bytes
             + clients * (4096 + u64::from(config.cached_bytes));
@@ -141,29 +141,29 @@ fn when_slots_keep_as_much_as_they_may_each_client_has_one_session() {
     assert_eq!(refused(world.create_session(clients[0].id, 2, 0)), StateError::TooManySessions);
     let (another, session) = world.client(b"another", 1, 0);
     world.open(&another, b"o", file(1), (3, 0)).unwrap();
-    world.state.destroy_session(&world.ask(), session).unwrap();
+    world.state.destroy_session(&world.context(), session).unwrap();
     world.create_session(another.id, 2, 0).unwrap();
 }
 
 /// However long their names are: those count in place of opens.
 #[test]
 fn owners_are_bounded_with_what_they_hold() {
-    let mut world = World::with(Config { holdings: 20, ..Config::default() });
+    let mut world = World::with(Config { entries: 20, ..Config::default() });
     let (client, _) = world.client(b"one", 1, 0);
     let long = |number: u8| [number; record::NAME_BYTES];
     let opened = [1, 2, 3].map(|number| world.open(&client, &long(number), file(1), (1, 0)).unwrap());
-    let new = |name: &[u8]| world.state.lock_owner(&client, name, || Turns::new(world.now)).map(drop);
+    let new = |name: &[u8]| world.state.lock_owner(&client, name, || OwnerSequence::new(world.now)).map(drop);
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 3 * (400 + 2 * 1024));
     assert_eq!(refused(world.open(&client, &long(4), file(1), (1, 0)).map(drop)), StateError::TryLater);
     assert_eq!(new(b"l"), Err(StateError::TryLater));
     assert!(client.known_lock_owner(b"l").is_none(), "that would take room too");
     for opened in opened {
-        world.state.close(&world.ask(), &opened.holding).unwrap();
+        world.state.close(&world.context(), &opened.entry).unwrap();
     }
     world.pass(16);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 0);
-    let new = |name: &[u8]| world.state.lock_owner(&client, name, || Turns::new(world.now)).map(drop);
+    let new = |name: &[u8]| world.state.lock_owner(&client, name, || OwnerSequence::new(world.now)).map(drop);
     assert_eq!(new(b"l"), Ok(()));
 }
 
@@ -171,22 +171,22 @@ fn owners_are_bounded_with_what_they_hold() {
 fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
     let mut world = World::new();
     let (address, server) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-    let host = world.state.host(&world.ask(), Host { address, server, state: 1 }, b"three").unwrap();
+    let host = world.state.host(&world.context(), Host { address, server, state: 1 }, b"three").unwrap();
     let longest = hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 5]);
-    let (asker, too_long) = (&longest, hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 4]));
-    let ask = |owner| hosts::Asker { client: &host, file: file(1), owner };
+    let (requester, too_long) = (&longest, hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 4]));
+    let ask = |owner| hosts::Requester { client: &host, file: file(1), owner };
     let mode = files::share::Mode::share(1, 2).unwrap();
-    let wanted = Wanted { range: Range { first: 0, last: 9 }, kind: LockKind::Write, waits: false };
-    assert_eq!(world.state.unshare(&world.ask(), ask(asker)), Ok(None));
+    let wanted = LockRequest { range: Range { first: 0, last: 9 }, kind: LockKind::Write, waits: false };
+    assert_eq!(world.state.unshare(&world.context(), ask(requester)), Ok(None));
     assert_eq!(
-        refused(world.state.share(&world.ask(), ask(&too_long), mode, false)),
+        refused(world.state.share(&world.context(), ask(&too_long), mode, false)),
         StateError::LimitReached
     );
-    let locked = world.state.lock_for_host(&world.ask(), ask(&too_long), &wanted, false);
+    let locked = world.state.lock_for_host(&world.context(), ask(&too_long), &wanted, false);
     assert_eq!(locked, Err(StateError::LimitReached.into()));
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 0);
-    world.state.share(&world.ask(), ask(asker), mode, false).unwrap();
-    world.state.lock_for_host(&world.ask(), ask(asker), &wanted, false).unwrap();
+    world.state.share(&world.context(), ask(requester), mode, false).unwrap();
+    world.state.lock_for_host(&world.context(), ask(requester), &wanted, false).unwrap();
     world.restart();
     assert_eq!((gauge(&world, "nfs4_opens"), gauge(&world, "nfs4_lock_states")), (2, 1));
 }
@@ -196,15 +196,15 @@ fn calls_to_hosts_that_do_not_answer_are_bounded() {
     let mut world = World::new();
     let host = "192.0.2.1".parse().unwrap();
     let made = |world: &World| {
-        (0..10_000).for_each(|_| world.state.call_back(&world.ask(), host, 12, vec![0; 1000], None));
-        world.state.tick(&world.ask());
+        (0..10_000).for_each(|_| world.state.call_back(&world.context(), host, 12, vec![0; 1000], None));
+        world.state.tick(&world.context());
         world.state.take_callbacks().len() as u64
     };
     let first = made(&world);
     assert!((1000..hosts::CALLS_BYTES / 2000).contains(&first), "{first} calls");
     assert_eq!(made(&world), 0, "none is answered");
     world.pass(11);
-    world.state.tick(&world.ask());
+    world.state.tick(&world.context());
     assert_eq!(made(&world), first, "they are given up");
     // Each host can be told of a restart; the name of this server in that call has at most 39 letters.
     let notices = Config::default().clients * (size_of::<hosts::Message>() + 2 * (4 + 40 + 4));
@@ -219,6 +219,6 @@ fn clients_and_owners_take_no_more_than_is_counted() {
     assert!(size_of::<LockOwner>() + entry + allocations <= config::OWNER_BYTES);
     let client = size_of::<Client>()
         + size_of::<sessions::Session>()
-        + size_of::<crate::state::clients::client::Held>();
+        + size_of::<crate::state::clients::client::ClientState>();
     assert!(client + 2 * record::NAME_BYTES + 2 * record::ADDRESS_BYTES + 8 * entry <= 4096);
 }

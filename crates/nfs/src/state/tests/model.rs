@@ -1,9 +1,9 @@
 //! Random operations of several clients against a simple model: a table of modes, and a cell for each byte.
 
-use super::stateids::Use;
+use super::stateids::IoMode;
 use super::*;
 use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::locks::{Locker, NoLock, Wanted};
+use crate::state::locks::{LockError, LockRequest, Locker};
 
 const CLIENTS: usize = 3;
 const FILES: usize = 2;
@@ -79,9 +79,9 @@ impl Model {
         &self.clients.get(client).unwrap().0
     }
 
-    fn holding(&self, client: usize, stateid: StateId) -> Arc<stateids::entry::Holding> {
-        let holding = self.world.state.holding(Caller::Session(self.client(client)), stateid.other);
-        holding.unwrap_or_else(|status| panic!("seed {}: {status:?}", self.seed))
+    fn entry(&self, client: usize, stateid: StateId) -> Arc<stateids::entry::StateEntry> {
+        let entry = self.world.state.entry(Caller::Session(self.client(client)), stateid.other);
+        entry.unwrap_or_else(|status| panic!("seed {}: {status:?}", self.seed))
     }
 
     fn pick(&mut self) -> (usize, usize, usize) {
@@ -140,8 +140,8 @@ impl Model {
             opened.modes.iter().copied().filter(|mode| mode.0 & !to.0 == 0 && mode.1 & !to.1 == 0).collect();
         let left = Opened { modes: left, stateid: None };
         let mode = files::share::Mode::new(to.0, to.1).unwrap();
-        let holding = self.holding(client, stateid);
-        let result = self.world.state.downgrade(&self.world.ask(), &holding, mode);
+        let entry = self.entry(client, stateid);
+        let result = self.world.state.downgrade(&self.world.context(), &entry, mode);
         if left.union() == to {
             let (stateid, _) = result.unwrap_or_else(|error| panic!("seed {}: {error:?}", self.seed));
             self.opens.insert(key, Opened { stateid: Some(stateid), ..left });
@@ -153,9 +153,9 @@ impl Model {
     fn close(&mut self) {
         let key @ (client, file, owner) = self.pick();
         let Some(opened) = self.opens.remove(&key) else { return };
-        let holding = self.holding(client, opened.stateid.unwrap());
-        self.world.state.close(&self.world.ask(), &holding).unwrap();
-        let gone = self.world.state.holding(Caller::Session(self.client(client)), holding.other);
+        let entry = self.entry(client, opened.stateid.unwrap());
+        self.world.state.close(&self.world.context(), &entry).unwrap();
+        let gone = self.world.state.entry(Caller::Session(self.client(client)), entry.other);
         assert_eq!(gone.err(), Some(StateError::BadStateId), "seed {}", self.seed);
         let depends =
             |key: &(usize, usize, usize), open: usize| key.0 == client && key.1 == file && open == owner;
@@ -168,8 +168,8 @@ impl Model {
     }
 
     fn range(&mut self) -> (usize, usize) {
-        let most = usize::try_from(BYTES).unwrap();
-        let (a, b) = (self.random.below(most), self.random.below(most));
+        let max = usize::try_from(BYTES).unwrap();
+        let (a, b) = (self.random.below(max), self.random.below(max));
         (a.min(b), a.max(b))
     }
 
@@ -183,27 +183,27 @@ impl Model {
         let Some(opened) = self.opens.get(&(client, file, open_owner)).cloned() else { return };
         let lock_owner = self
             .client(client)
-            .lock_owner(format!("locker {owner}").as_bytes(), || Turns::new(self.world.now));
-        let open = self.holding(client, opened.stateid.unwrap());
-        let holding = known.map(|(stateid, _)| self.holding(client, stateid));
-        let by = match &holding {
-            Some(holding) => Locker::Known(holding),
+            .lock_owner(format!("locker {owner}").as_bytes(), || OwnerSequence::new(self.world.now));
+        let open = self.entry(client, opened.stateid.unwrap());
+        let entry = known.map(|(stateid, _)| self.entry(client, stateid));
+        let by = match &entry {
+            Some(entry) => Locker::Known(entry),
             None => Locker::New { open: &open, owner: &lock_owner },
         };
         let range = Range { first: u64::try_from(first).unwrap(), last: u64::try_from(last).unwrap() };
-        let wanted = Wanted { range, kind, waits: false };
-        let result = self.world.state.lock(&self.world.ask(), by, &wanted);
+        let wanted = LockRequest { range, kind, waits: false };
+        let result = self.world.state.lock(&self.world.context(), by, &wanted);
         let needed = if kind == LockKind::Read { 1 } else { 2 };
         let conflicts = self.cells.iter().any(|(other, cells)| {
             let held = cells.get(first..=last).unwrap().iter().flatten();
             *other != key && other.1 == file && held.copied().any(|held| held.conflicts(kind))
         });
         match result {
-            Err(NoLock::Refused(StateError::OpenMode)) => {
+            Err(LockError::Failed(StateError::OpenMode)) => {
                 assert_eq!(opened.union().0 & needed, 0, "seed {}", self.seed);
             }
-            Err(NoLock::Denied(_)) => assert!(conflicts, "seed {}", self.seed),
-            Err(NoLock::Refused(other)) => panic!("seed {}: {other:?}", self.seed),
+            Err(LockError::Denied(_)) => assert!(conflicts, "seed {}", self.seed),
+            Err(LockError::Failed(other)) => panic!("seed {}: {other:?}", self.seed),
             Ok((stateid, _)) => {
                 assert!(!conflicts && opened.union().0 & needed != 0, "seed {}", self.seed);
                 let cells =
@@ -218,9 +218,9 @@ impl Model {
         let key @ (client, ..) = self.pick();
         let (first, last) = self.range();
         let Some((stateid, open)) = self.lockers.get(&key).copied() else { return };
-        let holding = self.holding(client, stateid);
+        let entry = self.entry(client, stateid);
         let range = Range { first: u64::try_from(first).unwrap(), last: u64::try_from(last).unwrap() };
-        let (after, _) = self.world.state.unlock(&self.world.ask(), &holding, range).unwrap();
+        let (after, _) = self.world.state.unlock(&self.world.context(), &entry, range).unwrap();
         assert_eq!(after, StateId { seqid: stateid.seqid + 1, ..stateid }, "seed {}", self.seed);
         self.lockers.insert(key, (after, open));
         self.cells.get_mut(&key).unwrap().get_mut(first..=last).unwrap().fill(None);
@@ -232,21 +232,21 @@ impl Model {
         let current = opened.stateid.unwrap();
         let caller = Caller::Session(self.client(client));
         let io = |stateid, of: usize, wanted| {
-            self.world.state.check_io(&self.world.ask(), caller, stateid, ino(of), wanted).map(drop)
+            self.world.state.check_io(&self.world.context(), caller, stateid, ino(of), wanted).map(drop)
         };
         let seed = self.seed;
-        assert_eq!(io(current, number, Use::Read), Ok(()), "seed {seed}");
-        let writes = io(current, number, Use::Write);
+        assert_eq!(io(current, number, IoMode::Read), Ok(()), "seed {seed}");
+        let writes = io(current, number, IoMode::Write);
         let expected = if opened.union().0 & 2 != 0 { Ok(()) } else { Err(StateError::OpenMode) };
         assert_eq!(writes, expected, "seed {seed}");
-        assert_eq!(refused(io(current, number + 1, Use::Read)), StateError::BadStateId, "seed {seed}");
+        assert_eq!(refused(io(current, number + 1, IoMode::Read)), StateError::BadStateId, "seed {seed}");
         let later = StateId { seqid: current.seqid + 1, ..current };
-        assert_eq!(refused(io(later, number, Use::Read)), StateError::BadStateId, "seed {seed}");
+        assert_eq!(refused(io(later, number, IoMode::Read)), StateError::BadStateId, "seed {seed}");
         if current.seqid > 1 {
             let older = StateId { seqid: current.seqid - 1, ..current };
-            assert_eq!(refused(io(older, number, Use::Read)), StateError::OldStateId, "seed {seed}");
+            assert_eq!(refused(io(older, number, IoMode::Read)), StateError::OldStateId, "seed {seed}");
         }
-        assert_eq!(io(StateId { seqid: 0, ..current }, number, Use::Read), Ok(()), "seed {seed}");
+        assert_eq!(io(StateId { seqid: 0, ..current }, number, IoMode::Read), Ok(()), "seed {seed}");
     }
 
     /// A client restarts: all that it had is free.
@@ -275,7 +275,7 @@ impl Model {
             for byte in 0..BYTES {
                 let range = Range { first: byte, last: byte };
                 let test = |kind| {
-                    self.world.state.test_lock(&self.world.ask(), ino(number), None, range, kind).is_err()
+                    self.world.state.test_lock(&self.world.context(), ino(number), None, range, kind).is_err()
                 };
                 let index = usize::try_from(byte).unwrap();
                 let held = || {

@@ -3,13 +3,13 @@
 use std::thread;
 
 use super::*;
-use crate::state::delegations::{Ask, Delegated, Touch, WhyNone};
+use crate::state::delegations::{ConflictKind, Delegated, DelegationWant, NoDelegationReason};
 use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::locks::{Locker, NoLock, Wanted};
-use crate::state::stateids::Use;
+use crate::state::locks::{LockError, LockRequest, Locker};
+use crate::state::stateids::IoMode;
 
-fn wanted(first: u64, last: u64, kind: LockKind) -> Wanted {
-    Wanted { range: Range { first, last }, kind, waits: false }
+fn wanted(first: u64, last: u64, kind: LockKind) -> LockRequest {
+    LockRequest { range: Range { first, last }, kind, waits: false }
 }
 
 /// LOCK, OPEN_DOWNGRADE and LOCKU have looked at the stateid; CLOSE comes before they have the lock of the file.
@@ -19,23 +19,23 @@ fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
     let (client, _) = world.client(b"one", 1, 0);
     let records = world.memory.records.lock().len();
     let opened = world.open(&client, b"o", file(1), (3, 2)).unwrap();
-    let owner = client.lock_owner(b"l", || Turns::new(world.now));
-    let first = Locker::New { open: &opened.holding, owner: &owner };
-    let (stateid, _) = world.state.lock(&world.ask(), first, &wanted(0, 9, LockKind::Write)).unwrap();
-    let locks = world.state.holding(Caller::Session(&client), stateid.other).unwrap();
-    world.state.close(&world.ask(), &opened.holding).unwrap();
+    let owner = client.lock_owner(b"l", || OwnerSequence::new(world.now));
+    let first = Locker::New { open: &opened.entry, owner: &owner };
+    let (stateid, _) = world.state.lock(&world.context(), first, &wanted(0, 9, LockKind::Write)).unwrap();
+    let locks = world.state.entry(Caller::Session(&client), stateid.other).unwrap();
+    world.state.close(&world.context(), &opened.entry).unwrap();
 
     let mode = files::share::Mode::new(3, 2).unwrap();
     let bad = StateError::BadStateId;
-    assert_eq!(refused(world.state.downgrade(&world.ask(), &opened.holding, mode)), bad);
+    assert_eq!(refused(world.state.downgrade(&world.context(), &opened.entry, mode)), bad);
     let further = [first, Locker::Known(&locks)];
     for locker in further {
-        let locked = world.state.lock(&world.ask(), locker, &wanted(0, 9, LockKind::Write));
-        assert_eq!(locked, Err(NoLock::Refused(bad.into())));
+        let locked = world.state.lock(&world.context(), locker, &wanted(0, 9, LockKind::Write));
+        assert_eq!(locked, Err(LockError::Failed(bad.into())));
     }
     let other = world.open(&client, b"p", file(1), (1, 0)).unwrap();
-    assert_eq!(refused(world.state.unlock(&world.ask(), &locks, Range { first: 0, last: 9 })), bad);
-    world.state.close(&world.ask(), &other.holding).unwrap();
+    assert_eq!(refused(world.state.unlock(&world.context(), &locks, Range { first: 0, last: 9 })), bad);
+    world.state.close(&world.context(), &other.entry).unwrap();
     assert_eq!(world.memory.records.lock().len(), records);
     assert!(world.memory.held.lock().values().all(|held| *held == 0));
 }
@@ -93,10 +93,10 @@ fn what_was_locked_stays_so_while_ranges_are_joined() {
         let mut world = World::new();
         let (one, session) = world.client(b"one", 1, 0);
         let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
-        let owner = one.lock_owner(b"l", || Turns::new(world.now));
-        let first = Locker::New { open: &opened.holding, owner: &owner };
+        let owner = one.lock_owner(b"l", || OwnerSequence::new(world.now));
+        let first = Locker::New { open: &opened.entry, owner: &owner };
         let lock =
-            |locker, from, to| world.state.lock(&world.ask(), locker, &wanted(from, to, LockKind::Write));
+            |locker, from, to| world.state.lock(&world.context(), locker, &wanted(from, to, LockKind::Write));
         for from in [0, 20, 40] {
             lock(first, from, from + 9).unwrap();
         }
@@ -107,13 +107,13 @@ fn what_was_locked_stays_so_while_ranges_are_joined() {
         assert!(world.state.session(session).is_ok());
         for from in [0, 20, 40] {
             let tried = world.state.test_lock(
-                &world.ask(),
+                &world.context(),
                 file(1),
                 None,
                 Range { first: from, last: from },
                 LockKind::Read,
             );
-            assert!(matches!(tried, Err(NoLock::Denied(_))), "{left} changes left, byte {from}");
+            assert!(matches!(tried, Err(LockError::Denied(_))), "{left} changes left, byte {from}");
         }
     }
 }
@@ -125,26 +125,26 @@ fn what_is_being_changed_is_not_delegated() {
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let delegate = |ino: u64| {
         let opened = world.open(&one, b"o", file(ino), (1, 0)).unwrap();
-        world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false).0
+        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false).0
     };
-    let contended = Delegated::None(WhyNone::Contention);
-    let check = |touch| world.state.check_delegations(&world.ask(), None, file(1), touch);
-    let changing = check(Touch::Change).unwrap();
+    let contended = Delegated::None(NoDelegationReason::Contention);
+    let check = |conflict| world.state.check_delegations(&world.context(), None, file(1), conflict);
+    let in_flight = check(ConflictKind::Modify).unwrap();
     assert_eq!(delegate(1), contended);
-    drop(changing);
+    drop(in_flight);
     // Of a name it is known what it stands for only if somebody has looked.
-    let renaming = world.state.changing_name(file(9));
+    let renaming = world.state.begin_modification_of_name(file(9));
     assert!(!world.state.has_delegations());
     assert_eq!(delegate(1), contended);
     drop(renaming);
-    let reading = check(Touch::Read).unwrap();
+    let reading = check(ConflictKind::Read).unwrap();
     assert!(matches!(delegate(1), Delegated::Read(_)));
     drop(reading);
-    let renaming = world.state.changing_name(file(9));
+    let renaming = world.state.begin_modification_of_name(file(9));
     assert!(world.state.has_delegations(), "who renames now looks");
     assert!(matches!(delegate(2), Delegated::Read(_)));
     drop(renaming);
-    assert_eq!(refused(check(Touch::Change).map(drop)), StateError::TryLater);
+    assert_eq!(refused(check(ConflictKind::Modify).map(drop)), StateError::TryLater);
     assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
 }
 
@@ -154,18 +154,20 @@ fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() 
     let world = World::new();
     let (one, _) = world.client(b"one", 1, 0);
     let (two, _) = world.client(b"two", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
-    let owner = one.open_owner(b"o", || Turns::new(world.now));
-    let opening = Opening { client: &one, owner: &owner, mode: files::share::Mode::new(2, 0).unwrap() };
+    let owner = one.open_owner(b"o", || OwnerSequence::new(world.now));
+    let opening = OpenRequest { client: &one, owner: &owner, mode: files::share::Mode::new(2, 0).unwrap() };
     let prepared = world.state.prepare_open(&opening);
     let (_, coming) = world.state.made(&prepared, file(1));
     let found = world.open(&two, b"o", file(1), (1, 0)).unwrap();
-    let delegate = || world.state.delegate(&world.ask(), &found.holding, Ask::NoPreference, false).0;
-    let contended = Delegated::None(WhyNone::Contention);
+    let delegate =
+        || world.state.delegate(&world.context(), &found.entry, DelegationWant::NoPreference, false).0;
+    let contended = Delegated::None(NoDelegationReason::Contention);
     assert_eq!(delegate(), contended);
-    let kept = Kept { volume: VOLUME, after: Durability::NOW };
-    let opened = world.state.adopt_open(&world.ask(), file(1), &opening, (&prepared, coming), kept).unwrap();
+    let token = DurabilityToken { volume: VOLUME, after: Durability::NOW };
+    let opened =
+        world.state.adopt_open(&world.context(), file(1), &opening, (&prepared, coming), token).unwrap();
     assert_eq!(delegate(), contended, "it is written");
-    world.state.close(&world.ask(), &opened.holding).unwrap();
+    world.state.close(&world.context(), &opened.entry).unwrap();
     assert!(matches!(delegate(), Delegated::Read(_)));
 }
 
@@ -176,12 +178,12 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
     let (one, _) = world.client(b"one", 1, 0);
     let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
     let lasting = || {
-        let (context, stateid) = (world.ask(), opened.stateid);
-        world.state.check_lasting_io(&context, &one, stateid, file(1), Use::Write).map(drop)
+        let (context, stateid) = (world.context(), opened.stateid);
+        world.state.check_lasting_io(&context, &one, stateid, file(1), IoMode::Write).map(drop)
     };
     let once = || {
-        let (context, stateid) = (world.ask(), opened.stateid);
-        world.state.check_io(&context, Caller::Session(&one), stateid, file(1), Use::Write).map(drop)
+        let (context, stateid) = (world.context(), opened.stateid);
+        world.state.check_io(&context, Caller::Session(&one), stateid, file(1), IoMode::Write).map(drop)
     };
     let checks: [&(dyn Fn() -> Result<(), StateError> + Sync); 2] = [&lasting, &once];
     for check in checks {
@@ -190,10 +192,10 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
             let looked_at = world.state.stateids.write(&opened.stateid.other);
             let checking = scope.spawn(check);
             wait_for_change(&world.state, file(1));
-            let changing = is_changing(&world.state, file(1));
+            let in_flight = is_changing(&world.state, file(1));
             drop(looked_at);
             assert_eq!(checking.join().unwrap(), Ok(()));
-            assert!(changing, "it could be delegated");
+            assert!(in_flight, "it could be delegated");
         });
     }
 }
@@ -204,14 +206,15 @@ fn what_lost_its_name_unforeseen_is_recalled_late() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
-    let (delegated, _) = world.state.delegate(&world.ask(), &opened.holding, Ask::NoPreference, false);
+    let (delegated, _) =
+        world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false);
     let Delegated::Read(stateid) = delegated else { panic!("nobody minds") };
-    world.state.recall_late(&world.ask(), Some(&one), file(1));
-    world.state.recall_late(&world.ask(), None, file(2));
+    world.state.recall_late(&world.context(), Some(&one), file(1));
+    world.state.recall_late(&world.context(), None, file(2));
     assert_eq!(world.state.take_callbacks().len(), 0);
-    world.state.recall_late(&world.ask(), None, file(1));
+    world.state.recall_late(&world.context(), None, file(1));
     assert_eq!(world.state.take_callbacks().len(), 1);
-    world.state.return_stateid(&world.ask(), Caller::Session(&one), stateid, file(1)).unwrap();
-    world.state.recall_late(&world.ask(), None, file(1));
+    world.state.return_stateid(&world.context(), Caller::Session(&one), stateid, file(1)).unwrap();
+    world.state.recall_late(&world.context(), None, file(1));
     assert_eq!(world.state.take_callbacks().len(), 0);
 }

@@ -6,7 +6,7 @@
 use volume::attributes::FileType;
 use wire::nfs4::{Ace4, NfsStat4, Nfsace4, Utf8Str4, ace_flag, ace_mask};
 
-use crate::v4::context::Stop;
+use crate::v4::context::OpStop;
 
 const OWNER: &[u8] = b"OWNER@";
 const GROUP: &[u8] = b"GROUP@";
@@ -100,14 +100,14 @@ struct Class {
 pub(crate) fn permissions<'a>(
     aces: impl Iterator<Item = Nfsace4<'a>> + Clone,
     file_type: FileType,
-) -> Result<u32, Stop> {
-    let refused = Stop::Status(NfsStat4::AttrNotSupp);
+) -> Result<u32, OpStop> {
+    let refused = OpStop::Status(NfsStat4::AttrNotSupp);
     for ace in aces.clone() {
         let known =
             ace.ace_type <= Ace4::AccessDenied.code() && [OWNER, GROUP, EVERYONE].contains(&ace.who.0);
         // What a mode cannot take away.
-        let kept = if ace.who.0 == OWNER { ALWAYS | OWNERS } else { ALWAYS };
-        let denies = ace.ace_type == Ace4::AccessDenied.code() && ace.access_mask & kept != 0;
+        let token = if ace.who.0 == OWNER { ALWAYS | OWNERS } else { ALWAYS };
+        let denies = ace.ace_type == Ace4::AccessDenied.code() && ace.access_mask & token != 0;
         if !known || ace.flag & !ace_flag::IDENTIFIER_GROUP != 0 || denies {
             return Err(refused);
         }

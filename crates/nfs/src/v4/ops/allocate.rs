@@ -4,15 +4,15 @@ use wire::nfs4::{AllocateArgs, AllocateRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::delegations::in_flight::Changing;
-use crate::state::stateids::Use;
-use crate::v4::context::{Compound, Done, Stop};
+use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::stateids::IoMode;
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
 use crate::v4::state::check_io;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &AllocateArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.changeable()?;
-    let _changing = writable(compound, &file, args.stateid, args.offset, args.length)?;
+    let _in_flight = writable(compound, &file, args.stateid, args.offset, args.length)?;
     let allocated = file.volume.allocate(&file.request(), file.ino, args.offset, args.length);
     compound.answered(file.volume, allocated)?;
     compound.note_change();
@@ -27,13 +27,13 @@ pub(crate) fn writable<'c>(
     stateid: Stateid4,
     offset: u64,
     length: u64,
-) -> Result<Changing<'c>, Stop> {
+) -> Result<InFlightModification<'c>, OpStop> {
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
-    let changing = check_io(compound, stateid, file, Use::Write)?;
+    let in_flight = check_io(compound, stateid, file, IoMode::Write)?;
     if length == 0 || offset.checked_add(length).is_none() {
         Err(NfsStat4::Inval.into())
     } else {
-        Ok(changing)
+        Ok(in_flight)
     }
 }

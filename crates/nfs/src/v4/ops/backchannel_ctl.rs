@@ -11,9 +11,9 @@ use crate::v4::ops::create_session::security;
 pub(crate) fn run(compound: &mut Compound<'_>, args: &BackchannelCtlArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let session = compound.slot.as_ref().map(|slot| Arc::clone(&slot.session));
     let session = session.ok_or(NfsStat4::OpNotInSession)?;
-    let (ask, security) = (compound.ask(), security(&args.sec_parms));
-    let kept = compound.state().backchannel_ctl(&ask, &session, args.cb_program, security)?;
-    compound.wait_for_kept(kept);
+    let (context, security) = (compound.state_context(), security(&args.sec_parms));
+    let token = compound.state().backchannel_ctl(&context, &session, args.cb_program, security)?;
+    compound.wait_for_token(token);
     BackchannelCtlRes::Ok(()).encode(out);
     Ok(())
 }

@@ -9,15 +9,16 @@ use wire::nfs4::{CloneArgs, CloneRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::delegations::in_flight::Changing;
-use crate::state::stateids::Use;
-use crate::v4::context::{Compound, Done, Stop};
+use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::stateids::IoMode;
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
 use crate::v4::state::check_io;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encoder<'_>) -> Done {
     let (offset, at) = (args.src_offset, args.dst_offset);
-    let Copied { from, to, size, changing: _changing } = both(compound, args.src_stateid, args.dst_stateid)?;
+    let Copied { from, to, size, in_flight: _in_flight } =
+        both(compound, args.src_stateid, args.dst_stateid)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     let count = if args.count == 0 { rest } else { args.count };
     if !offset.is_multiple_of(CLONE_BLOCK_BYTES) || !at.is_multiple_of(CLONE_BLOCK_BYTES) || count > rest {
@@ -32,7 +33,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encod
         done += compound.answered(to.volume, part)?.count;
         // A long way is no event loop's; begun again on a thread of its own, it ends with the same.
         if done < count && compound.access == Access::Cached {
-            return Err(Stop::WouldBlock);
+            return Err(OpStop::WouldBlock);
         }
     }
     CloneRes::Ok(()).encode(out);
@@ -45,7 +46,7 @@ pub(crate) struct Copied<'c> {
     pub(crate) to: Rc<Object<'c>>,
     pub(crate) size: u64,
     /// Kept until all is copied.
-    pub(crate) changing: Changing<'c>,
+    pub(crate) in_flight: InFlightModification<'c>,
 }
 
 /// The saved file, to be read, and the current one, to be written, if their stateids and kinds allow that.
@@ -56,7 +57,7 @@ pub(crate) fn both<'c>(
     compound: &mut Compound<'c>,
     from_stateid: Stateid4,
     to_stateid: Stateid4,
-) -> Result<Copied<'c>, Stop> {
+) -> Result<Copied<'c>, OpStop> {
     let to = compound.changeable()?;
     let from = compound.saved_object_or(NfsStat4::Xdev)?;
     if !from.is_beside(&to) {
@@ -67,7 +68,7 @@ pub(crate) fn both<'c>(
     // The current stateid that one may mean is that of its own filehandle.
     let from_stateid = compound.saved_stateid(from_stateid)?;
     let to_stateid = compound.stateid(to_stateid)?;
-    drop(check_io(compound, from_stateid, &from, Use::Read)?);
-    let changing = check_io(compound, to_stateid, &to, Use::Write)?;
-    Ok(Copied { from, to, size, changing })
+    drop(check_io(compound, from_stateid, &from, IoMode::Read)?);
+    let in_flight = check_io(compound, to_stateid, &to, IoMode::Write)?;
+    Ok(Copied { from, to, size, in_flight })
 }

@@ -11,17 +11,18 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloseArgs, out: &mut Encod
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
-    if compound.is_given_up(stateid) {
+    if compound.is_release_retry(stateid) {
         compound.current_stateid = None;
         CloseRes::Ok(CloseOk { open_stateid: Stateid4::INVALID }).encode(out);
         return Ok(());
     }
-    let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
-    let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
-    compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
-        compound.state().verify(&holding, stateid)?;
-        let (stateid, kept) = compound.state().close(&compound.ask(), &holding)?;
-        compound.wait_for_kept(kept);
+    let entry =
+        compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
+    compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
+        compound.state().verify(&entry, stateid)?;
+        let (stateid, token) = compound.state().close(&compound.state_context(), &entry)?;
+        compound.wait_for_token(token);
         let open_stateid = if compound.minor == 0 { stateid.into() } else { Stateid4::INVALID };
         compound.current_stateid = None;
         CloseRes::Ok(CloseOk { open_stateid }).encode(out);

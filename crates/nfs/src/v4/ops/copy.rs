@@ -9,9 +9,9 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::copies::{Order, Side};
+use crate::state::copies::{CopyRequest, CopySide};
 use crate::state::ids::StateId;
-use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::ops::clone::{Copied, both};
 
 /// How many entries of the journal a COPY writes before its reply: as much work as a large WRITE or two.
@@ -22,7 +22,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
         return Err(NfsStat4::NotSupp.into());
     }
     let (offset, at) = (args.src_offset, args.dst_offset);
-    let Copied { from, to, size, changing: _changing } = both(compound, args.src_stateid, args.dst_stateid)?;
+    let Copied { from, to, size, in_flight: _in_flight } =
+        both(compound, args.src_stateid, args.dst_stateid)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     if args.count > rest {
         return Err(NfsStat4::Inval.into());
@@ -57,7 +58,7 @@ fn first_parts<'c>(
     (from, offset): (&Object<'c>, u64),
     (to, at): (&Object<'c>, u64),
     wanted: u64,
-) -> Result<(u64, Durability), Stop> {
+) -> Result<(u64, Durability), OpStop> {
     let (mut done, mut after) = (0, Durability::NOW);
     for _ in 0..PARTS_BEFORE_REPLY {
         // Nothing left would be everything to the engine.
@@ -83,18 +84,18 @@ fn order(
     args: &CopyArgs<'_>,
     (from, to): (&Object<'_>, &Object<'_>),
     count: u64,
-) -> Result<Order, Stop> {
+) -> Result<CopyRequest, OpStop> {
     // Whatever their seqids will be.
     let lasting = |stateid: Stateid4| match StateId::from(stateid) {
         stateid if stateid.is_without_state() => stateid,
         stateid => StateId { seqid: 0, ..stateid },
     };
-    let side = |object: &Object<'_>, stateid, offset| Side {
+    let side = |object: &Object<'_>, stateid, offset| CopySide {
         file: object.file_id(),
         stateid: lasting(stateid),
         offset,
     };
-    Ok(Order {
+    Ok(CopyRequest {
         from: side(from, compound.saved_stateid(args.src_stateid)?, args.src_offset),
         to: side(to, compound.stateid(args.dst_stateid)?, args.dst_offset),
         count,
@@ -103,12 +104,12 @@ fn order(
 }
 
 /// Has the rest copied; the stateid of that, if it will be.
-fn go_on(compound: &mut Compound<'_>, order: Order, done: (u64, Durability)) -> Option<Stateid4> {
+fn go_on(compound: &mut Compound<'_>, order: CopyRequest, done: (u64, Durability)) -> Option<Stateid4> {
     let client = compound.session_client()?;
-    let begun = compound.state().begin_copy(&compound.ask(), &client, order, done);
+    let begun = compound.state().begin_copy(&compound.state_context(), &client, order, done);
     match begun {
-        Ok(Some((stateid, kept))) => {
-            compound.wait_for_kept(kept);
+        Ok(Some((stateid, token))) => {
+            compound.wait_for_token(token);
             Some(stateid.into())
         }
         // A part was copied, so that there is something to answer.

@@ -9,7 +9,7 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
 use crate::rpc_cache::ToJournal;
-use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::{attributes, names};
 
@@ -71,7 +71,7 @@ impl<'c> Compound<'c> {
     ///
     /// # Errors
     /// NFS4ERR_NOTDIR, or what NFSv4.1 has for symbolic links.
-    pub(crate) fn check_directory(&mut self, object: &Object<'c>) -> Result<(), Stop> {
+    pub(crate) fn check_directory(&mut self, object: &Object<'c>) -> Result<(), OpStop> {
         let found = self.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
         match found.file_type {
             FileType::Directory => Ok(()),

@@ -27,9 +27,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CreateSessionArgs<'_>, out
         security: security(&args.sec_parms),
         connection: compound.connection.id,
     };
-    let (session, kept) = compound.state().create_session(&compound.ask(), &wanted)?;
-    if let Some(kept) = kept {
-        compound.wait_for_kept(kept);
+    let (session, token) = compound.state().create_session(&compound.state_context(), &wanted)?;
+    if let Some(token) = token {
+        compound.wait_for_token(token);
     }
     CreateSessionRes::Ok(CreateSessionOk {
         sessionid: SessionId4(session.id.0),

@@ -8,7 +8,7 @@ use crate::v4::ops::allocate::writable;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DeallocateArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.changeable()?;
-    let _changing = writable(compound, &file, args.stateid, args.offset, args.length)?;
+    let _in_flight = writable(compound, &file, args.stateid, args.offset, args.length)?;
     let punched = file.volume.deallocate(&file.request(), file.ino, args.offset, args.length);
     compound.answered(file.volume, punched)?;
     compound.note_change();

@@ -10,13 +10,13 @@ use crate::v4::state::caller;
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DelegreturnArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.deleg_stateid)?.into();
-    if compound.is_given_up(stateid) {
+    if compound.is_release_retry(stateid) {
         DelegreturnRes::Ok(()).encode(out);
         return Ok(());
     }
     let client = compound.session_client();
-    let ask = compound.ask();
-    compound.state().return_stateid(&ask, caller(client.as_ref()), stateid, file)?;
+    let context = compound.state_context();
+    compound.state().return_stateid(&context, caller(client.as_ref()), stateid, file)?;
     DelegreturnRes::Ok(()).encode(out);
     Ok(())
 }

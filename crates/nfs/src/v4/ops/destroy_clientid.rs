@@ -7,7 +7,7 @@ use crate::state::ids::ClientId;
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &DestroyClientIdArgs, out: &mut Encoder<'_>) -> Done {
-    compound.state().destroy_client_id(&compound.ask(), ClientId(args.clientid.0))?;
+    compound.state().destroy_client_id(&compound.state_context(), ClientId(args.clientid.0))?;
     DestroyClientIdRes::Ok(()).encode(out);
     Ok(())
 }

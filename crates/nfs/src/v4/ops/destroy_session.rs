@@ -12,8 +12,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &DestroySessionArgs, out: &
     if own && !compound.is_last() {
         return Err(NfsStat4::NotOnlyOp.into());
     }
-    let kept = compound.state().destroy_session(&compound.ask(), id)?;
-    compound.wait_for_kept(kept);
+    let token = compound.state().destroy_session(&compound.state_context(), id)?;
+    compound.wait_for_token(token);
     DestroySessionRes::Ok(()).encode(out);
     Ok(())
 }

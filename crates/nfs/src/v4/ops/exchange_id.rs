@@ -6,7 +6,7 @@ use wire::nfs4::{
 };
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::Keep as _;
+use crate::state::StateStore as _;
 use crate::state::clients::Introduction;
 use crate::v4::context::{Compound, Done};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ExchangeIdArgs<'_>, out: &
         principal: compound.principal(),
     };
     let update = args.flags & exchange_id_flag::UPD_CONFIRMED_REC_A != 0;
-    let exchanged = compound.state().exchange_id(&compound.ask(), &who, compound.minor, update)?;
+    let exchanged = compound.state().exchange_id(&compound.state_context(), &who, compound.minor, update)?;
     // The same on all its addresses and after every restart, so that clients see one server.
     let name = format!("holdfast {}", compound.service.home());
     let owner = OwnerId4(name.as_bytes());

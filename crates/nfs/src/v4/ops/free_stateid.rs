@@ -9,8 +9,8 @@ use crate::v4::context::{Compound, Done};
 pub(crate) fn run(compound: &mut Compound<'_>, args: &FreeStateidArgs, out: &mut Encoder<'_>) -> Done {
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
     let stateid: StateId = compound.stateid(args.stateid)?.into();
-    if !compound.is_given_up(stateid) {
-        compound.state().free_stateid(&compound.ask(), &client, stateid)?;
+    if !compound.is_release_retry(stateid) {
+        compound.state().free_stateid(&compound.state_context(), &client, stateid)?;
     }
     FreeStateidRes::Ok(()).encode(out);
     Ok(())

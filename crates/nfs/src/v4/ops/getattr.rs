@@ -3,7 +3,7 @@
 use wire::nfs4::{GetattrArgs, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::delegations::Touch;
+use crate::state::delegations::ConflictKind;
 use crate::v4::attributes::{self, Shown};
 use crate::v4::context::{Compound, Done, Target};
 
@@ -12,7 +12,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Enc
     attributes::check_request(args.attr_request)?;
     if let Target::Stored(object) = &target {
         // Size and change are those that the holder of a delegation to write knows.
-        drop(compound.recaller().object(object, Touch::Read)?);
+        drop(compound.recaller().object(object, ConflictKind::Read)?);
     }
     let shown = Shown::of(compound, &target, args.attr_request)?;
     NfsStat4::Ok.encode(out);

@@ -4,7 +4,7 @@ use volume::request::{Error, Failure};
 use wire::nfs4::{GetxattrArgs, GetxattrRes, NfsStat4, Xattrvalue4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::context::{Compound, Done, OpStop};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &GetxattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.object_or(NfsStat4::NoXattr)?;
@@ -20,10 +20,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetxattrArgs<'_>, out: &mu
 }
 
 /// A missing extended attribute has a status of its own.
-pub(crate) fn named(stop: Stop, missing: bool) -> Stop {
+pub(crate) fn named(stop: OpStop, missing: bool) -> OpStop {
     match stop {
-        Stop::Status(_) if missing => NfsStat4::NoXattr.into(),
-        Stop::Status(NfsStat4::Fbig) => NfsStat4::Xattr2Big.into(),
+        OpStop::Status(_) if missing => NfsStat4::NoXattr.into(),
+        OpStop::Status(NfsStat4::Fbig) => NfsStat4::Xattr2Big.into(),
         other => other,
     }
 }

@@ -3,7 +3,7 @@
 use wire::nfs4::{Bitmap4, IoAdviseArgs, IoAdviseOk, IoAdviseRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::stateids::Use;
+use crate::state::stateids::IoMode;
 use crate::v4::context::{Compound, Done};
 use crate::v4::regular;
 use crate::v4::state::check_io;
@@ -12,7 +12,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &IoAdviseArgs, out: &mut En
     let file = compound.object_or(NfsStat4::WrongType)?;
     regular::check(compound, &file)?;
     let stateid = compound.stateid(args.stateid)?;
-    drop(check_io(compound, stateid, &file, Use::Read)?);
+    drop(check_io(compound, stateid, &file, IoMode::Read)?);
     IoAdviseRes::Ok(IoAdviseOk { hints: Bitmap4::EMPTY }).encode(out);
     Ok(())
 }

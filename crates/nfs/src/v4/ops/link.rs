@@ -7,7 +7,7 @@ use wire::nfs4::{LinkArgs, LinkOk, LinkRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::ToJournal;
-use crate::state::delegations::Touch;
+use crate::state::delegations::ConflictKind;
 use crate::v4::context::{Compound, Done};
 use crate::v4::names;
 use crate::v4::once::{Once4, change_info, once};
@@ -24,7 +24,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LinkArgs<'_>, out: &mut En
     }
     compound.check_directory(&directory)?;
     let name = names::check(args.newname)?;
-    let _changing = compound.recaller().object(&object, Touch::Change)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             directory.volume.link(request, object.ino, directory.ino, name, encode)

@@ -6,13 +6,13 @@ use wire::nfs4::{
 };
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::InSlot;
-use crate::state::clients::client::Who;
-use crate::state::clients::owner_sequence::Turns;
+use crate::state::SlotGuard;
+use crate::state::clients::client::LockOwnerId;
+use crate::state::clients::owner_sequence::OwnerSequence;
 use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::{LockKind, Range};
-use crate::state::locks::{Denied, Locker, NoLock, Wanted};
-use crate::v4::context::{Compound, Done, Stop};
+use crate::state::locks::{Denied, LockError, LockRequest, Locker};
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::state::caller;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -24,9 +24,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut En
 }
 
 /// What is asked for.
-fn wanted(args: &LockArgs<'_>) -> Result<Wanted, Stop> {
+fn wanted(args: &LockArgs<'_>) -> Result<LockRequest, OpStop> {
     let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
-    Ok(Wanted { range, kind: kind(args.locktype), waits: args.locktype.is_blocking() })
+    Ok(LockRequest { range, kind: kind(args.locktype), waits: args.locktype.is_blocking() })
 }
 
 /// The first lock of an owner in a file, which an open of it allows.
@@ -39,25 +39,25 @@ fn first(
 ) -> Done {
     let stateid = compound.stateid(locker.open_stateid)?.into();
     let client = compound.session_client();
-    let open = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
+    let open = compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
     if compound.client(locker.lock_owner.clientid)?.id != open.client.id {
         return Err(NfsStat4::BadStateId.into());
     }
-    let turns = &open.as_open().ok_or(NfsStat4::BadStateId)?.owner.turns;
-    compound.in_turn(turns, locker.open_seqid, out, |compound, out| {
+    let sequence = &open.as_open().ok_or(NfsStat4::BadStateId)?.owner.sequence;
+    compound.in_owner_sequence(sequence, locker.open_seqid, out, |compound, out| {
         compound.state().verify(&open, stateid)?;
         let wanted = wanted(args)?;
         let now = compound.now;
         let name = locker.lock_owner.owner.0;
-        let owner = compound.state().lock_owner(&open.client, name, || Turns::new(now))?;
+        let owner = compound.state().lock_owner(&open.client, name, || OwnerSequence::new(now))?;
         let by = Locker::New { open: &open, owner: &owner };
-        if compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again)
+        if compound.slot.as_ref().is_some_and(SlotGuard::may_have_run_before)
             && let Some(stateid) = compound.state().locked(by, &wanted)
         {
             return locked(compound, stateid, out);
         }
         if lock(compound, args, by, &wanted, out)? {
-            owner.turns.begin_with(locker.lock_seqid);
+            owner.sequence.begin_with(locker.lock_seqid);
         }
         Ok(())
     })
@@ -73,16 +73,18 @@ fn further(
 ) -> Done {
     let stateid: StateId = compound.stateid(locker.lock_stateid)?.into();
     let client = compound.session_client();
-    let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
-    let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
-    compound.in_turn(turns, locker.lock_seqid, out, |compound, out| {
+    let entry =
+        compound.state().locks_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let sequence = &entry.as_locks().ok_or(NfsStat4::BadStateId)?.owner.sequence;
+    compound.in_owner_sequence(sequence, locker.lock_seqid, out, |compound, out| {
         let wanted = wanted(args)?;
-        let by = Locker::Known(&holding);
-        if compound.is_repeated(&holding, stateid, || compound.state().locked(by, &wanted).is_some()) {
-            return locked(compound, holding.stateid(), out);
+        let by = Locker::Known(&entry);
+        if compound.is_retry_after_restart(&entry, stateid, || compound.state().locked(by, &wanted).is_some())
+        {
+            return locked(compound, entry.stateid(), out);
         }
-        compound.state().verify(&holding, stateid)?;
-        lock(compound, args, Locker::Known(&holding), &wanted, out).map(drop)
+        compound.state().verify(&entry, stateid)?;
+        lock(compound, args, Locker::Known(&entry), &wanted, out).map(drop)
     })
 }
 
@@ -91,23 +93,23 @@ fn lock(
     compound: &mut Compound<'_>,
     args: &LockArgs<'_>,
     by: Locker<'_>,
-    wanted: &Wanted,
+    wanted: &LockRequest,
     out: &mut Encoder<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, OpStop> {
     // Nothing has to be reclaimed: what was locked before a restart still is.
     if args.reclaim && !compound.state().has_lock(by, wanted) {
         return Err(NfsStat4::NoGrace.into());
     }
-    match compound.state().lock(&compound.ask(), by, wanted) {
-        Ok((stateid, kept)) => {
-            compound.wait_for_kept(kept);
+    match compound.state().lock(&compound.state_context(), by, wanted) {
+        Ok((stateid, token)) => {
+            compound.wait_for_token(token);
             locked(compound, stateid, out).map(|()| true)
         }
-        Err(NoLock::Denied(denied)) => {
+        Err(LockError::Denied(denied)) => {
             LockRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
             Ok(false)
         }
-        Err(NoLock::Refused(error)) => Err(error.into()),
+        Err(LockError::Failed(error)) => Err(error.into()),
     }
 }
 
@@ -128,7 +130,7 @@ pub(crate) fn lock_denied(denied: &Denied) -> LockDenied<'_> {
         LockKind::Read => NfsLockType4::Read,
         LockKind::Write => NfsLockType4::Write,
     };
-    let (Who::Version4 { client, name } | Who::Nlm { client, name }) = &denied.owner;
+    let (LockOwnerId::Nfs4 { client, name } | LockOwnerId::Nlm { client, name }) = &denied.owner;
     let owner = StateOwner4 { clientid: wire::nfs4::ClientId4(client.0), owner: OwnerId4(name) };
     LockDenied { offset: denied.range.first, length: denied.range.length(), locktype, owner }
 }

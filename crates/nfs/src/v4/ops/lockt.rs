@@ -3,7 +3,7 @@
 use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::locks::NoLock;
+use crate::state::locks::LockError;
 use crate::state::locks::ranges::Range;
 use crate::v4::context::{Compound, Done};
 use crate::v4::ops::lock::{kind, lock_denied};
@@ -15,13 +15,13 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LocktArgs<'_>, out: &mut E
     let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
     let client = compound.client(args.owner.clientid)?;
     let owner = client.known_lock_owner(args.owner.owner.0);
-    let (ask, file) = (compound.ask(), object.file_id());
-    match compound.state().test_lock(&ask, file, owner.as_ref(), range, kind(args.locktype)) {
+    let (context, file) = (compound.state_context(), object.file_id());
+    match compound.state().test_lock(&context, file, owner.as_ref(), range, kind(args.locktype)) {
         Ok(()) => LocktRes::Ok(()).encode(out),
-        Err(NoLock::Denied(denied)) => {
+        Err(LockError::Denied(denied)) => {
             LocktRes::Err(LockFail::Denied(lock_denied(&denied))).encode(out);
         }
-        Err(NoLock::Refused(error)) => return Err(error.into()),
+        Err(LockError::Failed(error)) => return Err(error.into()),
     }
     Ok(())
 }

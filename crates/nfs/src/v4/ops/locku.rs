@@ -12,16 +12,18 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LockuArgs, out: &mut Encod
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.lock_stateid)?.into();
     let client = compound.session_client();
-    let holding = compound.state().locks_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
-    let turns = &holding.as_locks().ok_or(NfsStat4::BadStateId)?.owner.turns;
-    compound.in_turn(turns, args.seqid, out, |compound, out| {
+    let entry =
+        compound.state().locks_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let sequence = &entry.as_locks().ok_or(NfsStat4::BadStateId)?.owner.sequence;
+    compound.in_owner_sequence(sequence, args.seqid, out, |compound, out| {
         let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
-        if compound.is_repeated(&holding, stateid, || !compound.state().has_any_lock(&holding, range)) {
-            return unlocked(compound, holding.stateid(), out);
+        if compound.is_retry_after_restart(&entry, stateid, || !compound.state().has_any_lock(&entry, range))
+        {
+            return unlocked(compound, entry.stateid(), out);
         }
-        compound.state().verify(&holding, stateid)?;
-        let (stateid, kept) = compound.state().unlock(&compound.ask(), &holding, range)?;
-        compound.wait_for_kept(kept);
+        compound.state().verify(&entry, stateid)?;
+        let (stateid, token) = compound.state().unlock(&compound.state_context(), &entry, range)?;
+        compound.wait_for_token(token);
         unlocked(compound, stateid, out)
     })
 }

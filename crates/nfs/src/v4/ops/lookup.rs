@@ -7,7 +7,7 @@ use wire::nfs4::{LookupArgs, LookupRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::names;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -15,7 +15,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut 
     let found = match &target {
         Target::Pseudo(node) => {
             let name = names::check(args.objname)?;
-            compound.beneath(node, name)?.ok_or(Stop::Status(NfsStat4::NoEnt))?
+            compound.beneath(node, name)?.ok_or(OpStop::Status(NfsStat4::NoEnt))?
         }
         Target::Stored(directory) => {
             compound.check_lookup(directory)?;
@@ -34,7 +34,7 @@ impl<'c> Compound<'c> {
         &self,
         node: &'c crate::exports::pseudo::Node,
         name: &[u8],
-    ) -> Result<Option<Target<'c>>, Stop> {
+    ) -> Result<Option<Target<'c>>, OpStop> {
         let service = self.service;
         match service.pseudo.child(node, name, &service.exports, self.connection.peer) {
             Some(child) => self.entered(child).map(Some),
@@ -44,7 +44,7 @@ impl<'c> Compound<'c> {
 
     /// What is called `name` in a directory of a volume. At the root of a volume the exports come first whose paths lead
     /// through it.
-    pub(crate) fn find(&mut self, directory: &Rc<Object<'c>>, name: &[u8]) -> Result<Target<'c>, Stop> {
+    pub(crate) fn find(&mut self, directory: &Rc<Object<'c>>, name: &[u8]) -> Result<Target<'c>, OpStop> {
         if let Some(node) = self.covered(directory.volume.id(), directory.ino)
             && let Some(found) = self.beneath(node, name)?
         {
@@ -56,7 +56,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Whether an object is a directory; a symbolic link has a status of its own here (RFC 8881 section 18.13.3).
-    pub(crate) fn check_lookup(&mut self, object: &Object<'c>) -> Result<(), Stop> {
+    pub(crate) fn check_lookup(&mut self, object: &Object<'c>) -> Result<(), OpStop> {
         let found = self.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
         match found.file_type {
             FileType::Directory => Ok(()),

@@ -6,7 +6,7 @@ use wire::nfs4::{LookuppRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::exports::pseudo::Node;
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 
 pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
     let parent = parent(compound)?;
@@ -19,7 +19,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
 ///
 /// # Errors
 /// NFS4ERR_NOENT at the root of everything.
-pub(crate) fn parent<'c>(compound: &mut Compound<'c>) -> Result<Target<'c>, Stop> {
+pub(crate) fn parent<'c>(compound: &mut Compound<'c>) -> Result<Target<'c>, OpStop> {
     let directory = match compound.target()? {
         Target::Pseudo(node) => return above(compound, node),
         Target::Stored(directory) => directory,
@@ -33,7 +33,7 @@ pub(crate) fn parent<'c>(compound: &mut Compound<'c>) -> Result<Target<'c>, Stop
     Ok(Target::Stored(Rc::new(directory.beside(found.attributes.ino))))
 }
 
-fn above<'c>(compound: &Compound<'c>, node: &'c Node) -> Result<Target<'c>, Stop> {
+fn above<'c>(compound: &Compound<'c>, node: &'c Node) -> Result<Target<'c>, OpStop> {
     let parent = compound.service.pseudo.node(node.parent).filter(|parent| parent.fileid != node.fileid);
-    compound.entered(parent.ok_or(Stop::Status(NfsStat4::NoEnt))?)
+    compound.entered(parent.ok_or(OpStop::Status(NfsStat4::NoEnt))?)
 }

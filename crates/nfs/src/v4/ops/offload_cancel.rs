@@ -9,8 +9,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadCancelArgs, out: &m
     let file = compound.file()?;
     let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
     let stateid = compound.stateid(args.stateid)?;
-    let kept = compound.state().cancel_copy(&compound.ask(), &client, stateid.into(), file.file_id())?;
-    compound.wait_for_kept(kept);
+    let token =
+        compound.state().cancel_copy(&compound.state_context(), &client, stateid.into(), file.file_id())?;
+    compound.wait_for_token(token);
     OffloadCancelRes::Ok(()).encode(out);
     Ok(())
 }

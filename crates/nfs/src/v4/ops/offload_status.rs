@@ -14,7 +14,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OffloadStatusArgs, out: &m
     compound.wait_for(file.volume, progress.after);
     let complete = match progress.phase {
         Phase::Ended(end) => Some(end.into()),
-        Phase::Running | Phase::Settling => None,
+        Phase::Running | Phase::Syncing => None,
         Phase::Gone => return Err(NfsStat4::BadStateId.into()),
     };
     OffloadStatusRes::Ok(OffloadStatusOk { count: progress.done, complete }).encode(out);

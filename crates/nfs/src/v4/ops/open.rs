@@ -16,13 +16,13 @@ use wire::nfs4::{
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::call::Object;
-use crate::state::clients::client::{Client, OpenOwner, Version};
-use crate::state::clients::owner_sequence::Turns;
-use crate::state::delegations::{Ask, Delegated, WhyNone};
+use crate::state::clients::client::{Client, ClientProtocol, OpenOwner};
+use crate::state::clients::owner_sequence::OwnerSequence;
+use crate::state::delegations::{Delegated, DelegationWant, NoDelegationReason};
 use crate::state::files::share::Mode;
-use crate::state::files::{Opened, Opening};
+use crate::state::files::{OpenRequest, Opened};
 use crate::state::ids::StateId;
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::state::caller;
 use crate::v4::{attributes, names};
 
@@ -30,19 +30,19 @@ mod create;
 mod delegation;
 mod file_hold;
 
-use file_hold::Staying;
+use file_hold::FileHold;
 
 /// Who opens, and how.
 struct Request<'a> {
     client: &'a Arc<Client>,
     owner: &'a Arc<OpenOwner>,
     mode: Mode,
-    ask: Ask,
+    want: DelegationWant,
 }
 
 impl Request<'_> {
-    fn opening(&self) -> Opening<'_> {
-        Opening { client: self.client, owner: self.owner, mode: self.mode }
+    fn opening(&self) -> OpenRequest<'_> {
+        OpenRequest { client: self.client, owner: self.owner, mode: self.mode }
     }
 }
 
@@ -61,14 +61,14 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
     let client = compound.client(args.owner.clientid)?;
     let now = compound.now;
     compound.state().check_room(&client)?;
-    let owner = client.open_owner(args.owner.owner.0, || Turns::new(now));
-    if client.version == Version::Zero && !owner.turns.is_confirmed() {
+    let owner = client.open_owner(args.owner.owner.0, || OwnerSequence::new(now));
+    if client.version == ClientProtocol::V40 && !owner.sequence.is_confirmed() {
         // An owner that was not confirmed begins anew (RFC 7530 section 16.18.5).
-        owner.turns.restart_unless(args.seqid);
+        owner.sequence.restart_unless(args.seqid);
     }
-    compound.in_turn(&owner.turns, args.seqid, out, |compound, out| {
-        let (mode, ask) = wishes(args, compound.minor)?;
-        let request = Request { client: &client, owner: &owner, mode, ask };
+    compound.in_owner_sequence(&owner.sequence, args.seqid, out, |compound, out| {
+        let (mode, want) = wishes(args, compound.minor)?;
+        let request = Request { client: &client, owner: &owner, mode, want };
         let reclaimed = client.inner.lock().reclaimed;
         if !reclaimed && !args.claim.is_reclaim() {
             // It has to say first that it reclaims nothing (RFC 8881 section 18.51.3).
@@ -79,7 +79,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
 }
 
 /// What the bits of `share_access` and `share_deny` say.
-fn wishes(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, Ask), Stop> {
+fn wishes(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, DelegationWant), OpStop> {
     let wish = args.share_access & share_access::WANT_DELEG_MASK;
     let signals = share_access::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
         | share_access::WANT_PUSH_DELEG_WHEN_UNCONTENDED
@@ -87,16 +87,16 @@ fn wishes(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, Ask), Stop> {
         | share_access::WANT_OPEN_XOR_DELEGATION;
     let known = if minor == 0 { 0 } else { share_access::WANT_DELEG_MASK | signals };
     let mode = Mode::new(args.share_access & !known, args.share_deny).ok_or(NfsStat4::Inval)?;
-    let ask = match wish {
-        share_access::WANT_NO_PREFERENCE => Ask::NoPreference,
-        share_access::WANT_READ_DELEG => Ask::Read,
-        share_access::WANT_WRITE_DELEG => Ask::Write,
-        share_access::WANT_ANY_DELEG => Ask::Any,
-        share_access::WANT_NO_DELEG => Ask::None,
-        share_access::WANT_CANCEL => Ask::Cancel,
+    let want = match wish {
+        share_access::WANT_NO_PREFERENCE => DelegationWant::NoPreference,
+        share_access::WANT_READ_DELEG => DelegationWant::Read,
+        share_access::WANT_WRITE_DELEG => DelegationWant::Write,
+        share_access::WANT_ANY_DELEG => DelegationWant::Any,
+        share_access::WANT_NO_DELEG => DelegationWant::None,
+        share_access::WANT_CANCEL => DelegationWant::Cancel,
         _ => return Err(NfsStat4::Inval.into()),
     };
-    Ok((mode, ask))
+    Ok((mode, want))
 }
 
 fn claim(
@@ -134,12 +134,12 @@ fn claim(
 }
 
 /// Whether the client has the delegation by which it opens.
-fn check_delegation(compound: &Compound<'_>, stateid: Stateid4) -> Result<(), Stop> {
+fn check_delegation(compound: &Compound<'_>, stateid: Stateid4) -> Result<(), OpStop> {
     let client = compound.session_client();
     let stateid = StateId::from(compound.stateid(stateid)?);
-    let holding = compound.state().holding(caller(client.as_ref()), stateid.other)?;
-    compound.state().verify(&holding, stateid)?;
-    if holding.as_delegation().is_some() { Ok(()) } else { Err(NfsStat4::BadStateId.into()) }
+    let entry = compound.state().entry(caller(client.as_ref()), stateid.other)?;
+    compound.state().verify(&entry, stateid)?;
+    if entry.as_delegation().is_some() { Ok(()) } else { Err(NfsStat4::BadStateId.into()) }
 }
 
 /// Opens what a name in the current directory stands for.
@@ -158,7 +158,7 @@ fn open_named(
         Target::Stored(directory) => directory,
     };
     compound.check_directory(directory)?;
-    let (found, _staying) = file_hold::find(compound, directory, name)?;
+    let (found, _hold) = file_hold::find(compound, directory, name)?;
     match found {
         Target::Pseudo(_) => Err(NfsStat4::IsDir.into()),
         Target::Stored(file) => {
@@ -169,7 +169,7 @@ fn open_named(
 }
 
 /// A directory that does not change.
-fn unchanged<'c>(compound: &mut Compound<'c>, directory: &Object<'c>) -> Result<ChangeInfo4, Stop> {
+fn unchanged<'c>(compound: &mut Compound<'c>, directory: &Object<'c>) -> Result<ChangeInfo4, OpStop> {
     let found = directory.volume.attributes(&directory.request(), directory.ino);
     let change = compound.answered(directory.volume, found)?.change;
     Ok(ChangeInfo4 { atomic: true, before: change, after: change })
@@ -184,23 +184,23 @@ fn open_file<'c>(
     request: &Request<'_>,
     out: &mut Encoder<'_>,
 ) -> Done {
-    let _staying = Staying::of(file);
+    let _hold = FileHold::of(file);
     check_file(compound, file, request.mode, size.is_some())?;
     let state = compound.state();
-    let changing = size.map(|_| state.changing(file.file_id()));
-    state.check_open(&compound.ask(), file.file_id(), &request.opening(), size.is_some())?;
+    let in_flight = size.map(|_| state.begin_modification(file.file_id()));
+    state.check_open(&compound.state_context(), file.file_id(), &request.opening(), size.is_some())?;
     let mut attrset = AttrMask::EMPTY;
     if let Some(size) = size {
         truncate(compound, file, size)?;
         attrset = attrset.with(Attr4::Size);
     }
-    drop(changing);
-    let opened = state.open(&compound.ask(), file.file_id(), &request.opening())?;
-    if let Some(kept) = opened.kept {
-        compound.wait_for_kept(kept);
+    drop(in_flight);
+    let opened = state.open(&compound.state_context(), file.file_id(), &request.opening())?;
+    if let Some(token) = opened.token {
+        compound.wait_for_token(token);
     }
     compound.note_change();
-    let delegated = delegate(compound, file, &opened, request.ask, false);
+    let delegated = delegate(compound, file, &opened, request.want, false);
     compound.set_current(Target::Stored(Rc::clone(file)))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())
@@ -212,7 +212,7 @@ fn check_file<'c>(
     file: &Object<'c>,
     mode: Mode,
     truncates: bool,
-) -> Result<(), Stop> {
+) -> Result<(), OpStop> {
     let writes = mode.writes() || truncates;
     let wanted = AccessMask::READ | AccessMask::EXECUTE | AccessMask::MODIFY;
     let found = file.volume.access(&file.request(), file.ino, AccessMask(wanted));
@@ -238,7 +238,7 @@ fn check_file<'c>(
 }
 
 /// Cuts a file to a size, once: if it is asked for again after a restart, others may have written meanwhile.
-fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), Stop> {
+fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), OpStop> {
     let key = compound.request_key_besides();
     if let Some((_, after)) = file.volume.lookup_request(&key) {
         compound.wait_for(file.volume, after);
@@ -255,14 +255,14 @@ fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Re
 /// CLAIM_PREVIOUS: what a client held before a restart it holds still, so that only what it holds can be reclaimed.
 fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
-    let sessions = request.client.version == Version::Sessions;
+    let sessions = request.client.version == ClientProtocol::Sessions;
     if sessions && request.client.inner.lock().reclaimed {
         return Err(NfsStat4::NoGrace.into());
     }
     let held = compound.state().restored_open(file.file_id(), &request.opening());
-    let holding = held.ok_or(NfsStat4::NoGrace)?;
-    let opened = Opened { stateid: holding.stateid(), holding, confirm: false, kept: None };
-    let none = Delegated::None(WhyNone::NotWanted);
+    let entry = held.ok_or(NfsStat4::NoGrace)?;
+    let opened = Opened { stateid: entry.stateid(), entry, confirm: false, token: None };
+    let none = Delegated::None(NoDelegationReason::NotWanted);
     write(compound, &opened, none, Shown { cinfo: NO_DIRECTORY, attrset: AttrMask::EMPTY }, out);
     Ok(())
 }
@@ -273,13 +273,14 @@ fn delegate(
     compound: &mut Compound<'_>,
     file: &Object<'_>,
     opened: &Opened,
-    ask: Ask,
+    want: DelegationWant,
     created: bool,
 ) -> Delegated {
-    let ask = if opened.confirm || !file.export.delegations { Ask::None } else { ask };
-    let (delegated, kept) = compound.state().delegate(&compound.ask(), &opened.holding, ask, created);
-    if let Some(kept) = kept {
-        compound.wait_for_kept(kept);
+    let want = if opened.confirm || !file.export.delegations { DelegationWant::None } else { want };
+    let (delegated, token) =
+        compound.state().delegate(&compound.state_context(), &opened.entry, want, created);
+    if let Some(token) = token {
+        compound.wait_for_token(token);
     }
     delegated
 }
@@ -318,7 +319,7 @@ fn result(
 }
 
 /// The attributes of a new file, and those of them that the result names.
-fn new_attributes(how: &CreateHow4<'_>, minor: u32) -> Result<(SetAttributes, AttrMask), Stop> {
+fn new_attributes(how: &CreateHow4<'_>, minor: u32) -> Result<(SetAttributes, AttrMask), OpStop> {
     match how {
         CreateHow4::Unchecked(fattr) | CreateHow4::Guarded(fattr) => {
             Ok((attributes::to_create(fattr, minor, FileType::Regular)?, fattr.attrmask))

@@ -9,11 +9,11 @@ use crate::v4::context::{Compound, Done};
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenConfirmArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?.file_id();
     let stateid = args.open_stateid.into();
-    let holding = compound.state().open_of(&compound.ask(), Caller::Zero, stateid, file)?;
-    let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
-    compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
-        compound.state().verify(&holding, stateid)?;
-        let stateid = compound.state().confirm_open(&compound.ask(), &holding)?;
+    let entry = compound.state().open_of(&compound.state_context(), Caller::V40, stateid, file)?;
+    let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
+    compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
+        compound.state().verify(&entry, stateid)?;
+        let stateid = compound.state().confirm_open(&compound.state_context(), &entry)?;
         OpenConfirmRes::Ok(OpenConfirmOk { open_stateid: stateid.into() }).encode(out);
         Ok(())
     })

@@ -12,18 +12,19 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &m
     let file = compound.file()?.file_id();
     let stateid: StateId = compound.stateid(args.open_stateid)?.into();
     let client = compound.session_client();
-    let holding = compound.state().open_of(&compound.ask(), caller(client.as_ref()), stateid, file)?;
-    let open = holding.as_open().ok_or(NfsStat4::BadStateId)?;
-    compound.in_turn(&open.owner.turns, args.seqid, out, |compound, out| {
+    let entry =
+        compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
+    let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
+    compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
         // Wishes for delegations mean nothing here.
         let access = args.share_access & !share_access::WANT_DELEG_MASK;
         let mode = Mode::new(access, args.share_deny).ok_or(NfsStat4::Inval)?;
-        let stateid = if compound.is_repeated(&holding, stateid, || holding.mode() == Some(mode)) {
-            holding.stateid()
+        let stateid = if compound.is_retry_after_restart(&entry, stateid, || entry.mode() == Some(mode)) {
+            entry.stateid()
         } else {
-            compound.state().verify(&holding, stateid)?;
-            let (stateid, kept) = compound.state().downgrade(&compound.ask(), &holding, mode)?;
-            compound.wait_for_kept(kept);
+            compound.state().verify(&entry, stateid)?;
+            let (stateid, token) = compound.state().downgrade(&compound.state_context(), &entry, mode)?;
+            compound.wait_for_token(token);
             stateid
         };
         compound.current_stateid = Some(stateid.into());

@@ -7,8 +7,8 @@ use wire::nfs4::{NfsStat4, ReadArgs, ReadEncoder, Stateid4};
 use wire::xdr::Encoder;
 
 use crate::call::Object;
-use crate::state::stateids::Use;
-use crate::v4::context::{Compound, Done, Stop};
+use crate::state::stateids::IoMode;
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
 use crate::v4::state::check_io;
 
@@ -47,17 +47,17 @@ pub(crate) fn readable<'c>(
     compound: &mut Compound<'c>,
     file: &Object<'c>,
     stateid: Stateid4,
-) -> Result<(), Stop> {
+) -> Result<(), OpStop> {
     regular::check(compound, file)?;
     let stateid = compound.stateid(stateid)?;
-    check_io(compound, stateid, file, Use::Read).map(drop)
+    check_io(compound, stateid, file, IoMode::Read).map(drop)
 }
 
 /// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.
 ///
 /// # Errors
 /// NFS4ERR_REP_TOO_BIG if there is none.
-pub(crate) fn shortened(count: u32, offset: u64, room: usize) -> Result<u32, Stop> {
+pub(crate) fn shortened(count: u32, offset: u64, room: usize) -> Result<u32, OpStop> {
     let to_the_end = u32::try_from(u64::MAX - offset).unwrap_or(u32::MAX);
     let room = u32::try_from(room & !3).unwrap_or(u32::MAX);
     if room == 0 && count > 0 { Err(NfsStat4::RepTooBig.into()) } else { Ok(count.min(room).min(to_the_end)) }

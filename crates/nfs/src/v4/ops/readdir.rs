@@ -14,7 +14,7 @@ use crate::call::Object;
 use crate::exports::pseudo::Node;
 use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES, NAMES_AT_ONCE};
 use crate::v4::attributes::{self, Shown};
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 
 /// An entry with a name of a dozen bytes and the attributes that Linux asks for; only a guess at how many to ask the
 /// engine for.
@@ -71,7 +71,7 @@ fn list_pseudo<'c>(
     directory: &'c Node,
     args: &ReaddirArgs,
     result: &mut ReaddirEncoder<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, OpStop> {
     for (name, cookie) in directory.children.keys().zip(COOKIES_RESERVED..) {
         if cookie <= args.cookie {
             continue;
@@ -91,7 +91,7 @@ fn list<'c>(
     args: &ReaddirArgs,
     maxcount: usize,
     result: &mut ReaddirEncoder<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, OpStop> {
     let request = args.attr_request;
     let covered = compound.covered(directory.volume.id(), directory.ino);
     // Numbers come with the names; everything else is the objects'.
@@ -143,7 +143,7 @@ fn push<'c>(
     name: &[u8],
     request: AttrMask,
     result: &mut ReaddirEncoder<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, OpStop> {
     let shown = Shown::of(compound, target, request)?;
     Ok(result.push(cookie, Component4(name), &shown.attributes(), request))
 }

@@ -4,7 +4,7 @@
 use wire::nfs4::{NfsStat4, ReclaimCompleteArgs, ReclaimCompleteRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::{InSlot, StateError};
+use crate::state::{SlotGuard, StateError};
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
@@ -13,9 +13,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: 
         compound.target()?;
     } else {
         let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
-        let again = compound.slot.as_ref().is_some_and(InSlot::is_perhaps_again);
-        match compound.state().reclaim_complete(&compound.ask(), &client) {
-            Ok(kept) => compound.wait_for_kept(kept),
+        let again = compound.slot.as_ref().is_some_and(SlotGuard::may_have_run_before);
+        match compound.state().reclaim_complete(&compound.state_context(), &client) {
+            Ok(token) => compound.wait_for_token(token),
             // It was said before a restart, and the reply lost.
             Err(StateError::AlreadyReclaimed) if again => {}
             Err(error) => return Err(error.into()),

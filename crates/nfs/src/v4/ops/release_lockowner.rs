@@ -11,7 +11,7 @@ pub(crate) fn run(
     out: &mut Encoder<'_>,
 ) -> Done {
     let client = compound.client(args.lock_owner.clientid)?;
-    compound.state().release_lock_owner(&compound.ask(), &client, args.lock_owner.owner.0)?;
+    compound.state().release_lock_owner(&compound.state_context(), &client, args.lock_owner.owner.0)?;
     ReleaseLockownerRes::Ok(()).encode(out);
     Ok(())
 }

@@ -15,8 +15,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
     let directory = compound.changeable()?;
     compound.check_directory(&directory)?;
     let name = names::check(args.target)?;
-    let _changing = compound.recaller().name(&directory, name)?;
-    let afterwards = compound.recaller().afterwards(&directory);
+    let _in_flight = compound.recaller().name(&directory, name)?;
+    let post_op = compound.recaller().post_op(&directory);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             // NFSv4 has one operation for what are two in the engine.
@@ -27,7 +27,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
                 }
                 _ => directory.volume.remove(request, directory.ino, name, encode),
             };
-            removed.inspect(|removed| afterwards.removed(&removed.value))
+            removed.inspect(|removed| post_op.removed(&removed.value))
         },
         succeed: |removed: &Removed, out: &mut Encoder<'_>| {
             RemoveRes::Ok(RemoveOk { cinfo: change_info(&removed.directory) }).encode(out);

@@ -6,14 +6,14 @@ use wire::nfs4::{RemovexattrArgs, RemovexattrRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::ToJournal;
-use crate::state::delegations::Touch;
+use crate::state::delegations::ConflictKind;
 use crate::v4::context::{Compound, Done};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::ops::setxattr::missing;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &RemovexattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
-    let _changing = compound.recaller().object(&object, Touch::Change)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             object.volume.remove_xattr(request, object.ino, args.name.0, encode)

@@ -21,11 +21,11 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &RenameArgs<'_>, out: &mut 
     let (name, new_name) = (names::check(args.oldname)?, names::check(args.newname)?);
     let _moved = compound.recaller().name(&from, name)?;
     let _replaced = compound.recaller().name(&to, new_name)?;
-    let afterwards = compound.recaller().afterwards(&to);
+    let post_op = compound.recaller().post_op(&to);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
             let renamed = from.volume.rename(request, (from.ino, name), (to.ino, new_name), encode);
-            renamed.inspect(|renamed| afterwards.moved(&renamed.value))
+            renamed.inspect(|renamed| post_op.moved(&renamed.value))
         },
         succeed: |renamed: &Renamed, out: &mut Encoder<'_>| {
             let (source_cinfo, target_cinfo) = (change_info(&renamed.from), change_info(&renamed.to));

@@ -4,14 +4,14 @@ use wire::nfs4::{NfsStat4, Secinfo4, SecinfoArgs, SecinfoOk};
 use wire::rpc::{AUTH_NONE, AUTH_SYS};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::names;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SecinfoArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let found = match compound.target()? {
         Target::Pseudo(node) => {
             let name = names::check(args.name)?;
-            compound.beneath(node, name)?.ok_or(Stop::Status(NfsStat4::NoEnt))?
+            compound.beneath(node, name)?.ok_or(OpStop::Status(NfsStat4::NoEnt))?
         }
         Target::Stored(directory) => {
             compound.check_directory(&directory)?;

@@ -4,7 +4,7 @@ use volume::results::{Sought, SoughtContent};
 use wire::nfs4::{DataContent4, NfsStat4, SeekArgs, SeekOk, SeekRes};
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::stateids::Use;
+use crate::state::stateids::IoMode;
 use crate::v4::context::{Compound, Done};
 use crate::v4::regular;
 use crate::v4::state::check_io;
@@ -13,7 +13,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SeekArgs, out: &mut Encode
     let file = compound.object_or(NfsStat4::WrongType)?;
     let size = regular::check(compound, &file)?.size;
     let stateid = compound.stateid(args.stateid)?;
-    drop(check_io(compound, stateid, &file, Use::Read)?);
+    drop(check_io(compound, stateid, &file, IoMode::Read)?);
     let content = match DataContent4::from_code(args.what) {
         Some(DataContent4::Data) => SoughtContent::Data,
         Some(DataContent4::Hole) => SoughtContent::Hole,

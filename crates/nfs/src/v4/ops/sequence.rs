@@ -5,9 +5,9 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::checksum;
 use crate::state::ids::SessionId;
-use crate::state::sessions::slots::Reply;
+use crate::state::sessions::slots::SlotReply;
 use crate::state::sessions::{Sequenced, SlotRequest};
-use crate::v4::context::{Compound, Done, Replay, Stop};
+use crate::v4::context::{Compound, Done, OpStop, Replay};
 
 /// How many bytes of the operations behind it tell a request from another one that comes with its sequence. All would
 /// cost more than they tell: clients that make this mistake send other operations, not the same with other data.
@@ -32,8 +32,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
         cache_this: args.cachethis,
         checksum: checked,
     };
-    match compound.state().sequence(&compound.ask(), session, request)? {
-        Sequenced::Go(slot, status_flags) => {
+    match compound.state().sequence(&compound.state_context(), session, request)? {
+        Sequenced::Execute(slot, status_flags) => {
             compound.slot = Some(slot);
             SequenceRes::Ok(SequenceOk {
                 sessionid: args.sessionid,
@@ -46,10 +46,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
             .encode(out);
             Ok(())
         }
-        Sequenced::Again(Reply::Kept(reply, wait)) => {
-            let wait = wait.map(|kept| (kept.volume, kept.after));
-            Err(Stop::Replay(Replay { reply, wait }))
+        Sequenced::Replay(SlotReply::Cached(reply, wait)) => {
+            let wait = wait.map(|token| (token.volume, token.after));
+            Err(OpStop::Replay(Replay { reply, wait }))
         }
-        Sequenced::Again(Reply::NotKept) => Err(NfsStat4::RetryUncachedRep.into()),
+        Sequenced::Replay(SlotReply::NotCached) => Err(NfsStat4::RetryUncachedRep.into()),
     }
 }

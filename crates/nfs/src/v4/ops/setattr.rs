@@ -6,8 +6,8 @@ use wire::nfs4::{NfsStat4, SetattrArgs, SetattrRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::ToJournal;
-use crate::state::delegations::Touch;
-use crate::state::stateids::Use;
+use crate::state::delegations::ConflictKind;
+use crate::state::stateids::IoMode;
 use crate::v4::context::{Compound, Done};
 use crate::v4::once::{Once4, once};
 use crate::v4::state::check_io;
@@ -20,9 +20,9 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetattrArgs<'_>, out: &mut
     if set.size.is_some() {
         regular::check_type(found.file_type, compound.minor)?;
         let stateid = compound.stateid(args.stateid)?;
-        drop(check_io(compound, stateid, &object, Use::Write)?);
+        drop(check_io(compound, stateid, &object, IoMode::Write)?);
     }
-    let _changing = compound.recaller().object(&object, Touch::Change)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
     let attrsset = args.obj_attributes.attrmask;
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {

@@ -6,7 +6,7 @@ use wire::nfs4::{
 use wire::portmap::parse_universal_address;
 use wire::xdr::{Encode as _, Encoder};
 
-use crate::state::clients::{Introduction, NotSet};
+use crate::state::clients::{Introduction, SetClientIdError};
 use crate::state::record::{ADDRESS_BYTES, CallbackAddress};
 use crate::v4::context::{Compound, Done};
 
@@ -32,16 +32,16 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
         address: if own(location.addr) { short(location.addr) } else { Box::default() },
         ident: args.callback_ident,
     };
-    match compound.state().set_client_id(&compound.ask(), &who, callback) {
+    match compound.state().set_client_id(&compound.state_context(), &who, callback) {
         Ok((id, setclientid_confirm)) => {
             SetClientIdRes::Ok(SetClientIdOk { clientid: ClientId4(id.0), setclientid_confirm }).encode(out);
         }
-        Err(NotSet::InUse(Some(address))) => {
+        Err(SetClientIdError::InUse(Some(address))) => {
             let (netid, addr) = (Utf8Str4(&address.netid), Utf8Str4(&address.address));
             SetClientIdRes::Err(SetClientIdFail::ClientUsing(Netaddr4 { netid, addr })).encode(out);
         }
-        Err(NotSet::InUse(None)) => return Err(NfsStat4::ServerFault.into()),
-        Err(NotSet::Refused(error)) => return Err(error.into()),
+        Err(SetClientIdError::InUse(None)) => return Err(NfsStat4::ServerFault.into()),
+        Err(SetClientIdError::Failed(error)) => return Err(error.into()),
     }
     Ok(())
 }

@@ -8,10 +8,14 @@ use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdConfirmArgs, out: &mut Encoder<'_>) -> Done {
     let (id, principal) = (ClientId(args.clientid.0), compound.principal());
-    let kept =
-        compound.state().confirm_client_id(&compound.ask(), id, args.setclientid_confirm, principal)?;
-    if let Some(kept) = kept {
-        compound.wait_for_kept(kept);
+    let token = compound.state().confirm_client_id(
+        &compound.state_context(),
+        id,
+        args.setclientid_confirm,
+        principal,
+    )?;
+    if let Some(token) = token {
+        compound.wait_for_token(token);
     }
     SetClientIdConfirmRes::Ok(()).encode(out);
     Ok(())

@@ -7,14 +7,14 @@ use wire::nfs4::{SetxattrArgs, SetxattrOption4, SetxattrRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::rpc_cache::ToJournal;
-use crate::state::delegations::Touch;
-use crate::v4::context::{Compound, Done, Stop};
+use crate::state::delegations::ConflictKind;
+use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::ops::getxattr::named;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mut Encoder<'_>) -> Done {
     let object = compound.changeable()?;
-    let _changing = compound.recaller().object(&object, Touch::Change)?;
+    let _in_flight = compound.recaller().object(&object, ConflictKind::Modify)?;
     let how = match args.option {
         SetxattrOption4::Either => SetXattr::Either,
         SetxattrOption4::Create => SetXattr::Create,
@@ -31,7 +31,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mu
 }
 
 /// Only the attribute can be missing: the object is there.
-pub(crate) fn missing(stop: Stop) -> Stop {
-    let missing = matches!(stop, Stop::Status(wire::nfs4::NfsStat4::NoEnt));
+pub(crate) fn missing(stop: OpStop) -> OpStop {
+    let missing = matches!(stop, OpStop::Status(wire::nfs4::NfsStat4::NoEnt));
     named(stop, missing)
 }

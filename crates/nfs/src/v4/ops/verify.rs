@@ -4,7 +4,7 @@ use wire::nfs4::{NfsStat4, VerifyArgs, VerifyRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::attributes::{self, Shown};
-use crate::v4::context::{Compound, Done, Stop};
+use crate::v4::context::{Compound, Done, OpStop};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut Encoder<'_>) -> Done {
     if !is_same(compound, args)? {
@@ -15,7 +15,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut 
 }
 
 /// Whether the current object has these attributes, byte by byte as they would be shown.
-pub(crate) fn is_same(compound: &mut Compound<'_>, args: &VerifyArgs<'_>) -> Result<bool, Stop> {
+pub(crate) fn is_same(compound: &mut Compound<'_>, args: &VerifyArgs<'_>) -> Result<bool, OpStop> {
     let target = compound.target()?;
     let wanted = args.obj_attributes;
     attributes::check_comparison(wanted.attrmask, compound.minor)?;

@@ -5,7 +5,7 @@ use wire::nfs4::{NfsStat4, StableHow4, WriteArgs, WriteOk, WriteRes};
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::limits::fits_a_file;
-use crate::state::stateids::Use;
+use crate::state::stateids::IoMode;
 use crate::v4::context::{Compound, Done};
 use crate::v4::regular;
 use crate::v4::state::check_io;
@@ -18,7 +18,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &WriteArgs<'_>, out: &mut E
     regular::check(compound, &file)?;
     let length = u64::try_from(args.data.len()).expect("limited by the decoder");
     let stateid = compound.stateid(args.stateid)?;
-    let _changing = check_io(compound, stateid, &file, Use::Write)?;
+    let _in_flight = check_io(compound, stateid, &file, IoMode::Write)?;
     if !fits_a_file(args.offset, length) {
         return Err(NfsStat4::Fbig.into());
     }

@@ -11,16 +11,16 @@ use wire::xdr::{Decode as _, Decoder, Encoder};
 
 use crate::call::Object;
 use crate::rpc_cache::ToJournal;
-use crate::state::Kept;
-use crate::state::delegations::in_flight::Changing;
-use crate::state::delegations::{Delegated, WhyNone};
-use crate::state::files::Prepared;
+use crate::state::DurabilityToken;
+use crate::state::delegations::in_flight::InFlightModification;
+use crate::state::delegations::{Delegated, NoDelegationReason};
+use crate::state::files::PreparedOpen;
 use crate::state::ids::{FileId, Other};
-use crate::v4::context::{Compound, Done, Stop, Target};
+use crate::v4::context::{Compound, Done, OpStop, Target};
 use crate::v4::once::{Once4, change_info, once};
 use crate::v4::state::caller;
 
-use super::file_hold::{self, Staying};
+use super::file_hold::{self, FileHold};
 use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
 
 /// Creates a file, or opens one that is there if `how` allows it.
@@ -43,7 +43,7 @@ pub(super) fn run(
     }
     match file_hold::find(compound, &directory, name) {
         Ok((Target::Pseudo(_), _)) => Err(NfsStat4::IsDir.into()),
-        Ok((Target::Stored(file), _staying)) => match how {
+        Ok((Target::Stored(file), _hold)) => match how {
             CreateHow4::Unchecked(_) => {
                 let cinfo = unchanged(compound, &directory)?;
                 // Of the attributes only a size of zero counts for a file that is there.
@@ -55,7 +55,7 @@ pub(super) fn run(
                 create(compound, &directory, name, how, new, request, out)
             }
         },
-        Err(Stop::Status(NfsStat4::NoEnt)) => create(compound, &directory, name, how, new, request, out),
+        Err(OpStop::Status(NfsStat4::NoEnt)) => create(compound, &directory, name, how, new, request, out),
         Err(stop) => Err(stop),
     }
 }
@@ -91,20 +91,20 @@ fn create<'c>(
     let (minor, volume) = (compound.minor, directory.volume.id());
     let confirm = !prepared.is_confirmed();
     let made: Cell<Option<Made>> = Cell::new(None);
-    let staying: Cell<Option<Staying<'c>>> = Cell::new(None);
+    let hold: Cell<Option<FileHold<'c>>> = Cell::new(None);
     let state = compound.state();
-    let coming: Cell<Option<Changing<'c>>> = Cell::new(None);
-    let none = Delegated::None(WhyNone::NotWanted);
+    let coming: Cell<Option<InFlightModification<'c>>> = Cell::new(None);
+    let none = Delegated::None(NoDelegationReason::NotWanted);
     let at = out.position();
     let once_only = Once4 {
         run: |asked: &volume::request::Request<'_>, encode: ToJournal<'_, Created>| -> Answer<Created> {
             let mut with_open = |created: &Created| -> Journaled {
                 let file = FileId { volume, ino: created.attributes.ino };
-                staying.set(Some(Staying::new(directory.volume, file.ino)));
+                hold.set(Some(FileHold::new(directory.volume, file.ino)));
                 let mut journaled = encode(created);
-                let (record, changing) = state.made(&prepared, file);
+                let (record, in_flight) = state.made(&prepared, file);
                 journaled.state.push(record);
-                coming.set(Some(changing));
+                coming.set(Some(in_flight));
                 made.set(Some(Made { created: *created, journaled: true, after: Durability::NOW }));
                 journaled
             };
@@ -126,7 +126,7 @@ fn create<'c>(
         None => answered_before(compound, directory, request, at, out),
         Some(made) => {
             out.rewind(at);
-            let coming = coming.take().unwrap_or(Changing::NOTHING);
+            let coming = coming.take().unwrap_or(InFlightModification::NONE);
             open_created(compound, directory, &made, (&prepared, coming), request, attrset, out)
         }
     }
@@ -145,7 +145,7 @@ fn answered_before<'c>(
     answer.u32()?;
     let stateid = Stateid4::decode(&mut answer)?;
     let client = compound.session_client();
-    if compound.state().holding(caller(client.as_ref()), Other(stateid.other)).is_ok() {
+    if compound.state().entry(caller(client.as_ref()), Other(stateid.other)).is_ok() {
         compound.current_stateid = Some(stateid);
         return Ok(());
     }
@@ -168,7 +168,7 @@ fn open_created<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
     made: &Made,
-    prepared: (&Prepared, Changing<'_>),
+    prepared: (&PreparedOpen, InFlightModification<'_>),
     request: &Request<'_>,
     attrset: wire::nfs4::AttrMask,
     out: &mut Encoder<'_>,
@@ -178,10 +178,11 @@ fn open_created<'c>(
     if !made.journaled {
         return open_file(compound, &file, None, cinfo, request, out);
     }
-    let kept = Kept { volume: directory.volume.id(), after: made.after };
-    let ask = compound.ask();
-    let opened = compound.state().adopt_open(&ask, file.file_id(), &request.opening(), prepared, kept)?;
-    let delegated = delegate(compound, &file, &opened, request.ask, true);
+    let token = DurabilityToken { volume: directory.volume.id(), after: made.after };
+    let context = compound.state_context();
+    let opened =
+        compound.state().adopt_open(&context, file.file_id(), &request.opening(), prepared, token)?;
+    let delegated = delegate(compound, &file, &opened, request.want, true);
     compound.set_current(Target::Stored(file))?;
     write(compound, &opened, delegated, Shown { cinfo, attrset }, out);
     Ok(())

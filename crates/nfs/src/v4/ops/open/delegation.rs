@@ -5,7 +5,7 @@ use wire::nfs4::{
     Utf8Str4,
 };
 
-use crate::state::delegations::{Delegated, WhyNone};
+use crate::state::delegations::{Delegated, NoDelegationReason};
 
 /// Grants nobody anything, so that the client asks with ACCESS: modes say who may do what.
 const NOBODY: Nfsace4<'static> =
@@ -16,10 +16,12 @@ pub(super) fn shown(delegated: Delegated, minor: u32) -> OpenDelegation4<'static
     match delegated {
         Delegated::None(_) if minor == 0 => OpenDelegation4::None,
         Delegated::None(why) => OpenDelegation4::NoneExt(match why {
-            WhyNone::NotWanted => OpenNoneDelegation4::NotWanted,
-            WhyNone::Cancelled => OpenNoneDelegation4::Cancelled,
-            WhyNone::Contention => OpenNoneDelegation4::Contention { server_will_push_deleg: false },
-            WhyNone::Resource => OpenNoneDelegation4::Resource { server_will_signal_avail: false },
+            NoDelegationReason::NotWanted => OpenNoneDelegation4::NotWanted,
+            NoDelegationReason::Cancelled => OpenNoneDelegation4::Cancelled,
+            NoDelegationReason::Contention => {
+                OpenNoneDelegation4::Contention { server_will_push_deleg: false }
+            }
+            NoDelegationReason::Resource => OpenNoneDelegation4::Resource { server_will_signal_avail: false },
         }),
         Delegated::Read(stateid) => OpenDelegation4::Read(OpenReadDelegation4 {
             stateid: stateid.into(),

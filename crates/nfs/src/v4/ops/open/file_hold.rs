@@ -7,27 +7,27 @@ use volume::volume::Volume;
 use wire::nfs4::NfsStat4;
 
 use crate::call::Object;
-use crate::v4::context::{Compound, Stop, Target};
+use crate::v4::context::{Compound, OpStop, Target};
 
 /// Keeps a file until the state machine does, see [`Volume::hold`].
-pub(super) struct Staying<'c> {
+pub(super) struct FileHold<'c> {
     volume: &'c Volume,
     ino: Ino,
 }
 
-impl<'c> Staying<'c> {
-    pub(super) fn new(volume: &'c Volume, ino: Ino) -> Staying<'c> {
+impl<'c> FileHold<'c> {
+    pub(super) fn new(volume: &'c Volume, ino: Ino) -> FileHold<'c> {
         volume.hold(ino);
-        Staying { volume, ino }
+        FileHold { volume, ino }
     }
 
     /// The same of an object.
-    pub(super) fn of(object: &Object<'c>) -> Staying<'c> {
-        Staying::new(object.volume, object.ino)
+    pub(super) fn of(object: &Object<'c>) -> FileHold<'c> {
+        FileHold::new(object.volume, object.ino)
     }
 }
 
-impl Drop for Staying<'_> {
+impl Drop for FileHold<'_> {
     fn drop(&mut self) {
         self.volume.release(self.ino);
     }
@@ -39,15 +39,15 @@ pub(super) fn find<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
     name: &[u8],
-) -> Result<(Target<'c>, Option<Staying<'c>>), Stop> {
+) -> Result<(Target<'c>, Option<FileHold<'c>>), OpStop> {
     loop {
         let found = compound.find(directory, name)?;
         let Target::Stored(file) = &found else { return Ok((found, None)) };
-        let staying = Staying::of(file);
+        let hold = FileHold::of(file);
         let looked = file.volume.attributes(&file.request(), file.ino);
         match compound.answered(file.volume, looked) {
-            Ok(_) => return Ok((found, Some(staying))),
-            Err(Stop::Status(NfsStat4::Stale)) => {}
+            Ok(_) => return Ok((found, Some(hold))),
+            Err(OpStop::Status(NfsStat4::Stale)) => {}
             Err(stop) => return Err(stop),
         }
     }
