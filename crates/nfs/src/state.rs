@@ -1,38 +1,34 @@
-//! The state machine of NFSv4: clients, sessions, opens, locks, delegations, callbacks.
+//! The state that clients hold: clients and sessions, opens, locks, delegations, copies, and the callbacks about them.
 //!
-//! It owns no socket and reads no clock; time comes with each question ([`Context`]), and what is to survive a restart
-//! goes out as records of a volume ([`StateStore`]).
+//! NFSv3, NFSv4 and NLM share it. It owns no socket and reads no clock: time comes with each request ([`Context`]), and
+//! what must survive a restart goes to the volumes as records ([`StateStore`]). Rooms, from top to bottom:
 //!
-//! | module | holds |
+//! | room | holds |
 //! |---|---|
-//! | [`ids`] | client ids, session ids, stateids |
-//! | [`clients`], [`client`] | who there is: SETCLIENTID, EXCHANGE_ID, CREATE_SESSION; leases |
-//! | [`sessions`], [`slots`] | sessions; each request once |
-//! | [`turns`] | the order of an owner's requests in NFSv4.0 |
-//! | [`holding`] | what a stateid stands for |
-//! | [`files`], [`share`] | who has a file open, and how |
-//! | [`locking`], [`ranges`] | who has which bytes locked, and who waits for them |
-//! | [`nlm`] | the lock managers of hosts that use NFSv3, and what they are called for |
-//! | [`delegations`] | granting, recalling, revoking |
-//! | [`changing`] | changes of files that are under way, which are not delegated meanwhile |
-//! | [`offload`] | copies that go on after the reply |
+//! | [`restart`] | restores the state from its records |
+//! | [`hosts`] | NLM clients: lock managers of hosts that use NFSv3, and the calls to them |
+//! | [`clients`] | clients, their leases and expiry, their owners and the order of an owner's requests |
+//! | [`sessions`] | sessions and their slots: each request is executed once |
+//! | [`copies`] | copies that continue after the reply |
+//! | [`locks`] | byte-range locks, and the queues for them |
+//! | [`files`] | opens and share reservations |
+//! | [`delegations`] | granting, recalling, revoking; modifications that keep a file from being delegated |
 //! | [`callbacks`] | calls to clients |
-//! | [`expiry`] | what time does: leases, recalls, owners that are not used any more |
-//! | [`record`], [`restart`] | what is kept, and coming back from it |
-//! | [`config`] | limits and gauges |
-//! | `error` | why an operation is refused |
+//! | [`stateids`] | what a stateid stands for, and whether it allows an operation |
+//! | [`record`] | the records, byte for byte |
+//! | [`config`], [`ids`], `shards`, `error` | limits and gauges, identifiers, sharded maps, errors |
 //!
 //! # Locks
 //!
-//! What is on the path of SEQUENCE, READ and WRITE takes read locks of shards only: that of the session, that of the
-//! stateid. In order, none while one further right is held:
+//! SEQUENCE, READ and WRITE take only read locks of shards: that of the session and that of the stateid. A thread takes
+//! locks in this order, and none while it holds one further right:
 //!
-//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's [`crate::state::clients::client::ClientState`] → what is in a
-//! session → outgoing callbacks.
+//! shard of a file → clients' table → shard of sessions → shard of stateids → a client's
+//! [`clients::client::ClientState`] → the inside of a session → outgoing callbacks.
 //!
-//! A change is journaled under the lock of what it changes, so that records are written in the order of the changes. The
-//! journal takes no lock of an inode; and who holds one, as the engine does when it asks for a record to go with a new
-//! file, must take none of the locks above: see [`files::PreparedOpen`].
+//! A change is journaled under the lock of what it changes, so records are written in the order of the changes. The
+//! journal takes no inode lock. A thread that holds an inode lock, such as the engine when it asks for the record of a
+//! new file's open, must take none of the locks above: see [`files::PreparedOpen`].
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -76,34 +72,34 @@ pub(crate) use sessions::SlotGuard;
 
 use shards::Shards;
 
-/// Where records are kept: the volumes, as the state machine sees them.
+/// Where records are kept: the volumes, as the state sees them.
 pub(crate) trait StateStore {
-    /// The volume of clients and sessions.
+    /// Returns the volume that stores clients and sessions.
     fn home(&self) -> VolumeId;
 
-    /// Journals changes, in order. Does not wait until they are durable, and is called with locks held.
+    /// Journals changes in order, without waiting for durability. Called with locks held.
     ///
     /// # Errors
-    /// Those of [`volume::volume::Volume::change_state`]: nothing was changed.
+    /// Those of [`volume::volume::Volume::change_state`]; nothing was changed.
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error>;
 
-    /// Larger after each start.
+    /// Returns a number that grows with each start.
     fn generation(&self) -> u32;
 
-    /// From now on the file is kept though its last name goes.
+    /// Keeps the file even when it loses its last name.
     fn hold(&self, file: FileId);
 
-    /// That ends.
+    /// Ends a [`StateStore::hold`].
     fn release(&self, file: FileId);
 
-    /// Whether what tells of this may leave.
+    /// Returns whether a reply that shows this change may leave.
     fn durability(&self, token: DurabilityToken) -> Durable;
 
-    /// The file's handle.
+    /// Returns the file's handle.
     fn handle(&self, file: FileId) -> Box<[u8]>;
 }
 
-/// What every question comes with.
+/// What every request to the state brings.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// Where records are kept.
@@ -112,12 +108,12 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Time,
 }
 
-/// What a reply waits for.
+/// A journaled change that a reply waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DurabilityToken {
     /// The volume whose journal has it.
     pub(crate) volume: VolumeId,
-    /// Up to where it must be durable.
+    /// How far that journal must be durable.
     pub(crate) after: Durability,
 }
 
@@ -127,23 +123,23 @@ impl Context<'_> {
         Ok(DurabilityToken { volume, after: self.store.change(volume, changes)? })
     }
 
-    /// Journals changes of clients and sessions.
+    /// Journals changes of clients and sessions, in the home volume.
     fn change_home(&self, changes: &[StateChange]) -> Result<DurabilityToken, StateError> {
         self.change(self.store.home(), changes)
     }
 }
 
-/// Who asks.
+/// How a request identifies its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Caller<'a> {
-    /// NFSv4.0, where the stateid tells who.
+    /// NFSv4.0: by the stateid.
     V40,
-    /// NFSv4.1 and later: the session does.
+    /// NFSv4.1 and later: by the session.
     Session(&'a Arc<Client>),
 }
 
 impl<'a> Caller<'a> {
-    /// The client, if that is known beforehand.
+    /// Returns the client if the request itself names it.
     pub(crate) fn client(self) -> Option<&'a Arc<Client>> {
         match self {
             Caller::Session(client) => Some(client),
@@ -152,15 +148,16 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// Clients and what they hold. Survives a change of the configuration.
+/// All clients and what they hold. Survives a change of the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct SharedState {
     config: Config,
-    /// The second in which this instance began; names it in ids.
+    /// The second in which this instance started; part of the ids that it hands out.
     instance: OnceLock<u32>,
-    /// The first instance of which something is known; what is older is stale, what is not there any more expired.
+    /// The first instance of which anything is known. Ids of earlier instances are stale; unknown ids of later ones
+    /// have expired.
     oldest: AtomicU32,
-    /// The number of the next client or session.
+    /// The number of the last client or session.
     numbers: AtomicU32,
     clients: Clients,
     sessions: Sessions,
@@ -170,37 +167,37 @@ pub(crate) struct SharedState {
     copies: CopyJobs,
     counters: Counters,
     modifications: InFlightModifications,
-    /// When [`SharedState::tick`] last looked at everybody, in nanoseconds.
+    /// When [`SharedState::tick`] last swept all clients, in nanoseconds.
     swept: AtomicU64,
-    /// The newest instance that records name.
+    /// The newest instance that a record names.
     newest_known: AtomicU32,
-    /// Delegations that were asked back and not returned yet.
+    /// Delegations that were recalled and not returned yet.
     recalls: Mutex<Vec<Arc<stateids::entry::StateEntry>>>,
-    /// Until when files are not delegated, as several want them.
+    /// Files that are not delegated until this time, because several clients want them.
     contended: Shards<FileId, Time>,
-    /// Calls to the lock managers of hosts, and this status monitor.
+    /// Calls to hosts, and this server's status monitor.
     hosts: hosts::Hosts,
-    /// To the backchannels of which sessions a connection is bound.
+    /// The sessions to whose backchannels each connection is bound.
     bound: Shards<ConnectionId, Vec<SessionId>>,
 }
 
 impl SharedState {
-    /// A state with these limits.
+    /// Creates an empty state with these limits.
     pub(crate) fn new(config: Config) -> SharedState {
         SharedState { config, ..SharedState::default() }
     }
 
-    /// Its limits.
+    /// Returns the limits.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    /// How long a lease lasts, in seconds.
+    /// Returns the duration of a lease in seconds.
     pub(crate) fn lease_time(&self) -> u32 {
         u32::try_from(self.config.lease.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// Gauges and counters for operators, name and value.
+    /// Returns gauges and counters for operators, as names and values.
     pub(crate) fn gauges(&self) -> Vec<(&'static str, u64)> {
         let counters = &self.counters;
         let size = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
-//! Who there is: SETCLIENTID and EXCHANGE_ID make a client known, SETCLIENTID_CONFIRM and CREATE_SESSION confirm it.
+//! Clients: SETCLIENTID and EXCHANGE_ID introduce one, SETCLIENTID_CONFIRM and CREATE_SESSION confirm it.
 //!
-//! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed client and at most one that is to be
-//! confirmed. The names of NFSv4.0 and of later versions are kept apart.
+//! A name (`nfs_client_id4.id`, `client_owner4.co_ownerid`) has at most one confirmed and one unconfirmed client.
+//! NFSv4.0 and later versions have separate names.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ pub(crate) mod client;
 pub(crate) mod expiry;
 pub(crate) mod owner_sequence;
 
-/// One that is to be confirmed.
+/// A client that is not confirmed yet.
 #[derive(Clone, Debug)]
 struct Unconfirmed {
     id: ClientId,
@@ -35,7 +35,7 @@ struct Unconfirmed {
     made: Time,
 }
 
-/// The clients of a name.
+/// The clients with the same name.
 #[derive(Debug, Default)]
 struct Named {
     confirmed: Option<Arc<Client>>,
@@ -44,14 +44,14 @@ struct Named {
 
 type Name = (ClientProtocol, Box<[u8]>);
 
-/// Which part of all clients may be such as are to be confirmed.
+/// Unconfirmed clients may be at most one in this many.
 const UNCONFIRMED_SHARE: usize = 4;
 
 #[derive(Debug, Default)]
 struct Table {
     names: HashMap<Name, Named>,
     confirmed: BTreeMap<ClientId, Arc<Client>>,
-    /// By their ids, the oldest first.
+    /// By id, so the oldest come first.
     unconfirmed: BTreeMap<ClientId, Name>,
 }
 
@@ -69,8 +69,8 @@ impl Table {
         (named.and_then(|named| named.confirmed.clone()), named.and_then(|named| named.unconfirmed.as_ref()))
     }
 
-    /// Sees to it that of `most` clients those that are to be confirmed are but a part, so that whoever makes up names
-    /// keeps nobody else out: the oldest gives way. False if there is no room for one more.
+    /// Drops the oldest unconfirmed client if unconfirmed ones exceed their share of `max`: a peer that invents names
+    /// must not keep others out. Returns whether there is room for one more.
     fn make_room(&mut self, max: usize) -> bool {
         if self.unconfirmed.len() >= (max / UNCONFIRMED_SHARE).max(1)
             && let Some(name) = self.unconfirmed.values().next().cloned()
@@ -80,7 +80,7 @@ impl Table {
         self.len() < max
     }
 
-    /// Replaces the one that is to be confirmed.
+    /// Replaces the unconfirmed client of a name.
     fn propose(&mut self, name: &Name, proposed: Option<Unconfirmed>) {
         let named = self.names.entry(name.clone()).or_default();
         if let Some(earlier) = named.unconfirmed.take() {
@@ -105,20 +105,20 @@ impl Table {
 }
 
 impl Clients {
-    /// The confirmed client of this id.
+    /// Returns the confirmed client with this id.
     pub(super) fn confirmed(&self, id: ClientId) -> Option<Arc<Client>> {
         self.0.read().confirmed.get(&id).cloned()
     }
 
-    /// The confirmed client of this name.
+    /// Returns the confirmed client with this name.
     pub(super) fn of_name(&self, version: ClientProtocol, name: &[u8]) -> Option<Arc<Client>> {
         self.0.read().names.get(&(version, Box::from(name)))?.confirmed.clone()
     }
 
-    /// The same; if there is none, `make` makes it.
+    /// Returns the confirmed client with this name, or inserts the one that `make` returns.
     ///
     /// # Errors
-    /// NFS4ERR_RESOURCE if there are `most` already, and those of `make`.
+    /// [`StateError::LimitReached`] if there are `max` already, and those of `make`.
     pub(super) fn enter(
         &self,
         version: ClientProtocol,
@@ -139,38 +139,38 @@ impl Clients {
         Ok(client)
     }
 
-    /// The NLM clients of a host.
+    /// Returns the NLM clients of a host.
     pub(super) fn at(&self, address: IpAddr) -> Vec<Arc<Client>> {
         let there = |client: &&Arc<Client>| client.host.is_some_and(|host| host.address == address);
         self.0.read().confirmed.values().filter(there).cloned().collect()
     }
 
-    /// How many are NLM clients.
+    /// Returns the number of NLM clients.
     pub(super) fn hosts(&self) -> usize {
         self.0.read().confirmed.values().filter(|client| client.host.is_some()).count()
     }
 
-    /// All that are confirmed.
+    /// Returns all confirmed clients.
     pub(super) fn all(&self) -> Vec<Arc<Client>> {
         self.0.read().confirmed.values().cloned().collect()
     }
 
-    /// How many there are, confirmed or not.
+    /// Returns the number of clients, confirmed or not.
     pub(super) fn total(&self) -> usize {
         self.0.read().len()
     }
 
-    /// How many are confirmed.
+    /// Returns the number of confirmed clients.
     pub(super) fn len(&self) -> usize {
         self.0.read().confirmed.len()
     }
 
-    /// Enters a client that a record names.
+    /// Inserts a client that a record names.
     pub(super) fn restore(&self, client: &Arc<Client>) {
         self.0.write().confirm(&(client.version, client.name.clone()), client);
     }
 
-    /// A client is no more.
+    /// Removes a client.
     pub(super) fn remove(&self, client: &Client) {
         let mut table = self.0.write();
         table.confirmed.remove(&client.id);
@@ -185,7 +185,7 @@ impl Clients {
         }
     }
 
-    /// Forgets who was not confirmed within a lease.
+    /// Drops clients that were not confirmed within a lease.
     pub(super) fn forget_unconfirmed(&self, now: Time, lease: Duration) {
         let mut table = self.0.write();
         let late = |named: &Named| named.unconfirmed.as_ref().is_some_and(|one| now.since(one.made) > lease);
@@ -195,7 +195,7 @@ impl Clients {
     }
 }
 
-/// What SETCLIENTID or EXCHANGE_ID says of a client.
+/// How SETCLIENTID or EXCHANGE_ID introduces a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Introduction<'a> {
     pub(crate) name: &'a [u8],
@@ -203,22 +203,22 @@ pub(crate) struct Introduction<'a> {
     pub(crate) principal: Principal,
 }
 
-/// What EXCHANGE_ID found.
+/// The result of EXCHANGE_ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exchanged {
     pub(crate) id: ClientId,
-    /// Of the next CREATE_SESSION.
+    /// The sequence of the next CREATE_SESSION.
     pub(crate) sequence: u32,
     pub(crate) confirmed: bool,
 }
 
-/// What CREATE_SESSION asks for.
+/// The arguments of CREATE_SESSION.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CreateSession {
     pub(crate) client: ClientId,
     pub(crate) sequence: u32,
     pub(crate) principal: Principal,
-    /// What of the flags is to be granted.
+    /// The flags to grant.
     pub(crate) flags: u32,
     pub(crate) channels: Channels,
     pub(crate) program: u32,
@@ -229,17 +229,17 @@ pub(crate) struct CreateSession {
 /// Why SETCLIENTID failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SetClientIdError {
-    /// NFS4ERR_CLID_INUSE, and where the other one listens.
+    /// NFS4ERR_CLID_INUSE, and the callback address of the other client.
     InUse(Option<CallbackAddress>),
     Failed(StateError),
 }
 
 impl SharedState {
-    /// Names this instance in ids; the first question decides.
+    /// Returns the number of this instance; the first call decides it.
     fn instance(&self, now: Time) -> u32 {
         let seconds = u32::try_from(now.seconds()).unwrap_or(u32::MAX).max(1);
         *self.instance.get_or_init(|| {
-            // Records of a clock that went ahead must not meet ids of this instance.
+            // The clock may have been set back since records were written: their ids must not recur.
             let _ = self.oldest.compare_exchange(0, seconds, Ordering::Relaxed, Ordering::Relaxed);
             seconds.max(self.newest_known.load(Ordering::Relaxed).saturating_add(1))
         })
@@ -253,15 +253,15 @@ impl SharedState {
         ClientId::new(self.instance(now), self.next_number())
     }
 
-    /// A verifier for SETCLIENTID_CONFIRM, never the same twice.
+    /// Returns a verifier for SETCLIENTID_CONFIRM that never recurs.
     fn next_confirm(&self, now: Time) -> [u8; 8] {
         (u64::from(self.instance(now)) << 32 | u64::from(self.next_number())).to_be_bytes()
     }
 
-    /// The confirmed client of an id that NFSv4.0 sends with OPEN, LOCK, RENEW and others. Renews its lease.
+    /// Returns the confirmed client of an id that NFSv4.0 sends with OPEN, LOCK, RENEW and others. Renews its lease.
     ///
     /// # Errors
-    /// NFS4ERR_EXPIRED if it was expired, NFS4ERR_STALE_CLIENTID if nothing is known of it.
+    /// [`StateError::Expired`] if it expired, [`StateError::UnknownClient`] if nothing is known of it.
     pub(crate) fn client(&self, context: &Context<'_>, id: ClientId) -> Result<Arc<Client>, StateError> {
         match self.clients.confirmed(id) {
             Some(client) if client.version == ClientProtocol::V40 => {
@@ -276,8 +276,8 @@ impl SharedState {
     /// RENEW (RFC 7530 section 16.29).
     ///
     /// # Errors
-    /// Those of [`SharedState::client`]; NFS4ERR_CB_PATH_DOWN if it has delegations and does not hear that they are recalled, and
-    /// while it has not tried to return one that was revoked: nothing else tells it to give up what it trusts in.
+    /// Those of [`SharedState::client`]; [`StateError::CallbackPathDown`] if the client has delegations and recalls do
+    /// not reach it, and until it tries to return a revoked one: nothing else tells it to stop trusting them.
     pub(crate) fn renew(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let client = self.client(context, id)?;
         let down = client.inner.lock().path == crate::state::callbacks::CallbackPath::Down;
@@ -289,10 +289,10 @@ impl SharedState {
         }
     }
 
-    /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id, and what is to be confirmed.
+    /// SETCLIENTID (RFC 7530 section 16.33.5). Returns the id and the verifier to confirm it with.
     ///
     /// # Errors
-    /// [`SetClientIdError`]; NFS4ERR_RESOURCE if there are too many clients.
+    /// [`SetClientIdError`]; [`StateError::LimitReached`] if there are too many clients.
     pub(crate) fn set_client_id(
         &self,
         context: &Context<'_>,
@@ -311,7 +311,7 @@ impl SharedState {
             }
             // The same client, perhaps with another callback address.
             Some(client) if client.verifier == who.verifier && client.principal == who.principal => client.id,
-            // It has restarted, or nothing is known of it.
+            // It restarted, or is unknown.
             _ => self.next_client(now),
         };
         if !table.make_room(self.config.clients) {
@@ -323,8 +323,7 @@ impl SharedState {
         Ok((id, confirm))
     }
 
-    /// Before a client of this name introduces itself: removes the rest of one that is half removed, because the journal
-    /// was full in between; and makes room.
+    /// Prepares for a client of this name: finishes a removal that a full journal interrupted, and makes room.
     fn finish_removal(
         &self,
         context: &Context<'_>,
@@ -337,15 +336,16 @@ impl SharedState {
         self.make_room_for_client(context)
     }
 
-    /// Whether another principal may not take its name: it has something, and is not silent.
+    /// Returns whether another principal may not take the client's name: it has state, and its lease runs.
     fn is_in_use(&self, client: &Client, now: Time) -> bool {
         client.has_state() && client.lease_idle(now) <= self.config.lease
     }
 
-    /// SETCLIENTID_CONFIRM (RFC 7530 section 16.34.5). The client is probed then, so that it can get delegations.
+    /// SETCLIENTID_CONFIRM (RFC 7530 section 16.34.5). Probes the client's callback path, so that it can get
+    /// delegations.
     ///
     /// # Errors
-    /// NFS4ERR_STALE_CLIENTID, NFS4ERR_CLID_INUSE, and those of the journal.
+    /// [`StateError::UnknownClient`], [`StateError::ClientInUse`], and those of the journal.
     pub(crate) fn confirm_client_id(
         &self,
         context: &Context<'_>,
@@ -398,7 +398,7 @@ impl SharedState {
         Ok(Some(token))
     }
 
-    /// A client that restarted, or whose name another took, has nothing any more.
+    /// Removes the client that restarted, or whose name another principal took.
     fn remove_replaced(
         &self,
         context: &Context<'_>,
@@ -413,19 +413,19 @@ impl SharedState {
 
     /// EXCHANGE_ID: the cases of RFC 8881 section 18.35.5. `update` is EXCHGID4_FLAG_UPD_CONFIRMED_REC_A.
     ///
-    /// | update | confirmed client of the name | verifier, principal | case | |
+    /// | update | confirmed client of the name | verifier, principal | case | result |
     /// |---|---|---|---|---|
-    /// | no | none | | 1, 4 | a new one is proposed, instead of one proposed before |
-    /// | no | there | the same | 2 | it is told that it is known |
-    /// | no | there | other principal | 3 | CLID_INUSE, unless it has nothing or is silent |
-    /// | no | there | other verifier | 5 | it restarted: a new one is proposed, the old one stays until that is confirmed |
-    /// | yes | there | the same | 6 | updated |
+    /// | no | none | | 1, 4 | proposes a new one, instead of an earlier proposal |
+    /// | no | one | the same | 2 | returns it as confirmed |
+    /// | no | one | other principal | 3 | CLID_INUSE, unless it has no state or its lease is over |
+    /// | no | one | other verifier | 5 | it restarted: proposes a new one; the old one stays until that is confirmed |
+    /// | yes | one | the same | 6 | updates it |
     /// | yes | none | | 7 | NOENT |
-    /// | yes | there | other verifier | 8 | NOT_SAME |
-    /// | yes | there | other principal | 9 | PERM |
+    /// | yes | one | other verifier | 8 | NOT_SAME |
+    /// | yes | one | other principal | 9 | PERM |
     ///
     /// # Errors
-    /// As in the table; NFS4ERR_DELAY if there are too many clients; those of the journal.
+    /// As in the table; [`StateError::TryLater`] if there are too many clients; those of the journal.
     pub(crate) fn exchange_id(
         &self,
         context: &Context<'_>,
@@ -478,12 +478,12 @@ impl SharedState {
         Ok(Exchanged { id, sequence: 1, confirmed: false })
     }
 
-    /// CREATE_SESSION (RFC 8881 section 18.36): confirms the client, and makes a session. Each client has a slot for it:
-    /// the last request is answered again. Only what succeeds counts.
+    /// CREATE_SESSION (RFC 8881 section 18.36): confirms the client and creates a session. Each client has one slot for
+    /// it, which repeats the last reply. Only successes count.
     ///
     /// # Errors
-    /// NFS4ERR_STALE_CLIENTID, NFS4ERR_SEQ_MISORDERED, NFS4ERR_CLID_INUSE, NFS4ERR_TOOSMALL, NFS4ERR_NOSPC if the client
-    /// has too many sessions, and those of the journal.
+    /// [`StateError::UnknownClient`], [`StateError::OutOfSequence`], [`StateError::ClientInUse`],
+    /// [`StateError::ChannelTooSmall`], [`StateError::TooManySessions`], and those of the journal.
     pub(crate) fn create_session(
         &self,
         context: &Context<'_>,
@@ -572,10 +572,10 @@ impl SharedState {
         Ok((session, token))
     }
 
-    /// RECLAIM_COMPLETE of the whole server (RFC 8881 section 18.51).
+    /// RECLAIM_COMPLETE for the whole server (RFC 8881 section 18.51).
     ///
     /// # Errors
-    /// NFS4ERR_COMPLETE_ALREADY, and those of the journal.
+    /// [`StateError::AlreadyReclaimed`], and those of the journal.
     pub(crate) fn reclaim_complete(
         &self,
         context: &Context<'_>,
@@ -595,7 +595,7 @@ impl SharedState {
     /// DESTROY_CLIENTID (RFC 8881 section 18.50).
     ///
     /// # Errors
-    /// NFS4ERR_STALE_CLIENTID; NFS4ERR_CLIENTID_BUSY if it has sessions or holds anything; those of the journal.
+    /// [`StateError::UnknownClient`]; [`StateError::ClientBusy`] if it has sessions or state; those of the journal.
     pub(crate) fn destroy_client_id(&self, context: &Context<'_>, id: ClientId) -> Result<(), StateError> {
         let mut table = self.clients.0.write();
         if let Some(name) = table.unconfirmed.get(&id).cloned()

@@ -1,74 +1,73 @@
-//! Limits of state, and what is counted of it.
+//! Limits of the state, and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Most bytes of memory of an open or of the locks of an owner in a file, its share of tables included. With one owner of many
-/// opens 420 to 480 were measured.
+/// Memory of an open, or of an owner's locks in a file, with its share of tables, in bytes. With one owner of many
+/// opens, 420 to 480 were measured.
 const ENTRY_BYTES: u64 = 480;
-/// Of an owner with its share of tables, without its name, which is there twice, and without what it was answered last.
+/// Memory of an owner with its share of tables, in bytes, without its name, which is stored twice, and its last reply.
 pub(super) const OWNER_BYTES: usize = 400;
-/// Of a delegation of a file that is not open, so that nothing else has its tables.
+/// Memory of a delegation of a file that is not open, so it pays for the file's tables alone.
 const DELEGATION_BYTES: u64 = 480;
-/// Of a locked range, in a table that has grown.
+/// Memory of a locked range in a table that has grown.
 const RANGE_BYTES: u64 = 64;
-/// Of a client with its first session, what that keeps left out. Its name, up to 1 KiB long, is there twice, that of one that
-/// is to be confirmed three times.
+/// Memory of a client with its first session, without cached replies. Its name, up to 1 KiB long, is stored twice; that
+/// of an unconfirmed client three times.
 const CLIENT_BYTES: u64 = 4 << 10;
 
-/// Limits, which bound memory: see [`Config::bound`]. Those of the default are the most that there are.
+/// Limits that bound memory: see [`Config::bound`]. The defaults are the maxima.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// How long a client may be silent before it is expired when somebody minds what it holds; and how long a client has
-    /// to return a delegation.
+    /// How long a client may be idle before a conflict expires it; and how long it has to return a delegation.
     pub(crate) lease: Duration,
-    /// How long a silent client is kept if nobody minds it.
+    /// How long an idle client is kept while nothing conflicts.
     pub(crate) courtesy: Duration,
     /// Clients, confirmed or not.
     pub(crate) clients: usize,
-    /// Names by which NLM clients of one host call themselves. What they hold has no lease, so that a host that makes up
-    /// names would keep others out for ever.
+    /// Names that the NLM clients of one host use. Their state has no lease, so a host that invents names would keep
+    /// others out for ever.
     pub(crate) names_per_host: usize,
-    /// Open owners of a client, and lock owners.
+    /// Open owners of a client; lock owners likewise.
     pub(crate) owners_per_client: usize,
     /// Sessions of a client.
     pub(crate) sessions_per_client: usize,
     /// Slots of a session.
     pub(crate) slots_per_session: u32,
-    /// What the slots of all sessions may keep, in bytes. No session gets more than a sixteenth of what is left of it; when
-    /// nothing is, the first session of a client still gets one slot, and there is no second one.
+    /// Memory of the replies in the slots of all sessions. A session gets at most a sixteenth of what is free. When
+    /// nothing is, the first session of a client still gets one slot, and a second session is refused.
     pub(crate) slot_bytes: u64,
     /// Largest request and reply of a session, in bytes.
     pub(crate) message_bytes: u32,
-    /// Largest reply that a slot keeps, in bytes.
+    /// Largest reply that a slot caches, in bytes.
     pub(crate) cached_bytes: u32,
     /// Operations of a COMPOUND.
     pub(crate) operations: u32,
-    /// Opens and lock states of all clients. Their owners count too, by the bytes that they take.
+    /// Opens and lock states of all clients. Owners count too, by their memory.
     pub(crate) entries: u64,
     /// Locked ranges of one file.
     pub(crate) ranges_per_file: usize,
     /// Locked ranges of all files.
     pub(crate) ranges: u64,
-    /// Those who wait for locks of one file.
+    /// Waiters for locks of one file.
     pub(crate) waiters_per_file: usize,
     /// Delegations of all clients.
     pub(crate) delegations: u64,
-    /// Copies that go on, and those whose end was not told yet: of all clients.
+    /// Copies that run, or whose end is not reported yet, of all clients.
     pub(crate) copies: usize,
-    /// Of one client.
+    /// The same for one client.
     pub(crate) copies_per_client: usize,
-    /// How long a range that became free is kept for who waited first.
+    /// How long a freed range is reserved for the first waiter.
     pub(crate) turn: Duration,
-    /// How long no delegation of a file is granted after one was recalled.
+    /// How long a file is not delegated after a recall.
     pub(crate) undelegated: Duration,
-    /// How long after one was revoked, or lost with its client. Clients that come back go by what they have in memory
-    /// when they are given another one.
+    /// The same after a delegation was revoked, or lost with its client. A client that comes back trusts its cache once
+    /// it is given another one.
     pub(crate) undelegated_after_loss: Duration,
-    /// Files that are not delegated for these reasons, in each part of the state; more are forgotten.
+    /// Files that are not delegated for these reasons, in each shard; more are forgotten.
     pub(crate) contended: usize,
-    /// How long a callback's answer is waited for.
+    /// How long to wait for the answer to a callback.
     pub(crate) callback: Duration,
 }
 
@@ -103,14 +102,14 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Lowers limits so that what clients hold takes `bytes` of memory at most: three eighths for opens, locks and their
-    /// owners, two for what sessions keep, one each for delegations, for ranges, and for clients with one slot each. What of it one host, or one
-    /// file, may have to itself is a fourth.
+    /// Lowers limits so that state takes at most `bytes` of memory: three eighths for opens, locks and their owners,
+    /// two for cached replies, one each for delegations, for ranges, and for clients with one slot each. One host, or
+    /// one file, may have a fourth of its part.
     #[must_use]
     pub(crate) fn bound(self, bytes: u64) -> Config {
         let eighth = bytes / 8;
         let clients = eighth / (CLIENT_BYTES + u64::from(self.cached_bytes));
-        // A client that has one open can do something.
+        // A client with one open can make progress.
         let max = |limit: u64, within: u64| limit.min(within).max(1);
         let size = |limit: usize, within: u64| limit.min(usize::try_from(within).unwrap_or(usize::MAX));
         let entries = max(self.entries, 3 * eighth / ENTRY_BYTES);
@@ -130,10 +129,10 @@ impl Config {
     }
 }
 
-/// Clients that there may be with the least memory.
+/// Clients that are allowed with the least memory.
 const CLIENTS_MIN: usize = 16;
 
-/// What is counted.
+/// Gauges and counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Bytes that the slots of all sessions may take.
@@ -142,7 +141,7 @@ pub(crate) struct Counters {
     /// Opens that deny something.
     pub(crate) denials: AtomicU64,
     pub(crate) lock_states: AtomicU64,
-    /// Bytes that open owners and lock owners take.
+    /// Memory of open owners and lock owners, in bytes.
     pub(crate) owner_bytes: Arc<AtomicU64>,
     pub(crate) ranges: AtomicU64,
     pub(crate) delegations_granted: AtomicU64,
@@ -162,14 +161,14 @@ pub(crate) struct CountedBytes {
 }
 
 impl CountedBytes {
-    /// Counts so many.
+    /// Counts `bytes`.
     pub(crate) fn new(counter: &Arc<AtomicU64>, bytes: usize) -> CountedBytes {
         let mut counted = CountedBytes { counter: Arc::clone(counter), bytes: 0 };
         counted.exchange(0, bytes);
         counted
     }
 
-    /// Some of it are no more, and others are there.
+    /// Replaces `before` of these bytes by `after`.
     pub(crate) fn exchange(&mut self, before: usize, after: usize) {
         let as_many = |bytes: usize| u64::try_from(bytes).expect("no more than there is memory");
         self.counter.fetch_add(as_many(after), Ordering::Relaxed);
@@ -185,23 +184,23 @@ impl Drop for CountedBytes {
 }
 
 impl Counters {
-    /// As how many opens all that is held counts.
+    /// Returns the opens and lock states, with owners converted by their memory.
     pub(crate) fn entries(&self) -> u64 {
         let owners = Counters::get(&self.owner_bytes) / ENTRY_BYTES;
         Counters::get(&self.opens) + Counters::get(&self.lock_states) + owners
     }
 
-    /// One more.
+    /// Adds one.
     pub(crate) fn up(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One less.
+    /// Subtracts one.
     pub(crate) fn down(counter: &AtomicU64) {
         counter.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// Returns the value.
     pub(crate) fn get(counter: &AtomicU64) -> u64 {
         counter.load(Ordering::Relaxed)
     }

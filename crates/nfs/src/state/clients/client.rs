@@ -1,4 +1,4 @@
-//! A client: who it is, its lease, and what it holds.
+//! One client: its identity, its lease, and what it holds.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,20 +16,20 @@ use crate::state::config::{CountedBytes, Counters, OWNER_BYTES};
 use crate::state::ids::{ClientId, FileId, Other, SessionId};
 use crate::state::record::{CallbackAddress, ClientKind, ClientRecord, Principal};
 
-/// How far the numbers of stateids go ahead at a restart: more opens than can have been lost with the last batch, so that
-/// no number is given out twice.
+/// How far stateid numbers skip ahead at a restart: more than the opens that can be lost with the last batch, so no
+/// number recurs.
 const NUMBERS_SKIPPED: u32 = 1 << 20;
 
-/// Somebody at a client who opens files (`open_owner4`).
+/// An open owner of a client (`open_owner4`).
 #[derive(Debug)]
 pub(crate) struct OpenOwner {
-    /// What the client calls it.
+    /// The client's name for it.
     pub(crate) name: Box<[u8]>,
-    /// Its requests; used by NFSv4.0 only.
+    /// The order of its requests; used by NFSv4.0 only.
     pub(crate) sequence: OwnerSequence,
 }
 
-/// Whose locks conflict with whose.
+/// The identity of a lock owner. Locks of different owners conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LockOwnerId {
     /// A lock owner of an NFSv4 client (`lock_owner4`).
@@ -38,31 +38,31 @@ pub(crate) enum LockOwnerId {
     Nlm { client: ClientId, name: Box<[u8]> },
 }
 
-/// Somebody who locks ranges.
+/// An owner of byte-range locks.
 #[derive(Debug)]
 pub(crate) struct LockOwner {
-    /// Tells owners apart while the process lives.
+    /// Distinguishes owners while the process lives.
     number: u64,
     pub(crate) id: LockOwnerId,
-    /// Its requests; used by NFSv4.0 only.
+    /// The order of its requests; used by NFSv4.0 only.
     pub(crate) sequence: OwnerSequence,
 }
 
 impl LockOwner {
-    /// A new owner, different from all others.
+    /// Creates an owner that differs from all others.
     fn new(id: LockOwnerId, sequence: OwnerSequence) -> LockOwner {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         LockOwner { number: NUMBERS.fetch_add(1, Ordering::Relaxed), id, sequence }
     }
 
-    /// The client that it belongs to.
+    /// Returns the client that it belongs to.
     pub(crate) fn client(&self) -> ClientId {
         match &self.id {
             LockOwnerId::Nfs4 { client, .. } | LockOwnerId::Nlm { client, .. } => *client,
         }
     }
 
-    /// What its client calls it.
+    /// Returns the client's name for it.
     pub(crate) fn name(&self) -> &[u8] {
         match &self.id {
             LockOwnerId::Nfs4 { name, .. } | LockOwnerId::Nlm { name, .. } => name,
@@ -78,38 +78,38 @@ impl PartialEq for LockOwner {
 
 impl Eq for LockOwner {}
 
-/// Which protocol a client speaks, which never changes.
+/// The protocol of a client; it never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientProtocol {
-    /// NFSv4.0: owners count their requests, callbacks have a connection of their own.
+    /// NFSv4.0: owners number their requests, and callbacks use a connection that the server makes.
     V40,
     /// NFSv4.1 and later: sessions.
     Sessions,
-    /// The lock manager of a host that uses NFSv3 (NLM version 4): no lease, no stateids.
+    /// NLM version 4, the lock manager of a host that uses NFSv3: no lease, no stateids.
     Nlm,
 }
 
 /// The host of an NLM client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Host {
-    /// Where it is called.
+    /// The address to call.
     pub(crate) address: IpAddr,
-    /// Ours, as the host knows it.
+    /// This server's address, as the host knows it.
     pub(crate) server: IpAddr,
-    /// That of its status monitor when it came; 0 if it did not say.
+    /// The state of its status monitor when it first came; 0 if it did not say.
     pub(crate) state: i32,
 }
 
 /// A confirmed client.
 ///
 /// ```text
-///   (unconfirmed: see clients.rs) ──confirmed──▶ Active ──silent for a lease──▶ Courtesy
-///                                                  ▲ │ ◀───────renewed────────── │ conflict, or memory is short
-///                                                  │ │ restarted, destroyed      ▼
-///                                                  │ └───────────────────────▶ Gone
+///   (unconfirmed: see clients.rs) ──confirmed──▶ Active ──idle for a lease──▶ Courtesy
+///                                                  ▲ │ ◀──────renewed──────── │ conflict, or memory is short
+///                                                  │ │ restarted, destroyed   ▼
+///                                                  │ └──────────────────────▶ Gone
 /// ```
 ///
-/// Active and Courtesy differ only in the time of the last renewal. What is Gone cannot be given anything any more.
+/// Active and Courtesy differ only in the time of the last renewal. A client that is Gone can be given nothing more.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) id: ClientId,
@@ -117,54 +117,53 @@ pub(crate) struct Client {
     pub(crate) verifier: [u8; 8],
     pub(crate) principal: Principal,
     pub(crate) version: ClientProtocol,
-    /// The minor version that callbacks say.
+    /// The minor version to send in callbacks.
     pub(crate) minor: u32,
-    /// When it was last heard of, in nanoseconds.
+    /// The time of the last request, in nanoseconds.
     renewed: AtomicI64,
     /// The number of the next stateid.
     numbers: AtomicU32,
-    /// Connections that are bound to the backchannel of any of its sessions.
+    /// Connections bound to the backchannel of any of its sessions.
     pub(crate) back_connections: AtomicU32,
     /// Delegations that were revoked and not freed yet.
     pub(crate) revoked: AtomicU32,
-    /// Delegations that it has.
+    /// Delegations that it holds.
     pub(crate) delegations: AtomicU32,
-    /// Whether delegations may be lost to it with the last batch of an earlier start of the server, and it does not know.
+    /// Whether a restart may have lost delegations with the last batch, and the client has not been told.
     may_have_lost_delegations: AtomicBool,
-    /// Of an NLM client.
+    /// The host of an NLM client.
     pub(crate) host: Option<Host>,
-    /// What has its record, if that was written by this process: an NLM client's, which is not waited for when it is made.
+    /// The change that wrote its record, if this process did. Creating an NLM client does not wait for it.
     pub(crate) recorded: OnceLock<DurabilityToken>,
-    /// What its owners take is counted there.
+    /// The counter of the memory of owners.
     owner_bytes: Arc<AtomicU64>,
     pub(crate) inner: Mutex<ClientState>,
 }
 
-/// What a client has.
+/// What a client holds.
 #[derive(Debug)]
 pub(crate) struct ClientState {
     /// Nothing may be added any more.
     pub(crate) gone: bool,
-    /// Every stateid that it holds, and of which file.
+    /// Every stateid of the client, with its file.
     pub(crate) entries: HashMap<Other, FileId>,
     pub(crate) open_owners: HashMap<Box<[u8]>, Arc<OpenOwner>>,
     pub(crate) lock_owners: HashMap<Box<[u8]>, Arc<LockOwner>>,
     pub(crate) sessions: Vec<SessionId>,
-    /// Sequence of the last CREATE_SESSION, and the session that it made.
+    /// The sequence of the last CREATE_SESSION, and the session that it created.
     pub(crate) created: Option<(u32, SessionId)>,
-    /// What of that, or of SETCLIENTID_CONFIRM, must be durable before it is told.
+    /// What must be durable before the reply to that, or to SETCLIENTID_CONFIRM, leaves.
     pub(crate) confirmed: Option<DurabilityToken>,
-    /// Whether RECLAIM_COMPLETE came.
+    /// Whether RECLAIM_COMPLETE was received.
     pub(crate) reclaimed: bool,
-    /// NFSv4.0: what SETCLIENTID_CONFIRM proved it with, and where it listens.
+    /// NFSv4.0: the verifier of SETCLIENTID_CONFIRM, and the callback address.
     pub(crate) callback: Option<([u8; 8], CallbackAddress)>,
-    /// NFSv4.0: whether it listens there.
+    /// NFSv4.0: whether callbacks reach that address.
     pub(crate) path: CallbackPath,
 }
 
 impl ClientState {
-    /// What it holds, by the numbers of stateids: for whoever does something for each, so that it is done in an order that a
-    /// simulation repeats.
+    /// Returns the client's stateids in the order of their numbers, which a simulation can repeat.
     pub(crate) fn stateids(&self) -> Vec<Other> {
         let mut stateids: Vec<Other> = self.entries.keys().copied().collect();
         stateids.sort_unstable();
@@ -173,7 +172,7 @@ impl ClientState {
 }
 
 impl Client {
-    /// The client of a record. What its owners take is counted with that of others.
+    /// Creates the client of a record.
     pub(crate) fn new(id: ClientId, record: &ClientRecord, now: Time, counters: &Counters) -> Client {
         let (version, minor, created, reclaimed, callback) = match &record.kind {
             ClientKind::V40 { confirm, callback } => {
@@ -220,7 +219,7 @@ impl Client {
         }
     }
 
-    /// Its record, with what `held` says now.
+    /// Returns the client's record as of `held`.
     pub(crate) fn record(&self, held: &ClientState) -> ClientRecord {
         let kind = match (&held.callback, self.host) {
             (_, Some(host)) => ClientKind::Nlm(host),
@@ -234,58 +233,58 @@ impl Client {
         ClientRecord { name: self.name.clone(), verifier: self.verifier, principal: self.principal, kind }
     }
 
-    /// It was heard of.
+    /// Renews the lease.
     pub(crate) fn renew(&self, now: Time) {
         self.renewed.fetch_max(now.nanos(), Ordering::Relaxed);
     }
 
-    /// How long it has been silent, if that matters: NLM clients have no leases.
+    /// Returns how long the lease has not been renewed; zero for NLM clients, which have none.
     pub(crate) fn lease_idle(&self, now: Time) -> Duration {
         if self.version == ClientProtocol::Nlm { Duration::ZERO } else { self.idle(now) }
     }
 
-    /// How long nothing was heard of it.
+    /// Returns how long the client has sent nothing.
     pub(crate) fn idle(&self, now: Time) -> Duration {
         now.since(Time::from_nanos(self.renewed.load(Ordering::Relaxed)))
     }
 
-    /// The `other` of a new stateid, unless it is in use: see [`super::SharedState::next_other`].
+    /// Returns the `other` of a new stateid, which may be in use: see [`crate::state::SharedState::next_other`].
     pub(crate) fn next_other(&self) -> Other {
         Other::new(self.id, self.numbers.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The client is of an earlier start of the server. What that gave out and no record names must not come again, so
-    /// each start has numbers of its own.
+    /// Marks a client of an earlier start of the server. That start may have handed out stateids that no record names;
+    /// each start has numbers of its own, so they do not recur.
     pub(crate) fn begin_generation(&self, generation: u32) {
         self.numbers.store(generation.wrapping_mul(NUMBERS_SKIPPED).max(1), Ordering::Relaxed);
-        // What NFSv4.0 is granted is durable before it is told.
+        // NFSv4.0 grants are durable before the reply.
         self.may_have_lost_delegations.store(self.version == ClientProtocol::Sessions, Ordering::Relaxed);
     }
 
-    /// Whether every reply has to say that delegations may be lost.
+    /// Returns whether replies must say that delegations may be lost.
     pub(crate) fn may_have_lost_delegations(&self) -> bool {
         self.may_have_lost_delegations.load(Ordering::Relaxed)
     }
 
-    /// It has received a reply that said so.
+    /// Notes that the client received a reply that said so.
     pub(crate) fn loss_reported(&self) {
         if self.may_have_lost_delegations() {
             self.may_have_lost_delegations.store(false, Ordering::Relaxed);
         }
     }
 
-    /// A record names this stateid: new ones come after it.
+    /// Skips the numbers up to a stateid that a record names.
     pub(crate) fn known(&self, other: Other) {
         self.numbers.fetch_max(other.number().wrapping_add(NUMBERS_SKIPPED), Ordering::Relaxed);
     }
 
-    /// Whether it has so many owners that no more are to be made.
+    /// Returns whether the client has as many owners as are allowed.
     pub(crate) fn has_owners(&self, max: usize) -> bool {
         let held = self.inner.lock();
         held.open_owners.len().max(held.lock_owners.len()) >= max
     }
 
-    /// The open owner of this name.
+    /// Returns the open owner with this name; creates it if it is new.
     pub(crate) fn open_owner(&self, name: &[u8], make: impl FnOnce() -> OwnerSequence) -> Arc<OpenOwner> {
         let mut held = self.inner.lock();
         if let Some(owner) = held.open_owners.get(name) {
@@ -297,22 +296,22 @@ impl Client {
         owner
     }
 
-    /// Counts what a new owner of this name takes.
+    /// Counts the memory of a new owner with this name.
     fn count_owner(&self, name: &[u8]) -> CountedBytes {
         CountedBytes::new(&self.owner_bytes, OWNER_BYTES + 2 * name.len())
     }
 
-    /// The open owner of this name, if there is one.
+    /// Returns the open owner with this name, if it exists.
     pub(crate) fn known_open_owner(&self, name: &[u8]) -> Option<Arc<OpenOwner>> {
         self.inner.lock().open_owners.get(name).cloned()
     }
 
-    /// The lock owner of this name, if there is one.
+    /// Returns the lock owner with this name, if it exists.
     pub(crate) fn known_lock_owner(&self, name: &[u8]) -> Option<Arc<LockOwner>> {
         self.inner.lock().lock_owners.get(name).cloned()
     }
 
-    /// The lock owner of this name.
+    /// Returns the lock owner with this name; creates it if it is new.
     pub(crate) fn lock_owner(&self, name: &[u8], make: impl FnOnce() -> OwnerSequence) -> Arc<LockOwner> {
         let mut held = self.inner.lock();
         if let Some(owner) = held.lock_owners.get(name) {
@@ -329,20 +328,21 @@ impl Client {
         owner
     }
 
-    /// Forgets a lock owner that has nothing, as after a CLOSE; whether it was so. Does not look at all that the client has.
+    /// Forgets a lock owner without locks, as after a CLOSE. Returns whether it did. Does not scan all that the client
+    /// holds.
     pub(crate) fn forget_idle(&self, owner: &Arc<LockOwner>) -> bool {
         let mut held = self.inner.lock();
-        // One reference is the map's, another the caller's; each of its locks and places in queues has one more.
+        // One reference is the map's, one the caller's. Each lock state and queue position has another.
         let idle = Arc::strong_count(owner) == 2;
         idle && held.lock_owners.remove(owner.name()).is_some()
     }
 
-    /// Whether nothing can be added to it any more.
+    /// Returns whether nothing can be added to the client any more.
     pub(crate) fn is_gone(&self) -> bool {
         self.inner.lock().gone
     }
 
-    /// Whether it has sessions, or holds anything.
+    /// Returns whether the client has sessions, or holds anything.
     pub(crate) fn has_state(&self) -> bool {
         let held = self.inner.lock();
         !held.entries.is_empty() || !held.sessions.is_empty()

@@ -1,4 +1,4 @@
-//! What time does: clients that are silent for too long, delegations that are not returned, owners that nobody uses.
+//! What happens as time passes: leases expire, recalls time out, unused owners are forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,11 +13,11 @@ use crate::state::sessions::Session;
 use crate::state::stateids::entry::{Liveness, Recall, StateEntry, StateKind};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
-/// The longest until [`SharedState::tick`] is to be called again.
+/// The longest interval between calls of [`SharedState::tick`].
 const TICK: Duration = Duration::from_secs(1);
 
 impl SharedState {
-    /// Does what is due by time. Returns when to call it again.
+    /// Does what is due. Returns how long to wait before the next call.
     pub(crate) fn tick(&self, context: &Context<'_>) -> Duration {
         self.tick_callbacks(context);
         self.tick_copies(context);
@@ -31,7 +31,7 @@ impl SharedState {
         soon.min(TICK)
     }
 
-    /// Revokes delegations that were recalled a lease ago, and recalls again those that were not yet.
+    /// Revokes delegations that were recalled a lease ago, and repeats the other recalls.
     fn revoke_overdue(&self, context: &Context<'_>) {
         let mut recalls = std::mem::take(&mut *self.recalls.lock());
         recalls.retain(|entry| {
@@ -46,14 +46,14 @@ impl SharedState {
             if self.can_be_called(&entry.client) {
                 self.call_recall(context, entry);
             }
-            // What the journal does not take now it takes at the next tick.
+            // If the journal is full, the next tick tries again.
             context.now.since(since) <= self.config.lease || self.revoke(context, entry).is_err()
         });
         self.recalls.lock().append(&mut recalls);
     }
 
-    /// Looks at everybody: who has been silent beyond courtesy goes, owners that nobody uses are forgotten, and if memory
-    /// is short, those that are silent go too.
+    /// Removes clients that have been idle beyond courtesy, forgets unused owners, and removes all clients whose leases
+    /// are over if memory is short.
     fn sweep(&self, context: &Context<'_>) {
         let entries = self.counters.entries();
         let ranges = Counters::get(&self.counters.ranges);
@@ -66,18 +66,18 @@ impl SharedState {
             let nothing = !client.has_state();
             let idle = client.idle(context.now);
             let over = client.lease_idle(context.now) > patience || (nothing && idle > 4 * self.config.lease);
-            // One that is gone was half removed when the journal was full.
+            // A full journal interrupted the removal of a client that is gone.
             if over || client.is_gone() {
                 silent.push(client);
             } else {
                 self.forget_owners(&client, context.now);
             }
         }
-        // What the journal does not take now it takes at the next sweep.
+        // If the journal is full, the next sweep tries again.
         let _ = self.expire(context, &silent);
     }
 
-    /// If there are as many clients as may be, those that are silent go.
+    /// Removes clients whose leases are over if the limit of clients is reached.
     ///
     /// # Errors
     /// Those of the journal.
@@ -90,7 +90,7 @@ impl SharedState {
         self.expire(context, &silent)
     }
 
-    /// Forgets owners that have nothing and have not been used for a lease.
+    /// Forgets owners that hold nothing and have been unused for a lease.
     fn forget_owners(&self, client: &Client, now: Time) {
         let mut held = client.inner.lock();
         let lease = self.config.lease;
@@ -109,10 +109,10 @@ impl SharedState {
         closed.into_iter().for_each(|other| self.forget(client, other));
     }
 
-    /// Expires clients: all that they hold is free. Who was heard of since it was found silent stays.
+    /// Expires clients: frees all that they hold. A client that renewed its lease meanwhile stays.
     ///
     /// # Errors
-    /// Those of the journal; what was not done is done when it is tried again.
+    /// Those of the journal; call it again to finish.
     pub(crate) fn expire(&self, context: &Context<'_>, clients: &[Arc<Client>]) -> Result<(), StateError> {
         for client in clients {
             if client.idle(context.now) <= self.config.lease && !client.is_gone() {
@@ -132,12 +132,12 @@ impl SharedState {
         found.filter(|entry| entry.as_delegation().is_some() && entry.liveness() == Liveness::Live).collect()
     }
 
-    /// A client is no more, and nothing that it held; it is so after a crash when its record is gone: its sessions first, so that nothing is added, then what it held,
-    /// then its record. After a crash in between the rest belongs to a client that has fewer things, or to none, and is
+    /// Removes a client with everything that it holds: sessions first, so that nothing is added, then its state, then
+    /// its record. After a crash in between, what remains belongs to a client with less state, or to none, and is
     /// deleted at the start.
     ///
     /// # Errors
-    /// Those of the journal; the rest goes when it is tried again.
+    /// Those of the journal; call it again to finish.
     pub(crate) fn remove_client(
         &self,
         context: &Context<'_>,
@@ -174,7 +174,7 @@ impl SharedState {
         }
         let token = context.change_home(&[Key::Client(client.id).deleted()])?;
         self.clients.remove(client);
-        // What owners closed last can be asked for no more.
+        // The stateids that owners closed last cannot be asked for any more.
         let owners: Vec<_> = client.inner.lock().open_owners.drain().map(|(_, owner)| owner).collect();
         owners
             .iter()

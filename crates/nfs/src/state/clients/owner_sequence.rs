@@ -1,9 +1,9 @@
-//! The sequence of an owner's requests in NFSv4.0 (RFC 7530 section 9.1.7): one at a time, and the last one answered
-//! again when it is repeated.
+//! The sequence of an owner's requests in NFSv4.0 (RFC 7530 section 9.1.7): one at a time, and a repetition of the last
+//! one gets the same reply.
 //!
 //! ```text
-//!            begin(next)                finish(reply)
-//!   Idle ───────────────────▶ Taken ───────────────────▶ Idle, next + 1, last reply
+//!            begin(next)                     finish(reply)
+//!   Idle ───────────────────▶ InProgress ───────────────────▶ Idle, next + 1, last reply
 //!                               │  dropped: the request did not count
 //!                               └──────────────────────▶ Idle, as before
 //! ```
@@ -18,7 +18,7 @@ use crate::state::DurabilityToken;
 use crate::state::config::CountedBytes;
 use crate::state::ids::{FileId, Other};
 
-/// Which seqid comes next.
+/// Which seqid is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Any: the owner is new, or a restart forgot.
@@ -27,16 +27,16 @@ enum Next {
     Is(u32),
 }
 
-/// What was answered to a request.
+/// The reply to an owner's last request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplayEntry {
-    /// Which operation it was: the result of another one would not be understood.
+    /// The operation; another one could not interpret the result.
     pub(crate) operation: OpNum4,
-    /// Its result.
+    /// The result.
     pub(crate) reply: Arc<[u8]>,
-    /// The file that was current after it.
+    /// The current file after it.
     pub(crate) current: Option<FileId>,
-    /// What it waits for.
+    /// What the reply waits for.
     pub(crate) waits: Option<DurabilityToken>,
 }
 
@@ -44,13 +44,13 @@ pub(crate) struct ReplayEntry {
 struct Inner {
     next: Next,
     taken: bool,
-    /// The last request that counted, and what was answered.
+    /// The last request that counted, and its reply.
     last: Option<(u32, ReplayEntry)>,
-    /// As what the owner counts, that answer included.
+    /// The memory of the owner, with that reply.
     counted: Option<CountedBytes>,
-    /// The stateid that the last request closed; known until the next one, so that this one can be repeated.
+    /// The stateid that the last request closed. It stays known until the next request, so that a repetition finds it.
     closed: Option<Other>,
-    /// Whether OPEN_CONFIRM came; means nothing for lock owners.
+    /// Whether OPEN_CONFIRM was received; meaningless for lock owners.
     confirmed: bool,
     used: Time,
 }
@@ -66,7 +66,7 @@ impl Inner {
     }
 }
 
-/// The requests of an owner.
+/// The sequence of an owner's requests.
 #[derive(Debug)]
 pub(crate) struct OwnerSequence(Mutex<Inner>);
 
@@ -75,7 +75,7 @@ pub(crate) struct OwnerSequence(Mutex<Inner>);
 pub(crate) enum SequenceCheck<'a> {
     /// Yes.
     Execute(SequenceGuard<'a>),
-    /// It is the last one again.
+    /// It repeats the last request.
     Replay(ReplayEntry),
     /// The owner's last request is still being executed: NFS4ERR_DELAY, or wait.
     InProgress,
@@ -84,12 +84,12 @@ pub(crate) enum SequenceCheck<'a> {
 }
 
 impl OwnerSequence {
-    /// Those of a new owner.
+    /// Creates the sequence of a new owner.
     pub(crate) fn new(now: Time) -> OwnerSequence {
         OwnerSequence::with(now, false)
     }
 
-    /// Those of an owner that a record names: any seqid may come next.
+    /// Creates the sequence of an owner that a record names: any seqid may come next.
     pub(crate) fn restored(now: Time, confirmed: bool) -> OwnerSequence {
         OwnerSequence::with(now, confirmed)
     }
@@ -99,13 +99,13 @@ impl OwnerSequence {
         OwnerSequence(Mutex::new(Inner { next, taken, last, counted, closed, confirmed, used: now }))
     }
 
-    /// The same, whose last answer is counted with `counted`.
+    /// Counts the last reply's memory with `counted`.
     pub(crate) fn counted(self, counted: CountedBytes) -> OwnerSequence {
         self.0.lock().counted = Some(counted);
         self
     }
 
-    /// Begins request `seqid`, which is this operation.
+    /// Begins request `seqid` of `operation`.
     pub(crate) fn begin(&self, seqid: u32, operation: OpNum4, now: Time) -> SequenceCheck<'_> {
         let mut inner = self.0.lock();
         if inner.taken {
@@ -129,7 +129,7 @@ impl OwnerSequence {
         SequenceCheck::Execute(SequenceGuard { sequence: self, seqid })
     }
 
-    /// Lets any seqid come next, unless `seqid` is the last one again: an owner that was never confirmed begins anew.
+    /// Accepts any seqid next, unless `seqid` repeats the last request: an owner that was never confirmed starts anew.
     pub(crate) fn restart_unless(&self, seqid: u32) {
         let mut inner = self.0.lock();
         if inner.last.as_ref().is_none_or(|(last, _)| *last != seqid) {
@@ -138,38 +138,38 @@ impl OwnerSequence {
         }
     }
 
-    /// The owner's first request was `seqid`, which came with one of another owner.
+    /// Sets the owner's first seqid, which came with a request of another owner.
     pub(crate) fn begin_with(&self, seqid: u32) {
         self.0.lock().next = Next::Is(seqid.wrapping_add(1));
     }
 
-    /// Whether the owner was confirmed.
+    /// Returns whether the owner was confirmed.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.0.lock().confirmed
     }
 
-    /// The owner was confirmed.
+    /// Confirms the owner.
     pub(crate) fn confirm(&self) {
         self.0.lock().confirmed = true;
     }
 
-    /// Notes what the request that is being executed closes. Returns what is forgotten for it.
+    /// Notes the stateid that the current request closes. Returns the one noted before, which can be forgotten.
     pub(crate) fn close(&self, other: Other) -> Option<Other> {
         self.0.lock().closed.replace(other)
     }
 
-    /// When a request last came.
+    /// Returns when the last request came.
     pub(crate) fn used(&self) -> Time {
         self.0.lock().used
     }
 
-    /// What the last request closed; asked when the owner itself is forgotten.
+    /// Returns the stateid that the last request closed, for when the owner itself is forgotten.
     pub(crate) fn closed(&self) -> Option<Other> {
         self.0.lock().closed
     }
 }
 
-/// A request that is being executed. Dropped without [`SequenceGuard::finish`] it did not count.
+/// A request that is being executed. Dropped without [`SequenceGuard::finish`], it did not count.
 #[derive(Debug)]
 pub(crate) struct SequenceGuard<'a> {
     sequence: &'a OwnerSequence,
@@ -177,7 +177,7 @@ pub(crate) struct SequenceGuard<'a> {
 }
 
 impl SequenceGuard<'_> {
-    /// It was answered with this.
+    /// Completes the request with this reply.
     pub(crate) fn finish(self, reply: ReplayEntry) {
         let mut inner = self.sequence.0.lock();
         inner.answer(Some((self.seqid, reply)));
