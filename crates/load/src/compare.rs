@@ -139,13 +139,7 @@ fn row(
         ratio_low: ratios.iter().copied().fold(f64::INFINITY, f64::min),
         ratio_high: ratios.iter().copied().fold(0.0, f64::max),
         unit: unit.to_owned(),
-        a_cpu_ns_per_operation: None,
-        b_cpu_ns_per_operation: None,
-        cpu_ratio: None,
-        a_cpu_seconds_per_gib: None,
-        b_cpu_seconds_per_gib: None,
-        a_errors: 0,
-        b_errors: 0,
+        ..ComparisonRow::default()
     })
 }
 

@@ -93,19 +93,14 @@ impl Limits {
                 stability: Stability::FileSync | Stability::DataSync | Stability::Commit,
                 ..
             }
-            | Workload::Rate { procedure: RateProcedure::WriteFileSync | RateProcedure::WriteCommit }
-                if measurement.threads == 1 && measurement.depth == 1 =>
-            {
+            | Workload::Rate {
+                procedure:
+                    RateProcedure::WriteFileSync | RateProcedure::WriteCommit | RateProcedure::CreateRemove,
+            } if measurement.threads == 1 && measurement.depth == 1 => {
                 let syncs = device.map(|device| device.syncs_per_s);
                 of(LimitKind::DirectorySync, measurement.operations_per_s, syncs).or(calls)
             }
             Workload::Random { block_bytes, .. } => blocks(block_bytes),
-            Workload::Rate { procedure: RateProcedure::CreateRemove }
-                if measurement.threads == 1 && measurement.depth == 1 =>
-            {
-                let syncs = device.map(|device| device.syncs_per_s);
-                of(LimitKind::DirectorySync, measurement.operations_per_s, syncs).or(calls)
-            }
             // A call of a listing returns many names, so the call rate does not limit it.
             Workload::Readdir { .. } | Workload::Null => None,
             Workload::Rate { .. } | Workload::Metadata { .. } | Workload::SmallFiles { .. } => calls,

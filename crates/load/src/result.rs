@@ -277,7 +277,7 @@ pub struct Comparison {
 }
 
 /// The comparison of one workload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
     /// The workload.
     pub name: String,

@@ -17,7 +17,7 @@ use crate::error::LoadError;
 use crate::result::{Host, Measurement};
 use crate::run::{Observer, Progress, RoundCount, measure};
 
-/// Connections at a time: one coordinator, connections that greet or are told that the agent is busy, and streams that
+/// Connections at a time: one coordinator, connections in their greeting or being refused, and streams that
 /// measure TCP, a few per client host and direction.
 const CONNECTIONS_MAX: usize = 128;
 /// How often an agent looks for new connections and for the signal to stop.
@@ -90,7 +90,7 @@ impl Agent {
     /// Returns the address it listens at.
     ///
     /// # Errors
-    /// If the system does not tell.
+    /// If the system call fails.
     pub fn address(&self) -> Result<SocketAddr, LoadError> {
         self.listener.local_addr().map_err(|error| LoadError::new(error.to_string()))
     }
@@ -224,7 +224,7 @@ impl Agent {
         measure(&server, &task.workload, &options, observer).map(Box::new)
     }
 
-    /// Measures what TCP carries to or from another agent, at the same time as other hosts do.
+    /// Measures TCP to or from another agent, at the same time as other hosts.
     fn line_rate(
         &self,
         peer: SocketAddr,
@@ -329,7 +329,7 @@ impl Observer for RemoteObserver<'_, '_> {
                 Ok(Request::Go) => return self.writer.respond(&Response::Begun),
                 Ok(Request::Stop) => return Err(LoadError::new("stopped before it began")),
                 Ok(_) | Err(RecvTimeoutError::Timeout) if !(self.should_stop)() => {}
-                _ => return Err(LoadError::new("the coordinator is gone, or the agent was stopped")),
+                _ => return Err(LoadError::new("the coordinator left, or the agent was stopped")),
             }
         }
     }

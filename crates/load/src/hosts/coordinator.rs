@@ -69,52 +69,13 @@ impl Combined {
     }
 }
 
-/// Why a result is not whole.
+/// Why a result is not whole, such as a lost agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The connection to an agent broke, or the agent fell silent or broke the protocol.
-    Lost {
-        /// As the user named it.
-        agent: String,
-        /// In words.
-        reason: String,
-        /// Whether its part of the result is missing.
-        was_working: bool,
-    },
-    /// An agent refused the measurement, or could not finish it.
-    Refused {
-        /// As the user named it.
-        agent: String,
-        /// In words.
-        reason: String,
-    },
-    /// The operator of an agent stopped it.
-    Stopped {
-        /// As the user named it.
-        agent: String,
-    },
-    /// The server's processor time could not be read.
-    ServerCost {
-        /// In words.
-        reason: String,
-    },
-}
+pub struct Failure(String);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lost { agent, reason, was_working } => {
-                let without = if *was_working { "; the result is without it" } else { "" };
-                write!(f, "Failed: agent {agent} was lost: {reason}{without}")
-            }
-            Self::Refused { agent, reason } => write!(f, "Failed: agent {agent}: {reason}"),
-            Self::Stopped { agent } => {
-                write!(f, "Failed: agent {agent} was stopped by its operator; the result is without it")
-            }
-            Self::ServerCost { reason } => {
-                write!(f, "Failed: the server's processor time is not known: {reason}")
-            }
-        }
+        write!(f, "Failed: {}", self.0)
     }
 }
 
@@ -175,7 +136,7 @@ impl Coordinator {
             let reason = run.failures.last().map(Failure::to_string);
             return Err(LoadError::new(reason.unwrap_or_else(|| "no agent has a result".to_owned())));
         }
-        // What was asked is known better here than there.
+        // Agents echo these, but what was asked is known here.
         let (name, workload, depth) = (workload.name(), *workload, options.depth);
         let mut whole = Measurement { name, workload, depth, seed, ..merge(&parts)? };
         whole.steady = run.rounds.as_ref().map(|rounds| Steady {
@@ -286,7 +247,8 @@ impl Coordinator {
                 link.progress = link.progress.take().map(|last| Progress { errors: last.errors, ..IDLE });
             }
             Ok(Response::Done { measurement }) if link.is_working() && run.is_early(&measurement) => {
-                run.failures.push(Failure::Stopped { agent: link.name.clone() });
+                let sentence = "was stopped by its operator; the result is without it";
+                run.failures.push(Failure(format!("agent {} {sentence}", link.name)));
                 link.state = AgentState::Failed;
             }
             Ok(Response::Done { measurement }) if link.is_working() => {
@@ -301,7 +263,7 @@ impl Coordinator {
                 added.unwrap_or_else(|error| link.lose(&error.to_string(), &mut run.failures));
             }
             Ok(Response::Refused { why }) if link.is_working() => {
-                run.failures.push(Failure::Refused { agent: link.name.clone(), reason: why });
+                run.failures.push(Failure(format!("agent {}: {why}", link.name)));
                 link.state = AgentState::Failed;
             }
             Ok(Response::Progress { operations_per_s, bytes_per_s, p50_ns, p99_ns, elapsed_s, errors }) => {

@@ -37,7 +37,7 @@ const ROUNDS_MAX: u32 = 100;
 const ROUND_MIN: Duration = Duration::from_millis(100);
 const ROUND_MAX: Duration = Duration::from_secs(600);
 
-/// Characters of a text, of a name, and entries of a list that are kept of a response.
+/// Characters of a text and of a name, and entries of a list, that are kept of a response.
 const TEXT_CHARS_MAX: usize = 1000;
 const NAME_CHARS_MAX: usize = 256;
 const LIST_MAX: usize = 1000;
@@ -123,18 +123,15 @@ impl Response {
                 measurement.errors.iter_mut().for_each(|error| name(&mut error.cause));
                 measurement.phases.iter_mut().for_each(|phase| name(&mut phase.procedure));
             }
-            Self::Pong { .. }
-            | Self::Begun
-            | Self::Round { .. }
-            | Self::Ended
-            | Self::Progress { .. }
-            | Self::LineRate { .. } => {}
+            // Listed one by one, so that a new response is not forgotten.
+            Self::Pong { .. } | Self::Begun | Self::Round { .. } => {}
+            Self::Ended | Self::Progress { .. } | Self::LineRate { .. } => {}
         }
         self
     }
 }
 
-/// Replaces what a terminal would obey, and cuts what is too long to be shown.
+/// Makes a text of another host printable.
 pub(super) fn printable(text: &str) -> String {
     text::printable(text, TEXT_CHARS_MAX)
 }

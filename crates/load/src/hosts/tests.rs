@@ -160,7 +160,6 @@ fn a_lost_agent_is_reported_and_the_rest_counts() {
         coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
     assert_eq!((whole.operations, whole.threads), (50, 1));
     let sentence = failures[0].to_string();
-    assert!(matches!(&failures[0], Failure::Lost { was_working: true, .. }), "{failures:?}");
     assert!(sentence.starts_with("Failed: agent") && sentence.contains("was lost"), "{sentence}");
     // The remaining agent does all the work.
     let Combined { measurement: whole, .. } =

@@ -99,7 +99,7 @@ const DELL_RANDOM: Row = Row {
     test: "IOzone 3.492, random",
     parameters: "4 KiB blocks, 4 GiB per thread in files made before, mounted sync, the server's memory restricted",
     unit: Unit::Operations,
-    note: "hard disks set the pace; the report states no limit for it",
+    note: "hard disks set the rate; the report states no limit",
     ..DELL_SEQUENTIAL
 };
 const DELL_MDTEST: Row = Row {
@@ -192,7 +192,7 @@ pub const ROWS: &[Row] = &[
         threads: Some(8),
         points: &[at(8, 5.0 * GB_PER_S)],
         limit: Some(DELL_LINK),
-        note: "no limit of the array for writes is stated, so it is held against the link",
+        note: "the report states no limit of the array for writes, so the link is the limit",
         ..DELL_SEQUENTIAL
     },
     Row {

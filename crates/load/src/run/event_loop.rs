@@ -180,12 +180,12 @@ impl EventLoop {
     /// Runs stages until the coordinator drops its sender.
     pub(crate) fn run(mut self) {
         while let Ok(command) = self.commands.recv() {
-            let messages = match self.stage(command) {
+            let message = match self.stage(command) {
                 Ok(()) => WorkerMessage::Done { last_ns: self.last_ns },
                 Err(error) => WorkerMessage::Fatal(error),
             };
-            let fatal = matches!(messages, WorkerMessage::Fatal(_));
-            if self.messages.send(messages).is_err() || fatal {
+            let fatal = matches!(message, WorkerMessage::Fatal(_));
+            if self.messages.send(message).is_err() || fatal {
                 return;
             }
         }

@@ -312,7 +312,7 @@ impl<'r> Stages<'r> {
         };
         let steady = rule.judge(&window.rates());
         if steady.reached || rule.gives_up_after(counted.number) {
-            // What event loops count until they notice lies outside of the window.
+            // Event loops go on counting until they notice.
             window.close();
             self.pool.shared.until_ns.fetch_min(self.pool.shared.now_ns(), Ordering::Relaxed);
         }

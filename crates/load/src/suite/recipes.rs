@@ -4,6 +4,8 @@ use super::{Machine, Scale, SuiteTest};
 use crate::published::{self, Shape};
 use crate::workload::{Stability, Workload};
 
+use WorkingSet::{Large, Small};
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -41,7 +43,7 @@ struct Recipe {
 
 /// One operation in flight, UNSTABLE writes and a COMMIT at the end, like IOzone and IOR with `-e`.
 const fn streams(ids: &'static [&'static str], threads: &'static [u32]) -> Recipe {
-    Recipe { ids, threads, depth: 1, set: WorkingSet::Large, stability: Stability::Unstable }
+    Recipe { ids, threads, depth: 1, set: Large, stability: Stability::Unstable }
 }
 
 /// Synchronous writes, as with a `sync` mount or direct I/O.
@@ -56,14 +58,14 @@ const fn synced(
 
 /// Direct writes that a client splits: a COMMIT after each.
 const fn split(ids: &'static [&'static str], threads: &'static [u32], depth: u32) -> Recipe {
-    Recipe { ids, threads, depth, set: WorkingSet::Large, stability: Stability::Commit }
+    Recipe { ids, threads, depth, set: Large, stability: Stability::Commit }
 }
 
 const RECIPES: &[Recipe] = &[
     streams(&["dell-seq-read"], &[16, 1, 4, 64]),
     streams(&["dell-seq-write"], &[8, 1, 64]),
-    synced(&["dell-random-read"], &[64, 1, 16], 1, WorkingSet::Large),
-    synced(&["dell-random-write"], &[32, 1, 64], 1, WorkingSet::Large),
+    synced(&["dell-random-read"], &[64, 1, 16], 1, Large),
+    synced(&["dell-random-write"], &[32, 1, 64], 1, Large),
     streams(
         &["dell-mdtest-empty-create", "dell-mdtest-empty-stat", "dell-mdtest-empty-remove"],
         &[512, 1, 32],
@@ -73,38 +75,33 @@ const RECIPES: &[Recipe] = &[
     streams(&["pixstor-seq-write"], &[512, 1, 8]),
     streams(&["pixstor-shared-read"], &[32, 1, 8]),
     streams(&["pixstor-shared-write"], &[512, 1, 8]),
-    synced(&["anf-4k-cached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
-    synced(&["anf-4k-cached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
-    synced(&["anf-4k-uncached-read", "starwind-4k-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["starwind-4k-90-10"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["starwind-4k-70-30"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["anf-4k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(
-        &["starwind-cache-4k-read", "starwind-nvmeof-4k-read"],
-        UNSTATED,
-        UNSTATED_DEPTH,
-        WorkingSet::Small,
-    ),
-    synced(&["anf-8k-uncached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["anf-8k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["anf-64k-cached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
-    synced(&["anf-64k-cached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Small),
-    synced(&["anf-64k-uncached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["anf-64k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["anf-256k-uncached-read"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
-    synced(&["anf-256k-uncached-write"], UNSTATED, UNSTATED_DEPTH, WorkingSet::Large),
+    synced(&["anf-4k-cached-read"], UNSTATED, UNSTATED_DEPTH, Small),
+    synced(&["anf-4k-cached-write"], UNSTATED, UNSTATED_DEPTH, Small),
+    synced(&["anf-4k-uncached-read", "starwind-4k-read"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["starwind-4k-90-10"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["starwind-4k-70-30"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["anf-4k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["starwind-cache-4k-read", "starwind-nvmeof-4k-read"], UNSTATED, UNSTATED_DEPTH, Small),
+    synced(&["anf-8k-uncached-read"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["anf-8k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["anf-64k-cached-read"], UNSTATED, UNSTATED_DEPTH, Small),
+    synced(&["anf-64k-cached-write"], UNSTATED, UNSTATED_DEPTH, Small),
+    synced(&["anf-64k-uncached-read"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["anf-64k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["anf-256k-uncached-read"], UNSTATED, UNSTATED_DEPTH, Large),
+    synced(&["anf-256k-uncached-write"], UNSTATED, UNSTATED_DEPTH, Large),
     split(&["oci80-1m-read"], &[64], 64),
     split(&["oci80-1m-write"], &[64], 64),
-    synced(&["oci80-32k-read"], &[64], 64, WorkingSet::Large),
-    synced(&["oci80-32k-write"], &[64], 64, WorkingSet::Large),
-    synced(&["oci80-4k-read"], &[64], 64, WorkingSet::Large),
-    synced(&["oci80-4k-write"], &[64], 64, WorkingSet::Large),
+    synced(&["oci80-32k-read"], &[64], 64, Large),
+    synced(&["oci80-32k-write"], &[64], 64, Large),
+    synced(&["oci80-4k-read"], &[64], 64, Large),
+    synced(&["oci80-4k-write"], &[64], 64, Large),
     split(&["oci20-1m-read"], &[32], 64),
     split(&["oci20-1m-write"], &[32], 64),
-    synced(&["oci20-32k-read"], &[32], 64, WorkingSet::Large),
-    synced(&["oci20-32k-write"], &[32], 64, WorkingSet::Large),
-    synced(&["oci20-4k-read"], &[32], 64, WorkingSet::Large),
-    synced(&["oci20-4k-write"], &[32], 64, WorkingSet::Large),
+    synced(&["oci20-32k-read"], &[32], 64, Large),
+    synced(&["oci20-32k-write"], &[32], 64, Large),
+    synced(&["oci20-4k-read"], &[32], 64, Large),
+    synced(&["oci20-4k-write"], &[32], 64, Large),
     split(&["starwind-2m-read"], UNSTATED, UNSTATED_DEPTH),
     split(&["starwind-2m-write"], UNSTATED, UNSTATED_DEPTH),
 ];
@@ -174,11 +171,11 @@ fn step(recipe: &Recipe, threads: u32, scale: Scale, machine: &Machine) -> Optio
 /// Returns the bytes of files, at most a quarter of the free space.
 fn working_set(set: WorkingSet, scale: Scale, machine: &Machine) -> u64 {
     let wanted = match (set, scale) {
-        (WorkingSet::Small, Scale::Quick) => 32 * MIB,
-        (WorkingSet::Small, _) => 64 * MIB,
-        (WorkingSet::Large, Scale::Quick) => 128 * MIB,
-        (WorkingSet::Large, Scale::Standard) => GIB.min(machine.memory_bytes / 8),
-        (WorkingSet::Large, Scale::Long) => machine.memory_bytes.saturating_mul(2),
+        (Small, Scale::Quick) => 32 * MIB,
+        (Small, _) => 64 * MIB,
+        (Large, Scale::Quick) => 128 * MIB,
+        (Large, Scale::Standard) => GIB.min(machine.memory_bytes / 8),
+        (Large, Scale::Long) => machine.memory_bytes.saturating_mul(2),
     };
     (wanted.min(machine.free_bytes / 4) / MIB * MIB).max(MIB)
 }

@@ -1,4 +1,4 @@
-//! What a user sees while a measurement runs: on a terminal, a line of progress. And Ctrl-C.
+//! The user during a measurement: a line of progress on a terminal, and Ctrl-C.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Watch {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// Takes the line away.
+    /// Clears the line of progress.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.has_line) {
             let _ = write!(stderr(), "\r\x1b[K");
@@ -105,7 +105,7 @@ impl Observer for Watch {
         if progress.errors > 0 {
             line += &format!("  {} failed", progress.errors);
         }
-        // A line that cannot be shown is nothing to stop for.
+        // Best effort: the measurement goes on without the line.
         let _ = write!(stderr(), "\r\x1b[K{line}");
     }
 
@@ -119,7 +119,7 @@ impl Observer for Watch {
     }
 }
 
-/// A measurement in a line.
+/// Formats a measurement in one line.
 fn brief(measurement: &Measurement) -> String {
     let mut line = format!("{}/s", count(measurement.operations_per_s));
     if measurement.bytes > 0 {

@@ -53,7 +53,7 @@ impl JointRun {
     /// Uses the meter. A meter that fails is given up.
     pub(super) fn with_meter(&mut self, action: fn(&mut CpuMeter) -> Result<(), LoadError>) {
         if let Some(Err(error)) = self.meter.as_mut().map(action) {
-            self.failures.push(Failure::ServerCost { reason: error.to_string() });
+            self.failures.push(Failure(format!("the server's processor time is not known: {error}")));
             self.meter = None;
         }
     }

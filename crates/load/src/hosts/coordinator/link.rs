@@ -148,8 +148,8 @@ impl Link {
     /// Closes the connection for good.
     pub(super) fn lose(&mut self, reason: &str, failures: &mut Vec<Failure>) {
         if !self.is_lost() {
-            let (agent, reason) = (self.name.clone(), reason.to_owned());
-            failures.push(Failure::Lost { agent, reason, was_working: self.is_working() });
+            let without = if self.is_working() { "; the result is without it" } else { "" };
+            failures.push(Failure(format!("agent {} was lost: {reason}{without}", self.name)));
             self.state = AgentState::Lost;
             self.close();
         }
