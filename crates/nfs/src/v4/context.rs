@@ -34,7 +34,6 @@ pub(crate) enum OpStop {
     /// A limit is reached, or somebody else is in its way. Nothing was changed; it is to be tried again soon.
     Busy,
     /// The whole COMPOUND was answered before.
-    #[allow(dead_code, reason = "SEQUENCE finds such")]
     Replay(Replay),
 }
 
@@ -137,7 +136,6 @@ pub(crate) struct Compound<'c> {
     /// Which of them is being executed.
     pub(crate) index: u32,
     /// Bytes of the whole call, its header included.
-    #[allow(dead_code, reason = "SEQUENCE looks whether the session allows as much")]
     pub(crate) call_bytes: usize,
     pub(crate) current: Option<Target<'c>>,
     pub(crate) saved: Option<Target<'c>>,

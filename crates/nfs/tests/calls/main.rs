@@ -1,7 +1,7 @@
 //! Whole calls against a real volume in memory: bytes in, bytes out, as clients see them.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![allow(clippy::result_large_err, reason = "results are as large as the wire's types make them")]
+#![expect(clippy::unwrap_used, reason = "a failure here fails the test")]
+#![expect(clippy::result_large_err, reason = "the size of results is that of the wire types")]
 
 mod attributes;
 mod directories;
