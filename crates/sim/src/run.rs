@@ -579,7 +579,7 @@ impl Run {
     /// Makes a call of a volume whose journal failed: a change must not succeed. Returns true if a change was refused.
     ///
     /// # Errors
-    /// A change succeeded, or the reply waits for ever.
+    /// A change succeeded, or the reply never leaves.
     pub fn must_refuse(&mut self, operation: Operation) -> Result<bool, String> {
         let Some((object, other)) = self.resolve(&operation.call) else { return Ok(false) };
         let call = ResolvedCall { operation, object, other, guard: None, cookie: 0 };
@@ -588,7 +588,7 @@ impl Run {
             operation.call.is_remembered() || matches!(operation.call, Call::Write { length: 1.., .. });
         let leaves = self.volume().durability(reply.after);
         if leaves == Durable::NotYet {
-            return Err(format!("{operation:?}: the journal failed, and the reply waits for ever"));
+            return Err(format!("{operation:?}: the journal failed, and the reply never leaves"));
         }
         if changes && (reply.outcome.is_err() || leaves == Durable::Failed) {
             return Ok(true);

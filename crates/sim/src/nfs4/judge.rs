@@ -554,8 +554,7 @@ impl World {
                 StateKind::Locks { .. } => true,
                 StateKind::Delegation { .. } => false,
             };
-            // Whether the rest survived is unknown: the journal need not have held it when it was told, or nobody was
-            // told.
+            // Whether the rest survived is unknown: it need not have been durable, or its client did not get the reply.
             held.certain &=
                 durable && !held.not_yet_durable && !undelivered.contains(&(held.client, held.slot));
             held.recalled = None;

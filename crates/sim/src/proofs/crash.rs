@@ -8,15 +8,15 @@ use volume::Volume;
 use volume::check::{CheckOptions, check};
 use volume::media::Media;
 
-use crate::engine::{Sizes, open};
-use crate::engine::{attributes, check_usage, walk};
+use super::Failure;
+use super::shrink::shrink;
+use crate::engine::{Sizes, attributes, check_usage, open, walk};
 use crate::media::{Boundary, Disk, SimMedia, Survival};
 use crate::model::Model;
 use crate::model::recovery::{SafeRanges, Tree};
 use crate::random::Random;
 use crate::run::{FIRST_CALL, Run};
-use crate::transport::Transport;
-use crate::transport::transport_of;
+use crate::transport::{Transport, transport_of};
 use crate::workload::{Event, Profile, Workload};
 
 /// The extent of the proof for one seed.
@@ -33,33 +33,6 @@ pub struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan { generations: 4, events: 60, boundaries: 400 }
-    }
-}
-
-/// A failure that replays.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The seed of the run.
-    pub seed: u64,
-    /// The number of crashes before it.
-    pub generation: u32,
-    /// The boundary within its generation, if it occurred at one.
-    pub boundary: Option<usize>,
-    /// What was wrong.
-    pub wrong: String,
-    /// The events since the last crash.
-    pub events: Vec<Event>,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Failure { seed, generation, boundary, wrong, .. } = self;
-        writeln!(f, "seed {seed}, generation {generation}, boundary {boundary:?}: {wrong}")?;
-        writeln!(f, "    let events = [")?;
-        for event in &self.events {
-            writeln!(f, "        {event:?},")?;
-        }
-        write!(f, "    ];")
     }
 }
 
@@ -176,14 +149,9 @@ pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u
     let sizes = Sizes::draw(&mut random);
     let profile = Profile { reopen: false, ..Profile::default() };
     let mut workload = Workload::new(random.fork(), profile, FIRST_CALL);
-    let fail = |generation, boundary, wrong, events: &[Event]| Failure {
-        seed,
-        generation,
-        boundary,
-        wrong,
-        events: events.to_vec(),
-    };
-    let run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, None, wrong, &[]))?;
+    let fail =
+        |generation, wrong, events: &[Event]| Failure { seed, generation, wrong, events: events.to_vec() };
+    let run = Run::new(sizes, random.fork()).map_err(|wrong| fail(0, wrong, &[]))?;
     let mut run = run.with_transport(clients);
     let mut points = 0;
     for generation in 0..plan.generations {
@@ -192,16 +160,16 @@ pub fn run_with(seed: u64, plan: &Plan, clients: Box<dyn Transport>) -> Result<u
         for _ in 0..plan.events {
             let event = workload.next(&run.model);
             events.push(event);
-            run.step(event).map_err(|wrong| fail(generation, None, wrong, &events))?;
+            run.step(event).map_err(|wrong| fail(generation, wrong, &events))?;
         }
         let boundaries = run.media.recorded();
         let (successor, tried) = judge_all(&run, &boundaries, plan, &mut random)
-            .map_err(|(boundary, wrong)| fail(generation, Some(boundary), wrong, &events))?;
+            .map_err(|wrong| fail(generation, wrong, &events))?;
         points += tried;
         let Some(Recovered { media, volume, state, tree, mark, .. }) = successor else { return Ok(points) };
         for id in run.recovered(media, volume, &state, &tree, mark) {
             if random.chance(1, 4) {
-                run.step(Event::Repeat(id)).map_err(|wrong| fail(generation, None, wrong, &events))?;
+                run.step(Event::Repeat(id)).map_err(|wrong| fail(generation, wrong, &events))?;
             }
         }
     }
@@ -214,7 +182,7 @@ fn judge_all(
     boundaries: &[Boundary],
     plan: &Plan,
     random: &mut Random,
-) -> Result<(Option<Recovered>, u64), (usize, String)> {
+) -> Result<(Option<Recovered>, u64), String> {
     let mut points = 0;
     let mut successor = None;
     let chosen = random.index(boundaries.len());
@@ -226,13 +194,14 @@ fn judge_all(
             continue;
         }
         let twice = random.chance(1, 10);
-        let recovered = judge(run, boundary, random, twice).map_err(|wrong| (number, wrong))?;
+        let recovered =
+            judge(run, boundary, random, twice).map_err(|wrong| format!("boundary {number}: {wrong}"))?;
         points += 1;
         // Recovery writes, and may be crashed itself.
         for again in &recovered.again {
             if random.chance(1, 3) {
                 judge(run, again, random, false)
-                    .map_err(|wrong| (number, format!("crashed during recovery: {wrong}")))?;
+                    .map_err(|wrong| format!("boundary {number}, crashed during recovery: {wrong}"))?;
                 points += 1;
             }
         }
@@ -300,8 +269,7 @@ pub fn minimize(failure: &Failure, tries: usize) -> Failure {
     if failure.generation > 0 || replay(failure.seed, &failure.events, 6).is_ok() {
         return failure.clone();
     }
-    let events =
-        super::shrink::shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
+    let events = shrink(&failure.events, tries, |events| replay(failure.seed, events, 6).is_err());
     let wrong = replay(failure.seed, &events, 6).err().unwrap_or_default();
     Failure { wrong, events, ..failure.clone() }
 }

@@ -1,5 +1,6 @@
 //! Random operations and background work without crashes: every reply is judged, and the whole tree compared regularly.
 
+use super::Failure;
 use super::shrink::shrink;
 use crate::engine::Sizes;
 use crate::random::Random;
@@ -10,28 +11,6 @@ use crate::workload::{Event, Profile, Workload};
 /// The number of events between two comparisons of the whole tree.
 const COMPARE_EVERY: usize = 400;
 
-/// A failure that replays.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The seed of the run.
-    pub seed: u64,
-    /// What was wrong.
-    pub wrong: String,
-    /// The events up to the failure.
-    pub events: Vec<Event>,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "seed {}: {}", self.seed, self.wrong)?;
-        writeln!(f, "    let events = [")?;
-        for event in &self.events {
-            writeln!(f, "        {event:?},")?;
-        }
-        write!(f, "    ];")
-    }
-}
-
 /// Runs `count` events of this seed.
 ///
 /// # Errors
@@ -41,7 +20,7 @@ pub fn run(seed: u64, count: usize) -> Result<(), Failure> {
     let sizes = Sizes::draw(&mut random);
     let mut workload = Workload::new(random.fork(), Profile::default(), FIRST_CALL);
     let mut events = Vec::new();
-    let failed = |wrong, events: &[Event]| Failure { seed, wrong, events: events.to_vec() };
+    let failed = |wrong, events: &[Event]| Failure { seed, generation: 0, wrong, events: events.to_vec() };
     let run = Run::new(sizes, random).map_err(|wrong| failed(wrong, &events))?;
     let mut run = run.with_transport(transport_of(seed));
     for number in 0..count {
@@ -89,5 +68,5 @@ pub fn minimize(failure: &Failure, tries: usize) -> Failure {
     let same = |events: &[Event]| replay(failure.seed, events).is_err_and(|wrong| self::kind(&wrong) == kind);
     let events = shrink(&failure.events, tries, same);
     let wrong = replay(failure.seed, &events).err().unwrap_or_else(|| failure.wrong.clone());
-    Failure { seed: failure.seed, wrong, events }
+    Failure { wrong, events, ..*failure }
 }
