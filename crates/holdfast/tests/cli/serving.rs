@@ -237,7 +237,12 @@ fn status_counts_calls_and_shows_volumes() {
     assert_eq!(status["calls"]["NFS3.WRITE"], 1);
     assert_eq!(status["calls"]["MOUNT3.MNT"], 1);
     assert!(status["volumes"]["main"]["durable_seq"].as_u64().unwrap() > 1);
-    assert!(succeed(&["status", text(&data)]).contains("NFS3.WRITE"));
+    let status = succeed(&["status", text(&data)]);
+    assert!(status.starts_with("version") && status.contains("NFS3.WRITE"), "{status}");
+    assert!(
+        status.lines().any(|line| line.trim().starts_with("memory_bytes ") && line.ends_with("128 MiB")),
+        "{status}"
+    );
     server.stop();
     assert!(!data.join("admin.sock").exists());
 }
