@@ -35,6 +35,7 @@ pub mod nfs3;
 pub mod nfs4;
 pub mod nlm4;
 pub mod nsm;
+mod payload;
 pub mod portmap;
 pub mod record;
 pub mod rpc;

@@ -98,6 +98,44 @@ macro_rules! xdr_struct {
     };
 }
 
+/// Declares a structure whose last field is an opaque of at most `max` bytes.
+macro_rules! xdr_struct_opaque {
+    ($(#[$meta:meta])* pub struct $name:ident<$life:lifetime> {
+        $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
+        opaque $opaque:ident max $limit:expr $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name<$life> {
+            $($(#[$field_meta])* pub $field: $type,)*
+            #[doc = concat!("At most `", stringify!($limit), "` bytes.")]
+            pub $opaque: &$life [u8],
+        }
+
+        impl $crate::xdr::Encode for $name<'_> {
+            #[inline]
+            fn encode(&self, out: &mut $crate::xdr::Encoder<'_>) {
+                $($crate::xdr::Encode::encode(&self.$field, out);)*
+                out.opaque(self.$opaque);
+            }
+        }
+
+        impl<$life> $crate::xdr::Decode<$life> for $name<$life> {
+            #[inline]
+            fn decode(input: &mut $crate::xdr::Decoder<$life>) -> Result<Self, $crate::xdr::DecodeError> {
+                Ok(Self { $($field: $crate::xdr::Decode::decode(input)?,)* $opaque: input.opaque($limit)? })
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name<'_> {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self { $($field: $crate::sample::Sample::sample(rng),)* $opaque: rng.bytes(200) }
+            }
+        }
+    };
+}
+
 /// Declares a union: a discriminant, then the body of its arm, which is empty, one named value, or fields in the order of
 /// the declaration. Unknown discriminants are decoding errors.
 macro_rules! xdr_union {

@@ -56,7 +56,7 @@ impl Fattr3 {
     }
 
     #[inline]
-    fn fill(&self, fields: &mut Block<'_>) {
+    pub(super) fn fill(&self, fields: &mut Block<'_>) {
         fields.u32(self.file_type.code());
         fields.u32(self.mode);
         fields.u32(self.nlink);

@@ -75,33 +75,18 @@ impl<const N: usize> Decode<'_> for Integers<N> {
     }
 }
 
-/// A credential or verifier in its encoded form (RFC 5531 section 8.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpaqueAuth<'a> {
-    /// The format of `body`, for example [`AUTH_SYS`].
-    pub flavor: u32,
-    /// At most [`AUTH_BODY_BYTES_MAX`] bytes.
-    pub body: &'a [u8],
+xdr_struct_opaque! {
+    /// A credential or verifier in its encoded form (RFC 5531 section 8.2).
+    pub struct OpaqueAuth<'a> {
+        /// The format of `body`, for example [`AUTH_SYS`].
+        pub flavor: u32,
+        opaque body max AUTH_BODY_BYTES_MAX,
+    }
 }
 
 impl OpaqueAuth<'_> {
     /// AUTH_NONE with an empty body.
     pub const NONE: Self = Self { flavor: AUTH_NONE, body: &[] };
-}
-
-impl Encode for OpaqueAuth<'_> {
-    #[inline]
-    fn encode(&self, out: &mut Encoder<'_>) {
-        out.u32(self.flavor);
-        out.opaque(self.body);
-    }
-}
-
-impl<'a> Decode<'a> for OpaqueAuth<'a> {
-    #[inline]
-    fn decode(input: &mut Decoder<'a>) -> Result<Self, DecodeError> {
-        Ok(Self { flavor: input.u32()?, body: input.opaque(AUTH_BODY_BYTES_MAX)? })
-    }
 }
 
 /// The identity that a client claims for its user (RFC 5531 appendix A).
@@ -190,12 +175,6 @@ mod samples {
         fn sample(rng: &mut Rng) -> Self {
             let values: Vec<u32> = (0..rng.below(N + 1)).map(|_| u32::sample(rng)).collect();
             Self::new(&values).expect("at most N")
-        }
-    }
-
-    impl Sample for OpaqueAuth<'_> {
-        fn sample(rng: &mut Rng) -> Self {
-            Self { flavor: Sample::sample(rng), body: rng.bytes(60) }
         }
     }
 
