@@ -1,5 +1,5 @@
-//! What a call may need, told from its bytes before it is executed: room for its reply, and which limit of a volume it
-//! would have to wait for. Whoever drives the service reserves the one and keeps order by the other.
+//! What a call needs before it is executed: room for its reply, and the limit of a volume it may have to wait for. The
+//! caller of the service reserves the former, and keeps the order of calls by the latter.
 
 use volume::handle::Handle;
 use volume::ids::VolumeId;
@@ -11,28 +11,28 @@ use wire::nfs3::{
 };
 use wire::nfs4::compound::CompoundReader;
 use wire::nfs4::{self, ArgOp4, StableHow4};
-use wire::rpc::decode_call;
 use wire::xdr::{Decode, Decoder};
 
+use crate::incoming::IncomingRecord;
 use crate::limits::{DIRECTORY_BYTES, SMALL_REPLY_BYTES, SMALL_RESULT_BYTES};
 
-/// What of a volume a change may have to wait for. Those that wait for the same are served in the order in which they
-/// came; those that wait for something else need not wait for them.
+/// The limit of a volume that a change may have to wait for. Changes that wait for the same are served in the order in
+/// which they came; changes that wait for different ones are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Room for unstable data.
     Data,
     /// Room in the journal and in the memtables.
     Journal,
-    /// Besides that, a checkpoint that clears truncations of the file.
+    /// Room in the journal, and a checkpoint that clears truncations of the file.
     Truncation,
 }
 
 impl Resource {
-    /// How many there are.
+    /// The number of resources.
     pub const COUNT: usize = 3;
 
-    /// A number below [`Resource::COUNT`].
+    /// Returns a number below [`Resource::COUNT`].
     #[must_use]
     pub fn number(self) -> usize {
         match self {
@@ -41,110 +41,20 @@ impl Resource {
             Resource::Truncation => 2,
         }
     }
-}
 
-/// The most bytes that the reply to this record may have, its record mark included. Cheap: only the arguments of calls
-/// whose replies may be large are looked at.
-#[must_use]
-pub fn reply_bytes_max(record: &[u8]) -> usize {
-    let mut input = Decoder::new(record.get(12..).unwrap_or_default());
-    let (Ok(program), Ok(version), Ok(procedure)) = (input.u32(), input.u32(), input.u32()) else {
-        return SMALL_REPLY_BYTES;
-    };
-    match (program, version) {
-        (nfs3::PROGRAM, nfs3::VERSION) => match Procedure::from_code(procedure) {
-            Some(listing @ (Procedure::Read | Procedure::Readdir | Procedure::Readdirplus)) => {
-                wanted_bytes(record, listing).map_or(SMALL_REPLY_BYTES, |bytes| bytes + SMALL_REPLY_BYTES)
+    /// A WRITE of `length` bytes: data goes to the journal if it is stable and small.
+    fn of_write(unstable: bool, length: usize) -> Resource {
+        if unstable || length > INLINE_WRITE_BYTES_MAX { Resource::Data } else { Resource::Journal }
+    }
+
+    /// An operation of a COMPOUND; none for one that changes nothing.
+    fn of_operation(operation: &ArgOp4<'_>) -> Option<Resource> {
+        match operation {
+            ArgOp4::Write(args) => {
+                Some(Resource::of_write(args.stable == StableHow4::Unstable, args.data.len()))
             }
-            _ => SMALL_REPLY_BYTES,
-        },
-        (mount3::PROGRAM, _) if procedure == mount3::Procedure::Dump as u32 => RECORD_BYTES_MAX,
-        (nfs4::PROGRAM, nfs4::VERSION) => compound_bytes(record),
-        _ => SMALL_REPLY_BYTES,
-    }
-}
-
-/// The value of an extended attribute, as its client does not say how much it wants.
-const XATTR_BYTES: u32 = 64 << 10;
-
-const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES_MAX);
-
-/// The most bytes of the reply to a COMPOUND.
-fn compound_bytes(record: &[u8]) -> usize {
-    let Ok((_, arguments)) = decode_call(record) else { return SMALL_REPLY_BYTES };
-    let Ok(operations) = CompoundReader::new(arguments) else { return SMALL_REPLY_BYTES };
-    let mut bytes = SMALL_REPLY_BYTES;
-    for operation in operations.map_while(Result::ok) {
-        let wanted = match operation {
-            ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES_MAX),
-            ArgOp4::ReadPlus(args) => args.count.min(TRANSFER_BYTES_MAX),
-            ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES),
-            ArgOp4::Listxattrs(args) => args.maxcount.min(DIRECTORY_BYTES),
-            ArgOp4::Getxattr(_) => XATTR_BYTES,
-            _ => 0,
-        };
-        bytes += SMALL_RESULT_BYTES + usize::try_from(wanted).unwrap_or(RECORD_BYTES_MAX);
-    }
-    bytes.min(RECORD_BYTES_MAX)
-}
-
-/// How much of a file or directory a call asks for, within our own limits.
-fn wanted_bytes(record: &[u8], procedure: Procedure) -> Option<usize> {
-    let (_, mut arguments) = decode_call(record).ok()?;
-    let bytes = match procedure {
-        Procedure::Read => ReadArgs::decode(&mut arguments).ok()?.count.min(TRANSFER_BYTES_MAX),
-        Procedure::Readdir => ReaddirArgs::decode(&mut arguments).ok()?.count.min(DIRECTORY_BYTES),
-        _ => ReaddirplusArgs::decode(&mut arguments).ok()?.maxcount.min(DIRECTORY_BYTES),
-    };
-    usize::try_from(bytes).ok()
-}
-
-/// The volume that a call changes and what of it the call may have to wait for; none for one that changes nothing.
-#[must_use]
-pub fn awaited(record: &[u8]) -> Option<(VolumeId, Resource)> {
-    let (header, mut arguments) = decode_call(record).ok()?;
-    match (header.program, header.version) {
-        (nfs3::PROGRAM, nfs3::VERSION) => {}
-        (nfs4::PROGRAM, nfs4::VERSION) => return awaited_by_compound(arguments),
-        _ => return None,
-    }
-    let resource = match Procedure::from_code(header.procedure)? {
-        Procedure::Write => {
-            let write = WriteArgs::decode(&mut Decoder::new(arguments.rest())).ok()?;
-            let in_journal =
-                write.stable != StableHow::Unstable && write.data.len() <= INLINE_WRITE_BYTES_MAX;
-            if in_journal { Resource::Journal } else { Resource::Data }
-        }
-        Procedure::Setattr => Resource::Truncation,
-        Procedure::Create
-        | Procedure::Mkdir
-        | Procedure::Symlink
-        | Procedure::Mknod
-        | Procedure::Remove
-        | Procedure::Rmdir
-        | Procedure::Rename
-        | Procedure::Link => Resource::Journal,
-        _ => return None,
-    };
-    // The arguments of each of them begin with the handle of a file or directory of the volume.
-    let handle = FileHandle3::decode(&mut arguments).ok()?;
-    Some((Handle::parse(handle.as_bytes())?.volume, resource))
-}
-
-/// What the first operation of a COMPOUND that changes something may have to wait for.
-fn awaited_by_compound(arguments: Decoder<'_>) -> Option<(VolumeId, Resource)> {
-    let mut current = None;
-    for operation in CompoundReader::new(arguments).ok()?.map_while(Result::ok) {
-        let resource = match operation {
-            ArgOp4::Putfh(args) => {
-                current = Handle::parse(args.object.as_bytes()).map(|handle| handle.volume);
-                continue;
-            }
-            ArgOp4::Write(args) if args.stable == StableHow4::Unstable => Resource::Data,
-            ArgOp4::Write(args) if args.data.len() > INLINE_WRITE_BYTES_MAX => Resource::Data,
-            ArgOp4::Setattr(_) => Resource::Truncation,
-            ArgOp4::Write(_)
-            | ArgOp4::Allocate(_)
+            ArgOp4::Setattr(_) => Some(Resource::Truncation),
+            ArgOp4::Allocate(_)
             | ArgOp4::Deallocate(_)
             | ArgOp4::Clone(_)
             | ArgOp4::Copy(_)
@@ -154,12 +64,118 @@ fn awaited_by_compound(arguments: Decoder<'_>) -> Option<(VolumeId, Resource)> {
             | ArgOp4::Open(_)
             | ArgOp4::Remove(_)
             | ArgOp4::Rename(_)
-            | ArgOp4::Link(_) => Resource::Journal,
-            _ => continue,
-        };
-        return Some((current?, resource));
+            | ArgOp4::Link(_) => Some(Resource::Journal),
+            _ => None,
+        }
     }
-    None
+}
+
+/// The value of an extended attribute. GETXATTR does not limit the length of what it asks for.
+const XATTR_BYTES: u32 = 64 << 10;
+
+const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES_MAX);
+
+/// What a call needs before it is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs<'r> {
+    /// The most bytes that the reply may have, its record mark included.
+    pub reply_bytes_max: usize,
+    /// For a call that changes something: a handle of the volume, and the limit the call may have to wait for.
+    pub change: Option<(&'r [u8], Resource)>,
+}
+
+impl<'r> Needs<'r> {
+    /// What most calls need: room for a small reply.
+    const SMALL: Needs<'static> = Needs { reply_bytes_max: SMALL_REPLY_BYTES, change: None };
+
+    /// Finds out what a record needs. Only the arguments of calls that change something or whose replies may be large are
+    /// decoded; what cannot be decoded needs no more than an error.
+    #[must_use]
+    pub fn of(record: &IncomingRecord<'r>) -> Needs<'r> {
+        let Ok((header, arguments)) = record.call() else { return Needs::SMALL };
+        let needs = match (header.program, header.version) {
+            (nfs3::PROGRAM, nfs3::VERSION) => Needs::of_nfs3(header.procedure, arguments),
+            (nfs4::PROGRAM, nfs4::VERSION) => Needs::of_compound(arguments),
+            (mount3::PROGRAM, _) if header.procedure == mount3::Procedure::Dump as u32 => {
+                Some(Needs { reply_bytes_max: RECORD_BYTES_MAX, change: None })
+            }
+            _ => None,
+        };
+        needs.unwrap_or(Needs::SMALL)
+    }
+
+    /// Returns the volume that the call changes and the limit the call may have to wait for; none for a call that changes
+    /// nothing.
+    #[must_use]
+    pub fn awaited(&self) -> Option<(VolumeId, Resource)> {
+        let (handle, resource) = self.change?;
+        Some((Handle::parse(handle)?.volume, resource))
+    }
+
+    /// A reply with up to `bytes` of data or names.
+    fn large(bytes: u32) -> Option<Needs<'r>> {
+        let bytes = usize::try_from(bytes).ok()?;
+        Some(Needs { reply_bytes_max: bytes + SMALL_REPLY_BYTES, change: None })
+    }
+
+    fn of_nfs3(procedure: u32, arguments: &'r [u8]) -> Option<Needs<'r>> {
+        let mut input = Decoder::new(arguments);
+        let resource = match Procedure::from_code(procedure)? {
+            Procedure::Read => {
+                return Needs::large(ReadArgs::decode(&mut input).ok()?.count.min(TRANSFER_BYTES_MAX));
+            }
+            Procedure::Readdir => {
+                return Needs::large(ReaddirArgs::decode(&mut input).ok()?.count.min(DIRECTORY_BYTES));
+            }
+            Procedure::Readdirplus => {
+                return Needs::large(ReaddirplusArgs::decode(&mut input).ok()?.maxcount.min(DIRECTORY_BYTES));
+            }
+            Procedure::Write => {
+                let write = WriteArgs::decode(&mut Decoder::new(arguments)).ok()?;
+                Resource::of_write(write.stable == StableHow::Unstable, write.data.len())
+            }
+            Procedure::Setattr => Resource::Truncation,
+            Procedure::Create
+            | Procedure::Mkdir
+            | Procedure::Symlink
+            | Procedure::Mknod
+            | Procedure::Remove
+            | Procedure::Rmdir
+            | Procedure::Rename
+            | Procedure::Link => Resource::Journal,
+            _ => return None,
+        };
+        // The arguments of each of them begin with the handle of a file or directory of the volume.
+        let handle = FileHandle3::decode(&mut input).ok()?;
+        Some(Needs { change: Some((handle.as_bytes(), resource)), ..Needs::SMALL })
+    }
+
+    /// Walks the operations once. The first one that changes something says what the COMPOUND waits for.
+    fn of_compound(arguments: &'r [u8]) -> Option<Needs<'r>> {
+        let operations = CompoundReader::new(Decoder::new(arguments)).ok()?;
+        let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES, None, None);
+        for operation in operations.map_while(Result::ok) {
+            if let ArgOp4::Putfh(args) = &operation {
+                current = Some(args.object.as_bytes());
+            }
+            if change.is_none()
+                && let Some(resource) = Resource::of_operation(&operation)
+            {
+                change = Some((current, resource));
+            }
+            let wanted = match operation {
+                ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES_MAX),
+                ArgOp4::ReadPlus(args) => args.count.min(TRANSFER_BYTES_MAX),
+                ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES),
+                ArgOp4::Listxattrs(args) => args.maxcount.min(DIRECTORY_BYTES),
+                ArgOp4::Getxattr(_) => XATTR_BYTES,
+                _ => 0,
+            };
+            bytes += SMALL_RESULT_BYTES + usize::try_from(wanted).unwrap_or(RECORD_BYTES_MAX);
+        }
+        let change = change.and_then(|(handle, resource)| Some((handle?, resource)));
+        Some(Needs { reply_bytes_max: bytes.min(RECORD_BYTES_MAX), change })
+    }
 }
 
 // The largest READ and READDIR, with all that surrounds the data, is a record.
@@ -190,12 +206,20 @@ mod tests {
         record
     }
 
+    fn reply_bytes_max(record: &[u8]) -> usize {
+        Needs::of(&IncomingRecord::decode(record)).reply_bytes_max
+    }
+
+    fn awaited(record: &[u8]) -> Option<(VolumeId, Resource)> {
+        Needs::of(&IncomingRecord::decode(record)).awaited()
+    }
+
     fn handle() -> [u8; HANDLE_BYTES] {
         Handle::new(VolumeId(7), Ino(1), SnapshotId::LIVE, &[0; 16]).to_bytes()
     }
 
     #[test]
-    fn replies_are_as_large_as_what_is_asked_for() {
+    fn reply_bounds_follow_the_counts_of_arguments() {
         let bytes = handle();
         let file = FileHandle3::new(&bytes).unwrap();
         let read = |count| {
@@ -217,11 +241,15 @@ mod tests {
         assert_eq!(reply_bytes_max(&attributes), SMALL_REPLY_BYTES);
         let dump = call(mount3::PROGRAM, mount3::Procedure::Dump as u32, |_| {});
         assert_eq!(reply_bytes_max(&dump), RECORD_BYTES_MAX);
-        assert_eq!(reply_bytes_max(&[0; 3]), SMALL_REPLY_BYTES, "what is no call gets no large reply");
+        assert_eq!(
+            reply_bytes_max(&[0; 3]),
+            SMALL_REPLY_BYTES,
+            "a record that is no call gets a small reply"
+        );
     }
 
     #[test]
-    fn changes_wait_for_what_they_take() {
+    fn changes_wait_for_the_resource_they_take() {
         let bytes = handle();
         let file = FileHandle3::new(&bytes).unwrap();
         let write = |stable, length| {

@@ -88,10 +88,10 @@ pub(crate) struct Operation {
 /// A call whose program, version and procedure are known to exist.
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a ServiceContext,
-    pub(crate) header: CallHeader<'a>,
+    pub(crate) header: &'a CallHeader<'a>,
     /// What follows the header.
     pub(crate) arguments: &'a [u8],
-    pub(crate) connection: Connection,
+    pub(crate) connection: &'a Connection,
     pub(crate) now: Time,
     pub(crate) access: Access,
     /// The end of the reply, if it is not in the buffer that the operation writes to.

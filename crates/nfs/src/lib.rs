@@ -17,6 +17,7 @@
 //! | `context` | what calls borrow: exports, volumes, state |
 //! | `state` | what clients hold: sessions, opens, locks, delegations |
 //! | [`admission`] | what a call may need, told before it is executed |
+//! | [`incoming`] | records that arrive, their headers decoded once |
 //! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
 //! | `credentials` | AUTH_SYS credentials after squashing |
 //! | `attributes`, `status` | the engine's attributes and errors as those of NFSv3, and back |
@@ -35,6 +36,7 @@ mod context;
 mod credentials;
 mod dispatch;
 pub mod exports;
+pub mod incoming;
 pub mod limits;
 mod mount;
 mod nlm;

@@ -1,77 +1,65 @@
-//! The service: exports and volumes, and what becomes of a call.
+//! The service, the entrance of this crate: executes calls, and says what their replies wait for.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use volume::bytes::Slice;
-use volume::request::{Access, Durability, Durable, Error};
+use volume::request::{Durability, Durable, Error};
 use volume::time::Time;
 use volume::volume::Volume;
 use wire::nfs3::NfsStat3;
 use wire::record::OpenRecord;
-use wire::rpc::{
-    AcceptStat, AuthStat, CallError, CallHeader, Credential, ReplyHeader, decode_call, encode_success,
-};
+use wire::rpc::{AcceptStat, AuthStat, CallError, CallHeader, Credential, ReplyHeader, encode_success};
 use wire::xdr::{Decode, Decoder, Encode, Encoder};
 
-use crate::call::{After, Call, Operation, Stop};
+use crate::call::{After, Call, Handled, Operation, Stop};
 pub use crate::connection::{Connection, ConnectionId};
 use crate::context::{ServiceContext, Shared};
 use crate::dispatch;
 use crate::exports::{Export, ExportsError};
+pub use crate::incoming::{CallId, Incoming, IncomingRecord, ReplyBuffer};
 pub use crate::progress::Progress;
 use crate::state::SharedState;
 pub use crate::state::callbacks::outgoing::{Callback, Destination};
 use crate::state::config::Config;
 use crate::state::restart::Records;
 
-/// The front of a call, in bytes: xid, direction, RPC version, program, version and procedure (RFC 5531 section 9).
-pub const HEAD_BYTES: usize = 24;
-
-/// What a reply that was written waits for.
+/// What a reply waits for.
 #[derive(Clone, Debug)]
 pub struct Wait {
-    /// The volume that it shows.
+    /// The volume whose contents the reply shows.
     pub volume: Arc<Volume>,
-    /// What of it must be durable; [`Volume::durability`] tells.
+    /// What must be durable there; [`Volume::durability`] tells.
     pub durability: Durability,
 }
 
-/// What became of a call. `W` is how a volume and a state of it are named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome<W = Wait> {
+/// The outcome of handling a record.
+#[derive(Clone, Debug)]
+pub enum Outcome {
     /// The reply was appended, with its record mark, as one fragment.
     Reply {
-        /// The reply may leave when this is durable. If it never will be, [`Service::failure_reply`] is to be sent
-        /// instead. None: it may leave at once.
-        after: Option<W>,
-        /// How long to hold the reply back besides, so that changes do not outrun checkpoints; zero normally.
+        /// The reply may be sent when this is durable, or at once if there is nothing to wait for. If it can never become
+        /// durable, [`Service::failure_reply`] must be sent instead.
+        after: Option<Wait>,
+        /// How long to delay the reply besides, so that changes do not outrun checkpoints; normally zero.
         hold: Duration,
     },
-    /// Media must be read. Nothing was appended; run the same call again with [`Access::Blocking`], and with its
-    /// [`Progress`] if there is one. Without one, nothing was changed either.
+    /// Media must be read. Nothing was appended. Run the same call again with [`volume::request::Access::Blocking`], and with its
+    /// [`Progress`] if there is one; if there is none, nothing was changed either.
     WouldBlock,
-    /// A limit is reached just now, or the same call is being executed by another thread. Nothing was appended; run it
-    /// again in a moment, with its [`Progress`] if there is one.
+    /// A limit is reached, or another thread executes the same call. Nothing was appended. Run the call again in a moment,
+    /// with its [`Progress`] if there is one.
     Busy,
-    /// The record is a reply; whoever waited for it has it. Nothing was appended.
+    /// The record is a reply and was given to the callback it answers. Nothing was appended.
     Nothing,
-    /// The record is no call, or breaks a limit of the protocol. Nothing was appended; close the connection.
+    /// The record is no call, or breaks a limit of the protocol. Nothing was appended. Close the connection.
     Close,
 }
 
-impl<W> Outcome<W> {
-    /// The same with another name for what a reply waits for.
-    pub fn map_wait<V>(self, name: impl FnOnce(W) -> V) -> Outcome<V> {
-        match self {
-            Outcome::Reply { after, hold } => Outcome::Reply { after: after.map(name), hold },
-            Outcome::WouldBlock => Outcome::WouldBlock,
-            Outcome::Busy => Outcome::Busy,
-            Outcome::Nothing => Outcome::Nothing,
-            Outcome::Close => Outcome::Close,
-        }
-    }
+impl Outcome {
+    /// A reply that may be sent at once.
+    const REPLY_NOW: Outcome = Outcome::Reply { after: None, hold: Duration::ZERO };
 }
 
 /// Serves exports and volumes, which do not change: a new configuration is a new service, see [`Service::replaced_by`].
@@ -162,55 +150,30 @@ impl Service {
         self.context.shared.state.on_copies(notify);
     }
 
-    /// Executes a call: a whole record without its mark, as it came by `connection`. The reply is appended to `out`, with
-    /// its record mark; `out` may hold earlier replies.
+    /// Executes a call and appends its reply to `reply`, with its record mark.
     ///
-    /// `progress` is none for a call that is new, and is kept for one that is to be run again: a COMPOUND goes on where it
+    /// `progress` is none for a new call, and is kept for a call that must be run again: a COMPOUND continues where it
     /// stopped.
     pub fn handle(
         &self,
-        record: &[u8],
-        connection: Connection,
-        now: Time,
-        access: Access,
+        incoming: &Incoming<'_>,
         progress: &mut Option<Progress>,
-        out: &mut Vec<u8>,
+        reply: &mut ReplyBuffer,
     ) -> Outcome {
-        let mut tail = Vec::new();
-        let outcome = self.handle_in_parts(record, connection, now, access, progress, out, &mut tail);
-        tail.iter().for_each(|slice| out.extend_from_slice(slice));
-        outcome
-    }
-
-    /// The same without copying much data of a file: if there is some, it is put into `tail` and is to be sent right behind
-    /// what was appended to `out`.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one place in the server calls it, and each of them is its own matter"
-    )]
-    pub fn handle_in_parts(
-        &self,
-        record: &[u8],
-        connection: Connection,
-        now: Time,
-        access: Access,
-        progress: &mut Option<Progress>,
-        out: &mut Vec<u8>,
-        tail: &mut Vec<Slice>,
-    ) -> Outcome {
-        let (header, arguments) = match decode_call(record) {
-            Ok((header, arguments)) => (header, arguments.rest()),
-            Err(CallError::NotACall) if is_reply(record) => {
-                self.context.shared.state.reply(&self.context.context(now), record, Some(connection.id));
+        let Incoming { record, ref connection, now, access } = *incoming;
+        let (header, arguments) = match record.call() {
+            Ok(call) => call,
+            Err(CallError::NotACall) if is_reply(record.bytes()) => {
+                let state = &self.context.shared.state;
+                state.reply(&self.context.context(now), record.bytes(), Some(connection.id));
                 return Outcome::Nothing;
             }
-            Err(error) => return refuse(error, out),
+            Err(error) => return refuse(error, &mut reply.bytes),
         };
-        let operation = match find(&header) {
+        let operation = match find(header) {
             Ok(operation) => operation,
-            Err(reply) => return rpc_reply(reply, out),
+            Err(header) => return append_header(header, &mut reply.bytes),
         };
-        let xid = header.xid;
         let call = Call {
             service: &self.context,
             header,
@@ -220,87 +183,73 @@ impl Service {
             access,
             tail: Cell::default(),
             progress: Cell::new(progress.take()),
-            bytes: record.len(),
+            bytes: record.bytes().len(),
             changed: Cell::new(false),
         };
-        let reply = OpenRecord::begin(out);
-        let body = out.len();
-        let mut encoder = Encoder::new(out);
-        encode_success(&mut encoder, xid);
-        let result = (operation.run)(&call, &mut encoder);
-        let mut data = call.tail.take();
+        let mut writing = OpenReply::begin(operation, header.xid, &mut reply.bytes);
+        let result = writing.execute(&call);
+        let mut tail = call.tail.take();
         *progress = call.progress.take();
-        let changes = operation.changes || call.changed.get();
         let outcome = match result {
-            Ok(after) => settle(operation, changes, after, xid, out, body, &mut data),
+            Ok(after) => writing.promise(after, call.changed.get(), &mut tail),
             Err(stop) => {
-                data.clear();
-                stopped(operation, stop, xid, out, body)
+                tail.clear();
+                writing.stop(stop)
             }
         };
-        match outcome {
-            Outcome::Reply { .. } => {
-                reply.seal_with(out, data.iter().map(|slice| slice.len()).sum());
-                tail.append(&mut data);
-            }
-            _ => reply.abandon(out),
-        }
+        writing.end(&outcome, &tail);
+        reply.tail.append(&mut tail);
         outcome
     }
 
-    /// A connection is gone; no call comes by it any more, and nothing can be sent by it.
+    /// Notes that a connection is closed: no call will come by it, and nothing can be sent by it.
     pub fn connection_closed(&self, connection: ConnectionId) {
         self.context.shared.state.connection_closed(connection);
     }
 
-    /// Does what is due by time: leases that ended, callbacks that were not answered. Returns when to call it again, at
-    /// most a second later.
+    /// Ends expired leases and gives up callbacks that were not answered in time. Returns when to call it again, at most a
+    /// second later.
     pub fn tick(&self, now: Time) -> Duration {
         self.context.shared.state.tick(&self.context.context(now))
     }
 
-    /// Takes the callbacks that are to be sent. Their replies come back as records by the connection that they went out
-    /// by, or to [`Service::callback_answered`] if that was one of our own; one that could not be sent is to be given to [`Service::callback_failed`].
+    /// Takes the callbacks that must be sent. A reply by a connection of a client goes to [`Service::handle`], like every
+    /// record; one by a connection of our own to [`Service::callback_answered`]. Callbacks that cannot be sent are reported to
+    /// [`Service::callback_failed`].
     #[must_use]
     pub fn take_callbacks(&self) -> Vec<Callback> {
         self.context.shared.state.take_callbacks()
     }
 
-    /// What a client answered by a connection of our own: a whole record without its mark.
+    /// Takes the reply of a client by a connection of our own: a whole record without its mark.
     pub fn callback_answered(&self, record: &[u8], now: Time) {
         self.context.shared.state.reply(&self.context.context(now), record, None);
     }
 
-    /// A callback could not be sent: its connection is gone, or its address cannot be reached.
+    /// Notes that a callback could not be sent: its connection is closed, or its address cannot be reached.
     pub fn callback_failed(&self, id: u64, now: Time) {
         self.context.shared.state.callback_failed(&self.context.context(now), id);
     }
 
-    /// `notify` is called by whichever thread makes a callback that is to be sent. It must not block.
+    /// Sets what is called when there is a callback to send. `notify` may be called by any thread and must not block.
     pub fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>) {
         self.context.shared.state.on_callbacks(notify);
     }
 
-    /// Appends the reply, with its record mark, that is to be sent when what the real reply showed will never be durable:
-    /// NFS3ERR_IO in the form of the procedure. Of `record` only the first [`HEAD_BYTES`] are looked at; nothing is
-    /// appended if they are not those of a call that was answered with results.
-    pub fn failure_reply(&self, record: &[u8], out: &mut Vec<u8>) {
-        let mut head = [0; HEAD_BYTES / 4];
-        let mut input = Decoder::new(record);
-        for word in &mut head {
-            let Ok(value) = input.u32() else { return };
-            *word = value;
-        }
-        let [xid, _, _, program, version, procedure] = head;
-        let Ok(operation) = dispatch::find(program, version, procedure) else { return };
-        let reply = OpenRecord::begin(out);
-        let body = out.len();
-        fail(operation, NfsStat3::Io, xid, out, body);
-        reply.seal(out);
+    /// Appends the reply, with its record mark, that must be sent when what the real reply showed can never become durable:
+    /// NFS3ERR_IO in the form of the procedure. Appends nothing for a procedure that does not exist.
+    pub fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
+        let Ok(operation) = dispatch::find(call.program, call.version, call.procedure) else { return };
+        let mut writing = OpenReply::begin(operation, call.xid, out);
+        writing.fail(NfsStat3::Io);
+        writing.end(&Outcome::REPLY_NOW, &[]);
     }
 }
 
-/// The operation of a call, or the reply that says why there is none.
+/// Finds the operation of a call.
+///
+/// # Errors
+/// The reply that says why there is none.
 fn find(header: &CallHeader<'_>) -> Result<&'static Operation, ReplyHeader<'static>> {
     if matches!(header.credential, Credential::Other(_)) {
         return Err(ReplyHeader::auth_error(header.xid, AuthStat::BadCred));
@@ -309,79 +258,103 @@ fn find(header: &CallHeader<'_>) -> Result<&'static Operation, ReplyHeader<'stat
         .map_err(|stat| ReplyHeader::accepted(header.xid, stat))
 }
 
-/// Answers a record that is not a call that could be dispatched.
+/// Answers a record that is not a call that can be dispatched.
 fn refuse(error: CallError, out: &mut Vec<u8>) -> Outcome {
     match error.reply() {
-        Some(reply) => rpc_reply(reply, out),
+        Some(header) => append_header(header, out),
         None => Outcome::Close,
     }
 }
 
 /// Appends a reply without results.
-fn rpc_reply(header: ReplyHeader<'_>, out: &mut Vec<u8>) -> Outcome {
-    let reply = OpenRecord::begin(out);
+fn append_header(header: ReplyHeader<'_>, out: &mut Vec<u8>) -> Outcome {
+    let record = OpenRecord::begin(out);
     header.encode(&mut Encoder::new(out));
-    reply.seal(out);
-    Outcome::Reply { after: None, hold: Duration::ZERO }
+    record.seal(out);
+    Outcome::REPLY_NOW
 }
 
-/// Finds out whether the result that an operation wrote may be shown yet.
-fn settle(
-    operation: &Operation,
-    changes: bool,
-    after: After<'_>,
+/// A reply that is being written.
+struct OpenReply<'o> {
+    operation: &'static Operation,
     xid: u32,
-    out: &mut Vec<u8>,
-    body: usize,
-    data: &mut Vec<Slice>,
-) -> Outcome {
-    let Some((volume, durability)) = after.0 else {
-        return Outcome::Reply { after: None, hold: Duration::ZERO };
-    };
-    let hold = if changes { volume.throttle() } else { Duration::ZERO };
-    let state = if durability == Durability::NOW { Durable::Yes } else { volume.durability(durability) };
-    let after = match state {
-        Durable::Yes => None,
-        Durable::NotYet => Some(Wait { volume: Arc::clone(volume), durability }),
-        Durable::Failed => {
-            data.clear();
-            fail(operation, NfsStat3::Io, xid, out, body);
-            None
-        }
-    };
-    Outcome::Reply { after, hold }
+    out: &'o mut Vec<u8>,
+    record: OpenRecord,
+    /// Where the header of the reply begins in `out`.
+    start: usize,
 }
 
-/// Answers a call whose operation wrote no result.
-fn stopped(operation: &Operation, stop: Stop, xid: u32, out: &mut Vec<u8>, body: usize) -> Outcome {
-    let header = match stop {
-        Stop::WouldBlock => return Outcome::WouldBlock,
-        Stop::Busy => return Outcome::Busy,
-        Stop::OverLimit => return Outcome::Close,
-        Stop::Status(status) => {
-            fail(operation, status, xid, out, body);
-            return Outcome::Reply { after: None, hold: Duration::ZERO };
-        }
-        Stop::Garbage => ReplyHeader::accepted(xid, AcceptStat::GarbageArgs),
-        Stop::Unavailable => ReplyHeader::accepted(xid, AcceptStat::ProcUnavail),
-        Stop::Failed => ReplyHeader::accepted(xid, AcceptStat::SystemErr),
-        Stop::Auth(stat) => ReplyHeader::auth_error(xid, stat),
-    };
-    out.truncate(body);
-    header.encode(&mut Encoder::new(out));
-    Outcome::Reply { after: None, hold: Duration::ZERO }
-}
+impl<'o> OpenReply<'o> {
+    fn begin(operation: &'static Operation, xid: u32, out: &'o mut Vec<u8>) -> OpenReply<'o> {
+        let record = OpenRecord::begin(out);
+        OpenReply { operation, xid, start: out.len(), record, out }
+    }
 
-/// Writes a failure without attributes in place of what stands behind `body`.
-fn fail(operation: &Operation, status: NfsStat3, xid: u32, out: &mut Vec<u8>, body: usize) {
-    out.truncate(body);
-    let mut encoder = Encoder::new(out);
-    match operation.failed {
-        Some(failed) => {
-            encode_success(&mut encoder, xid);
-            failed(status, &mut encoder);
+    /// Writes the header of an accepted call, and lets the operation write its result.
+    fn execute<'a>(&mut self, call: &Call<'a>) -> Handled<'a> {
+        let mut encoder = Encoder::new(self.out);
+        encode_success(&mut encoder, self.xid);
+        (self.operation.run)(call, &mut encoder)
+    }
+
+    /// Finds out what a result that was written waits for; replaces one that can never become durable.
+    fn promise(&mut self, after: After<'_>, changed: bool, tail: &mut Vec<Slice>) -> Outcome {
+        let Some((volume, durability)) = after.0 else { return Outcome::REPLY_NOW };
+        let hold = if self.operation.changes || changed { volume.throttle() } else { Duration::ZERO };
+        let state = if durability == Durability::NOW { Durable::Yes } else { volume.durability(durability) };
+        let after = match state {
+            Durable::Yes => None,
+            Durable::NotYet => Some(Wait { volume: Arc::clone(volume), durability }),
+            Durable::Failed => {
+                tail.clear();
+                self.fail(NfsStat3::Io);
+                None
+            }
+        };
+        Outcome::Reply { after, hold }
+    }
+
+    /// Answers a call whose operation wrote no result.
+    fn stop(&mut self, stop: Stop) -> Outcome {
+        let header = match stop {
+            Stop::WouldBlock => return Outcome::WouldBlock,
+            Stop::Busy => return Outcome::Busy,
+            Stop::OverLimit => return Outcome::Close,
+            Stop::Status(status) => {
+                self.fail(status);
+                return Outcome::REPLY_NOW;
+            }
+            Stop::Garbage => ReplyHeader::accepted(self.xid, AcceptStat::GarbageArgs),
+            Stop::Unavailable => ReplyHeader::accepted(self.xid, AcceptStat::ProcUnavail),
+            Stop::Failed => ReplyHeader::accepted(self.xid, AcceptStat::SystemErr),
+            Stop::Auth(stat) => ReplyHeader::auth_error(self.xid, stat),
+        };
+        self.out.truncate(self.start);
+        header.encode(&mut Encoder::new(self.out));
+        Outcome::REPLY_NOW
+    }
+
+    /// Replaces what was written by a failure without attributes.
+    fn fail(&mut self, status: NfsStat3) {
+        self.out.truncate(self.start);
+        let mut encoder = Encoder::new(self.out);
+        match self.operation.failed {
+            Some(failed) => {
+                encode_success(&mut encoder, self.xid);
+                failed(status, &mut encoder);
+            }
+            None => ReplyHeader::accepted(self.xid, AcceptStat::SystemErr).encode(&mut encoder),
         }
-        None => ReplyHeader::accepted(xid, AcceptStat::SystemErr).encode(&mut encoder),
+    }
+
+    /// Completes the record if there is a reply, else removes it.
+    fn end(self, outcome: &Outcome, tail: &[Slice]) {
+        match outcome {
+            Outcome::Reply { .. } => {
+                self.record.seal_with(self.out, tail.iter().map(|slice| slice.len()).sum());
+            }
+            _ => self.record.abandon(self.out),
+        }
     }
 }
 

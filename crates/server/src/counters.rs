@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::protocol::calls::Head;
+use nfs::service::CallId;
 
 /// Procedures of NFSv3 and of MOUNT, by number.
 const NFS_PROCEDURES: [&str; 22] = [
@@ -42,7 +42,7 @@ pub(crate) struct Counters {
     /// Times that a call found no room in the engine.
     pub(crate) busy: AtomicU64,
     /// Calls that waited for memory for their replies.
-    pub(crate) hungry: AtomicU64,
+    pub(crate) reply_blocked: AtomicU64,
     /// Replies that waited.
     pub(crate) waited: AtomicU64,
     /// Bytes read from sockets.
@@ -52,7 +52,7 @@ pub(crate) struct Counters {
     /// Gauges, set in each turn.
     pub(crate) connections: AtomicUsize,
     pub(crate) parked: AtomicUsize,
-    pub(crate) in_line: AtomicUsize,
+    pub(crate) retry_queued: AtomicUsize,
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) held_bytes_highest: AtomicUsize,
     /// What the loop may hold; set once.
@@ -66,13 +66,15 @@ impl Counters {
     }
 
     /// Counts a call that was answered or is going to be.
-    pub(crate) fn count(&self, head: Head) {
-        let procedure = usize::try_from(head.procedure()).unwrap_or(usize::MAX);
-        let counter = match head.program() {
-            wire::nfs3::PROGRAM => self.nfs.get(procedure),
-            wire::mount3::PROGRAM => self.mount.get(procedure),
-            _ => None,
-        };
+    pub(crate) fn count(&self, call: Option<CallId>) {
+        let counter = call.and_then(|call| {
+            let procedure = usize::try_from(call.procedure).ok()?;
+            match call.program {
+                wire::nfs3::PROGRAM => self.nfs.get(procedure),
+                wire::mount3::PROGRAM => self.mount.get(procedure),
+                _ => None,
+            }
+        });
         add(counter.unwrap_or(&self.other), 1);
     }
 }
@@ -106,14 +108,14 @@ pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> T
     let gauges = vec![
         ("connections", loops.clone().map(|counters| wide(&counters.connections)).sum()),
         ("replies_parked", loops.clone().map(|counters| wide(&counters.parked)).sum()),
-        ("calls_in_line", loops.clone().map(|counters| wide(&counters.in_line)).sum()),
+        ("calls_in_line", loops.clone().map(|counters| wide(&counters.retry_queued)).sum()),
         ("request_bytes_held", loops.clone().map(|counters| wide(&counters.held_bytes)).sum()),
         ("request_bytes_max", loops.clone().map(|counters| wide(&counters.held_bytes_max)).sum()),
         (
             "request_bytes_held_highest",
             loops.clone().map(|counters| wide(&counters.held_bytes_highest)).sum(),
         ),
-        ("calls_waited_for_memory", sum(|counters| counters.hungry.load(Ordering::Relaxed))),
+        ("calls_waited_for_memory", sum(|counters| counters.reply_blocked.load(Ordering::Relaxed))),
         ("replies_waited", sum(|counters| counters.waited.load(Ordering::Relaxed))),
         ("calls_blocked", sum(|counters| counters.blocked.load(Ordering::Relaxed))),
         ("calls_busy", sum(|counters| counters.busy.load(Ordering::Relaxed))),

@@ -54,7 +54,7 @@ pub const REQUEST_SLACK_BYTES: usize = 2 * RECORD_BYTES_MAX;
 pub const SMALL_REPLIES_BYTES: usize = 1 << 20;
 
 /// What keeping a call or a reply costs beside its bytes.
-pub const HELD_OVERHEAD_BYTES: usize = 256;
+pub const DEFERRED_OVERHEAD_BYTES: usize = 256;
 
 /// The part of its memory that a loop keeps as empty output buffers, for reuse: one in so many.
 pub const BUFFER_SHARE: usize = 16;

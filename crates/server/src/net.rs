@@ -4,6 +4,8 @@ pub(crate) mod acceptor;
 pub(crate) mod buffers;
 pub(crate) mod callbacks;
 pub(crate) mod connection;
+pub(crate) mod connection_table;
+pub(crate) mod deferred;
 pub(crate) mod event_loop;
 pub(crate) mod listener;
 pub(crate) mod loops;

@@ -1,25 +1,27 @@
-//! What event loops serve in earnest: the NFS service, with the wall clock.
+//! The NFS service with the wall clock: what event loops serve.
 
 pub(crate) mod calls;
 pub(crate) mod commits;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::admission::{self, Resource};
-use nfs::service::{Callback, Connection, ConnectionId, Outcome, Progress, Service};
+use nfs::admission::{Needs, Resource};
+use nfs::service::{
+    CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
+};
 use volume::Volume;
-use volume::bytes::Slice;
-use volume::request::{Access, Durable};
+use volume::request::Durable;
 use wire::mount3;
 use wire::record::MARK_BYTES;
-use wire::rpc::{SUCCESS_BYTES, decode_call};
-use wire::xdr::Decode as _;
+use wire::rpc::SUCCESS_BYTES;
+use wire::xdr::{Decode as _, Decoder};
 
 use crate::clock::now;
-use crate::net::callbacks::Caller;
-use crate::protocol::calls::{Calls, HEAD_BYTES, Handled, Head, Wait};
-use crate::protocol::commits::Commits;
+
+use calls::Calls;
+use commits::Commits;
 
 /// The NFS service and its volumes, by number.
 pub(crate) struct Protocol {
@@ -29,38 +31,52 @@ pub(crate) struct Protocol {
     pub(crate) commits: Vec<Arc<Commits>>,
 }
 
+impl Protocol {
+    /// Lets time pass for the service. Returns when to call it again at the latest.
+    pub(crate) fn tick(&self) -> Duration {
+        let next = self.service.tick(now());
+        // Leases that ended are journaled.
+        self.commit(false);
+        next
+    }
+
+    /// Takes the reply to a callback that came by a connection of our own, or notes that there is none.
+    pub(crate) fn callback_ended(&self, callback: u64, reply: io::Result<Vec<u8>>) {
+        match reply {
+            Ok(record) => {
+                self.service.callback_answered(&record, now());
+                self.commit(false);
+            }
+            Err(_) => self.service.callback_failed(callback, now()),
+        }
+    }
+}
+
 impl Calls for Protocol {
     fn handle(
         &self,
-        call: &[u8],
-        connection: Connection,
-        access: Access,
+        incoming: &Incoming<'_>,
         progress: &mut Option<Progress>,
-        out: &mut Vec<u8>,
-        tail: &mut Vec<Slice>,
-    ) -> Handled {
-        let start = out.len();
-        let outcome = self.service.handle_in_parts(call, connection, now(), access, progress, out, tail);
+        reply: &mut ReplyBuffer,
+    ) -> Outcome {
+        let start = reply.bytes.len();
+        let outcome = self.service.handle(incoming, progress, reply);
         if matches!(outcome, Outcome::Reply { .. }) {
-            log_mount(call, connection, out.get(start..).unwrap_or_default());
+            log_mount(incoming, reply.bytes.get(start..).unwrap_or_default());
         }
-        outcome.map_wait(|wait| {
-            let number = self.volumes.iter().position(|volume| Arc::ptr_eq(volume, &wait.volume));
-            let volume = number.expect("the service was given these volumes and no others");
-            Wait { volume, after: wait.durability }
-        })
+        outcome
     }
 
-    fn reply_bytes_max(&self, call: &[u8]) -> usize {
-        admission::reply_bytes_max(call)
+    fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
+        Needs::of(record)
     }
 
-    fn lines(&self) -> usize {
+    fn queues(&self) -> usize {
         self.volumes.len() * Resource::COUNT
     }
 
-    fn line_of(&self, call: &[u8]) -> Option<usize> {
-        let (id, resource) = admission::awaited(call)?;
+    fn queue_of(&self, needs: &Needs<'_>) -> Option<usize> {
+        let (id, resource) = needs.awaited()?;
         let volume = self.volumes.iter().position(|volume| volume.id() == id)?;
         Some(volume * Resource::COUNT + resource.number())
     }
@@ -83,55 +99,25 @@ impl Calls for Protocol {
         false
     }
 
-    fn durable(&self, wait: Wait) -> Durable {
-        self.volumes[wait.volume].durability(wait.after)
+    fn durable(&self, wait: &Wait) -> Durable {
+        wait.volume.durability(wait.durability)
     }
 
-    fn failure_reply(&self, head: Head, out: &mut Vec<u8>) {
-        // A call's head, then a credential and a verifier of AUTH_NONE: flavor and length, all zeros.
-        let mut call = [0; HEAD_BYTES + 16];
-        call[..HEAD_BYTES].copy_from_slice(&head.0);
-        self.service.failure_reply(&call, out);
+    fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
+        self.service.failure_reply(call, out);
     }
 }
 
-impl Caller for Protocol {
-    fn tick(&self) -> Duration {
-        let next = self.service.tick(now());
-        // What ended by time was journaled.
-        self.commit(false);
-        next
-    }
-
-    fn take(&self) -> Vec<Callback> {
-        self.service.take_callbacks()
-    }
-
-    fn failed(&self, callback: u64) {
-        self.callback_failed(callback);
-    }
-
-    fn answered(&self, record: &[u8]) {
-        self.service.callback_answered(record, now());
-        self.commit(false);
-    }
-
-    fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>) {
-        self.service.on_callbacks(notify);
-    }
-}
-
-/// Mounting is an event that operators want to see, granted or not.
-fn log_mount(call: &[u8], connection: Connection, reply: &[u8]) {
-    let head = Head::of(call);
+/// Logs each attempt to mount, granted or refused.
+fn log_mount(incoming: &Incoming<'_>, reply: &[u8]) {
+    let Ok((header, arguments)) = incoming.record.call() else { return };
     let mount = mount3::Procedure::Mnt as u32;
-    if head.program() != mount3::PROGRAM || head.procedure() != mount {
+    if header.program != mount3::PROGRAM || header.procedure != mount {
         return;
     }
-    let Ok((_, mut arguments)) = decode_call(call) else { return };
-    let Ok(path) = mount3::DirPath::decode(&mut arguments) else { return };
+    let Ok(path) = mount3::DirPath::decode(&mut Decoder::new(arguments)) else { return };
     let path = String::from_utf8_lossy(path.0);
-    let client = connection.peer.ip();
+    let client = incoming.connection.peer.ip();
     match reply.get(MARK_BYTES + SUCCESS_BYTES..).and_then(|result| result.first_chunk()) {
         Some([0, 0, 0, 0]) => tracing::info!(%client, %path, "export mounted"),
         Some(status) => {

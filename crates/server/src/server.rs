@@ -20,7 +20,7 @@ use crate::config::memory;
 use crate::config::size::Size;
 use crate::error::{Error, ErrorKind};
 use crate::exports;
-use crate::net::callbacks::{Callbacks, Caller};
+use crate::net::callbacks::Callbacks;
 use crate::net::listener::listen_at;
 use crate::net::loops;
 use crate::net::loops::{Loops, no_thread};
@@ -140,8 +140,7 @@ impl Server {
             }));
             self.drivers.push(Drivers::start(served, commits).map_err(|error| no_thread(&error))?);
         }
-        let caller: Arc<dyn Caller> = Arc::<Protocol>::clone(&self.protocol);
-        let callbacks = Callbacks::start(caller, self.loops.mailboxes.clone());
+        let callbacks = Callbacks::start(Arc::clone(&self.protocol), self.loops.mailboxes.clone());
         self.callbacks = Some(callbacks.map_err(|error| no_thread(&error))?);
         self.copies = Some(Copies::start(&self.protocol).map_err(|error| no_thread(&error))?);
         self.admin = self.start_admin();

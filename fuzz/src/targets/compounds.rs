@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::limits::COMPOUND_REPLY_BYTES;
-use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use nfs::service::{
+    Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service,
+};
 use sim::compound;
 use sim::engine::{START, Sizes, create, open};
 use sim::media::SimMedia;
@@ -308,9 +310,12 @@ impl World {
         let connection = Connection { peer: SocketAddr::new(host, 700), local, id };
         let (mut access, mut progress) = (Access::Cached, None);
         for _ in 0..ATTEMPTS_MAX {
-            let mut out = Vec::new();
-            match self.service.handle(record, connection, self.now, access, &mut progress, &mut out) {
+            let mut reply = ReplyBuffer::default();
+            let record = &IncomingRecord::decode(record);
+            let incoming = Incoming { record, connection, now: self.now, access };
+            match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { after, .. } => {
+                    let out = reply.into_bytes();
                     self.work();
                     let durable = after.map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
                     assert_eq!(durable, Durable::Yes, "committed changes are durable");

@@ -1,5 +1,6 @@
 use volume::handle::Handle;
 use volume::ids::{Ino, SnapshotId, VolumeId};
+use volume::request::Access;
 use wire::nfs3::{self, FileHandle3, GetattrArgs, GetattrRes, Procedure, ReadFail, RenameFail};
 use wire::record::{Peek, peek};
 use wire::rpc::{AuthSys, Groups, OpaqueAuth, RejectedReply, ReplyBody};
@@ -52,8 +53,11 @@ fn nfs(procedure: Procedure, args: &impl Encode) -> Vec<u8> {
 
 /// Hands a call in, behind another reply; the outcome and what was appended.
 fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
-    let mut out = vec![0xaa; 7];
-    let outcome = service().handle(record, connection(), Time::EPOCH, Access::Cached, &mut None, &mut out);
+    let mut reply = ReplyBuffer { bytes: vec![0xaa; 7], tail: Vec::new() };
+    let record = &IncomingRecord::decode(record);
+    let incoming = Incoming { record, connection: connection(), now: Time::EPOCH, access: Access::Cached };
+    let outcome = service().handle(&incoming, &mut None, &mut reply);
+    let mut out = reply.into_bytes();
     assert_eq!(out.get(..7), Some(&[0xaa; 7][..]), "earlier replies stay as they are");
     (outcome, out.split_off(7))
 }
@@ -208,7 +212,7 @@ fn an_export_needs_its_volume() {
 fn what_was_lost_fails_in_the_form_of_its_procedure() {
     let failure = |record: &[u8]| {
         let mut out = Vec::new();
-        service().failure_reply(record, &mut out);
+        service().failure_reply(IncomingRecord::decode(record).id().unwrap(), &mut out);
         parse(&out)
     };
     let io = |body: &dyn Fn(&mut Encoder<'_>)| {
@@ -216,8 +220,7 @@ fn what_was_lost_fails_in_the_form_of_its_procedure() {
         body(&mut Encoder::new(&mut bytes));
         (accepted(AcceptStat::Success), bytes)
     };
-    // The front of the call is enough.
-    let read = failure(nfs(Procedure::Read, &()).get(..HEAD_BYTES).unwrap());
+    let read = failure(&nfs(Procedure::Read, &()));
     assert_eq!(read, io(&|out| ReadFail { file_attributes: None }.encode(out)));
     let wcc = nfs3::WccData::NONE;
     let rename = failure(&nfs(Procedure::Rename, &()));
@@ -225,7 +228,9 @@ fn what_was_lost_fails_in_the_form_of_its_procedure() {
     assert_eq!(failure(&nfs(Procedure::Getattr, &())), io(&|_| {}));
     assert_eq!(failure(&record(mount3::PROGRAM, 3, 1, &())), io(&|_| {}));
     let mut out = Vec::new();
-    service().failure_reply(b"too short", &mut out);
+    assert_eq!(IncomingRecord::decode(b"too short").id(), None);
+    let unknown = CallId { xid: 1, program: nfs3::PROGRAM, version: nfs3::VERSION, procedure: 22 };
+    service().failure_reply(unknown, &mut out);
     assert!(out.is_empty());
 }
 

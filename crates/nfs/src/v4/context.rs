@@ -125,8 +125,8 @@ impl HandleBytes {
 /// A COMPOUND that is being evaluated.
 pub(crate) struct Compound<'c> {
     pub(crate) service: &'c ServiceContext,
-    pub(crate) header: CallHeader<'c>,
-    pub(crate) connection: Connection,
+    pub(crate) header: &'c CallHeader<'c>,
+    pub(crate) connection: &'c Connection,
     pub(crate) now: Time,
     pub(crate) access: Access,
     /// The minor version: 0, 1 or 2.

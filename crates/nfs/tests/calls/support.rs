@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nfs::exports::{Export, Squash};
-use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service, Wait};
+use nfs::service::{
+    Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
+};
 use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durable};
@@ -146,9 +148,11 @@ impl Server {
         self.now.set(self.now.get() + 1);
         let connection =
             Connection { peer: who.peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
-        let mut out = Vec::new();
-        let outcome = self.service.handle(record, connection, self.time(), access, progress, &mut out);
-        (outcome, out)
+        let mut reply = ReplyBuffer::default();
+        let record = &IncomingRecord::decode(record);
+        let incoming = Incoming { record, connection, now: self.time(), access };
+        let outcome = self.service.handle(&incoming, progress, &mut reply);
+        (outcome, reply.into_bytes())
     }
 
     /// Executes a record as a server does: runs it again where it would block, waits until its reply may leave.
@@ -162,7 +166,8 @@ impl Server {
                     self.wait_for(&wait);
                     if wait.volume.durability(wait.durability) == Durable::Failed {
                         out.clear();
-                        self.service.failure_reply(record, &mut out);
+                        let id = IncomingRecord::decode(record).id().unwrap();
+                        self.service.failure_reply(id, &mut out);
                     }
                     return out;
                 }

@@ -1,20 +1,20 @@
-//! Whose turn it is: connections with input, in the order in which they came.
+//! The order in which connections with input are served.
 //!
-//! A connection that moved much the last time it was served is *heavy*, and stands in a line of its own. In a turn of the
-//! loop each connection that is not heavy is served once, and then one heavy one; behind that the loop looks for new
-//! events. So a small call waits for one portion of somebody's data at most, however many connections stream; and one of
-//! those is served in each turn, however many small calls there are.
+//! A connection that moved much data when it was last served is *heavy* and waits in a queue of its own. In each turn of
+//! the loop every light connection is served once, and then one heavy one; after that the loop looks for new events. So a
+//! small call waits for one portion of data at most, however many connections stream, and one stream moves in each turn,
+//! however many small calls there are.
 
 use std::collections::VecDeque;
 
-/// Connections that are to be served.
+/// Connections to be served.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     light: VecDeque<usize>,
     heavy: VecDeque<usize>,
 }
 
-/// What is left of a turn.
+/// The connections that remain to be served in a turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     light: usize,
@@ -22,22 +22,22 @@ pub(crate) struct Turn {
 }
 
 impl Ready {
-    /// Puts a connection, which is not among them, at the end of its line.
+    /// Appends a connection, which must not be queued, to its queue.
     pub(crate) fn push(&mut self, index: usize, is_heavy: bool) {
-        let line = if is_heavy { &mut self.heavy } else { &mut self.light };
-        line.push_back(index);
+        let queue = if is_heavy { &mut self.heavy } else { &mut self.light };
+        queue.push_back(index);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.light.is_empty() && self.heavy.is_empty()
     }
 
-    /// Begins a turn: who comes later is served in the next one.
+    /// Begins a turn. Connections that are queued later are served in the next one.
     pub(crate) fn turn(&self) -> Turn {
         Turn { light: self.light.len(), heavy: self.heavy.len().min(1) }
     }
 
-    /// The next one of a turn.
+    /// Returns the next connection of a turn.
     pub(crate) fn next(&mut self, turn: &mut Turn) -> Option<usize> {
         if turn.light > 0 {
             turn.light -= 1;
@@ -49,7 +49,7 @@ impl Ready {
 }
 
 impl Turn {
-    /// How many it serves.
+    /// Returns the number of connections that remain.
     pub(crate) fn len(&self) -> usize {
         self.light + self.heavy
     }
@@ -59,7 +59,7 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// Serves a turn; who was served comes again, as heavy as before: those from 10 on.
+    /// Serves a turn and queues the served connections again; those from 10 on are heavy.
     fn serve(ready: &mut Ready) -> Vec<usize> {
         let mut turn = ready.turn();
         let mut served = Vec::new();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn small_calls_come_before_all_data_and_wait_for_one_portion_at_most() {
+    fn light_connections_are_served_before_one_heavy_one() {
         let mut ready = Ready::default();
         for index in [10, 11, 1, 12, 2] {
             ready.push(index, index >= 10);
@@ -79,13 +79,13 @@ mod tests {
         assert_eq!(serve(&mut ready), [1, 2, 10]);
         ready.push(3, false);
         assert_eq!(serve(&mut ready), [1, 2, 3, 11]);
-        assert_eq!(serve(&mut ready), [1, 2, 3, 12], "data move in each turn");
-        assert_eq!(serve(&mut ready), [1, 2, 3, 10], "and streams take turns");
+        assert_eq!(serve(&mut ready), [1, 2, 3, 12], "one stream moves in each turn");
+        assert_eq!(serve(&mut ready), [1, 2, 3, 10], "streams take turns");
         assert_eq!(ready.turn().len(), 4);
     }
 
     #[test]
-    fn streams_alone_are_served_one_by_one() {
+    fn heavy_connections_alone_are_served_one_per_turn() {
         let mut ready = Ready::default();
         ready.push(10, true);
         ready.push(11, true);

@@ -13,9 +13,8 @@ use nfs::service::Connection as Ends;
 
 use crate::limits::{ACCEPT_PAUSE, CLIENTS_GREETED_MAX, CONNECTIONS_MAX};
 use crate::net::callbacks::connection_id;
-use crate::net::event_loop::MAILBOX;
 use crate::net::listener::prepare;
-use crate::net::mailbox::{Mailbox, Message};
+use crate::net::mailbox::{MAILBOX, Mailbox, Message};
 
 /// The listening sockets, and whose turn it is.
 pub(crate) struct Acceptor {
@@ -55,8 +54,8 @@ impl Acceptor {
         Ok(())
     }
 
-    /// An event that is no connection's came.
-    pub(crate) fn happened(&mut self, token: Token) {
+    /// Notes an event that is not of a connection.
+    pub(crate) fn on_event(&mut self, token: Token) {
         self.pending |= token != MAILBOX;
     }
 

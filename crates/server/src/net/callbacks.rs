@@ -1,46 +1,33 @@
-//! Calls that the server makes: callbacks of NFSv4, and what NLM and NSM tell clients.
+//! Calls of the server to its clients: callbacks of NFSv4, granted locks of NLM and notices of NSM.
 //!
-//! One thread looks after the service's clock and takes from it what is to be sent. What goes by a connection that a client
-//! opened is handed to that connection's event loop; the rest is sent by [`crate::net::outbound`]. Answers go back to the service,
-//! which knows what they are for.
+//! One thread ticks the service and takes from it what must be sent. What goes by a connection of a client is handed to
+//! that connection's event loop; the rest is sent by [`crate::net::outbound`]. Replies go back to the service.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nfs::service::{Callback, ConnectionId, Destination};
+use nfs::service::{ConnectionId, Destination};
 
 use crate::background::driver::join;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::outbound::Outbound;
+use crate::protocol::Protocol;
+use crate::protocol::calls::Calls as _;
 use crate::signal::Signal;
 
-/// What makes calls.
-pub(crate) trait Caller: Send + Sync {
-    /// Lets time pass; the longest until it is to be called again.
-    fn tick(&self) -> Duration;
-    /// What is to be sent.
-    fn take(&self) -> Vec<Callback>;
-    /// One of them could not be sent, or was not answered in time.
-    fn failed(&self, callback: u64);
-    /// An answer came by a connection that we opened.
-    fn answered(&self, record: &[u8]);
-    /// Has `notify` called whenever there is something to take.
-    fn on_callbacks(&self, notify: Box<dyn Fn() + Send + Sync>);
-}
-
-/// The id of the `number`th connection, which the loop `chosen` of `loops` serves.
+/// Returns the id of the `number`th connection, which event loop `chosen` of `loops` serves.
 pub(crate) fn connection_id(number: u64, chosen: usize, loops: usize) -> ConnectionId {
     ConnectionId(number * loops as u64 + chosen as u64)
 }
 
-/// Which of `loops` event loops serves a connection.
+/// Returns which of `loops` event loops serves a connection.
 pub(crate) fn loop_of(connection: ConnectionId, loops: usize) -> usize {
     usize::try_from(connection.0 % loops as u64).expect("it is less than a number of loops")
 }
 
-/// The thread, and those that it employs.
+/// The thread, and those that send.
 pub(crate) struct Callbacks {
     thread: JoinHandle<()>,
     signal: Arc<Signal>,
@@ -48,18 +35,20 @@ pub(crate) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Sends what `caller` has to send, over the connections of the loops behind `mailboxes` and over its own.
-    pub(crate) fn start(caller: Arc<dyn Caller>, mailboxes: Vec<Arc<Mailbox>>) -> io::Result<Callbacks> {
+    /// Sends the callbacks of the service, by connections of the loops that own `mailboxes` and by connections of its own.
+    pub(crate) fn start(protocol: Arc<Protocol>, mailboxes: Vec<Arc<Mailbox>>) -> io::Result<Callbacks> {
         let signal = Arc::new(Signal::default());
         let notified = Arc::clone(&signal);
-        caller.on_callbacks(Box::new(move || notified.raise()));
-        let outbound = Outbound::start(&caller)?;
+        protocol.service.on_callbacks(Box::new(move || notified.raise()));
+        let ended = Arc::clone(&protocol);
+        let outbound =
+            Outbound::start(Arc::new(move |callback, reply| ended.callback_ended(callback, reply)))?;
         let (wait, queue) = (Arc::clone(&signal), outbound.queue());
         let thread = thread::Builder::new().name("callbacks".to_owned()).spawn(move || {
             let mut most = Duration::ZERO;
             while wait.wait(most) {
-                most = caller.tick();
-                for callback in caller.take() {
+                most = protocol.tick();
+                for callback in protocol.service.take_callbacks() {
                     match callback.to {
                         Destination::Connection(connection) => {
                             let message = Message::Send(connection, callback.id, callback.record);
@@ -67,7 +56,7 @@ impl Callbacks {
                         }
                         Destination::Address(_) | Destination::Program { .. } => {
                             if let Err(refused) = queue.push(callback) {
-                                caller.failed(refused.id);
+                                protocol.callback_failed(refused.id);
                             }
                         }
                     }
@@ -77,13 +66,10 @@ impl Callbacks {
         Ok(Callbacks { thread, signal, outbound })
     }
 
-    /// Ends the threads; what was not sent is not.
+    /// Ends the threads; unsent callbacks are dropped.
     pub(crate) fn stop(self) {
         self.signal.stop();
         join(self.thread);
         self.outbound.stop();
     }
 }
-
-#[cfg(test)]
-mod tests;

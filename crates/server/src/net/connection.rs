@@ -1,68 +1,69 @@
-//! One connection: the record that is arriving, the replies that are leaving, and what is in between.
+//! One connection: the record that is arriving, the replies that are being sent, and what lies between.
 
 use std::io::{self, Read as _, Write as _};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use mio::Registry;
 use mio::net::TcpStream;
 use nfs::service::Connection as Ends;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
 
+use crate::admission::{Candidate, ConnectionKey};
 use crate::limits::{CONNECTION_BYTES_MAX, CONNECTION_CALLS_MAX};
 use crate::net::buffers::Buffers;
 use crate::net::output::Output;
 
 /// A connection that is being served.
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    pub(crate) key: ConnectionKey,
     pub(crate) ends: Ends,
-    /// Tells it from others that had its place.
-    pub(crate) generation: u64,
+    stream: TcpStream,
     pub(crate) reader: RecordReader,
-    /// A call that waits until there is room for its reply; nothing behind it is looked at.
-    pub(crate) waiting: Option<Waiting>,
-    /// Bytes that were received and not looked at, because a limit was reached; those before `rest_taken` have been.
+    /// A call that waits until there is room for its reply; the input behind it waits too.
+    pub(crate) waiting: Option<WaitingCall>,
+    /// Bytes that were received but not taken in, because a limit was reached; those before `rest_taken` were.
     pub(crate) rest: Vec<u8>,
     pub(crate) rest_taken: usize,
-    /// Replies that may leave.
+    /// Replies to be sent.
     pub(crate) output: Output,
     /// Calls that have not been answered.
-    pub(crate) calls: usize,
-    /// Bytes of those that were not executed yet.
-    pub(crate) call_bytes: usize,
-    /// Bytes of replies to them: reserved, or of those that wait.
-    pub(crate) reply_bytes: usize,
+    calls: usize,
+    /// Bytes of those that must be run again.
+    call_bytes: usize,
+    /// Bytes reserved for replies, and of parked ones.
+    reply_bytes: usize,
     /// The socket may have something to read.
-    pub(crate) readable: bool,
-    /// The peer has said that it will send no more; what it sent before may still have to be read.
-    pub(crate) closing: bool,
+    is_readable: bool,
+    /// The peer announced its end; what it sent before may still have to be read.
+    is_closing: bool,
     /// All that the peer sent was read.
-    pub(crate) ended: bool,
-    /// It is in the loop's list of those to be served.
-    pub(crate) listed: bool,
-    /// It is in the loop's list of those to be written to.
-    pub(crate) touched: bool,
-    /// Bytes received and replied in the portion that is being served, or was last.
+    pub(crate) is_ended: bool,
+    /// It is in a queue of the loop's admission.
+    pub(crate) is_queued: bool,
+    /// It is in the loop's list of connections with output to send.
+    pub(crate) is_touched: bool,
+    /// Bytes received and replied in the current portion, or the last one.
     pub(crate) portion_bytes: usize,
-    /// It moved so much when it was served last that it stands behind those which ask little.
+    /// It moved much data when it was last served.
     pub(crate) is_heavy: bool,
-    /// Bytes that the loop counts for what it receives, and for its output.
+    /// Bytes that the budget counts for what it receives, and for its output.
     pub(crate) counted_input: usize,
     pub(crate) counted_output: usize,
-    /// When a byte moved last.
-    pub(crate) moved: Instant,
+    /// When a byte was last moved.
+    moved: Instant,
 }
 
-/// A call that waits for room.
-pub(crate) struct Waiting {
-    pub(crate) call: Vec<u8>,
-    /// What is to be reserved.
+/// A call that waits for room for its reply.
+pub(crate) struct WaitingCall {
+    pub(crate) record: Vec<u8>,
+    /// Bytes to be reserved.
     pub(crate) reply_bytes: usize,
 }
 
 /// What a read brought.
 pub(crate) enum Received {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
     /// Nothing for now.
     Nothing,
@@ -71,11 +72,11 @@ pub(crate) enum Received {
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, ends: Ends, generation: u64) -> Connection {
+    pub(crate) fn new(stream: TcpStream, ends: Ends, key: ConnectionKey) -> Connection {
         Connection {
-            stream,
+            key,
             ends,
-            generation,
+            stream,
             reader: RecordReader::new(RECORD_BYTES_MAX),
             waiting: None,
             rest: Vec::new(),
@@ -84,11 +85,11 @@ impl Connection {
             calls: 0,
             call_bytes: 0,
             reply_bytes: 0,
-            readable: false,
-            closing: false,
-            ended: false,
-            listed: false,
-            touched: false,
+            is_readable: false,
+            is_closing: false,
+            is_ended: false,
+            is_queued: false,
+            is_touched: false,
             portion_bytes: 0,
             is_heavy: false,
             counted_input: 0,
@@ -97,42 +98,95 @@ impl Connection {
         }
     }
 
-    /// Whether it holds as much as one connection may.
+    /// Notes an event of the socket.
+    pub(crate) fn on_event(&mut self, event: &mio::event::Event) {
+        self.is_closing |= event.is_read_closed() || event.is_error();
+        self.is_readable |= event.is_readable() || self.is_closing;
+    }
+
+    /// Ends the events of the socket. Closing it would do so as well.
+    pub(crate) fn deregister(&mut self, registry: &Registry) {
+        let _ = registry.deregister(&mut self.stream);
+    }
+
+    /// Returns what decides when it goes on if it is blocked.
+    pub(crate) fn candidate(&self) -> Candidate {
+        Candidate {
+            key: self.key,
+            is_heavy: self.is_heavy,
+            is_between_records: self.reader.is_between_records(),
+            reply_bytes: self.waiting.as_ref().map_or(0, |waiting| waiting.reply_bytes),
+        }
+    }
+
+    /// Counts a call that is not answered at once.
+    pub(crate) fn begin_call(&mut self, request_bytes: usize, reply_bytes: usize) {
+        self.calls += 1;
+        self.call_bytes += request_bytes;
+        self.reply_bytes += reply_bytes;
+    }
+
+    /// Stops counting the bytes of a call that need not be run again, and what was reserved for its reply.
+    pub(crate) fn release_call(&mut self, request_bytes: usize, reply_bytes: usize) {
+        self.call_bytes -= request_bytes;
+        self.reply_bytes -= reply_bytes;
+    }
+
+    /// Counts a reply that may have to wait.
+    pub(crate) fn add_reply_bytes(&mut self, bytes: usize) {
+        self.reply_bytes += bytes;
+    }
+
+    /// Stops counting a call that was answered, and its reply.
+    pub(crate) fn end_call(&mut self, reply_bytes: usize) {
+        self.calls -= 1;
+        self.reply_bytes -= reply_bytes;
+    }
+
+    /// Returns how long no byte has moved.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.moved.elapsed()
+    }
+
+    /// Whether it has reached the limits of one connection.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.is_some()
             || self.calls >= CONNECTION_CALLS_MAX
             || self.call_bytes + self.reply_bytes + self.unsent() >= CONNECTION_BYTES_MAX
     }
 
-    /// Whether it may begin one more large reply; when memory is `tight`, only if none of its replies is left. If it may
-    /// not, one of its own replies has to leave before.
-    pub(crate) fn may_begin(&self, reply_bytes: usize, tight: bool) -> bool {
+    /// Whether it may begin one more large reply; while memory is tight, only after all its other replies were sent.
+    pub(crate) fn may_begin(&self, reply_bytes: usize, is_tight: bool) -> bool {
         let owed = self.reply_bytes + self.unsent();
-        owed == 0 || (!tight && owed + reply_bytes <= CONNECTION_BYTES_MAX)
+        owed == 0 || (!is_tight && owed + reply_bytes <= CONNECTION_BYTES_MAX)
     }
 
-    /// Whether there is something to take in.
+    /// Whether there is input to take in.
     pub(crate) fn has_input(&self) -> bool {
-        !self.rest.is_empty() || (self.readable && !self.ended)
+        !self.rest.is_empty() || (self.is_readable && !self.is_ended)
     }
 
-    /// Whether nothing is left to do for a peer that sends no more.
+    /// Whether the peer sends no more, and all its calls are answered.
     pub(crate) fn is_over(&self) -> bool {
-        self.ended && self.waiting.is_none() && self.rest.is_empty() && self.calls == 0 && self.unsent() == 0
+        self.is_ended
+            && self.waiting.is_none()
+            && self.rest.is_empty()
+            && self.calls == 0
+            && self.unsent() == 0
     }
 
-    /// Bytes that wait for the socket to take them.
+    /// Returns the bytes of output that the socket has not taken.
     pub(crate) fn unsent(&self) -> usize {
         self.output.unsent()
     }
 
-    /// Bytes of memory that it holds for what it receives, apart from its calls.
+    /// Returns the bytes of memory it holds for input, apart from deferred calls.
     pub(crate) fn input_bytes(&self) -> usize {
-        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.call.capacity());
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.record.capacity());
         self.reader.capacity() + self.rest.capacity() + waiting
     }
 
-    /// Whether it is the peer that makes memory wait: it has sent a part of a record, or does not take replies.
+    /// Whether it holds memory because of its peer, which has sent a part of a record or does not take replies.
     pub(crate) fn waits_for_peer(&self) -> bool {
         let may_go_on = !self.has_input() && !self.is_full();
         self.unsent() > 0 || (may_go_on && !self.reader.is_between_records())
@@ -145,14 +199,14 @@ impl Connection {
                 Ok(0) => return Received::End,
                 Ok(count) => {
                     self.moved = Instant::now();
-                    // Less than asked for was all there is, and more will be a new event. Only an end that was announced
-                    // along with these bytes will not, and is read at once.
-                    self.readable = count == buffer.len() || self.closing;
+                    // A short read took all there was, and more input is a new event. An end that was announced along with
+                    // these bytes is not; it is read at once.
+                    self.is_readable = count == buffer.len() || self.is_closing;
                     return Received::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.readable = false;
+                    self.is_readable = false;
                     return Received::Nothing;
                 }
                 Err(_) => return Received::End,
@@ -160,8 +214,10 @@ impl Connection {
         }
     }
 
-    /// Writes what it can of the output, in as few system calls as the socket allows; an error means that the
-    /// connection is lost.
+    /// Writes as much of the output as the socket takes, in few system calls.
+    ///
+    /// # Errors
+    /// The connection is lost.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> io::Result<()> {
         while self.unsent() > 0 {
             match self.output.with_parts(|parts| self.stream.write_vectored(parts)) {

@@ -1,19 +1,17 @@
-//! One event loop: a thread that serves its connections and never waits for anything but events.
+//! One event loop: a thread that serves its connections and waits for nothing but events.
 //!
 //! In each turn it takes what happened (sockets, messages of other threads, durability), executes calls, and at the end
-//! writes to each connection once, however many replies that takes along.
+//! writes to each connection once, whatever the number of replies.
 //!
-//! A turn is short: of connections that move much data one is served, with one portion ([`crate::admission::ready`]), and of calls that
-//! are tried again as many as move a portion. So a small call of one client does not wait for megabytes of others.
+//! A turn is short. Of the connections that move much data, one is served, with one portion ([`crate::admission::ready`]);
+//! of calls that are tried again, as many as move a portion. So a small call of one client does not wait for megabytes of
+//! others.
 //!
 //! # Memory
-//! `budget` counts what all its connections hold: records that are arriving, calls that wait, replies that have not left.
-//! Before a call runs whose reply may be large, its size is reserved; while it does not fit, the call waits in its
-//! connection. While requests are over their part, no socket is read, but that of one *favoured* connection at most: else
-//! connections that have each received half a record would wait for each other. Connections wait in the order in which
-//! they came. One that keeps memory waiting without moving a byte is closed.
+//! The budget counts what all connections of the loop hold: records that are arriving, calls that wait, replies that have
+//! not been sent. [`crate::admission`] decides who waits when it is short. A connection that holds memory then without
+//! moving a byte for [`STALL_MAX`] is closed.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,41 +19,41 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use nfs::service::{Connection as Ends, ConnectionId};
+use nfs::service::Connection as Ends;
 
-use crate::admission::budget::Budget;
-use crate::admission::lines::{Lines, Place};
-use crate::admission::ready::Ready;
+use crate::admission::Admission;
+use crate::admission::retry_queues::RetryQueues;
 use crate::counters::{Counters, add};
 use crate::limits::{BUFFER_SHARE, DRAIN_MAX, PARKED_CHECK, READ_BYTES, STALL_MAX, TICK};
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
 use crate::net::connection::Connection;
+use crate::net::connection_table::ConnectionTable;
+use crate::net::deferred::DeferredCalls;
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::parked::Parked;
-use crate::net::workers::{HeldCall, Owner, Workers};
+use crate::net::workers::Workers;
 use crate::protocol::calls::Calls;
 
 mod answers;
 mod input;
 
 /// Events taken at once.
-const EVENTS: usize = 1024;
-
-/// The token of the mailbox; listeners have those before it, connections count from zero.
-pub(crate) const MAILBOX: Token = Token(usize::MAX);
+const EVENTS_MAX: usize = 1024;
 
 /// What all event loops share.
 pub(crate) struct Shared {
     pub(crate) calls: Arc<dyn Calls>,
     pub(crate) workers: Arc<Workers>,
-    /// Calls that found no room in the engine.
-    pub(crate) lines: Lines,
+    /// The order of calls that wait for a limit of a volume.
+    pub(crate) retry_queues: RetryQueues,
     /// Connections of all loops.
     pub(crate) connections: AtomicUsize,
+    /// The mailboxes of all loops, by number.
+    pub(crate) mailboxes: Vec<Arc<Mailbox>>,
 }
 
-/// The peer sent what deserves no connection.
+/// The peer broke a rule; its connection is closed.
 struct Refused;
 
 /// An event loop before and while it runs.
@@ -67,68 +65,39 @@ pub(crate) struct EventLoop {
     counters: Arc<Counters>,
     /// In the first loop only.
     acceptor: Option<Acceptor>,
-    connections: Vec<Option<Box<Connection>>>,
-    vacant: Vec<usize>,
-    generation: u64,
-    /// Where a connection is that a callback may be sent by.
-    by_id: HashMap<ConnectionId, usize>,
-    /// Connections with input to take.
-    ready: Ready,
-    /// Connections with input, for which there is no memory.
-    starved: VecDeque<usize>,
-    /// Connections with a call for whose reply there is no memory.
-    hungry: VecDeque<usize>,
-    favoured: Option<Owner>,
+    connections: ConnectionTable,
+    admission: Admission,
+    deferred: DeferredCalls,
+    parked: Parked,
     /// Connections with output to send.
     touched: Vec<usize>,
-    parked: Parked,
-    /// Calls that the engine found no room for, and when to try them again.
-    busy: BTreeMap<Place, HeldCall>,
-    retry: Option<Instant>,
-    at_workers: usize,
     buffers: Buffers,
-    read_buffer: Vec<u8>,
-    budget: Budget,
-    /// What of `buffers` is counted.
+    /// Bytes of `buffers` that the budget counts.
     buffers_counted: usize,
+    read_buffer: Vec<u8>,
     ticked: Instant,
-    /// Set when the server stops: when to give up what is in flight.
+    /// When a stopping loop gives up what is in flight.
     drain: Option<Instant>,
 }
 
 impl EventLoop {
-    /// The loop of this number, whose connections hold at most `limit` bytes.
-    pub(crate) fn new(
-        number: usize,
-        poll: Poll,
-        mailbox: Arc<Mailbox>,
-        shared: Arc<Shared>,
-        limit: usize,
-    ) -> EventLoop {
+    /// Makes the loop of this number, whose connections hold at most `limit` bytes.
+    pub(crate) fn new(number: usize, poll: Poll, shared: Arc<Shared>, limit: usize) -> EventLoop {
         EventLoop {
             number,
             poll,
-            mailbox,
+            mailbox: Arc::clone(&shared.mailboxes[number]),
             shared,
             counters: Arc::new(Counters::new(limit)),
             acceptor: None,
-            connections: Vec::new(),
-            vacant: Vec::new(),
-            generation: 0,
-            by_id: HashMap::new(),
-            ready: Ready::default(),
-            starved: VecDeque::new(),
-            hungry: VecDeque::new(),
-            favoured: None,
-            touched: Vec::new(),
+            connections: ConnectionTable::default(),
+            admission: Admission::new(limit),
+            deferred: DeferredCalls::default(),
             parked: Parked::default(),
-            busy: BTreeMap::new(),
-            retry: None,
-            at_workers: 0,
+            touched: Vec::new(),
             buffers: Buffers::new(limit / BUFFER_SHARE),
-            read_buffer: vec![0; READ_BYTES],
-            budget: Budget::new(limit),
             buffers_counted: 0,
+            read_buffer: vec![0; READ_BYTES],
             ticked: Instant::now(),
             drain: None,
         }
@@ -145,82 +114,82 @@ impl EventLoop {
         Arc::clone(&self.counters)
     }
 
-    /// Serves until it is told to drain and has done so.
+    /// Serves until it is told to drain and nothing is in flight.
     pub(crate) fn run(mut self) {
-        let mut events = Events::with_capacity(EVENTS);
+        let mut events = Events::with_capacity(EVENTS_MAX);
         let mut messages = Vec::new();
         while !self.is_drained() {
-            let waiting = self.parked.awaits_durability() || !self.busy.is_empty();
+            let waiting = self.parked.awaits_durability() || self.deferred.busy() > 0;
             let early = self.mailbox.before_sleep(waiting);
-            let timeout = if early { Duration::ZERO } else { self.sleep_most() };
+            let timeout = if early { Duration::ZERO } else { self.sleep_max() };
             if let Err(error) = self.poll.poll(&mut events, Some(timeout))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, "an event loop cannot wait for events");
+                tracing::error!(%error, "event loop ended: cannot wait for events; restart the server");
                 return;
             }
             let progress = self.mailbox.after_sleep() | early;
             for event in &events {
-                self.happened(event);
+                self.on_event(event);
             }
             self.mailbox.take(&mut messages);
             for message in messages.drain(..) {
-                self.read(message);
+                self.on_message(message);
             }
             self.accept();
             self.release_parked();
             self.retry_busy(progress);
-            let mut turn = self.ready.turn();
+            let mut turn = self.admission.turn();
             let served = turn.len();
-            while let Some(index) = self.ready.next(&mut turn) {
+            while let Some(index) = self.admission.next(&mut turn) {
                 self.serve(index);
             }
-            if self.shared.calls.commit(served <= 1 && self.ready.is_empty()) {
+            if self.shared.calls.commit(served <= 1 && !self.admission.has_ready()) {
                 self.release_parked();
             }
             self.send_touched();
-            self.feed();
+            let (in_flight, connections) = (self.deferred.in_flight(), &self.connections);
+            self.admission.unblock(in_flight, |index| connections.get(index).map(Connection::candidate));
             self.tick();
         }
     }
 
-    /// How long there is nothing to do, if nothing happens.
-    fn sleep_most(&self) -> Duration {
-        if !self.ready.is_empty() {
+    /// Returns how long the loop may sleep if nothing happens.
+    fn sleep_max(&self) -> Duration {
+        if self.admission.has_ready() {
             return Duration::ZERO;
         }
         let now = Instant::now();
         let check = self.parked.awaits_durability().then(|| now + PARKED_CHECK);
         let accept = self.acceptor.as_ref().and_then(Acceptor::paused_until);
-        [check, accept, self.parked.next_time(), self.retry, self.drain]
+        [check, accept, self.parked.next_time(), self.deferred.next_retry(), self.drain]
             .into_iter()
             .flatten()
             .map(|time| time.saturating_duration_since(now))
             .fold(TICK, Duration::min)
     }
 
-    fn happened(&mut self, event: &mio::event::Event) {
+    fn on_event(&mut self, event: &mio::event::Event) {
         let Token(index) = event.token();
-        let Some(mut connection) = self.connections.get_mut(index).and_then(Option::take) else {
+        let Some(mut connection) = self.connections.take(index) else {
             if let Some(acceptor) = &mut self.acceptor {
-                acceptor.happened(event.token());
+                acceptor.on_event(event.token());
             }
             return;
         };
-        connection.closing |= event.is_read_closed() || event.is_error();
-        connection.readable |= event.is_readable() || connection.closing;
+        connection.on_event(event);
         if event.is_writable() && connection.unsent() > 0 {
-            self.touch(index, &mut connection);
+            self.touch(&mut connection);
         }
-        self.put_back(index, connection);
+        self.put_back(connection);
     }
 
-    fn read(&mut self, message: Message) {
+    fn on_message(&mut self, message: Message) {
         match message {
             Message::Connected(stream, ends) => self.connect(stream, ends),
-            Message::Finished(finished) => {
-                self.at_workers -= 1;
-                self.finished(finished);
+            Message::Executed(executed) => {
+                self.deferred.at_workers -= 1;
+                self.executed(executed);
             }
             Message::Send(connection, callback, record) => self.send_callback(connection, callback, record),
             Message::Drain => {
@@ -238,142 +207,134 @@ impl EventLoop {
     }
 
     fn connect(&mut self, mut stream: TcpStream, ends: Ends) {
-        let index = self.vacant.pop().unwrap_or(self.connections.len());
+        let token = Token(self.connections.next_index());
         let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.drain.is_some() || self.poll.registry().register(&mut stream, Token(index), interest).is_err()
-        {
-            self.vacant.push(index);
+        if self.drain.is_some() || self.poll.registry().register(&mut stream, token, interest).is_err() {
             self.shared.connections.fetch_sub(1, Ordering::Relaxed);
             return;
         }
-        self.generation += 1;
-        self.by_id.insert(ends.id, index);
-        let connection = Box::new(Connection::new(stream, ends, self.generation));
-        if index == self.connections.len() {
-            self.connections.push(None);
-        }
-        self.put_back(index, connection);
+        let connection = self.connections.reserve(stream, ends);
+        self.put_back(connection);
     }
 
-    /// Ends a connection that was taken out of its place.
-    fn close(&mut self, index: usize, mut connection: Box<Connection>) {
+    /// Closes a connection that was taken out of its place.
+    fn close(&mut self, mut connection: Box<Connection>) {
         tracing::debug!(peer = %connection.ends.peer, "connection closed");
-        // Closing the socket deregisters it as well.
-        let _ = self.poll.registry().deregister(&mut connection.stream);
-        self.budget.count_requests(connection.counted_input, 0);
-        self.budget.count_replies(connection.counted_output, 0);
-        self.vacant.push(index);
-        self.by_id.remove(&connection.ends.id);
+        connection.deregister(self.poll.registry());
+        self.admission.budget.count_requests(connection.counted_input, 0);
+        self.admission.budget.count_replies(connection.counted_output, 0);
+        self.connections.remove(&connection);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         self.shared.calls.connection_closed(connection.ends.id);
     }
 
-    /// Puts a connection back into its place, and on the list on which its state belongs.
-    fn put_back(&mut self, index: usize, mut connection: Box<Connection>) {
-        // Memory for the next record is kept as long as there is plenty.
-        if self.budget.is_tight() && connection.reader.is_between_records() {
+    /// Closes a connection because of what it sent or holds.
+    fn refuse(&mut self, connection: Box<Connection>) {
+        add(&self.counters.refused, 1);
+        self.close(connection);
+    }
+
+    /// Puts a connection back into its place and into the queue it belongs to.
+    fn put_back(&mut self, mut connection: Box<Connection>) {
+        // While memory is plentiful, that of the next record is kept.
+        if self.admission.budget.is_tight() && connection.reader.is_between_records() {
             connection.reader.release();
         }
         self.count(&mut connection);
         if connection.is_over() {
-            self.close(index, connection);
+            self.close(connection);
             return;
         }
-        self.list(index, &mut connection);
-        self.connections[index] = Some(connection);
+        self.enqueue(&mut connection);
+        self.connections.put(connection);
     }
 
-    /// Counts what a connection holds now.
+    /// Counts what a connection holds.
     fn count(&mut self, connection: &mut Connection) {
         let input = connection.input_bytes();
-        self.budget.count_requests(connection.counted_input, input);
+        self.admission.budget.count_requests(connection.counted_input, input);
         connection.counted_input = input;
         self.count_output(connection);
     }
 
-    /// Counts what a connection's output holds now, and the buffers that are kept.
+    /// Counts what a connection's output holds, and the buffers that are kept.
     fn count_output(&mut self, connection: &mut Connection) {
         let (output, kept) = (connection.output.held_bytes(), self.buffers.bytes());
         if output != connection.counted_output || kept != self.buffers_counted {
-            self.budget.count_replies(connection.counted_output + self.buffers_counted, output + kept);
+            let counted = connection.counted_output + self.buffers_counted;
+            self.admission.budget.count_replies(counted, output + kept);
             connection.counted_output = output;
             self.buffers_counted = kept;
         }
     }
 
-    fn connection_of(&mut self, owner: Owner) -> Option<&mut Box<Connection>> {
-        let connection = self.connections.get_mut(owner.index)?.as_mut()?;
-        (connection.generation == owner.generation).then_some(connection)
-    }
-
-    /// Remembers to send a connection's output at the end of the turn.
-    fn touch(&mut self, index: usize, connection: &mut Connection) {
-        if !connection.touched {
-            connection.touched = true;
-            self.touched.push(index);
+    /// Has a connection's output sent at the end of the turn.
+    fn touch(&mut self, connection: &mut Connection) {
+        if !connection.is_touched {
+            connection.is_touched = true;
+            self.touched.push(connection.key.index);
         }
     }
 
-    /// Sends the output of the turn: one system call for each connection, if its socket takes it.
+    /// Sends the output of the turn, with one system call for each connection if its socket takes it.
     fn send_touched(&mut self) {
         for index in std::mem::take(&mut self.touched) {
-            let Some(mut connection) = self.connections[index].take() else { continue };
-            connection.touched = false;
+            let Some(mut connection) = self.connections.take(index) else { continue };
+            connection.is_touched = false;
             match connection.send(&mut self.buffers) {
-                Ok(()) => self.put_back(index, connection),
-                Err(_) => self.close(index, connection),
+                Ok(()) => self.put_back(connection),
+                Err(_) => self.close(connection),
             }
         }
     }
 
-    /// Once in a while: idle connections give memory back, and gauges are set.
+    /// Sets the gauges. Once in [`TICK`], has idle connections give memory back and closes stalled ones.
     fn tick(&mut self) {
         self.counters.parked.store(self.parked.len(), Ordering::Relaxed);
-        self.counters.in_line.store(self.busy.len(), Ordering::Relaxed);
-        self.counters.held_bytes.store(self.budget.held(), Ordering::Relaxed);
-        self.counters.held_bytes_highest.store(self.budget.highest(), Ordering::Relaxed);
-        let count = self.connections.len() - self.vacant.len();
-        self.counters.connections.store(count, Ordering::Relaxed);
+        self.counters.retry_queued.store(self.deferred.busy(), Ordering::Relaxed);
+        self.counters.held_bytes.store(self.admission.budget.held(), Ordering::Relaxed);
+        self.counters.held_bytes_highest.store(self.admission.budget.highest(), Ordering::Relaxed);
+        self.counters.connections.store(self.connections.len(), Ordering::Relaxed);
         if self.ticked.elapsed() < TICK {
             return;
         }
         self.ticked = Instant::now();
-        let short = !self.starved.is_empty() || !self.hungry.is_empty();
-        for index in 0..self.connections.len() {
-            let Some(mut connection) = self.connections[index].take() else { continue };
-            let silent = connection.moved.elapsed();
-            if short && silent > STALL_MAX && connection.waits_for_peer() {
-                tracing::warn!(peer = %connection.ends.peer, "connection closed: it held memory and did not move");
-                add(&self.counters.refused, 1);
-                self.close(index, connection);
+        let is_short = self.admission.is_short();
+        for index in self.connections.indexes() {
+            let Some(mut connection) = self.connections.take(index) else { continue };
+            let silent = connection.silent_for();
+            if is_short && silent > STALL_MAX && connection.waits_for_peer() {
+                let peer = connection.ends.peer;
+                tracing::warn!(%peer, "connection closed: stalled while memory was short");
+                self.refuse(connection);
                 continue;
             }
             if silent > TICK && connection.reader.is_between_records() {
                 connection.reader.release();
             }
-            self.put_back(index, connection);
+            self.put_back(connection);
         }
     }
 
-    /// Whether it was told to finish and has, or has run out of time.
+    /// Whether the loop was told to drain, and nothing is in flight or its time is over.
     fn is_drained(&self) -> bool {
         let Some(deadline) = self.drain else { return false };
-        let in_flight = self.parked.len() + self.busy.len() + self.at_workers;
-        let unsent = self.connections.iter().flatten().filter(|connection| connection.unsent() > 0).count();
+        let in_flight = self.parked.len() + self.deferred.in_flight();
+        let unsent = self.connections.iter().filter(|connection| connection.unsent() > 0).count();
         if in_flight + unsent == 0 {
             return true;
         }
-        let over = Instant::now() >= deadline;
-        if over {
+        let is_over = Instant::now() >= deadline;
+        if is_over {
             tracing::warn!(
                 in_flight,
                 unsent,
-                "stopping with replies that did not leave; clients will ask again"
+                "stopping with unsent replies; clients will repeat their calls"
             );
         }
-        over
+        is_over
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

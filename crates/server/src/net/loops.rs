@@ -8,13 +8,13 @@ use std::thread::{self, JoinHandle};
 use mio::Poll;
 use mio::net::TcpListener;
 
-use crate::admission::lines::Lines;
+use crate::admission::retry_queues::RetryQueues;
 use crate::background::driver::join;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::limits::LOOP_BYTES_MIN;
 use crate::net::acceptor::Acceptor;
-use crate::net::event_loop::{EventLoop, MAILBOX, Shared};
+use crate::net::event_loop::{EventLoop, Shared};
 use crate::net::mailbox::{Mailbox, Message};
 use crate::net::workers::Workers;
 use crate::protocol::calls::Calls;
@@ -55,23 +55,21 @@ impl Loops {
         let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
         for _ in 0..size.threads {
             let poll = Poll::new().map_err(no_loop)?;
-            mailboxes.push(Arc::new(Mailbox::new(poll.registry(), MAILBOX).map_err(no_loop)?));
+            mailboxes.push(Arc::new(Mailbox::new(poll.registry()).map_err(no_loop)?));
             polls.push(poll);
         }
         let shared = Arc::new(Shared {
             // One more for calls that keep no order.
-            lines: Lines::new(calls.lines() + 1, mailboxes.clone()),
+            retry_queues: RetryQueues::new(calls.queues() + 1),
             calls,
             workers: Arc::clone(&workers),
             connections: AtomicUsize::new(0),
+            mailboxes: mailboxes.clone(),
         });
         let mut loops: Vec<EventLoop> = polls
             .into_iter()
-            .zip(&mailboxes)
             .enumerate()
-            .map(|(number, (poll, mailbox))| {
-                EventLoop::new(number, poll, Arc::clone(mailbox), Arc::clone(&shared), limit)
-            })
+            .map(|(number, poll)| EventLoop::new(number, poll, Arc::clone(&shared), limit))
             .collect();
         if let Some(first) = loops.first_mut() {
             first.accept_with(Acceptor::new(listeners, mailboxes.clone())).map_err(no_loop)?;

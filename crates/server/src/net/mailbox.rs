@@ -1,8 +1,8 @@
-//! What other threads tell an event loop.
+//! Messages of other threads to an event loop.
 //!
-//! Announcements of progress are frequent (each sync is one) and only matter to a loop that has replies or calls
-//! waiting. The loop says so in `waiting` before it looks at `progress` for the last time and sleeps; an announcer sets
-//! `progress` before it looks at `waiting`. So either the loop sees the progress, or the announcer wakes it.
+//! Announcements of progress are frequent (each sync is one) and matter only to a loop with waiting replies or calls. The
+//! loop sets `waiting` before it checks `progress` for the last time and sleeps; an announcer sets `progress` before it
+//! checks `waiting`. So either the loop sees the progress, or the announcer wakes it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,34 +12,37 @@ use mio::{Registry, Token, Waker};
 use nfs::service::{Connection as Ends, ConnectionId};
 use parking_lot::Mutex;
 
-use crate::net::workers::Finished;
+use crate::net::deferred::ExecutedCall;
 
 /// A message to an event loop.
 pub(crate) enum Message {
     /// Serve this connection.
     Connected(TcpStream, Ends),
-    /// A worker has executed a call.
-    Finished(Finished),
-    /// Send a record of the callback of this number by this connection.
+    /// A worker has run a call.
+    Executed(ExecutedCall),
+    /// Send the callback of this number, a record, by this connection.
     Send(ConnectionId, u64, Vec<u8>),
-    /// Finish what is in flight, then end.
+    /// Finish the calls in flight, then end.
     Drain,
 }
 
-/// The end of an event loop that other threads hold.
+/// The token of a loop's mailbox. Listeners have the tokens before it; connections count from zero.
+pub(crate) const MAILBOX: Token = Token(usize::MAX);
+
+/// The queue of messages to a loop, and what wakes it.
 pub(crate) struct Mailbox {
     waker: Waker,
     messages: Mutex<Vec<Message>>,
-    /// The waker was called since the messages were last taken.
+    /// The waker was called after the messages were last taken.
     woken: AtomicBool,
     progress: AtomicBool,
     waiting: AtomicBool,
 }
 
 impl Mailbox {
-    pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Mailbox> {
+    pub(crate) fn new(registry: &Registry) -> io::Result<Mailbox> {
         Ok(Mailbox {
-            waker: Waker::new(registry, token)?,
+            waker: Waker::new(registry, MAILBOX)?,
             messages: Mutex::default(),
             woken: AtomicBool::new(false),
             progress: AtomicBool::new(false),
@@ -52,7 +55,7 @@ impl Mailbox {
         self.wake();
     }
 
-    /// Replies that wait for durability, and calls that found no room, may have become ready. Never blocks.
+    /// Announces that parked replies may have become durable, or that calls which met a limit may find room. Never blocks.
     pub(crate) fn announce_progress(&self) {
         self.progress.store(true, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) {
@@ -73,13 +76,13 @@ impl Mailbox {
         std::mem::swap(&mut *self.messages.lock(), messages);
     }
 
-    /// Says, before the loop sleeps, whether anything there waits for progress; answers whether there was some.
+    /// Notes, before the loop sleeps, whether it waits for progress. Returns whether there was some.
     pub(crate) fn before_sleep(&self, waiting: bool) -> bool {
         self.waiting.store(waiting, Ordering::SeqCst);
         waiting && self.progress.swap(false, Ordering::SeqCst)
     }
 
-    /// Answers whether there was progress, after the loop slept.
+    /// Returns whether there was progress while the loop slept.
     pub(crate) fn after_sleep(&self) -> bool {
         self.waiting.store(false, Ordering::SeqCst);
         self.progress.swap(false, Ordering::SeqCst)

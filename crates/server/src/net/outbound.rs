@@ -1,5 +1,6 @@
-//! Connections that the server opens to clients, for calls that cannot go by one that a client opened: callbacks of
-//! NFSv4.0, granted locks of NLM, notices of NSM. Few and small, so a handful of threads with blocking sockets do.
+//! Connections that the server opens to clients, for calls that cannot use a connection of the client: callbacks of
+//! NFSv4.0, granted locks of NLM, notices of NSM. They are few and small, so a handful of threads with blocking sockets
+//! suffice.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read as _, Write as _};
@@ -14,11 +15,10 @@ use wire::record::RecordReader;
 
 use crate::background::driver::join;
 use crate::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_KEPT, OUTBOUND_QUEUED, OUTBOUND_THREADS};
-use crate::net::callbacks::Caller;
 use crate::net::rpcbind;
 
-/// How long a client may take to accept a connection, and to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a client may take to accept a connection, and to answer a call.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection is kept for the next call.
 const KEPT: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Queues a call; gives it back when there are too many.
+    /// Queues a call; returns it if the queue is full.
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
         if state.closed || state.callbacks.len() >= OUTBOUND_QUEUED {
@@ -73,35 +73,36 @@ pub(crate) struct Outbound {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What is called when a callback was answered, or could not be sent.
+type Ended = dyn Fn(u64, io::Result<Vec<u8>>) + Send + Sync;
+
 impl Outbound {
-    /// Starts threads that send what is queued, and give the answers to `caller`.
-    pub(crate) fn start(caller: &Arc<dyn Caller>) -> io::Result<Outbound> {
+    /// Starts the threads. Each result is passed to `ended`, with the number of the callback.
+    pub(crate) fn start(ended: Arc<Ended>) -> io::Result<Outbound> {
         let (queue, kept) = (Arc::new(Queue::default()), Arc::new(Kept::default()));
         let mut threads = Vec::new();
         for number in 0..OUTBOUND_THREADS {
-            let (queue, kept, caller) = (Arc::clone(&queue), Arc::clone(&kept), Arc::clone(caller));
+            let (queue, kept, ended) = (Arc::clone(&queue), Arc::clone(&kept), Arc::clone(&ended));
             let thread = thread::Builder::new().name(format!("outbound {number}"));
             threads.push(thread.spawn(move || {
                 while let Some(callback) = queue.next() {
-                    match exchange(&kept, &callback) {
-                        Ok(answer) => caller.answered(&answer),
-                        Err(error) => {
-                            tracing::debug!(to = ?callback.to, %error, "a call to a client failed");
-                            caller.failed(callback.id);
-                        }
+                    let reply = exchange(&kept, &callback);
+                    if let Err(error) = &reply {
+                        tracing::debug!(to = ?callback.to, %error, "callback failed");
                     }
+                    ended(callback.id, reply);
                 }
             })?);
         }
         Ok(Outbound { queue, threads })
     }
 
-    /// Where calls are put.
+    /// Returns the queue of calls to be sent.
     pub(crate) fn queue(&self) -> Arc<Queue> {
         Arc::clone(&self.queue)
     }
 
-    /// Ends the threads, when each has ended the call that it is making.
+    /// Ends each thread after its current call.
     pub(crate) fn stop(self) {
         self.queue.close();
         for thread in self.threads {
@@ -139,22 +140,22 @@ fn exchange(kept: &Kept, callback: &Callback) -> io::Result<Vec<u8>> {
         Destination::Connection(_) => return Err(io::ErrorKind::Unsupported.into()),
     };
     if let Some(mut stream) = kept.take(address) {
-        // It may have been closed since it was used last; then the call did not arrive, and is sent again.
+        // The client may have closed it. Then the call did not arrive, and is sent by a new connection.
         if let Ok(answer) = call(&mut stream, &callback.record) {
             kept.put(address, stream);
             return Ok(answer);
         }
     }
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let answer = call(&mut stream, &callback.record)?;
     kept.put(address, stream);
     Ok(answer)
 }
 
-/// Where a program of a client listens.
+/// Asks the rpcbind of a client where a program listens.
 fn address_of(host: IpAddr, program: u32, version: u32) -> io::Result<SocketAddr> {
     let port = rpcbind::port_of(host, program, version).map_err(io::Error::other)?;
     port.map(|port| SocketAddr::new(host, port)).ok_or_else(|| {
@@ -177,3 +178,6 @@ fn call(stream: &mut TcpStream, record: &[u8]) -> io::Result<Vec<u8>> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
+use nfs::service::ReplyBuffer;
 use volume::bytes::Slice;
 
 use crate::limits::{SEND_EARLY_BYTES, SENT_BYTES_KEPT_MAX};
@@ -11,23 +12,9 @@ use crate::net::buffers::Buffers;
 /// Parts that one system call takes along; the most that the kernel takes is 1024.
 const PARTS_MAX: usize = 64;
 
-/// A reply with its record mark.
-#[derive(Debug, Default)]
-pub(crate) struct Body {
-    pub(crate) bytes: Vec<u8>,
-    /// Data that leaves behind them.
-    pub(crate) tail: Vec<Slice>,
-}
-
-impl Body {
-    /// What it holds in memory.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.bytes.capacity() + length_of(&self.tail)
-    }
-}
-
-fn length_of(tail: &[Slice]) -> usize {
-    tail.iter().map(|slice| slice.len()).sum()
+/// Returns the memory that a reply holds, bytes.
+pub(crate) fn held_bytes(reply: &ReplyBuffer) -> usize {
+    reply.bytes.capacity() + reply.tail_bytes()
 }
 
 /// Replies that leave.
@@ -58,7 +45,7 @@ impl Output {
 
     /// Data that leaves behind what is in `bytes` now; returns how much that is.
     pub(crate) fn push_tail(&mut self, tail: &mut Vec<Slice>) -> usize {
-        let length = length_of(tail);
+        let length = tail.iter().map(|slice| slice.len()).sum();
         self.tail_bytes += length;
         let place = self.bytes.len();
         self.tails.extend(tail.drain(..).filter(|slice| !slice.is_empty()).map(|slice| (place, slice)));
@@ -66,7 +53,7 @@ impl Output {
     }
 
     /// Adds a reply.
-    pub(crate) fn push(&mut self, mut reply: Body, buffers: &mut Buffers) {
+    pub(crate) fn push(&mut self, mut reply: ReplyBuffer, buffers: &mut Buffers) {
         if self.unsent() == 0 && reply.bytes.len() >= SEND_EARLY_BYTES {
             self.clear(buffers);
             self.bytes = reply.bytes;
@@ -158,12 +145,15 @@ mod tests {
             let mut buffers = Buffers::new(1 << 20);
             let mut output = Output::default();
             output.push(
-                Body { bytes: b"one".to_vec(), tail: vec![slice(b"-ab"), slice(b"-"), slice(b"-cde")] },
+                ReplyBuffer {
+                    bytes: b"one".to_vec(),
+                    tail: vec![slice(b"-ab"), slice(b"-"), slice(b"-cde")],
+                },
                 &mut buffers,
             );
-            output.push(Body { bytes: b"two".to_vec(), tail: Vec::new() }, &mut buffers);
-            output.push(Body { bytes: Vec::new(), tail: vec![slice(b"-f")] }, &mut buffers);
-            output.push(Body { bytes: b"three".to_vec(), tail: Vec::new() }, &mut buffers);
+            output.push(ReplyBuffer { bytes: b"two".to_vec(), tail: Vec::new() }, &mut buffers);
+            output.push(ReplyBuffer { bytes: Vec::new(), tail: vec![slice(b"-f")] }, &mut buffers);
+            output.push(ReplyBuffer { bytes: b"three".to_vec(), tail: Vec::new() }, &mut buffers);
             let mut all = Vec::new();
             while output.unsent() > 0 {
                 let some = sent(&output, step);

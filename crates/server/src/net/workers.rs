@@ -1,75 +1,20 @@
-//! Threads for calls that have to wait for the disk.
+//! Threads for calls that must wait for the disk.
 //!
-//! Their queue needs no limit of its own: each call in it counts towards the limits of its connection and of its loop.
+//! Their queue needs no limit of its own: each call in it counts towards the limits of its connection and its loop.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use nfs::service::{Connection, Progress};
 use parking_lot::{Condvar, Mutex};
-use volume::request::Access;
 
-use crate::admission::lines::Place;
-use crate::limits::HELD_OVERHEAD_BYTES;
+use crate::net::deferred::DeferredCall;
 use crate::net::mailbox::{Mailbox, Message};
-use crate::net::output::Body;
-use crate::protocol::calls::{Calls, Handled};
-
-/// A connection of a loop: its place, and which of those that were there over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
-    pub(crate) index: usize,
-    pub(crate) generation: u64,
-}
-
-/// A call that was not answered where it arrived.
-#[derive(Debug)]
-pub(crate) struct HeldCall {
-    pub(crate) owner: Owner,
-    pub(crate) connection: Connection,
-    /// The call's bytes.
-    pub(crate) call: Vec<u8>,
-    /// How it is to be tried next.
-    pub(crate) access: Access,
-    /// How far it came.
-    pub(crate) progress: Option<Progress>,
-    /// Bytes reserved for a large reply and what it is made from; zero for a small one.
-    pub(crate) reply_bytes: usize,
-    /// Where it waits, or waited.
-    pub(crate) place: Option<Place>,
-}
-
-impl HeldCall {
-    /// Executes it, or the rest of it.
-    pub(crate) fn try_again(&mut self, calls: &dyn Calls, reply: &mut Body) -> Handled {
-        calls.handle(
-            &self.call,
-            self.connection,
-            self.access,
-            &mut self.progress,
-            &mut reply.bytes,
-            &mut reply.tail,
-        )
-    }
-
-    /// What it is counted with among the requests.
-    pub(crate) fn request_bytes(&self) -> usize {
-        self.call.capacity() + HELD_OVERHEAD_BYTES
-    }
-}
-
-/// A call that a worker has executed.
-pub(crate) struct Finished {
-    pub(crate) held: HeldCall,
-    pub(crate) handled: Handled,
-    /// The reply with its record mark, if there is one.
-    pub(crate) reply: Body,
-}
+use crate::protocol::calls::Calls;
 
 struct Job {
-    held: HeldCall,
+    call: DeferredCall,
     answer_to: Arc<Mailbox>,
 }
 
@@ -79,7 +24,7 @@ struct Queue {
     closed: bool,
 }
 
-/// The queue of calls; its threads hold it too.
+/// The queue of calls, shared with the threads.
 pub(crate) struct Workers {
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -101,18 +46,18 @@ impl Workers {
         Ok((workers, threads))
     }
 
-    /// Queues a call; what becomes of it goes to `answer_to`.
-    pub(crate) fn submit(&self, held: HeldCall, answer_to: Arc<Mailbox>) {
-        self.queue.lock().jobs.push_back(Job { held, answer_to });
+    /// Queues a call; the result goes to `answer_to`.
+    pub(crate) fn submit(&self, call: DeferredCall, answer_to: Arc<Mailbox>) {
+        self.queue.lock().jobs.push_back(Job { call, answer_to });
         self.changed.notify_one();
     }
 
-    /// Calls that no thread has taken yet.
+    /// Returns the number of calls that no thread has taken.
     pub(crate) fn queued(&self) -> usize {
         self.queue.lock().jobs.len()
     }
 
-    /// Ends the threads; calls that are still queued are dropped.
+    /// Ends the threads and drops queued calls.
     pub(crate) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
@@ -121,11 +66,10 @@ impl Workers {
     }
 
     fn run(&self, calls: &dyn Calls) {
-        while let Some(Job { mut held, answer_to }) = self.next() {
-            let mut reply = Body::default();
-            let handled = held.try_again(calls, &mut reply);
+        while let Some(Job { call, answer_to }) = self.next() {
+            let executed = call.execute(calls);
             calls.commit(false);
-            answer_to.send(Message::Finished(Finished { held, handled, reply }));
+            answer_to.send(Message::Executed(executed));
         }
     }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::service::{Connection, ConnectionId, Outcome, Progress, Service, Wait};
+use nfs::service::{
+    Connection, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Service, Wait,
+};
 use volume::Volume;
 use volume::attributes::SetAttributes;
 use volume::handle::Handle;
@@ -113,9 +115,12 @@ impl Server {
 
     fn execute(&mut self, mut pending: PendingCall, now: i64) -> Result<Option<Reply>, String> {
         let PendingCall { sent, access, progress } = &mut pending;
-        let mut bytes = Vec::new();
+        let mut reply = ReplyBuffer::default();
+        let record = &IncomingRecord::decode(&sent.record);
         let now = Time::from_nanos(now);
-        let outcome = self.service.handle(&sent.record, sent.connection, now, *access, progress, &mut bytes);
+        let incoming = Incoming { record, connection: sent.connection, now, access: *access };
+        let outcome = self.service.handle(&incoming, progress, &mut reply);
+        let bytes = reply.into_bytes();
         match outcome {
             Outcome::Reply { after, .. } => {
                 let (call, taken, connection) = (sent.call, sent.taken, sent.connection.id);

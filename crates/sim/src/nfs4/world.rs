@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use nfs::service::{ConnectionId, Destination};
+use nfs::service::{ConnectionId, Destination, Incoming, IncomingRecord, ReplyBuffer};
 use volume::time::Time;
 use wire::nfs4::*;
 
@@ -269,10 +269,11 @@ impl World {
             Destination::Connection(connection) => {
                 let connection = message::connection(client, connection.0);
                 let access = volume::request::Access::Cached;
-                let mut out = Vec::new();
-                let _ =
-                    self.server.service.handle(&decoded.answer, connection, now, access, &mut None, &mut out);
-                if !out.is_empty() {
+                let record = &IncomingRecord::decode(&decoded.answer);
+                let mut reply = ReplyBuffer::default();
+                let incoming = Incoming { record, connection, now, access };
+                let _ = self.server.service.handle(&incoming, &mut None, &mut reply);
+                if !reply.into_bytes().is_empty() {
                     return Err("the server answered the answer to a callback".to_owned());
                 }
             }

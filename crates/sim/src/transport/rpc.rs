@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use volume::Volume;
 use volume::ids::Ino;
 use volume::request::{Access, Durability};
@@ -105,9 +105,13 @@ impl RpcTransport {
             self.service = Some((Arc::clone(volume), service(volume)?));
         }
         let (_, service) = self.service.as_ref().expect("made above");
-        let mut out = Vec::new();
         let (record, connection) = (message.record()?, message.connection());
-        Ok(match service.handle(&record, connection, Time::from_nanos(now), access, &mut None, &mut out) {
+        let record = &IncomingRecord::decode(&record);
+        let incoming = Incoming { record, connection, now: Time::from_nanos(now), access };
+        let mut reply = ReplyBuffer::default();
+        let outcome = service.handle(&incoming, &mut None, &mut reply);
+        let out = reply.into_bytes();
+        Ok(match outcome {
             Outcome::Reply { after, .. } => {
                 let after = after.map_or(Durability::NOW, |wait| wait.durability);
                 Exchange::Results(results(&out, message.xid)?.to_vec(), after)

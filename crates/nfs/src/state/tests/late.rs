@@ -15,7 +15,7 @@ use wire::xdr::{Encode, Encoder};
 
 use super::*;
 use crate::exports::{Export, Squash};
-use crate::service::{Connection, Outcome, Service};
+use crate::service::{Connection, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use crate::state::delegations::{Delegated, DelegationWant};
 
 /// What each file is long.
@@ -100,17 +100,19 @@ impl Server {
         record.extend_from_slice(args);
         let (peer, local) = ("192.0.2.1:900".parse().unwrap(), "192.0.2.2:2049".parse().unwrap());
         let connection = Connection { peer, local, id: ConnectionId(u64::MAX) };
-        let (mut out, mut progress) = (Vec::new(), None);
+        let (mut reply, mut progress) = (ReplyBuffer::default(), None);
+        let record = &IncomingRecord::decode(&record);
         loop {
             let access = Access::Blocking;
-            match self.service.handle(&record, connection, self.now, access, &mut progress, &mut out) {
+            let incoming = Incoming { record, connection, now: self.now, access };
+            match self.service.handle(&incoming, &mut progress, &mut reply) {
                 Outcome::Reply { .. } => break,
                 Outcome::Busy => {}
                 other => panic!("{other:?}"),
             }
         }
         // A record mark, and a header of six words.
-        u32::from_be_bytes(*out[28..].first_chunk().unwrap())
+        u32::from_be_bytes(*reply.into_bytes()[28..].first_chunk().unwrap())
     }
 
     /// Calls a procedure of NFSv3.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use nfs::service::{Connection, ConnectionId, Outcome, Service};
+use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use volume::request::Access;
 use volume::time::Time;
 use wire::nfs4::*;
@@ -79,10 +79,11 @@ fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
     let serve = |(_, record): &(u32, Vec<u8>)| {
         let mut progress = None;
         loop {
-            let mut out = Vec::new();
-            let outcome = service.handle(record, connection, now, Access::Blocking, &mut progress, &mut out);
-            if matches!(outcome, Outcome::Reply { .. }) {
-                return out;
+            let mut reply = ReplyBuffer::default();
+            let record = &IncomingRecord::decode(record);
+            let incoming = Incoming { record, connection, now, access: Access::Blocking };
+            if matches!(service.handle(&incoming, &mut progress, &mut reply), Outcome::Reply { .. }) {
+                return reply.into_bytes();
             }
         }
     };

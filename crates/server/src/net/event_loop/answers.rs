@@ -1,68 +1,62 @@
-//! The way of a call through its loop: executed at once, or held and tried again; answered at once, or parked.
+//! The way of a call through its loop: executed at once, or deferred and run again; answered at once, or parked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nfs::service::{ConnectionId, Progress};
+use nfs::service::{ConnectionId, Incoming, Outcome, Progress, ReplyBuffer, Wait};
 use volume::request::Access;
 
+use super::input::Arrival;
 use super::{EventLoop, Refused};
-use crate::admission::lines::Place;
+use crate::admission::ConnectionKey;
+use crate::clock::now;
 use crate::counters::add;
 use crate::limits::{BUSY_RETRY, CONNECTION_BYTES_MAX, PORTION_BYTES};
 use crate::net::connection::Connection;
-use crate::net::output::Body;
-use crate::net::parked::Reply;
-use crate::net::workers::{Finished, HeldCall, Owner};
-use crate::protocol::calls::{Handled, Head, Wait};
+use crate::net::deferred::{DeferredCall, ExecutedCall};
+use crate::net::parked::ParkedReply;
 
 impl EventLoop {
     /// Executes a call that has arrived, for whose reply there is room.
-    pub(super) fn call(
-        &mut self,
-        index: usize,
-        connection: &mut Connection,
-        record: &[u8],
-        reply_bytes: usize,
-    ) -> Result<(), Refused> {
-        let head = Head::of(record);
-        self.counters.count(head);
-        let owner = Owner { index, generation: connection.generation };
-        if self.shared.lines.len() > 0
-            && let Some(line) = self.shared.calls.line_of(record)
-            && self.shared.lines.is_waiting(line)
+    pub(super) fn call(&mut self, connection: &mut Connection, arrival: &Arrival<'_>) -> Result<(), Refused> {
+        let id = arrival.record.id();
+        self.counters.count(id);
+        let queues = &self.shared.retry_queues;
+        if queues.len() > 0
+            && let Some(queue) = self.shared.calls.queue_of(&arrival.needs)
+            && queues.is_waiting(queue)
         {
-            self.keep(owner, connection, record, reply_bytes, Handled::Busy, None);
+            self.defer(connection, arrival, Outcome::Busy, None);
             return Ok(());
         }
         let output = &mut connection.output;
         self.buffers.fill(&mut output.bytes);
-        let (start, mut tail, mut progress) = (output.bytes.len(), Vec::new(), None);
-        let handled = self.shared.calls.handle(
-            record,
-            connection.ends,
-            Access::Cached,
-            &mut progress,
-            &mut output.bytes,
-            &mut tail,
-        );
-        match handled {
-            Handled::Reply { after: None, hold: Duration::ZERO } | Handled::Nothing => {
+        let start = output.bytes.len();
+        let mut reply = ReplyBuffer { bytes: std::mem::take(&mut output.bytes), tail: Vec::new() };
+        let mut progress = None;
+        let incoming = Incoming {
+            record: &arrival.record,
+            connection: connection.ends,
+            now: now(),
+            access: Access::Cached,
+        };
+        let outcome = self.shared.calls.handle(&incoming, &mut progress, &mut reply);
+        output.bytes = reply.bytes;
+        match outcome {
+            Outcome::Reply { after: None, hold: Duration::ZERO } | Outcome::Nothing => {
                 connection.portion_bytes += output.bytes.len() - start;
-                connection.portion_bytes += output.push_tail(&mut tail);
+                connection.portion_bytes += output.push_tail(&mut reply.tail);
             }
-            Handled::Reply { after, hold } => {
-                let body = Body { bytes: output.bytes.split_off(start), tail };
-                let reply = Reply { owner, head, body, not_before: None };
-                connection.calls += 1;
-                connection.reply_bytes += reply.held_bytes();
-                self.budget.count_replies(0, reply.held_bytes());
+            Outcome::Reply { after, hold } => {
+                let reply = ReplyBuffer { bytes: output.bytes.split_off(start), tail: reply.tail };
+                let call = id.expect("only calls are answered with results");
+                let reply = ParkedReply { owner: connection.key, call, reply, not_before: None };
+                connection.begin_call(0, reply.held_bytes());
+                self.admission.budget.count_replies(0, reply.held_bytes());
                 self.park(reply, after, hold);
             }
-            Handled::WouldBlock | Handled::Busy => {
-                self.keep(owner, connection, record, reply_bytes, handled, progress);
-            }
-            Handled::Close => {
+            Outcome::WouldBlock | Outcome::Busy => self.defer(connection, arrival, outcome, progress),
+            Outcome::Close => {
                 tracing::debug!(peer = %connection.ends.peer, "connection refused: no call, or over a limit");
                 return Err(Refused);
             }
@@ -72,33 +66,33 @@ impl EventLoop {
     }
 
     /// Keeps a call that was not executed, with all that it will need counted.
-    fn keep(
+    fn defer(
         &mut self,
-        owner: Owner,
         connection: &mut Connection,
-        record: &[u8],
-        reply_bytes: usize,
-        handled: Handled,
+        arrival: &Arrival<'_>,
+        outcome: Outcome,
         progress: Option<Progress>,
     ) {
-        let held = HeldCall {
-            owner,
+        let calls = &self.shared.calls;
+        let call = DeferredCall {
+            owner: connection.key,
             connection: connection.ends,
-            call: record.to_vec(),
+            record: arrival.record.bytes().to_vec(),
+            id: arrival.record.id().expect("only calls are deferred"),
             access: Access::Cached,
             progress,
-            reply_bytes,
-            place: None,
+            reply_bytes: arrival.reply_bytes,
+            // Calls that need not keep any order have the last queue.
+            queue: calls.queue_of(&arrival.needs).unwrap_or_else(|| calls.queues()),
+            ticket: None,
         };
-        connection.calls += 1;
-        connection.call_bytes += held.request_bytes();
-        connection.reply_bytes += reply_bytes;
-        self.budget.count_requests(0, held.request_bytes());
-        self.budget.count_replies(0, reply_bytes);
-        self.hold(held, handled);
+        connection.begin_call(call.request_bytes(), call.reply_bytes);
+        self.admission.budget.count_requests(0, call.request_bytes());
+        self.admission.budget.count_replies(0, call.reply_bytes);
+        self.run_again(call, matches!(outcome, Outcome::WouldBlock));
     }
 
-    fn park(&mut self, mut reply: Reply, after: Option<Wait>, hold: Duration) {
+    fn park(&mut self, mut reply: ParkedReply, after: Option<Wait>, hold: Duration) {
         add(&self.counters.waited, 1);
         let time = (!hold.is_zero()).then(|| Instant::now() + hold);
         match (after, time) {
@@ -111,40 +105,34 @@ impl EventLoop {
         }
     }
 
-    /// Sends a call that could not be executed to a worker, or to the line of what it needs.
-    fn hold(&mut self, mut held: HeldCall, handled: Handled) {
-        if handled == Handled::WouldBlock && held.access == Access::Cached {
+    /// Sends a call that would block to a worker, and one that met a limit to its retry queue.
+    fn run_again(&mut self, mut call: DeferredCall, would_block: bool) {
+        if would_block && call.access == Access::Cached {
             add(&self.counters.blocked, 1);
-            held.access = Access::Blocking;
-            self.at_workers += 1;
-            self.shared.workers.submit(held, Arc::clone(&self.mailbox));
+            call.access = Access::Blocking;
+            self.deferred.at_workers += 1;
+            self.shared.workers.submit(call, Arc::clone(&self.mailbox));
             return;
         }
         add(&self.counters.busy, 1);
-        // What it needed of media has most likely been read by now.
-        held.access = Access::Cached;
-        let line = match held.place {
-            Some(place) => place.line,
-            // Those that need not keep order have the last line.
-            None => self.shared.calls.line_of(&held.call).unwrap_or_else(|| self.shared.calls.lines()),
-        };
-        let place = self.shared.lines.join(line, held.place, self.number);
-        held.place = Some(place);
-        self.busy.insert(place, held);
-        self.retry.get_or_insert_with(|| Instant::now() + BUSY_RETRY);
+        // What it needs of media has most likely been read.
+        call.access = Access::Cached;
+        let ticket = self.shared.retry_queues.join(call.queue, call.ticket, self.number);
+        call.ticket = Some(ticket);
+        self.deferred.insert(ticket, call);
     }
 
-    /// Goes on with a call that was held and has been tried.
-    pub(super) fn finished(&mut self, finished: Finished) {
-        let Finished { held, handled, reply } = finished;
-        let owner = held.owner;
-        match handled {
-            Handled::Reply { after, hold } => {
-                self.forget(&held);
-                let reply = Reply { owner, head: Head::of(&held.call), body: reply, not_before: None };
-                self.budget.count_replies(0, reply.held_bytes());
-                if let Some(connection) = self.connection_of(owner) {
-                    connection.reply_bytes += reply.held_bytes();
+    /// Goes on with a deferred call that was run again.
+    pub(super) fn executed(&mut self, executed: ExecutedCall) {
+        let ExecutedCall { call, outcome, reply } = executed;
+        let owner = call.owner;
+        match outcome {
+            Outcome::Reply { after, hold } => {
+                self.release(&call);
+                let reply = ParkedReply { owner, call: call.id, reply, not_before: None };
+                self.admission.budget.count_replies(0, reply.held_bytes());
+                if let Some(connection) = self.connections.get_owner(owner) {
+                    connection.add_reply_bytes(reply.held_bytes());
                 }
                 if after.is_none() && hold.is_zero() {
                     self.deliver(reply);
@@ -152,139 +140,129 @@ impl EventLoop {
                     self.park(reply, after, hold);
                 }
             }
-            Handled::WouldBlock | Handled::Busy => self.hold(held, handled),
-            Handled::Nothing => {
-                self.forget(&held);
-                self.answered(owner, 0, Body::default());
+            Outcome::WouldBlock => self.run_again(call, true),
+            Outcome::Busy => self.run_again(call, false),
+            Outcome::Nothing => {
+                self.release(&call);
+                self.answered(owner, 0, ReplyBuffer::default());
             }
-            Handled::Close => {
-                self.forget(&held);
-                if self.connection_of(owner).is_some()
-                    && let Some(connection) = self.connections[owner.index].take()
-                {
-                    add(&self.counters.refused, 1);
-                    self.close(owner.index, connection);
+            Outcome::Close => {
+                self.release(&call);
+                if let Some(connection) = self.connections.take_owner(owner) {
+                    self.refuse(connection);
                 }
             }
         }
     }
 
-    /// Takes out of all counts what a held call was counted with.
-    fn forget(&mut self, held: &HeldCall) {
-        self.budget.count_requests(held.request_bytes(), 0);
-        self.budget.count_replies(held.reply_bytes, 0);
-        if let Some(connection) = self.connection_of(held.owner) {
-            connection.call_bytes -= held.request_bytes();
-            connection.reply_bytes -= held.reply_bytes;
+    /// Stops counting what a deferred call was counted with.
+    fn release(&mut self, call: &DeferredCall) {
+        self.admission.budget.count_requests(call.request_bytes(), 0);
+        self.admission.budget.count_replies(call.reply_bytes, 0);
+        if let Some(connection) = self.connections.get_owner(call.owner) {
+            connection.release_call(call.request_bytes(), call.reply_bytes);
         }
     }
 
-    /// Tries again, in order, the calls that the engine found no room for, if there was progress or it is time: in each line
-    /// those whose turn it is, until one finds no room again or so many bytes were tried that others have their turn.
+    /// Tries again, in order, the calls that met a limit, if there was progress or it is time: in each queue those whose
+    /// turn it is, until one meets the limit again or a portion was moved and others have their turn.
     pub(super) fn retry_busy(&mut self, progress: bool) {
-        if !self.retry.is_some_and(|time| progress || Instant::now() >= time) {
+        if !self.deferred.take_due(progress) {
             return;
         }
-        self.retry = None;
-        let (mut line, mut go_on) = (0, false);
-        while let Some((place, _)) = self.busy.range(Place { line, number: 0 }..).next() {
-            line = place.line;
-            go_on |= self.retry_line(line);
-            self.shared.lines.call_first(line, self.number);
-            line += 1;
+        let (mut queue, mut has_more) = (0, false);
+        while let Some(ticket) = self.deferred.first_from(queue) {
+            queue = ticket.queue;
+            has_more |= self.retry_queue(queue);
+            let first = self.shared.retry_queues.first_loop(queue);
+            if let Some(first) = first.filter(|first| *first != self.number) {
+                self.shared.mailboxes[first].announce_progress();
+            }
+            queue += 1;
         }
-        if !self.busy.is_empty() {
-            let pause = if go_on { Duration::ZERO } else { BUSY_RETRY };
-            self.retry = Some(Instant::now() + pause);
-        }
+        self.deferred.retry_after(if has_more { Duration::ZERO } else { BUSY_RETRY });
     }
 
-    /// Answers whether it ended because enough was done.
-    fn retry_line(&mut self, line: usize) -> bool {
+    /// Tries the calls of one queue. Returns whether it ended because a portion was moved.
+    fn retry_queue(&mut self, queue: usize) -> bool {
         let mut bytes = 0;
         while bytes < PORTION_BYTES {
-            let from = Place { line, number: 0 };
-            let Some((place, _)) = self.busy.range(from..).next() else { return false };
-            let place = *place;
-            if place.line != line || !self.shared.lines.is_first(place) {
+            let Some(ticket) = self.deferred.first_from(queue) else { return false };
+            if ticket.queue != queue || !self.shared.retry_queues.is_first(ticket) {
                 return false;
             }
-            let mut held = self.busy.remove(&place).expect("it was found there");
-            if self.connection_of(held.owner).is_none() {
-                // Nobody waits for the answer, and nothing was done.
-                self.shared.lines.leave(place);
-                self.forget(&held);
+            let call = self.deferred.remove(ticket).expect("it was found there");
+            if self.connections.get_owner(call.owner).is_none() {
+                // The client is gone, and nothing was done.
+                self.shared.retry_queues.leave(ticket);
+                self.release(&call);
                 continue;
             }
-            bytes += held.request_bytes() + held.reply_bytes;
-            let mut reply = Body::default();
-            let handled = held.try_again(&*self.shared.calls, &mut reply);
-            if handled != Handled::Busy {
-                self.shared.lines.leave(place);
+            bytes += call.request_bytes() + call.reply_bytes;
+            let executed = call.execute(&*self.shared.calls);
+            let is_busy = matches!(executed.outcome, Outcome::Busy);
+            if !is_busy {
+                self.shared.retry_queues.leave(ticket);
             }
-            self.finished(Finished { held, handled, reply });
-            if handled == Handled::Busy {
+            self.executed(executed);
+            if is_busy {
                 return false;
             }
         }
         true
     }
 
-    /// Lets go the parked replies whose time has come.
+    /// Sends the parked replies whose time has come.
     pub(super) fn release_parked(&mut self) {
         if self.parked.len() == 0 {
             return;
         }
         let mut parked = std::mem::take(&mut self.parked);
         let calls = Arc::clone(&self.shared.calls);
-        parked.release(&*calls, |reply, durable| {
-            if durable {
-                self.deliver(reply);
-                return;
-            }
-            let mut failure = Body::default();
-            calls.failure_reply(reply.head, &mut failure.bytes);
-            self.answered(reply.owner, reply.held_bytes(), failure);
-        });
+        parked.release(
+            |wait| calls.durable(wait),
+            |reply, durable| {
+                if durable {
+                    self.deliver(reply);
+                    return;
+                }
+                let mut failure = ReplyBuffer::default();
+                calls.failure_reply(reply.call, &mut failure.bytes);
+                self.answered(reply.owner, reply.held_bytes(), failure);
+            },
+        );
         self.parked = parked;
     }
 
-    /// Sends a call of our own by a client's connection, if that is still there and takes what it is sent.
+    /// Sends a callback by a client's connection, if that is still open and has room for it.
     pub(super) fn send_callback(&mut self, id: ConnectionId, callback: u64, record: Vec<u8>) {
-        let place = self.by_id.get(&id).copied();
-        let Some((index, mut connection)) =
-            place.and_then(|index| Some((index, self.connections[index].take()?)))
-        else {
+        let Some(mut connection) = self.connections.take_id(id) else {
             self.shared.calls.callback_failed(callback);
             return;
         };
         if connection.unsent() + record.len() > CONNECTION_BYTES_MAX {
             self.shared.calls.callback_failed(callback);
         } else {
-            connection.output.push(Body { bytes: record, tail: Vec::new() }, &mut self.buffers);
+            connection.output.push(ReplyBuffer { bytes: record, tail: Vec::new() }, &mut self.buffers);
             self.count_output(&mut connection);
-            self.touch(index, &mut connection);
+            self.touch(&mut connection);
         }
-        self.connections[index] = Some(connection);
+        self.connections.put(connection);
     }
 
-    fn deliver(&mut self, reply: Reply) {
-        self.answered(reply.owner, reply.held_bytes(), reply.body);
+    fn deliver(&mut self, reply: ParkedReply) {
+        self.answered(reply.owner, reply.held_bytes(), reply.reply);
     }
 
-    /// A call is over for whose reply `held` bytes were counted; `reply` leaves at the end of the turn.
-    fn answered(&mut self, owner: Owner, held: usize, reply: Body) {
-        self.budget.count_replies(held, 0);
-        if self.connection_of(owner).is_none() {
-            return;
-        }
-        let Some(mut connection) = self.connections[owner.index].take() else { return };
-        connection.calls -= 1;
-        connection.reply_bytes -= held;
+    /// Ends a call for whose reply `held` bytes were counted; `reply` is sent at the end of the turn.
+    fn answered(&mut self, owner: ConnectionKey, held: usize, reply: ReplyBuffer) {
+        self.admission.budget.count_replies(held, 0);
+        let Some(mut connection) = self.connections.take_owner(owner) else { return };
+        connection.end_call(held);
         connection.output.push(reply, &mut self.buffers);
         self.count_output(&mut connection);
         // Even without a reply: the connection may be read again, or be over.
-        self.touch(owner.index, &mut connection);
-        self.connections[owner.index] = Some(connection);
+        self.touch(&mut connection);
+        self.connections.put(connection);
     }
 }

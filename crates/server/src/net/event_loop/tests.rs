@@ -5,11 +5,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicU64;
 
-use nfs::service::{Connection as Ends, ConnectionId, Progress};
+use nfs::admission::{Needs, Resource};
+use nfs::service::{CallId, ConnectionId, Incoming, IncomingRecord, Outcome, Progress, ReplyBuffer, Wait};
 use parking_lot::Mutex;
-use volume::bytes::Slice;
-use volume::ids::Seq;
+use volume::ids::{Seq, VolumeId};
+use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durability, Durable};
+use volume::time::Time;
+use volume::{CreateOptions, Options, Volume};
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::{MARK_BYTES, OpenRecord, write_record};
 use wire::xdr::Encoder;
@@ -18,7 +21,6 @@ use super::*;
 use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
 use crate::net::listener::listen_at;
 use crate::net::loops::{Loops, Size};
-use crate::protocol::calls::{Handled, Head, Wait};
 
 mod callbacks;
 mod memory;
@@ -47,8 +49,11 @@ const TAKE: u32 = 9;
 /// The argument of a failure reply.
 const FAILED: u32 = u32::MAX;
 
-#[derive(Default)]
+/// The argument's place in a call, in words.
+const ARGUMENT: usize = 10;
+
 struct Fake {
+    volume: Arc<Volume>,
     durable: AtomicU64,
     failed: AtomicU64,
     busy: AtomicU64,
@@ -64,72 +69,99 @@ struct Fake {
     unsent: Mutex<Vec<u64>>,
 }
 
+impl Fake {
+    fn new() -> Fake {
+        Fake {
+            volume: volume(1),
+            durable: AtomicU64::default(),
+            failed: AtomicU64::default(),
+            busy: AtomicU64::default(),
+            blocked: AtomicU64::default(),
+            room: AtomicU64::default(),
+            tried: Mutex::default(),
+            taken: Mutex::default(),
+            connections: Mutex::default(),
+            closed: Mutex::default(),
+            unsent: Mutex::default(),
+        }
+    }
+}
+
 fn word(bytes: &[u8], number: usize) -> u32 {
     u32::from_be_bytes(bytes[number * 4..number * 4 + 4].try_into().unwrap())
 }
 
+/// An empty volume in memory.
+pub(crate) fn volume(id: u64) -> Arc<Volume> {
+    let media = MemoryMedia::always_powered(16 << 20, 4 << 30);
+    let options = CreateOptions {
+        id: VolumeId(id),
+        handle_secret: [1; 16],
+        journal_id: [2; 16],
+        root_mode: 0o755,
+        root_owner: (0, 0),
+        now: Time::EPOCH,
+    };
+    Volume::create(media.as_ref(), &options).unwrap();
+    let options = Options { memory: 64 << 20, segment_bytes: 4 << 20, cache_seed: Some(0) };
+    Arc::new(Volume::open(media, &options, Time::EPOCH).unwrap())
+}
+
 impl Calls for Fake {
-    fn handle(
-        &self,
-        call: &[u8],
-        ends: Ends,
-        access: Access,
-        _: &mut Option<Progress>,
-        out: &mut Vec<u8>,
-        _: &mut Vec<Slice>,
-    ) -> Handled {
-        let (xid, procedure, argument) = (word(call, 0), word(call, 5), word(call, 6));
-        self.connections.lock().push(ends.id);
+    fn handle(&self, incoming: &Incoming<'_>, _: &mut Option<Progress>, out: &mut ReplyBuffer) -> Outcome {
+        let (call, access) = (incoming.record.bytes(), incoming.access);
+        let (xid, procedure, argument) = (word(call, 0), word(call, 5), word(call, ARGUMENT));
+        self.connections.lock().push(incoming.connection.id);
         let mut reply = |length: usize| {
-            let record = OpenRecord::begin(out);
-            Encoder::new(out).u32(xid);
-            Encoder::new(out).u32(argument);
-            out.extend(std::iter::repeat_n(7, length));
-            record.seal(out);
+            let record = OpenRecord::begin(&mut out.bytes);
+            Encoder::new(&mut out.bytes).u32(xid);
+            Encoder::new(&mut out.bytes).u32(argument);
+            out.bytes.extend(std::iter::repeat_n(7, length));
+            record.seal(&mut out.bytes);
         };
-        let now = Handled::Reply { after: None, hold: Duration::ZERO };
+        let now = Outcome::Reply { after: None, hold: Duration::ZERO };
+        let take = |count: &AtomicU64| {
+            count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+        };
         match procedure {
             WAIT => {
                 reply(0);
-                let after = Durability { seq: Seq(argument.into()), flush_generation: 0 };
-                Handled::Reply { after: Some(Wait { volume: 0, after }), hold: Duration::ZERO }
+                let durability = Durability { seq: Seq(argument.into()), flush_generation: 0 };
+                let volume = Arc::clone(&self.volume);
+                Outcome::Reply { after: Some(Wait { volume, durability }), hold: Duration::ZERO }
             }
-            BLOCK if access == Access::Cached => Handled::WouldBlock,
+            BLOCK if access == Access::Cached => Outcome::WouldBlock,
             BLOCK => {
                 self.blocked.fetch_add(1, Ordering::SeqCst);
                 reply(0);
                 now
             }
             BUSY => {
-                let left =
-                    self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-                if left.is_ok() {
-                    return Handled::Busy;
+                if take(&self.busy) {
+                    return Outcome::Busy;
                 }
                 reply(0);
                 now
             }
-            SLOW if access == Access::Cached => Handled::WouldBlock,
+            SLOW if access == Access::Cached => Outcome::WouldBlock,
             LARGE | SLOW => {
                 reply(usize::try_from(argument).unwrap());
                 now
             }
             TAKE => {
                 self.tried.lock().insert(xid);
-                let left =
-                    self.room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-                if left.is_err() {
-                    return Handled::Busy;
+                if !take(&self.room) {
+                    return Outcome::Busy;
                 }
                 self.taken.lock().push(xid);
                 reply(0);
                 now
             }
-            CLOSE => Handled::Close,
-            NOTHING => Handled::Nothing,
+            CLOSE => Outcome::Close,
+            NOTHING => Outcome::Nothing,
             HOLD => {
                 reply(0);
-                Handled::Reply { after: None, hold: Duration::from_millis(argument.into()) }
+                Outcome::Reply { after: None, hold: Duration::from_millis(argument.into()) }
             }
             _ => {
                 reply(0);
@@ -138,19 +170,22 @@ impl Calls for Fake {
         }
     }
 
-    fn reply_bytes_max(&self, call: &[u8]) -> usize {
-        match word(call, 5) {
-            LARGE | SLOW => usize::try_from(word(call, 6)).unwrap() + 100,
+    fn needs<'r>(&self, record: &IncomingRecord<'r>) -> Needs<'r> {
+        let call = record.bytes();
+        let reply_bytes_max = match word(call, 5) {
+            LARGE | SLOW => usize::try_from(word(call, ARGUMENT)).unwrap() + 100,
             _ => 100,
-        }
+        };
+        let change = (word(call, 5) == TAKE).then_some((&call[..0], Resource::Data));
+        Needs { reply_bytes_max, change }
     }
 
-    fn lines(&self) -> usize {
+    fn queues(&self) -> usize {
         1
     }
 
-    fn line_of(&self, call: &[u8]) -> Option<usize> {
-        (word(call, 5) == TAKE).then_some(0)
+    fn queue_of(&self, needs: &Needs<'_>) -> Option<usize> {
+        needs.change.map(|_| 0)
     }
 
     fn connection_closed(&self, connection: ConnectionId) {
@@ -165,8 +200,8 @@ impl Calls for Fake {
         false
     }
 
-    fn durable(&self, wait: Wait) -> Durable {
-        if wait.after.seq.0 <= self.durable.load(Ordering::SeqCst) {
+    fn durable(&self, wait: &Wait) -> Durable {
+        if wait.durability.seq.0 <= self.durable.load(Ordering::SeqCst) {
             Durable::Yes
         } else if self.failed.load(Ordering::SeqCst) > 0 {
             Durable::Failed
@@ -175,9 +210,9 @@ impl Calls for Fake {
         }
     }
 
-    fn failure_reply(&self, head: Head, out: &mut Vec<u8>) {
+    fn failure_reply(&self, call: CallId, out: &mut Vec<u8>) {
         write_record(out, |out| {
-            out.u32(word(&head.0, 0));
+            out.u32(call.xid);
             out.u32(FAILED);
         });
     }
@@ -193,7 +228,7 @@ impl Harness {
     fn new(threads: usize) -> Harness {
         let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
-        let fake = Arc::new(Fake::default());
+        let fake = Arc::new(Fake::new());
         let size = Size { threads, workers: 2, request_bytes: 0 };
         let loops = Loops::start(size, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
         Harness { fake, loops, address }
@@ -217,8 +252,8 @@ impl Harness {
     }
 
     /// Calls that found no room.
-    fn in_line(&self) -> usize {
-        self.loops.counters.iter().map(|counters| counters.in_line.load(Ordering::Relaxed)).sum()
+    fn retry_queued(&self) -> usize {
+        self.loops.counters.iter().map(|counters| counters.retry_queued.load(Ordering::Relaxed)).sum()
     }
 
     fn wait_until(&self, what: &str, condition: impl Fn(&Harness) -> bool) {
@@ -237,7 +272,8 @@ struct Client {
 fn call(xid: u32, procedure: u32, argument: u32, padding: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     write_record(&mut bytes, |out| {
-        for value in [xid, 0, 2, 100_003, 3, procedure, argument] {
+        // The header has the credential and the verifier of AUTH_NONE: flavor and length.
+        for value in [xid, 0, 2, 100_003, 3, procedure, 0, 0, 0, 0, argument] {
             out.u32(value);
         }
         out.raw(&vec![0; padding]);

@@ -4,9 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::service::{Connection, ConnectionId, Outcome, Service, Wait};
+use nfs::service::{Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service, Wait};
 use sim::{compound, rpc};
-use volume::bytes::Slice;
 use volume::ids::VolumeId;
 use volume::media::memory::MemoryMedia;
 use volume::request::{Access, Durable};
@@ -36,8 +35,7 @@ pub(crate) struct Server {
     connection: Connection,
     now: Time,
     xid: u32,
-    out: Vec<u8>,
-    tail: Vec<Slice>,
+    reply: ReplyBuffer,
     waits: Vec<Wait>,
 }
 
@@ -67,17 +65,17 @@ impl Server {
         let (volume, service) = open(&media, now)?;
         let address = |last| SocketAddr::from(([192, 0, 2, last], 900));
         let connection = Connection { peer: address(1), local: address(2), id: ConnectionId(1) };
-        let (out, tail, waits) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Server { media, volume, service, connection, now, xid: 0, out, tail, waits })
+        let (reply, waits) = (ReplyBuffer::default(), Vec::new());
+        Ok(Server { media, volume, service, connection, now, xid: 0, reply, waits })
     }
 
     /// Reopens the volume: nothing is in memory.
     pub(crate) fn reopened(self) -> Result<Server, String> {
         self.volume.close(self.now).map_err(|error| error.to_string())?;
-        let Server { media, volume, service, connection, now, xid, out, tail, waits } = self;
+        let Server { media, volume, service, connection, now, xid, reply, waits } = self;
         drop((volume, service));
         let (volume, service) = open(&media, now)?;
-        Ok(Server { media, volume, service, connection, now, xid, out, tail, waits })
+        Ok(Server { media, volume, service, connection, now, xid, reply, waits })
     }
 
     /// Returns the record of an NFSv3 call.
@@ -118,13 +116,13 @@ impl Server {
 
     fn execute(&mut self, record: &[u8]) -> Result<(), String> {
         self.now = self.now.plus(Duration::from_micros(1));
-        self.out.clear();
-        self.tail.clear();
+        self.reply.bytes.clear();
+        self.reply.tail.clear();
+        let record = &IncomingRecord::decode(record);
         let mut progress = None;
         for access in [Access::Cached, Access::Blocking] {
-            let (progress, out, tail) = (&mut progress, &mut self.out, &mut self.tail);
-            match self.service.handle_in_parts(record, self.connection, self.now, access, progress, out, tail)
-            {
+            let incoming = Incoming { record, connection: self.connection, now: self.now, access };
+            match self.service.handle(&incoming, &mut progress, &mut self.reply) {
                 Outcome::Reply { after, .. } => {
                     self.waits.extend(after);
                     return Ok(());
@@ -164,9 +162,9 @@ impl Server {
     /// Makes one call. Returns its results, without the header.
     pub(crate) fn call(&mut self, record: &Record) -> Result<Vec<u8>, String> {
         self.serve(std::slice::from_ref(record))?;
-        let results = self.out.get(MARK_BYTES + SUCCESS_BYTES..).ok_or("a reply without results")?;
+        let results = self.reply.bytes.get(MARK_BYTES + SUCCESS_BYTES..).ok_or("a reply without results")?;
         let mut results = results.to_vec();
-        self.tail.iter().for_each(|slice| results.extend_from_slice(slice));
+        self.reply.tail.iter().for_each(|slice| results.extend_from_slice(slice));
         Ok(results)
     }
 
@@ -183,7 +181,7 @@ impl Server {
 
     /// Whether the last reply reports success; a reply to NULL has no results.
     pub(crate) fn succeeded(&self) -> bool {
-        match self.out.get(MARK_BYTES + SUCCESS_BYTES..) {
+        match self.reply.bytes.get(MARK_BYTES + SUCCESS_BYTES..) {
             Some([]) => true,
             Some(results) => results.starts_with(&[0; 4]),
             None => false,

@@ -17,7 +17,7 @@ fn large_replies_to_many_readers_stay_within_the_budget() {
             client.send(xid, if xid % 2 == 0 { SLOW } else { LARGE }, length);
         }
     }
-    let waited = |harness: &Harness| harness.loops.counters[0].hungry.load(Ordering::Relaxed) > 0;
+    let waited = |harness: &Harness| harness.loops.counters[0].reply_blocked.load(Ordering::Relaxed) > 0;
     harness.wait_until("waiting for memory", waited);
     let readers: Vec<_> = clients
         .into_iter()
@@ -46,7 +46,7 @@ fn who_does_not_read_does_not_keep_others_from_being_answered() {
             client.send(xid, LARGE, 1 << 20);
         }
     }
-    let waited = |harness: &Harness| harness.loops.counters[0].hungry.load(Ordering::Relaxed) > 0;
+    let waited = |harness: &Harness| harness.loops.counters[0].reply_blocked.load(Ordering::Relaxed) > 0;
     harness.wait_until("waiting for memory", waited);
     let mut client = harness.client();
     for xid in 0..100 {
@@ -69,7 +69,9 @@ fn newcomers_do_not_overtake_calls_that_found_no_room() {
             client.send(sent, TAKE, 0);
             sent += 1;
         }
-        harness.wait_until("getting in line", |harness| harness.in_line() == usize::try_from(sent).unwrap());
+        harness.wait_until("getting in line", |harness| {
+            harness.retry_queued() == usize::try_from(sent).unwrap()
+        });
     }
     assert_eq!(*harness.fake.tried.lock(), BTreeSet::from([0]), "only the first in line is tried");
     for room in 1..=10 {
