@@ -33,14 +33,14 @@ pub struct Scope<'w> {
 /// If a part fails, or a host is lost: the limit of fewer hosts would be too low.
 pub fn measure(
     server: &Server,
-    wanted: &Scope<'_>,
+    scope: &Scope<'_>,
     mut hosts: Option<&mut Coordinator>,
     observer: &mut dyn Observer,
 ) -> Result<Limits, LoadError> {
-    let length = wanted.length;
+    let length = scope.length;
     let (null_calls_per_s, null_p50_ns) = null::measure(server, hosts.as_deref_mut(), length, observer)?;
     let mut line = |direction| -> Result<Option<f64>, LoadError> {
-        let Some(peer) = wanted.peer else { return Ok(None) };
+        let Some(peer) = scope.peer else { return Ok(None) };
         match &mut hosts {
             None => peer.rate(direction, length),
             Some(hosts) => hosts.line_rate(peer.address, direction, length, observer),
@@ -57,8 +57,8 @@ pub fn measure(
         null_p50_ns: Some(null_p50_ns),
         tcp_bytes_per_s: received,
         tcp_sent_bytes_per_s: sent,
-        tcp_peer: wanted.peer.map(|peer| peer.address.to_string()),
-        directory: wanted.directory.map(|path| directory::measure(path, length)).transpose()?,
+        tcp_peer: scope.peer.map(|peer| peer.address.to_string()),
+        directory: scope.directory.map(|path| directory::measure(path, length)).transpose()?,
     })
 }
 

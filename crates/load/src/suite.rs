@@ -106,8 +106,8 @@ pub fn published(
     report.caches = caches(&report.caches, &steps, &machine, server);
     observer.begin("limits");
     let length = suite.scale.length().min(LIMITS_MAX);
-    let wanted = Scope { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
-    report.limits = limits::measure(server, &wanted, hosts.as_deref_mut(), observer)?;
+    let scope = Scope { directory: suite.directory.as_deref(), peer: suite.peer.as_ref(), length };
+    report.limits = limits::measure(server, &scope, hosts.as_deref_mut(), observer)?;
     let (mut failures, mut failures_in_a_row) = (0, 0);
     for (number, step) in steps.iter().enumerate() {
         if observer.is_interrupted() {

@@ -125,7 +125,7 @@ pub(crate) struct WriteCall<'a> {
 
 /// A call's role in its operation.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct CallTag {
     /// Returned with the reply.
     pub(crate) part: u32,
     /// The phase that counts this call separately.
@@ -164,7 +164,7 @@ impl Outbox<'_> {
 
     /// Queues a NULL call, with AUTH_NONE.
     pub(crate) fn null(&mut self) {
-        let (connection, xid) = self.take_slot(Part::default());
+        let (connection, xid) = self.take_slot(CallTag::default());
         let out = self.io.connections[connection].out();
         let record = OpenRecord::begin(out);
         encode_header(out, xid, nfs3::PROGRAM, Procedure::Null.code(), &[0; 16]);
@@ -173,8 +173,8 @@ impl Outbox<'_> {
 
     /// Queues a call.
     #[inline]
-    pub(crate) fn call(&mut self, part: Part, procedure: Procedure, args: &impl Encode) {
-        let (connection, xid) = self.take_slot(part);
+    pub(crate) fn call(&mut self, tag: CallTag, procedure: Procedure, args: &impl Encode) {
+        let (connection, xid) = self.take_slot(tag);
         let Io { connections, identity, .. } = &mut *self.io;
         let out = connections[connection].out();
         let record = OpenRecord::begin(out);
@@ -184,8 +184,8 @@ impl Outbox<'_> {
     }
 
     /// Queues a WRITE.
-    pub(crate) fn write(&mut self, part: Part, call: &WriteCall<'_>, payload: Payload<'_>) {
-        let (index, xid) = self.take_slot(part);
+    pub(crate) fn write(&mut self, tag: CallTag, call: &WriteCall<'_>, payload: Payload<'_>) {
+        let (index, xid) = self.take_slot(tag);
         let Io { connections, identity, shared, .. } = &mut *self.io;
         let connection = &mut connections[index];
         let length = call.length as usize;
@@ -222,7 +222,7 @@ impl Outbox<'_> {
 
     /// Takes a slot and a connection for a call.
     #[inline]
-    fn take_slot(&mut self, part: Part) -> (usize, u32) {
+    fn take_slot(&mut self, tag: CallTag) -> (usize, u32) {
         let chosen = self.connections[*self.next];
         *self.next += 1;
         if *self.next == self.connections.len() {
@@ -233,12 +233,12 @@ impl Outbox<'_> {
             busy: true,
             thread: self.thread,
             lane: self.lane,
-            part: part.part,
-            phase: part.phase,
-            whole: part.whole,
+            part: tag.part,
+            phase: tag.phase,
+            whole: tag.whole,
             sent_ns: 0,
         });
-        if part.phase.is_some() {
+        if tag.phase.is_some() {
             self.io.unstamped.push(slot);
         }
         *self.outstanding += 1;

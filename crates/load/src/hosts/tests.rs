@@ -376,12 +376,12 @@ fn tcp_is_measured_with_an_agent_at_its_other_end() {
     let fake = Fake::start(Fault::None);
     let far = TestAgent::start(&[]);
     let peer = Peer { address: far.address, token: token() };
-    let wanted = Scope { directory: None, peer: Some(&peer), length: SHORT };
+    let scope = Scope { directory: None, peer: Some(&peer), length: SHORT };
     let agents = [(); 2].map(|()| TestAgent::start_with_peer(&[&fake.server], Some(far.address)));
     let names = agents.each_ref().map(|agent| agent.address.to_string());
     let mut coordinator = Coordinator::connect(&names, &token()).unwrap();
     for hosts in [None, Some(&mut coordinator)] {
-        let limits = crate::limits::measure(&fake.server, &wanted, hosts, &mut Unobserved).unwrap();
+        let limits = crate::limits::measure(&fake.server, &scope, hosts, &mut Unobserved).unwrap();
         assert_eq!(limits.tcp_peer, Some(far.address.to_string()));
         assert!(limits.tcp_bytes_per_s.unwrap() > 0.0 && limits.tcp_sent_bytes_per_s.unwrap() > 0.0);
         assert!(limits.null_calls_per_s.unwrap() > 0.0);

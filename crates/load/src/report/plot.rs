@@ -7,7 +7,7 @@ mod scale;
 use std::fmt::Write as _;
 
 pub(crate) use bars::{bar, interval, spark, strip};
-pub(crate) use scale::{Run, Scale};
+pub(crate) use scale::{AxisKind, AxisScale};
 
 use crate::report::markup::{coordinate, escape};
 
@@ -30,7 +30,7 @@ const SHORT_LABEL: usize = 7;
 /// An axis of a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    pub(crate) run: Run,
+    pub(crate) kind: AxisKind,
     pub(crate) title: &'static str,
     pub(crate) format: fn(f64) -> String,
 }
@@ -90,8 +90,8 @@ pub(crate) struct Chart {
 
 /// The scales of a chart and their positions in the drawing.
 struct Frame {
-    x: Scale,
-    y: Scale,
+    x: AxisScale,
+    y: AxisScale,
     /// The right end of the x axis.
     right: f64,
     unplaced: bool,
@@ -104,8 +104,8 @@ impl Frame {
         let xs = points().filter_map(|point| point.x).chain(chart.window.iter().flat_map(|it| [it.0, it.1]));
         let ys = points().map(|point| point.y).chain(chart.levels.iter().map(|level| level.y));
         Frame {
-            x: Scale::new(chart.x.run, xs),
-            y: Scale::new(chart.y.run, ys),
+            x: AxisScale::new(chart.x.kind, xs),
+            y: AxisScale::new(chart.y.kind, ys),
             right: WIDTH - RIGHT - if unplaced { UNPLACED } else { 0.0 },
             unplaced,
         }

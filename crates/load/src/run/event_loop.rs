@@ -84,7 +84,7 @@ pub(crate) struct StageCommand {
 #[derive(Debug)]
 pub(crate) enum WorkerMessage {
     /// The counts of an interval.
-    Part {
+    Interval {
         /// The interval's number within the stage.
         interval: u64,
         /// Whether this is the last interval of the stage, which may be incomplete.
@@ -463,7 +463,7 @@ impl EventLoop {
     fn publish(&mut self, is_last: bool) {
         let tally = Box::new(std::mem::replace(&mut self.tally, Tally::new()));
         // The coordinator may have given up this measurement.
-        let _ = self.messages.send(WorkerMessage::Part { interval: self.interval, is_last, tally });
+        let _ = self.messages.send(WorkerMessage::Interval { interval: self.interval, is_last, tally });
         self.interval += 1;
     }
 }

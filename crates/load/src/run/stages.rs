@@ -203,7 +203,7 @@ impl<'r> Stages<'r> {
     /// Waits briefly for a message, then checks whether the stage should end.
     fn poll(&mut self, running: &mut RunningStage) -> Result<(), LoadError> {
         match self.pool.messages.recv_timeout(POLL_INTERVAL) {
-            Ok(WorkerMessage::Part { interval, is_last, tally }) => {
+            Ok(WorkerMessage::Interval { interval, is_last, tally }) => {
                 self.add(running, interval, is_last, *tally)
             }
             Ok(WorkerMessage::Done { last_ns }) => {

@@ -8,7 +8,7 @@ use wire::nfs3::{
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup};
-use crate::client::outbox::{Outbox, Part};
+use crate::client::outbox::{CallTag, Outbox};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
 
@@ -40,10 +40,10 @@ impl Actor for CreateRemove {
         write!(self.name, "{}-{file}", self.thread).expect("a String takes any text");
         let object = DirOpArgs3 { dir: self.directory.wire(), name: Filename3(self.name.as_bytes()) };
         if *is_there {
-            out.call(Part::default(), Procedure::Remove, &RemoveArgs { object });
+            out.call(CallTag::default(), Procedure::Remove, &RemoveArgs { object });
         } else {
             let args = CreateArgs { place: object, how: CreateHow3::Unchecked(mode(0o644)) };
-            out.call(Part::default(), Procedure::Create, &args);
+            out.call(CallTag::default(), Procedure::Create, &args);
         }
         Begun::Started
     }

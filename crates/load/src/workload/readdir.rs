@@ -8,7 +8,7 @@ use wire::nfs3::{
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup};
 use crate::client::Handle;
-use crate::client::outbox::{Outbox, Part};
+use crate::client::outbox::{CallTag, Outbox};
 use crate::error::LoadError;
 
 /// The size of a reply.
@@ -71,7 +71,7 @@ impl Actor for Readdir {
 
     fn begin(&mut self, lane: usize, out: &mut Outbox<'_>) -> Begun {
         let Listing { cookie, verifier: cookieverf, .. } = self.listings[lane];
-        let (dir, part) = (self.directory.wire(), Part { whole: true, ..Part::default() });
+        let (dir, part) = (self.directory.wire(), CallTag { whole: true, ..CallTag::default() });
         if self.plus {
             let (dircount, maxcount) = (REPLY_BYTES, REPLY_BYTES);
             let args = ReaddirplusArgs { dir, cookie, cookieverf, dircount, maxcount };

@@ -8,7 +8,7 @@ use wire::nfs3::{
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, RateProcedure, Setup};
 use crate::client::Handle;
-use crate::client::outbox::{Outbox, Part};
+use crate::client::outbox::{CallTag, Outbox};
 use crate::error::LoadError;
 
 struct Null;
@@ -52,7 +52,7 @@ impl Actor for MetadataCall {
     fn enter(&mut self, _: usize) {}
 
     fn begin(&mut self, _: usize, out: &mut Outbox<'_>) -> Begun {
-        let part = Part::default();
+        let part = CallTag::default();
         match self.procedure {
             RateProcedure::Getattr => {
                 out.call(part, Procedure::Getattr, &GetattrArgs { object: self.directory.wire() });

@@ -9,7 +9,7 @@ use wire::nfs3::{CommitArgs, CommitRes, Procedure, ReadArgs, StableHow, WriteRes
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stability, Stage, StageKind, Workload};
-use crate::client::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
+use crate::client::outbox::{CallTag, Outbox, Payload, SHARED_BYTES, WriteCall};
 use crate::client::{Handle, TransferSizes};
 use crate::error::LoadError;
 use crate::random::generator;
@@ -202,12 +202,12 @@ impl Transfer {
         if *kind == Kind::Read {
             let args = ReadArgs { file: self.file.wire(), offset, count: length };
             let whole = self.verified.is_some();
-            return out.call(Part { part, phase: None, whole }, Procedure::Read, &args);
+            return out.call(CallTag { part, phase: None, whole }, Procedure::Read, &args);
         }
         let is_fill = self.stage == FILL;
         let stable = if is_fill { StableHow::Unstable } else { self.pattern.stable() };
         let counted = self.pattern.stability == Stability::Commit && !self.pattern.is_mix() && !is_fill;
-        let part = Part { part, phase: counted.then_some(WRITE), whole: false };
+        let part = CallTag { part, phase: counted.then_some(WRITE), whole: false };
         let call = WriteCall { file: &self.file, offset, length, stable };
         match &self.verified {
             Some(verified) => {
@@ -226,7 +226,7 @@ impl Transfer {
         // A count of 0 commits everything after the offset.
         let count = u32::try_from(length).unwrap_or(0);
         let args = CommitArgs { file: self.file.wire(), offset, count };
-        out.call(Part { part: COMMIT_PART, phase, whole: false }, Procedure::Commit, &args);
+        out.call(CallTag { part: COMMIT_PART, phase, whole: false }, Procedure::Commit, &args);
     }
 
     fn read_reply(

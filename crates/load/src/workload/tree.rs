@@ -13,7 +13,7 @@ use wire::nfs3::{
 
 use super::actor::{Actor, Begun, Cause, OperationCount, Reply, ok};
 use super::{Plan, Setup, Stage, StageKind, Workload};
-use crate::client::outbox::{Outbox, Part, Payload, SHARED_BYTES, WriteCall};
+use crate::client::outbox::{CallTag, Outbox, Payload, SHARED_BYTES, WriteCall};
 use crate::client::{Handle, mode};
 use crate::error::LoadError;
 use crate::random::generator;
@@ -102,13 +102,13 @@ impl Tree {
             if self.next_directory > self.directories.len() as u64 {
                 return Some(Begun::Wait);
             }
-            out.call(Part::default(), Procedure::Mkdir, &MkdirArgs { place, attributes: mode(0o755) });
+            out.call(CallTag::default(), Procedure::Mkdir, &MkdirArgs { place, attributes: mode(0o755) });
             self.lanes[lane].step = Step::Mkdir;
         } else if is_removing && ahead > self.next_directory {
             if self.in_flight > 0 {
                 return Some(Begun::Wait);
             }
-            out.call(Part::default(), Procedure::Rmdir, &RmdirArgs { object: place });
+            out.call(CallTag::default(), Procedure::Rmdir, &RmdirArgs { object: place });
             self.lanes[lane].step = Step::Rmdir;
         } else {
             return None;
@@ -139,14 +139,14 @@ impl Tree {
         match self.data(self.lanes[lane].file) {
             Some(data) => {
                 out.write(
-                    Part::default(),
+                    CallTag::default(),
                     &call,
                     Payload::Made(&mut |to: &mut [u8]| to.copy_from_slice(&data)),
                 );
             }
             None => {
                 let start = self.random.u64(..SHARED_BYTES as u64);
-                out.write(Part::default(), &call, Payload::Any { start });
+                out.write(CallTag::default(), &call, Payload::Any { start });
             }
         }
         self.lanes[lane].step = Step::Write;
@@ -175,7 +175,7 @@ impl Tree {
         let mtime = SetTime::SetToClientTime(NfsTime3 { seconds: 1_000_000_000, nanoseconds: 0 });
         let attributes = Sattr3 { mode: Some(0o644), mtime, ..Sattr3::default() };
         let args = SetattrArgs { object: handle.wire(), new_attributes: attributes, guard: None };
-        out.call(Part::default(), Procedure::Setattr, &args);
+        out.call(CallTag::default(), Procedure::Setattr, &args);
         self.lanes[lane].step = Step::Setattr;
     }
 
@@ -191,12 +191,12 @@ impl Tree {
         if self.file_bytes == 0 {
             // Opening a file calls ACCESS; an empty file has nothing to read.
             let args = AccessArgs { object: found.object, access: access::READ };
-            out.call(Part::default(), Procedure::Access, &args);
+            out.call(CallTag::default(), Procedure::Access, &args);
             self.lanes[lane].step = Step::Access;
         } else {
             let args = ReadArgs { file: found.object, offset: 0, count: self.file_bytes };
             let whole = self.stamp.is_some();
-            out.call(Part { whole, ..Part::default() }, Procedure::Read, &args);
+            out.call(CallTag { whole, ..CallTag::default() }, Procedure::Read, &args);
             self.lanes[lane].step = Step::Read;
         }
         Ok(0)
@@ -246,7 +246,7 @@ impl Actor for Tree {
         self.name.clear();
         write!(self.name, "file-{file:07}").expect("a String takes any text");
         let place = DirOpArgs3 { dir: dir.wire(), name: Filename3(self.name.as_bytes()) };
-        let part = Part::default();
+        let part = CallTag::default();
         let step = match self.action() {
             FileAction::Create => {
                 let how = CreateHow3::Guarded(mode(0o644));

@@ -37,7 +37,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     work: WorkloadOptions,
     #[command(flatten)]
-    how: RunOptions,
+    options: RunOptions,
     /// Measurements of each server
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(load::compare::ROUNDS_MAX)))]
     rounds: u32,
@@ -83,24 +83,24 @@ impl Compare {
     }
 }
 
-pub(crate) fn run(options: &Compare) -> Outcome {
+pub(crate) fn run(command: &Compare) -> Outcome {
     let a =
-        options.side(&options.a, options.mount_port_a, options.label_a.as_ref(), &options.server_pid_a)?;
+        command.side(&command.a, command.mount_port_a, command.label_a.as_ref(), &command.server_pid_a)?;
     let b =
-        options.side(&options.b, options.mount_port_b, options.label_b.as_ref(), &options.server_pid_b)?;
-    let workloads = options.work.workloads();
+        command.side(&command.b, command.mount_port_b, command.label_b.as_ref(), &command.server_pid_b)?;
+    let workloads = command.work.workloads();
     for workload in &workloads {
-        workload.check(options.how.verify).map_err(|error| Error::usage(error.to_string()))?;
+        workload.check(command.options.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
-    let threads = &options.how.threads.0;
+    let threads = &command.options.threads.0;
     let work: Vec<_> = workloads
         .iter()
-        .flat_map(|workload| threads.iter().map(|threads| (*workload, options.how.options(*threads))))
+        .flat_map(|workload| threads.iter().map(|threads| (*workload, command.options.for_threads(*threads))))
         .collect();
-    let mut result = new_report(a.target.clone(), options.caller.caches.clone());
+    let mut result = new_report(a.target.clone(), command.caller.caches.clone());
     let mut watch = Watch::new()?;
-    watch.prints_results = !options.json;
-    let compared = compare(&a, &b, &work, options.rounds, &mut watch);
+    watch.prints_results = !command.json;
+    let compared = compare(&a, &b, &work, command.rounds, &mut watch);
     watch.clear();
     let comparison = compared.map_err(failed)?;
     if watch.was_interrupted() {
@@ -110,10 +110,10 @@ pub(crate) fn run(options: &Compare) -> Outcome {
         |of: &dyn Fn(&load::result::ComparisonRow) -> u64| comparison.rows.iter().map(of).sum::<u64>();
     let errors = errors(&|row| row.a_errors) + errors(&|row| row.b_errors);
     result.comparison = Some(comparison);
-    if let Some(path) = &options.report {
+    if let Some(path) = &command.report {
         report::write_page(path, &result)?;
     }
-    print(&if options.json { json(&result)? } else { format!("\n{}", table::render(&result)) });
+    print(&if command.json { json(&result)? } else { format!("\n{}", table::render(&result)) });
     if errors > 0 {
         return Err(Error::failed(format!("{errors} operations failed")));
     }

@@ -36,20 +36,20 @@ pub(crate) fn run(limits: &Limits) -> Outcome {
     let mut watch = Watch::new()?;
     watch.title = "limits".to_owned();
     let (peer, length) = (limits.options.peer()?, limits.seconds);
-    let wanted = Scope { directory: limits.options.directory.as_deref(), peer: peer.as_ref(), length };
-    let measured = load::limits::measure(&server, &wanted, None, &mut watch);
+    let scope = Scope { directory: limits.options.directory.as_deref(), peer: peer.as_ref(), length };
+    let measured = load::limits::measure(&server, &scope, None, &mut watch);
     watch.clear();
     report.limits = measured.map_err(failed)?;
     if limits.json {
         print(&json(&report)?);
     } else {
-        print(&shown(&report.limits));
+        print(&format_limits(&report.limits));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Formats limits as a table.
-pub(super) fn shown(limits: &load::result::Limits) -> String {
+pub(super) fn format_limits(limits: &load::result::Limits) -> String {
     let mut rows = Vec::new();
     if let Some(rate) = limits.null_calls_per_s {
         rows.push(("NULL calls", format!("{}/s", count(rate))));

@@ -40,7 +40,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     work: WorkloadOptions,
     #[command(flatten)]
-    how: RunOptions,
+    options: RunOptions,
     /// Measure limits first and report each result as a fraction of its limit; implied by --directory and --line-rate-peer
     #[arg(long)]
     limits: bool,
@@ -58,7 +58,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
     let server = run.measured.server()?;
     let workloads = run.work.workloads();
     for workload in &workloads {
-        workload.check(run.how.verify).map_err(|error| Error::usage(error.to_string()))?;
+        workload.check(run.options.verify).map_err(|error| Error::usage(error.to_string()))?;
     }
     let mut report = run.measured.report(&server);
     let mut hosts = run.hosts.coordinator(&server)?;
@@ -67,22 +67,23 @@ pub(crate) fn run(run: &Run) -> Outcome {
     if run.limits || run.hosts.limits.is_given() {
         watch.title = "limits".to_owned();
         let (peer, length) = (run.hosts.limits.peer()?, Duration::from_secs(2));
-        let wanted = Scope { directory: run.hosts.limits.directory.as_deref(), peer: peer.as_ref(), length };
-        let measured = load::limits::measure(&server, &wanted, hosts.as_mut(), &mut watch);
+        let scope = Scope { directory: run.hosts.limits.directory.as_deref(), peer: peer.as_ref(), length };
+        let measured = load::limits::measure(&server, &scope, hosts.as_mut(), &mut watch);
         watch.clear();
         report.limits = measured.map_err(failed)?;
         if !run.json {
-            print(&(limits::shown(&report.limits) + "\n"));
+            print(&(limits::format_limits(&report.limits) + "\n"));
         }
     }
     let mut is_whole = true;
     for workload in &workloads {
-        for threads in &run.how.threads.0 {
+        for threads in &run.options.threads.0 {
             if watch.was_interrupted() {
                 break;
             }
             watch.title = format!("{}, {threads} threads", workload.name());
-            let options = Options { server_pids: run.hosts.server_pid.clone(), ..run.how.options(*threads) };
+            let options =
+                Options { server_pids: run.hosts.server_pid.clone(), ..run.options.for_threads(*threads) };
             let measured = measure_on(hosts.as_mut(), &server, workload, &options, &mut watch);
             watch.clear();
             let combined = measured.map_err(failed)?;
@@ -93,7 +94,7 @@ pub(crate) fn run(run: &Run) -> Outcome {
             report.notes.extend(notes);
             measurement.limit = report.limits.fraction(&measurement);
             if !run.json {
-                print(&shown(&measurement));
+                print(&format_measurement(&measurement));
             }
             report.results.push(measurement);
         }
@@ -120,7 +121,7 @@ fn conclude(run: &Run, report: &Report, is_whole: bool) -> Outcome {
 }
 
 /// Formats a measurement in a few lines.
-fn shown(measurement: &Measurement) -> String {
+fn format_measurement(measurement: &Measurement) -> String {
     let latency = &measurement.latency;
     let mut out = format!(
         "{}, {} threads x {} in flight, {} connections, seed {}\n  {}/s",

@@ -193,7 +193,7 @@ fn parse_threads(text: &str) -> Result<Threads, String> {
 
 impl RunOptions {
     /// Returns the options of a measurement with this number of threads.
-    pub(super) fn options(&self, threads: u32) -> Options {
+    pub(super) fn for_threads(&self, threads: u32) -> Options {
         let length = match self.operations {
             Some(operations) => Length::Operations(operations),
             None if self.until_steady => Length::Steady(SteadyRule {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::published::{ROWS, Shape, System, Unit};
 use crate::report::markup::escape;
-use crate::report::plot::{self, Axis, Chart, Level, Line, Point, Run, Scale, Stroke};
+use crate::report::plot::{self, Axis, AxisKind, AxisScale, Chart, Level, Line, Point, Stroke};
 use crate::report::series::{self, Series};
 use crate::report::subject::{self, Family};
 use crate::report::units;
@@ -15,13 +15,15 @@ const LINES_MAX: usize = 6;
 /// Charts of a section that are visible at once. The others are folded away.
 const SHOWN_MAX: usize = 6;
 
-pub(super) const THREADS: Axis = Axis { run: Run::Log2, title: "threads", format: units::threads_tick };
+pub(super) const THREADS: Axis = Axis { kind: AxisKind::Log2, title: "threads", format: units::threads_tick };
 
 fn rate_axis(unit: Unit) -> Axis {
     match unit {
-        Unit::Bytes => Axis { run: Run::FromZero, title: "bytes per second", format: units::bytes_tick },
+        Unit::Bytes => {
+            Axis { kind: AxisKind::FromZero, title: "bytes per second", format: units::bytes_tick }
+        }
         Unit::Operations => {
-            Axis { run: Run::FromZero, title: "operations per second", format: units::short_tick }
+            Axis { kind: AxisKind::FromZero, title: "operations per second", format: units::short_tick }
         }
     }
 }
@@ -165,7 +167,7 @@ fn rate_bars(family: Family, single: &[Series<'_>]) -> String {
     out
 }
 
-const NANOSECONDS: Axis = Axis { run: Run::Log10, title: "latency", format: units::nanoseconds_tick };
+const NANOSECONDS: Axis = Axis { kind: AxisKind::Log10, title: "latency", format: units::nanoseconds_tick };
 
 /// Writes latency percentiles over threads, or strips on a common scale if there is only one number of threads.
 pub(super) fn latencies(report: &Report, out: &mut String) {
@@ -231,7 +233,7 @@ fn latency_strips(single: &[Series<'_>], out: &mut String) {
         return;
     }
     let bounds = rows.iter().flat_map(|(_, it)| [it.latency.p50_ns as f64, it.latency.p999_ns as f64]);
-    let scale = Scale::new(Run::Log10, bounds);
+    let scale = AxisScale::new(AxisKind::Log10, bounds);
     let (low, high) =
         (scale.ticks.first().copied().unwrap_or(1.0), scale.ticks.last().copied().unwrap_or(1.0));
     let _ = write!(
@@ -254,7 +256,8 @@ fn latency_strips(single: &[Series<'_>], out: &mut String) {
     out.push_str("</div></figure>\n");
 }
 
-const READS: Axis = Axis { run: Run::Even, title: "% of operations that read", format: units::short_tick };
+const READS: Axis =
+    Axis { kind: AxisKind::Even, title: "% of operations that read", format: units::short_tick };
 
 /// Writes rates over the share of reads: as measured, and relative to pure reads like published figures.
 pub(super) fn mixes(report: &Report, out: &mut String) {
@@ -274,7 +277,11 @@ pub(super) fn mixes(report: &Report, out: &mut String) {
                 lines.extend(published_mixes());
             }
             let y = if relative {
-                Axis { run: Run::FromZero, title: "of the rate of pure reads", format: units::percent_tick }
+                Axis {
+                    kind: AxisKind::FromZero,
+                    title: "of the rate of pure reads",
+                    format: units::percent_tick,
+                }
             } else {
                 rate_axis(Unit::Operations)
             };
@@ -350,7 +357,7 @@ fn published_mixes() -> Vec<Line> {
         .collect()
 }
 
-const SECONDS: Axis = Axis { run: Run::Elapsed, title: "seconds", format: units::short_tick };
+const SECONDS: Axis = Axis { kind: AxisKind::Elapsed, title: "seconds", format: units::short_tick };
 
 /// Writes rate over time: the best measurement of each series, then those that did not become steady. The tables have
 /// a small line for each of the others.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::charts::{self, THREADS};
 use crate::published::{self, ROWS, Shape};
 use crate::report::markup::escape;
-use crate::report::plot::{self, Axis, Chart, Line, Point, Run, Stroke};
+use crate::report::plot::{self, Axis, AxisKind, Chart, Line, Point, Stroke};
 use crate::report::series::{self, Series};
 use crate::report::subject::{self, Family};
 use crate::report::units;
@@ -110,7 +110,7 @@ fn over_threads(line: &Series<'_>) -> String {
         title: format!("{} over threads", line.label),
         note: "The legend's figures are the best of each phase.".to_owned(),
         x: THREADS,
-        y: Axis { run: Run::FromZero, title: "operations per second", format: units::short_tick },
+        y: Axis { kind: AxisKind::FromZero, title: "operations per second", format: units::short_tick },
         lines: lines.collect(),
         levels: Vec::new(),
         window: None,

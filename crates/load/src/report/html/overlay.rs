@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::charts::{self, THREADS};
 use crate::published::{self, ROWS, Row, Source, System};
 use crate::report::markup::escape;
-use crate::report::plot::{Axis, Chart, Level, Line, Point, Run, Stroke};
+use crate::report::plot::{Axis, AxisKind, Chart, Level, Line, Point, Stroke};
 use crate::report::series::{self, Series};
 use crate::report::subject::Family;
 use crate::report::units;
@@ -97,7 +97,7 @@ fn draw(panel: &Panel, all: &[Series<'_>]) -> Option<String> {
         title: panel.title.to_owned(),
         note: notes.collect::<Vec<_>>().join(" "),
         x: THREADS,
-        y: Axis { run: Run::FromZero, title: "of its own limit", format: units::percent_tick },
+        y: Axis { kind: AxisKind::FromZero, title: "of its own limit", format: units::percent_tick },
         lines,
         levels: vec![Level { y: 1.0, label: "the limit".to_owned() }],
         window: None,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::scale::{Run, Scale};
+use super::scale::{AxisKind, AxisScale};
 use crate::report::markup::coordinate;
 use crate::result::{Latency, Sample};
 
@@ -43,7 +43,7 @@ pub(crate) fn interval(low: f64, middle: f64, high: f64, even: f64, class: &str)
 }
 
 /// Draws latencies on a common scale: from p50 to p99.9, with a step at each percentile.
-pub(crate) fn strip(latency: &Latency, scale: &Scale) -> String {
+pub(crate) fn strip(latency: &Latency, scale: &AxisScale) -> String {
     let place = |ns: u64| scale.place(ns as f64) * 100.0;
     let places = [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns].map(place);
     let mut out = open("strip");
@@ -73,8 +73,8 @@ pub(crate) fn spark(timeline: &[Sample], rate: fn(&Sample) -> f64) -> String {
     if samples.len() < 2 {
         return String::new();
     }
-    let x = Scale::new(Run::Even, samples.iter().map(|it| it.at_s));
-    let y = Scale::new(Run::FromZero, samples.iter().map(|it| rate(it)));
+    let x = AxisScale::new(AxisKind::Even, samples.iter().map(|it| it.at_s));
+    let y = AxisScale::new(AxisKind::FromZero, samples.iter().map(|it| rate(it)));
     let every = samples.len().div_ceil(SPARK_POINTS_MAX);
     let mut path = String::new();
     for (i, sample) in samples.into_iter().step_by(every).enumerate() {
