@@ -10,7 +10,7 @@ use crate::durable::{
     create_file, create_private_directory, parent, remove_tree, rename, replace_file, sync_directory,
 };
 use crate::error::{Error, ErrorKind};
-use crate::format::{Format, check_name};
+use crate::format::{Format, JOURNAL_FILES, check_name};
 use crate::lease::{Lease, holder};
 use crate::log::{self, LOG_FILE_BYTES};
 use crate::media::{LocalMedia, names, segment_of};
@@ -150,9 +150,11 @@ impl Directory {
             return Err(Error::new(ErrorKind::Exists, sentence));
         }
         let files = new.journal_bytes / LOG_FILE_BYTES;
-        if files == 0 || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
-            let sentence =
-                format!("a journal cannot be {} bytes: choose a multiple of 16 MiB", new.journal_bytes);
+        if !JOURNAL_FILES.contains(&files) || !new.journal_bytes.is_multiple_of(LOG_FILE_BYTES) {
+            let sentence = format!(
+                "a journal cannot be {} bytes: choose a multiple of 16 MiB up to 1 TiB",
+                new.journal_bytes
+            );
             return Err(Error::new(ErrorKind::Invalid, sentence));
         }
         let format = Format { id: new.id, journal_files: files };

@@ -11,8 +11,8 @@ pub const FORMAT_VERSION: u32 = 1;
 /// The longest name of a volume in bytes. It is the name of a directory and part of the path of an export.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// The most files in a journal, 1 TiB in all: far more than can be replayed in bounded time.
-const JOURNAL_FILES_MAX: u64 = 65_536;
+/// How many files a journal may have. The most are 1 TiB, far more than can be replayed in bounded time.
+pub(crate) const JOURNAL_FILES: std::ops::RangeInclusive<u64> = 1..=65_536;
 
 /// The beginning of the file's first line.
 const TITLE: &str = "holdfast volume format ";
@@ -62,7 +62,7 @@ impl Format {
         };
         let id = field("id").and_then(|id| u64::from_str_radix(id, 16).ok()).ok_or_else(damaged)?;
         let files = field("journal_files").and_then(|files| files.parse().ok()).ok_or_else(damaged)?;
-        if !(1..=JOURNAL_FILES_MAX).contains(&files) {
+        if !JOURNAL_FILES.contains(&files) {
             return Err(damaged());
         }
         Ok(Format { id, journal_files: files })

@@ -28,8 +28,10 @@ fn volumes_are_created_listed_described_opened_and_deleted() {
     directory.create(&new("b"), nothing).unwrap();
     assert_eq!(directory.create(&new("b"), nothing).unwrap_err().kind(), ErrorKind::Exists);
     assert_eq!(directory.create(&new("../b"), nothing).unwrap_err().kind(), ErrorKind::Invalid);
-    let odd = NewVolume { journal_bytes: LOG_FILE_BYTES + 1, ..new("odd") };
-    assert_eq!(directory.create(&odd, nothing).unwrap_err().kind(), ErrorKind::Invalid);
+    for journal_bytes in [0, LOG_FILE_BYTES + 1, 65_537 * LOG_FILE_BYTES] {
+        let odd = NewVolume { journal_bytes, ..new("odd") };
+        assert_eq!(directory.create(&odd, nothing).unwrap_err().kind(), ErrorKind::Invalid);
+    }
     assert_eq!(list(&root).unwrap(), ["b", "main"]);
 
     let media = directory.open_volume("main", None).unwrap();
