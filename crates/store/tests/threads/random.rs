@@ -2,25 +2,20 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A pseudo-random number generator (xorshift64*).
-pub struct Random(u64);
+/// A pseudo-random number generator.
+pub struct Random(fastrand::Rng);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        random.next();
-        random
+        Random(fastrand::Rng::with_seed(seed))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.0.u64(..)
     }
 
     pub fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 16) % bound
+        self.0.u64(..bound)
     }
 
     pub fn one_in(&mut self, count: u64) -> bool {
@@ -28,7 +23,7 @@ impl Random {
     }
 
     pub fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[usize::try_from(self.below(all.len() as u64)).unwrap()]
+        &all[self.0.usize(..all.len())]
     }
 }
 
