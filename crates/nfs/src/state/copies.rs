@@ -1,7 +1,7 @@
-//! Copies that go on after their COPY was answered (RFC 7862 section 4): what is known of them, and CB_OFFLOAD.
+//! Copies that continue after the reply to COPY (RFC 7862 section 4), and CB_OFFLOAD.
 //!
-//! Who copies is in `v4/offload.rs`; here a copy only has a stateid, a record and an end. The record says that a client
-//! waits: should the server stop before the end was told, the client is told after the restart that it has to ask again.
+//! `v4/copies.rs` does the copying; here a copy has a stateid, a record and an end. The record says that a client
+//! waits: if the server stops before it reported the end, it tells the client after the restart to ask again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,44 +20,44 @@ use crate::state::ids::{FileId, Other, StateId};
 use crate::state::record::{CopyRecord, Key};
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
-/// The minor version that brought COPY and CB_OFFLOAD.
+/// The minor version that introduced COPY and CB_OFFLOAD.
 const MINOR: u32 = 2;
 
-/// A range of a file, as one side of a copy sees it.
+/// One side of a copy: a range of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopySide {
     pub(crate) file: FileId,
-    /// With which the client may read or write it.
+    /// The stateid with which the client accesses it.
     pub(crate) stateid: StateId,
-    /// Where the range begins, in bytes.
+    /// The start of the range, in bytes.
     pub(crate) offset: u64,
 }
 
-/// What is copied, and in whose name.
+/// What to copy, and on whose behalf.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyRequest {
     pub(crate) from: CopySide,
     pub(crate) to: CopySide,
-    /// All that is to be copied, in bytes.
+    /// The bytes to copy in all.
     pub(crate) count: u64,
     pub(crate) credentials: Credentials,
 }
 
-/// How far a copy is.
+/// The phase of a copy.
 ///
 /// ```text
-///   Running ──all is copied, or no more can be──▶ Settling ──durable──▶ Ended ──CB_OFFLOAD was answered──▶ Gone
-///      └────────┴──────── OFFLOAD_CANCEL, its client is gone ─────────────┴───────────────────────────────▶ ▲
+///   Running ──all is copied, or no more can be──▶ Syncing ──durable──▶ Ended ──CB_OFFLOAD was answered──▶ Gone
+///      └────────┴──────── OFFLOAD_CANCEL, its client is gone ────────────┴───────────────────────────────▶ ▲
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Parts of it are copied.
+    /// Parts are being copied.
     Running,
-    /// Nothing more is copied; what was is not durable yet.
+    /// Nothing more is copied, but not all of it is durable yet.
     Syncing,
-    /// It is over; the client is told how it ended.
+    /// It is over, and the client is told how it ended.
     Ended(CopyEnd),
-    /// Nobody waits for it any more.
+    /// No client waits for it.
     Gone,
 }
 
@@ -74,28 +74,28 @@ pub(crate) enum CopyEnd {
     Interrupted,
 }
 
-/// How far a copy is, and how much of it is done.
+/// The phase of a copy, and how much of it is done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyProgress {
     pub(crate) phase: Phase,
-    /// Bytes from the beginning.
+    /// Bytes from the start.
     pub(crate) done: u64,
-    /// What makes them durable.
+    /// When they are durable.
     pub(crate) after: Durability,
-    /// Of the destination's volume, when it ended.
+    /// The verifier of the destination's volume, once it ended.
     pub(crate) verifier: [u8; VERIFIER_BYTES],
 }
 
-/// A copy.
+/// A copy that continues after its reply.
 #[derive(Debug)]
 pub(crate) struct CopyJob {
     pub(crate) other: Other,
     pub(crate) client: Arc<Client>,
     /// The destination.
     pub(crate) file: FileId,
-    /// None of one that a restart interrupted.
+    /// None if a restart interrupted it.
     pub(crate) order: Option<CopyRequest>,
-    /// Whether CB_OFFLOAD is on its way.
+    /// Whether CB_OFFLOAD is being sent.
     calling: AtomicBool,
     progress: Mutex<CopyProgress>,
     /// Held while a part is copied.
@@ -103,12 +103,12 @@ pub(crate) struct CopyJob {
 }
 
 impl CopyJob {
-    /// Its stateid, which never changes.
+    /// Returns its stateid, which never changes.
     pub(crate) fn stateid(&self) -> StateId {
         StateId { seqid: 1, other: self.other }
     }
 
-    /// How far it is.
+    /// Returns its progress.
     pub(crate) fn progress(&self) -> CopyProgress {
         *self.progress.lock()
     }
@@ -119,7 +119,7 @@ impl CopyJob {
         (self.progress().phase == Phase::Running).then_some(working)
     }
 
-    /// A part was copied, of which `after` tells when it is durable.
+    /// Adds a copied part, durable with `after`.
     pub(crate) fn copied(&self, count: u64, after: Durability) {
         let mut progress = self.progress.lock();
         progress.done += count;
@@ -130,7 +130,7 @@ impl CopyJob {
         }
     }
 
-    /// No more can be copied.
+    /// Notes that no more can be copied.
     pub(crate) fn stop(&self) {
         let mut progress = self.progress.lock();
         if progress.phase == Phase::Running {
@@ -138,7 +138,7 @@ impl CopyJob {
         }
     }
 
-    /// CB_OFFLOAD could not be sent, or was not understood: it is sent again at the next tick.
+    /// Notes that CB_OFFLOAD could not be sent, or was not understood. The next tick sends it again.
     pub(super) fn notify_failed(&self) {
         self.calling.store(false, Ordering::Release);
     }
@@ -148,7 +148,7 @@ impl CopyJob {
 #[derive(Default)]
 pub(super) struct CopyJobs {
     all: Mutex<BTreeMap<Other, Arc<CopyJob>>>,
-    /// Whom to tell that there is something to copy.
+    /// Called when there is something to copy.
     notify: RwLock<Option<Notify>>,
 }
 
@@ -159,15 +159,15 @@ impl fmt::Debug for CopyJobs {
 }
 
 impl CopyJobs {
-    /// Those that go on, and those whose end was not told yet.
+    /// Returns the number of copies that run, or whose end is not reported.
     pub(super) fn len(&self) -> usize {
         self.all.lock().len()
     }
 }
 
 impl SharedState {
-    /// A copy of which the first `done` bytes are copied goes on by itself. None if it must be answered now: there are
-    /// too many, or the client could not be told of its end.
+    /// Lets a copy continue whose first `done` bytes are copied. None if it must be answered now: there are too many,
+    /// or its client cannot be called.
     ///
     /// # Errors
     /// Those of the journal.
@@ -203,7 +203,8 @@ impl SharedState {
         copies.insert(other, copy);
         drop(copies);
         Counters::up(&self.counters.copies_begun);
-        // Who removes a client says so first, and then ends its copies: this one is seen there, or that is seen here.
+        // Removing a client marks it gone first, and then ends its copies: either that sees this copy, or this sees the
+        // mark.
         if client.inner.lock().gone {
             self.end_copies(context, client)?;
             return Err(StateError::UnknownSession);
@@ -214,21 +215,21 @@ impl SharedState {
         Ok(Some((stateid, token)))
     }
 
-    /// Whether a client's lease has run out. It may come back: its copies wait for that.
+    /// Returns whether a client's lease is over. The client may come back, so its copies wait.
     pub(crate) fn is_lease_expired(&self, client: &Client, now: Time) -> bool {
         client.lease_idle(now) > self.config.lease
     }
 
-    /// `notify` is called whenever there is something to copy.
+    /// Sets the function to call when there is something to copy.
     pub(crate) fn on_copies(&self, notify: Notify) {
         *self.copies.notify.write() = Some(notify);
     }
 
-    /// Brings back a copy that a restart interrupted: it is over, and its client has to be told.
+    /// Restores a copy that a restart interrupted. It is over, and its client must be told.
     pub(super) fn restore_copy(&self, file: FileId, other: Other) -> bool {
         let Some(client) = self.clients.confirmed(other.client()) else { return false };
         client.known(other);
-        // The client asks again, for all of it.
+        // The client asks again for all of it.
         let phase = Phase::Ended(CopyEnd::Interrupted);
         let progress = CopyProgress { phase, done: 0, after: Durability::NOW, verifier: Default::default() };
         let copy = CopyJob {
@@ -244,14 +245,14 @@ impl SharedState {
         true
     }
 
-    /// The copies that are not over.
+    /// Returns the copies that are not over.
     pub(crate) fn copies_to_do(&self) -> Vec<Arc<CopyJob>> {
         let copies = self.copies.all.lock();
         let going = |copy: &&Arc<CopyJob>| matches!(copy.progress().phase, Phase::Running | Phase::Syncing);
         copies.values().filter(going).cloned().collect()
     }
 
-    /// All that was copied is durable, or never will be: the client is told.
+    /// Ends a copy once all of it is durable, or never will be, and tells the client.
     pub(crate) fn end_copy(
         &self,
         context: &Context<'_>,
@@ -274,14 +275,14 @@ impl SharedState {
         }
     }
 
-    /// The client knows: the copy is forgotten.
+    /// Forgets a copy whose client was told.
     pub(super) fn copy_told(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
         if self.forget_copy(context, copy).is_err() {
             copy.notify_failed();
         }
     }
 
-    /// Tells who could not be told before.
+    /// Tells clients that could not be told before.
     pub(super) fn tick_copies(&self, context: &Context<'_>) {
         let copies: Vec<_> = self.copies.all.lock().values().cloned().collect();
         for copy in copies {
@@ -292,7 +293,7 @@ impl SharedState {
         }
     }
 
-    /// The copy that a stateid stands for, of a client and with this destination.
+    /// Returns a client's copy by its stateid and destination.
     fn copy(&self, client: &Arc<Client>, stateid: StateId, file: FileId) -> Result<Arc<CopyJob>, StateError> {
         let found = self.copies.all.lock().get(&stateid.other).cloned();
         found
@@ -304,7 +305,7 @@ impl SharedState {
     /// OFFLOAD_STATUS (RFC 7862 section 15.9).
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID.
+    /// [`StateError::BadStateId`].
     pub(crate) fn copy_progress(
         &self,
         client: &Arc<Client>,
@@ -314,10 +315,10 @@ impl SharedState {
         self.copy(client, stateid, file).map(|copy| copy.progress())
     }
 
-    /// OFFLOAD_CANCEL (RFC 7862 section 15.8): nothing more is copied, and nothing told.
+    /// OFFLOAD_CANCEL (RFC 7862 section 15.8): copies no more, and reports nothing.
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID; NFS4ERR_DELAY while a part is copied; those of the journal.
+    /// [`StateError::BadStateId`]; [`StateError::TryLater`] while a part is copied; those of the journal.
     pub(crate) fn cancel_copy(
         &self,
         context: &Context<'_>,
@@ -330,7 +331,7 @@ impl SharedState {
         self.forget_copy(context, &copy)
     }
 
-    /// A client is gone: nobody waits for its copies. A part that is being copied is the last.
+    /// Ends the copies of a client that is gone. A part that is being copied is the last one.
     pub(super) fn end_copies(&self, context: &Context<'_>, client: &Client) -> Result<(), StateError> {
         let copies = self.copies.all.lock();
         let own = copies.values().filter(|copy| copy.client.id == client.id);
@@ -339,7 +340,7 @@ impl SharedState {
         own.iter().try_for_each(|copy| self.forget_copy(context, copy).map(drop))
     }
 
-    /// Whether a client has copies.
+    /// Returns whether a client has copies.
     pub(super) fn has_copies(&self, client: &Client) -> bool {
         self.copies.all.lock().values().any(|copy| copy.client.id == client.id)
     }

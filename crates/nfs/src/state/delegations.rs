@@ -1,8 +1,8 @@
-//! Delegations: granted with an open when nobody minds, recalled when somebody does, revoked when they are not returned
+//! Delegations: granted with an open if nothing conflicts, recalled on a conflict, revoked if they are not returned
 //! within a lease.
 //!
-//! Any operation that conflicts recalls them, also of NFSv4.0 and NFSv3, and is answered with NFS4ERR_DELAY or
-//! NFS3ERR_JUKEBOX until they are gone.
+//! Any conflicting operation recalls them, of NFSv4.0 and NFSv3 too, and is answered NFS4ERR_DELAY or NFS3ERR_JUKEBOX
+//! until they are gone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,18 +23,18 @@ use crate::state::{Caller, Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod in_flight;
 
-/// What an operation does to a file that others may have delegations of.
+/// How an operation on a file conflicts with delegations of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConflictKind {
-    /// It looks at data, size or change: only a delegation to write is in the way.
+    /// It reads data, size or change: only write delegations conflict.
     Read,
-    /// It changes data, attributes or names: all are.
+    /// It modifies data, attributes or names: all delegations conflict.
     Modify,
 }
 
 impl From<LockKind> for ConflictKind {
     fn from(kind: LockKind) -> ConflictKind {
-        // With one to read a client locks by itself, shared with others; with one to write exclusively.
+        // The holder of a read delegation locks by itself, shared with others; that of a write delegation exclusively.
         match kind {
             LockKind::Read => ConflictKind::Read,
             LockKind::Write => ConflictKind::Modify,
@@ -51,20 +51,20 @@ impl From<IoMode> for ConflictKind {
     }
 }
 
-/// What an OPEN says about delegations (`OPEN4_SHARE_ACCESS_WANT_*`).
+/// The delegation that an OPEN asks for (`OPEN4_SHARE_ACCESS_WANT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DelegationWant {
-    /// Nothing: as the server likes.
+    /// Nothing: the server decides.
     NoPreference,
-    /// One to read.
+    /// A read delegation.
     Read,
-    /// One to write.
+    /// A write delegation.
     Write,
     /// Either.
     Any,
     /// None.
     None,
-    /// None, and what was asked before is taken back.
+    /// None, and an earlier request is cancelled.
     Cancel,
 }
 
@@ -73,15 +73,15 @@ pub(crate) enum DelegationWant {
 pub(crate) enum NoDelegationReason {
     /// It was not wanted.
     NotWanted,
-    /// What was asked is taken back.
+    /// The request is cancelled.
     Cancelled,
-    /// Others use the file, or did a moment ago.
+    /// Others use the file, or did recently.
     Contention,
     /// There are too many, or the client cannot be called.
     Resource,
 }
 
-/// What came of it.
+/// The delegation that an OPEN got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delegated {
     None(NoDelegationReason),
@@ -90,16 +90,16 @@ pub(crate) enum Delegated {
 }
 
 impl SharedState {
-    /// Whether there is any.
+    /// Returns whether there are any delegations.
     pub(crate) fn has_delegations(&self) -> bool {
         self.modifications.sees_delegations()
     }
 
-    /// Recalls what conflicts with an operation by whoever asks. To be called before every operation that
-    /// looks at or changes a file without an open that did so already. What is returned is kept until a change is done.
+    /// Recalls delegations that conflict with an operation of `client`. Call it before every operation that reads or
+    /// modifies a file without an open that did so already. Hold what is returned until a change is done.
     ///
     /// # Errors
-    /// NFS4ERR_DELAY until it is gone.
+    /// [`StateError::TryLater`] until they are gone.
     pub(crate) fn check_delegations(
         &self,
         context: &Context<'_>,
@@ -115,19 +115,19 @@ impl SharedState {
         Ok(in_flight)
     }
 
-    /// Recalls what conflicts with a change that is done: it is of another file than was thought when delegations were looked
-    /// for. Nobody waits for it any more.
+    /// Recalls delegations that conflict with a change that is done already: it met another file than the one that was
+    /// checked. No reply waits.
     pub(crate) fn recall_late(&self, context: &Context<'_>, client: Option<&Arc<Client>>, file: FileId) {
-        // An error is that it is not gone yet, or is to be tried again by the next operation that minds.
+        // The recall goes on, or the next conflicting operation repeats it.
         let _late = self.recall_from_others(context, client, file, ConflictKind::Modify);
     }
 
-    /// A file is about to be changed, and not delegated until what is returned is dropped.
+    /// Keeps a file from being delegated until what is returned is dropped.
     pub(crate) fn begin_modification(&self, file: FileId) -> InFlightModification<'_> {
         self.modifications.of(file)
     }
 
-    /// The same for what a name in `directory` stands for, as long as there are no delegations.
+    /// Does the same for the object that a name in `directory` stands for, as long as there are no delegations.
     pub(crate) fn begin_modification_of_name(&self, directory: FileId) -> InFlightModification<'_> {
         self.modifications.of_name(directory)
     }
@@ -161,14 +161,14 @@ impl SharedState {
         }
     }
 
-    /// Whether somebody else has a delegation that an OPEN conflicts with.
+    /// Returns whether another client has a delegation that conflicts with an OPEN.
     pub(super) fn is_delegated_against(&self, state: &File, opening: &OpenRequest<'_>) -> bool {
         let changes = opening.mode.writes() || opening.mode.denies();
         let conflict = if changes { ConflictKind::Modify } else { ConflictKind::Read };
         !conflicting(state, Some(opening.client), conflict).is_empty()
     }
 
-    /// Whether somebody has a delegation with which a lock of another protocol conflicts.
+    /// Returns whether a client has a delegation that conflicts with a lock of another protocol.
     pub(super) fn is_delegated_against_lock(
         &self,
         state: &File,
@@ -178,7 +178,7 @@ impl SharedState {
         !conflicting(state, Some(client), kind.into()).is_empty()
     }
 
-    /// Asks a delegation back, once; it is asked again from time to time, see `expiry.rs`.
+    /// Recalls a delegation once; `expiry.rs` repeats the call.
     fn recall(&self, context: &Context<'_>, entry: &Arc<StateEntry>) {
         let StateKind::Delegation(delegation) = &entry.kind else { return };
         if !delegation.begin_recall(context.now) {
@@ -190,12 +190,12 @@ impl SharedState {
         self.call_recall(context, entry);
     }
 
-    /// Grants a delegation with an open, if nobody minds (RFC 8881 section 10.4). `created` if the OPEN made the file:
-    /// it is about to be written and closed, which a delegation would only make dearer.
+    /// Grants a delegation with an open if nothing conflicts (RFC 8881 section 10.4). `created` says that the OPEN
+    /// created the file: it is about to be written and closed, which a delegation would only make slower.
     ///
-    /// What the reply waits for is returned with it. Of one to read that is nothing: should a crash lose it, the client is
-    /// told to test what it has ([`Client::may_have_lost_delegations`]). With one to write a client locks exclusively by itself, and
-    /// NFSv4.0 cannot tell.
+    /// Returns with it what the reply waits for. A read delegation waits for nothing: if a crash loses it, the client
+    /// is told to test what it has ([`Client::may_have_lost_delegations`]). A write delegation lets a client lock
+    /// exclusively by itself, and NFSv4.0 clients cannot be told.
     pub(crate) fn delegate(
         &self,
         context: &Context<'_>,
@@ -218,7 +218,7 @@ impl SharedState {
         self.grant(context, open, wanted).unwrap_or(none(NoDelegationReason::Contention))
     }
 
-    /// `wanted` is whether it must be one to write.
+    /// `wanted` says whether it must be a write delegation, if that matters.
     fn grant(
         &self,
         context: &Context<'_>,
@@ -230,7 +230,7 @@ impl SharedState {
         let state = files.get_mut(&file)?;
         let mode = open.mode()?;
         let write = wanted.unwrap_or(mode.writes());
-        // NFSv4.0 does not say who looks at a file, so that its holder himself would be in his own way.
+        // NFSv4.0 does not identify the client of a GETATTR, so a holder would recall its own delegation.
         if write && client.version == ClientProtocol::V40 {
             return None;
         }
@@ -244,9 +244,9 @@ impl SharedState {
             let to_write = entry.as_delegation().is_some_and(|delegation| delegation.write);
             entry.client.id == client.id || write || to_write
         };
-        // One to read while the client itself writes would promise that nothing changes.
+        // A read delegation for a client that writes would promise that nothing changes.
         let contradicts = if write { !mode.writes() } else { mode.writes() };
-        // With a delegation a client locks by itself.
+        // The holder of a delegation locks by itself.
         let waited_for = !state.waiters.is_empty();
         if lately || others_open || contradicts || waited_for || state.delegations.iter().any(delegated) {
             return None;
@@ -274,10 +274,10 @@ impl SharedState {
         Some((delegated, (write || client.version == ClientProtocol::V40).then_some(token)))
     }
 
-    /// DELEGRETURN (RFC 7530 section 16.8). NFSv4.0 has no other way to say that the loss of a revoked one is known.
+    /// DELEGRETURN (RFC 7530 section 16.8). For NFSv4.0 this is the only way to acknowledge a revocation.
     ///
     /// # Errors
-    /// Those of [`SharedState::current`]; NFS4ERR_BAD_STATEID if it is no delegation.
+    /// Those of [`SharedState::current`]; [`StateError::BadStateId`] if it is no delegation.
     pub(crate) fn return_stateid(
         &self,
         context: &Context<'_>,
@@ -298,10 +298,10 @@ impl SharedState {
         }
     }
 
-    /// It is given back.
+    /// Ends a delegation that was returned.
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID if it is no delegation.
+    /// [`StateError::BadStateId`] if it is no delegation.
     pub(crate) fn return_delegation(
         &self,
         context: &Context<'_>,
@@ -316,7 +316,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// A delegation was not returned in time: it is taken away, and the client told when it asks.
+    /// Revokes a delegation that was not returned in time. The client learns of it when it asks.
     pub(super) fn revoke(&self, context: &Context<'_>, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         self.take_delegation(context, entry)?;
         if entry.liveness() == Liveness::Live {
@@ -327,7 +327,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// The client knows that it was revoked.
+    /// Forgets a revoked delegation once its client knows.
     fn forget_revoked(&self, entry: &StateEntry) {
         if entry.end_revoked() {
             self.forget(&entry.client, entry.other);
@@ -335,13 +335,13 @@ impl SharedState {
         }
     }
 
-    /// A delegation is lost to a client that has not returned it.
+    /// Counts a delegation that a client lost without returning it.
     pub(super) fn count_loss(&self, context: &Context<'_>, entry: &StateEntry) {
         Counters::up(&self.counters.delegations_revoked);
         self.contend(context.now, entry.file, self.config.undelegated_after_loss);
     }
 
-    /// Notes that several want a file: for so long it is not delegated.
+    /// Keeps a contended file from being delegated for a while.
     fn contend(&self, now: Time, file: FileId, time: Duration) {
         let mut contended = self.contended.write(&file);
         if contended.len() < self.config.contended || contended.contains_key(&file) {
@@ -350,7 +350,7 @@ impl SharedState {
         }
     }
 
-    /// Takes a delegation from its file, and its record away.
+    /// Removes a delegation from its file, with its record.
     pub(super) fn take_delegation(
         &self,
         context: &Context<'_>,
@@ -370,10 +370,10 @@ impl SharedState {
         Ok(())
     }
 
-    /// FREE_STATEID (RFC 8881 section 18.38): the client knows that this is no more, or does not use it any more.
+    /// FREE_STATEID (RFC 8881 section 18.38): the client knows that this was revoked, or does not use it any more.
     ///
     /// # Errors
-    /// NFS4ERR_LOCKS_HELD if it is still held; NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID.
+    /// [`StateError::LocksHeld`] if it is still held; [`StateError::BadStateId`], [`StateError::OldStateId`].
     pub(crate) fn free_stateid(
         &self,
         context: &Context<'_>,
@@ -397,7 +397,7 @@ impl SharedState {
         }
     }
 
-    /// Whether callbacks reach a client, as far as is known.
+    /// Returns whether callbacks reach a client, as far as is known.
     pub(super) fn can_be_called(&self, client: &Client) -> bool {
         match client.version {
             ClientProtocol::Sessions => client.back_connections.load(Ordering::Relaxed) > 0,
@@ -406,14 +406,14 @@ impl SharedState {
         }
     }
 
-    /// Whether a client that was asked for a delegation has not returned it yet.
+    /// Returns whether a delegation was recalled and not returned yet.
     pub(super) fn is_recalled(entry: &StateEntry) -> bool {
         let recalled = entry.as_delegation().is_some_and(|delegation| delegation.recall() != Recall::Held);
         recalled && entry.liveness() == Liveness::Live
     }
 }
 
-/// The delegations of others that are in the way.
+/// Returns the conflicting delegations of other clients.
 fn conflicting(state: &File, client: Option<&Arc<Client>>, conflict: ConflictKind) -> Vec<Arc<StateEntry>> {
     let others = state
         .delegations

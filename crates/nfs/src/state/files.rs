@@ -1,4 +1,4 @@
-//! Who has a file open: OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, and the share reservations between them.
+//! Open files: OPEN, OPEN_CONFIRM, OPEN_DOWNGRADE, CLOSE, and their share reservations.
 
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
@@ -30,15 +30,15 @@ pub(crate) struct File {
     pub(super) delegations: Vec<Arc<StateEntry>>,
     pub(super) locks: Ranges<Arc<LockOwner>>,
     pub(super) waiters: Vec<Waiter>,
-    /// When a range last became free.
+    /// When a range was last freed.
     pub(super) freed: Time,
 }
 
-/// All files of which there is state.
+/// All files that have state.
 pub(super) type Files = Shards<FileId, File>;
 
 impl File {
-    /// Whether nothing is held of it, so that it can be forgotten.
+    /// Returns whether the file has no state left.
     fn is_idle(&self) -> bool {
         self.opens.is_empty()
             && self.lock_states.is_empty()
@@ -46,7 +46,7 @@ impl File {
             && self.locks.is_empty()
     }
 
-    /// The open of an owner.
+    /// Returns the open of an owner.
     pub(super) fn open_of(&self, client: &Client, owner: &Arc<OpenOwner>) -> Option<&Arc<StateEntry>> {
         self.opens.iter().find(|entry| {
             entry.client.id == client.id
@@ -55,18 +55,18 @@ impl File {
     }
 }
 
-/// The owners of what is in the way.
+/// The clients whose state conflicts with a request.
 pub(super) enum ConflictHolders {
-    /// Nobody.
+    /// Nothing conflicts.
     None,
-    /// Clients whose leases are over: they are expired, and it is tried again.
+    /// Only clients whose leases are over. Expire them and try again.
     Expired(Vec<Arc<Client>>),
-    /// Somebody who is there.
+    /// A client whose lease runs.
     Active,
 }
 
 impl ConflictHolders {
-    /// Of the clients that hold what conflicts.
+    /// Classifies the clients that hold conflicting state.
     pub(super) fn of<'a>(
         state: &SharedState,
         now: Time,
@@ -85,7 +85,7 @@ impl ConflictHolders {
     }
 }
 
-/// Who opens what, and how.
+/// A request to open a file.
 #[derive(Clone, Copy)]
 pub(crate) struct OpenRequest<'a> {
     pub(crate) client: &'a Arc<Client>,
@@ -93,20 +93,20 @@ pub(crate) struct OpenRequest<'a> {
     pub(crate) mode: Mode,
 }
 
-/// A file is open.
+/// The result of an open.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) entry: Arc<StateEntry>,
     pub(crate) stateid: StateId,
     /// NFSv4.0: whether the owner must be confirmed (OPEN4_RESULT_CONFIRM).
     pub(crate) confirm: bool,
-    /// What the reply waits for: a plain open for nothing, as it may be lost and done again.
+    /// What the reply waits for. A plain open waits for nothing: it may be lost and repeated.
     pub(crate) token: Option<DurabilityToken>,
 }
 
-/// An open of a file that does not exist yet. Its record goes into the journal entry that creates the file, for which no
-/// lock is needed: nobody can have anything of a file that is not there. Then it is adopted; others may open the file
-/// before that, but it is not delegated to them.
+/// An open of a file that does not exist yet. Its record goes into the journal entry that creates the file, which needs
+/// no lock: a file that does not exist has no other state. Then it is adopted. Others may open the file before that,
+/// but get no delegation of it.
 #[derive(Debug)]
 pub(crate) struct PreparedOpen {
     stateid: StateId,
@@ -115,29 +115,29 @@ pub(crate) struct PreparedOpen {
 }
 
 impl PreparedOpen {
-    /// What to answer.
+    /// Returns the stateid to answer.
     pub(crate) fn stateid(&self) -> StateId {
         self.stateid
     }
 
-    /// Whether the owner need not be confirmed.
+    /// Returns whether the owner needs no confirmation.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.record.confirmed
     }
 
-    /// What to journal.
+    /// Returns the change to journal.
     fn change(&self, file: FileId) -> StateChange {
         Key::Open(file.ino, self.stateid.other).put(&self.record)
     }
 }
 
 impl SharedState {
-    /// Finds out, before anything is changed, whether [`SharedState::open`] would succeed: what an OPEN `cuts` is cut in between,
-    /// which is writing, whatever it is opened for.
+    /// Checks, before anything is changed, that [`SharedState::open`] would succeed. An open that `truncates` the file
+    /// writes to it, in whatever mode it opens.
     ///
     /// # Errors
-    /// NFS4ERR_SHARE_DENIED, NFS4ERR_DELAY while a delegation is recalled, NFS4ERR_RESOURCE or NFS4ERR_DELAY if there are
-    /// too many opens.
+    /// [`StateError::ShareDenied`]; [`StateError::TryLater`] while a delegation is recalled;
+    /// [`StateError::LimitReached`] or [`StateError::TryLater`] if there are too many opens.
     pub(crate) fn check_open(
         &self,
         context: &Context<'_>,
@@ -168,9 +168,9 @@ impl SharedState {
         self.recall_from_others(context, Some(opening.client), file, wanted.into())
     }
 
-    /// What an owner has open itself is in its way too (RFC 7530 section 9.9).
+    /// Returns the clients whose opens conflict. An owner's own open of the file conflicts too (RFC 7530 section 9.9).
     fn open_conflicts(&self, now: Time, file: &File, opening: &OpenRequest<'_>) -> ConflictHolders {
-        // NLM adds to what its owner has.
+        // NLM adds to its owner's open.
         let own = match opening.client.version {
             ClientProtocol::Nlm => file.open_of(opening.client, opening.owner),
             ClientProtocol::V40 | ClientProtocol::Sessions => None,
@@ -183,11 +183,11 @@ impl SharedState {
         ConflictHolders::of(self, now, conflicting.map(|entry| &entry.client))
     }
 
-    /// Whether there is room for one more open or lock state, and for an owner of it. To be asked before an owner is made, as
-    /// that takes room itself.
+    /// Checks that there is room for one more open or lock state and its owner. Call it before the owner is created,
+    /// which takes room itself.
     ///
     /// # Errors
-    /// NFS4ERR_RESOURCE, NFS4ERR_DELAY.
+    /// [`StateError::LimitReached`], or [`StateError::TryLater`] for clients with sessions.
     pub(crate) fn check_room(&self, client: &Client) -> Result<(), StateError> {
         let entries = self.counters.entries();
         let owners = client.has_owners(self.config.owners_per_client);
@@ -198,7 +198,7 @@ impl SharedState {
         }
     }
 
-    /// Opens a file that exists. The caller has checked that it is a regular file and that the mode bits allow it.
+    /// Opens an existing file. The caller has checked that it is a regular file and that its permissions allow it.
     ///
     /// # Errors
     /// Those of [`SharedState::check_open`], and of the journal.
@@ -216,7 +216,7 @@ impl SharedState {
             if conflict.is_some_and(|conflict| !matches!(conflict, ConflictHolders::None))
                 || known.is_some_and(|known| self.is_delegated_against(known, opening))
             {
-                // Somebody came in between.
+                // State changed between the check and the lock.
                 continue;
             }
             let own = known.and_then(|known| known.open_of(opening.client, opening.owner)).cloned();
@@ -244,8 +244,9 @@ impl SharedState {
         PreparedOpen { stateid, modes, record }
     }
 
-    /// What to journal of an open, now that the file that is created has a number, but no name yet. What is returned with
-    /// it is kept until the open is adopted: nobody who finds the name before that is to rely on what the open may change.
+    /// Returns the record of an open for the journal entry that creates its file: the file has a number now, but no
+    /// name. Hold the modification until the open is adopted, so that whoever finds the name first gets no delegation
+    /// of the file.
     pub(crate) fn made(
         &self,
         prepared: &PreparedOpen,
@@ -254,10 +255,10 @@ impl SharedState {
         (prepared.change(file), self.begin_modification(file))
     }
 
-    /// The file was created, and the record of the open with it, which the reply waits for anyway.
+    /// Adopts the open of a file that was created together with the open's record. The reply waits for that anyway.
     ///
     /// # Errors
-    /// NFS4ERR_SHARE_DENIED if somebody else was faster to open it, in a way that conflicts; the record is deleted again.
+    /// [`StateError::ShareDenied`] if a conflicting open came first; the record is deleted again.
     pub(crate) fn adopt_open(
         &self,
         context: &Context<'_>,
@@ -301,7 +302,7 @@ impl SharedState {
         })
     }
 
-    /// An owner opens a file that it has open: with both modes from now on.
+    /// Adds modes to an owner's open.
     fn merge_open(
         &self,
         context: &Context<'_>,
@@ -329,7 +330,7 @@ impl SharedState {
     ) -> Result<(StateId, DurabilityToken), StateError> {
         let StateKind::Open(open) = &entry.kind else { return Err(StateError::BadStateId) };
         if entry.liveness() != Liveness::Live {
-            // Closed a moment ago: a record of it would come back after a restart.
+            // It was closed meanwhile: a record would bring it back after a restart.
             return Err(StateError::BadStateId);
         }
         let seqid = entry.next_seqid();
@@ -344,10 +345,10 @@ impl SharedState {
         Ok((entry.stateid(), token))
     }
 
-    /// OPEN_CONFIRM: the owner is confirmed (RFC 7530 section 16.18).
+    /// OPEN_CONFIRM: confirms the owner (RFC 7530 section 16.18).
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID if it was before.
+    /// [`StateError::BadStateId`] if it was confirmed before.
     pub(crate) fn confirm_open(
         &self,
         context: &Context<'_>,
@@ -362,10 +363,10 @@ impl SharedState {
         self.change_open(context, entry, open.modes()).map(|(stateid, _)| stateid)
     }
 
-    /// OPEN_DOWNGRADE: back to less (RFC 7530 section 16.19).
+    /// OPEN_DOWNGRADE: reduces the modes of an open (RFC 7530 section 16.19).
     ///
     /// # Errors
-    /// NFS4ERR_INVAL if the file was never opened so.
+    /// [`StateError::NeverOpenedSo`] if `to` is no union of modes that were opened.
     pub(crate) fn downgrade(
         &self,
         context: &Context<'_>,
@@ -378,11 +379,11 @@ impl SharedState {
         self.change_open(context, entry, modes)
     }
 
-    /// CLOSE: the open is no more, and neither are the locks that depend on it (RFC 7530 section 16.2.4 leaves that to
-    /// the server). In NFSv4.0 the stateid can still be found, so that the request can be repeated.
+    /// CLOSE: ends an open and the locks that depend on it (RFC 7530 section 16.2.4 leaves the locks to the server). In
+    /// NFSv4.0 the stateid can still be found, so that the request can be repeated.
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID if it is closed already.
+    /// [`StateError::BadStateId`] if it is closed already.
     pub(crate) fn close(
         &self,
         context: &Context<'_>,
@@ -438,7 +439,7 @@ impl SharedState {
         Ok(token)
     }
 
-    /// Counts whether an open denies something, before and after a change.
+    /// Counts opens that deny something as an open changes.
     pub(super) fn count_denial(&self, before: Option<Modes>, after: Option<Modes>) {
         let denies = |modes: Option<Modes>| modes.and_then(Modes::union).is_some_and(Mode::denies);
         match (denies(before), denies(after)) {
@@ -448,18 +449,18 @@ impl SharedState {
         }
     }
 
-    /// Whether any open denies anything.
+    /// Returns whether any open denies anything.
     pub(crate) fn has_denials(&self) -> bool {
         Counters::get(&self.counters.denials) > 0
     }
 
-    /// Whether share reservations allow what comes without a stateid. `host` is the address of a caller of NFSv3, which its
-    /// own SHAREs do not bind: its READs and WRITEs do not say which process they are of.
+    /// Checks that share reservations allow I/O without a stateid. `host` is the address of an NFSv3 caller. The host's
+    /// own SHAREs do not bind it: its READs and WRITEs do not name their process.
     ///
-    /// While nobody denies anything this costs one look at a counter.
+    /// Costs a look at one counter while nobody denies anything.
     ///
     /// # Errors
-    /// NFS4ERR_LOCKED.
+    /// [`StateError::ShareLocked`].
     pub(crate) fn check_shares(
         &self,
         context: &Context<'_>,
@@ -493,7 +494,7 @@ impl SharedState {
         }
     }
 
-    /// The open of an owner that a restart brought back and that grants at least `mode`: what may be reclaimed although
+    /// Returns an owner's open that a restart restored and that covers the requested mode: it may be reclaimed although
     /// there is no grace period.
     pub(crate) fn restored_open(&self, file: FileId, opening: &OpenRequest<'_>) -> Option<Arc<StateEntry>> {
         let files = self.files.read(&file);
@@ -503,7 +504,7 @@ impl SharedState {
         (covers && restored).then(|| Arc::clone(entry))
     }
 
-    /// Forgets a file of which nothing is held any more.
+    /// Forgets a file without state.
     pub(super) fn leave(
         &self,
         files: &mut foldhash::HashMap<FileId, File>,
@@ -519,7 +520,7 @@ impl SharedState {
     }
 }
 
-/// The state of a file; from its first on, the file is kept though its names go.
+/// Returns the state of a file, creating it. While a file has state, it is kept without names.
 pub(super) fn enter<'a>(
     files: &'a mut foldhash::HashMap<FileId, File>,
     context: &Context<'_>,

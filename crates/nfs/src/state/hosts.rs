@@ -1,9 +1,9 @@
-//! The lock managers of hosts that use NFSv3 (NLM version 4), as clients: what they lock is in the same tables as what
-//! NFSv4 locks. They have no leases: what a host holds it holds until it gives it back, or says that it restarted.
+//! NLM clients: the lock managers of hosts that use NFSv3 (NLM version 4). Their locks are in the same tables as those
+//! of NFSv4. They have no leases: a host keeps its locks until it frees them or says that it restarted.
 //!
-//! An owner's locks of a file depend on an open of their own, which is neither for reading nor for writing, and comes and
-//! goes with them. Who waits for a lock is given it at its turn and called then (NLM_GRANTED); if that is not wanted any
-//! more, or nobody answers for a lease, the lock is free again. Calls that tell of a change go when it is durable.
+//! An owner's locks of a file depend on an open of their own, without access, which comes and goes with them. A waiter
+//! gets its lock at its turn, and is called then (NLM_GRANTED). If it refuses, or does not answer for a lease, the lock
+//! is freed. Calls that report a change leave when it is durable.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,24 +33,24 @@ mod message;
 use message::MessageKind;
 pub(crate) use message::{Message, nlm_range};
 
-/// Until a call is made again that was not answered.
+/// The interval between repetitions of an unanswered call.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long a host is tried to be told that this server restarted.
+/// How long to try to notify a host that this server restarted.
 const NOTICE: Duration = Duration::from_secs(15 * 60);
-/// When to look again whether something is durable.
+/// When to check again whether something is durable.
 const SOON: Duration = Duration::from_millis(2);
-/// Most bytes of calls that are to be made, or are not answered yet, each counted with the copy that is sent; more are
-/// forgotten, and hosts ask again by themselves. Enough to tell 16,384 hosts of a restart.
+/// Memory of pending calls, in bytes, each counted with the copy that is sent. More are dropped, and hosts ask again by
+/// themselves. Enough to notify 16,384 hosts of a restart.
 pub(super) const CALLS_BYTES: u64 = 5 << 20;
 
-/// Bytes of an address at the front of the name of an NLM client.
+/// Bytes of the address at the start of an NLM client's name.
 const ADDRESS_BYTES: usize = 16;
 
-/// A lock that was given to somebody who waited.
+/// A lock that was granted to a waiter.
 ///
 /// ```text
 ///   Given ──answered: granted, or locked again──▶ Known ──a lease──▶ (forgotten)
-///     └────answered: denied; silent for a lease──▶ (free again)
+///     └────answered: denied; silent for a lease──▶ (freed)
 /// ```
 #[derive(Debug)]
 pub(super) struct Grant {
@@ -62,35 +62,35 @@ pub(super) struct Grant {
     known: AtomicBool,
 }
 
-/// Calls to hosts, and the status monitor of this one.
+/// Calls to hosts, and this server's status monitor.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    /// Odd, and larger with each start; 0 before anything is known.
+    /// The state of the monitor: odd, and larger with each start; 0 until it is known.
     monitor: AtomicU32,
-    /// Whether a record says so.
+    /// Whether a record has it.
     recorded: AtomicBool,
     queue: Mutex<Vec<Message>>,
-    /// What those take, and those that are not answered yet.
+    /// Memory of queued and unanswered calls.
     bytes: Arc<AtomicU64>,
     grants: Mutex<Vec<Arc<Grant>>>,
 }
 
-/// Who asks: a process of a host, by its number and by what the host calls it (`svid`, `oh`). Those two are the name of a
-/// lock owner.
+/// The process of a host that makes a request, and the file. Its number and the host's name for it (`svid`, `oh`) are
+/// the name of the lock owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester<'a> {
     pub(crate) client: &'a Arc<Client>,
     pub(crate) file: FileId,
-    /// That of [`owner_name`].
+    /// The name, see [`owner_name`].
     pub(crate) owner: &'a [u8],
 }
 
-/// The name of a lock owner.
+/// Returns the name of a lock owner.
 pub(crate) fn owner_name(svid: u32, oh: &[u8]) -> Box<[u8]> {
     [&svid.to_be_bytes()[..], oh].concat().into()
 }
 
-/// What a lock owner's name says: `svid` and `oh`.
+/// Returns the `svid` and `oh` of a lock owner's name.
 pub(crate) fn owner_of(name: &[u8]) -> (u32, &[u8]) {
     match name.split_first_chunk() {
         Some((svid, oh)) => (u32::from_be_bytes(*svid), oh),
@@ -98,20 +98,20 @@ pub(crate) fn owner_of(name: &[u8]) -> (u32, &[u8]) {
     }
 }
 
-/// The name of the open owner of locks, and of shares.
+/// Returns the name of the open owner of locks, or of shares.
 fn open_name(tag: u8, owner: &[u8]) -> Box<[u8]> {
     [&[tag], owner].concat().into()
 }
 
-/// Whether records can hold the name of an owner's opens: else they would be lost with a restart.
+/// Checks that records can hold the names of an owner's opens; otherwise a restart would lose them.
 ///
 /// # Errors
-/// NFS4ERR_RESOURCE.
+/// [`StateError::LimitReached`].
 fn check_owner(name: &[u8]) -> Result<(), StateError> {
     if open_name(b'L', name).len() > NAME_BYTES { Err(StateError::LimitReached) } else { Ok(()) }
 }
 
-/// Whether names are of one host, of which one may be with its domain.
+/// Returns whether two names are of one host, with or without a domain.
 fn same_host(one: &[u8], other: &[u8]) -> bool {
     let beneath = |long: &[u8], short: &[u8]| {
         long.get(..short.len()).is_some_and(|front| front.eq_ignore_ascii_case(short))
@@ -121,7 +121,7 @@ fn same_host(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl Client {
-    /// What an NLM client calls itself (`caller_name`).
+    /// Returns an NLM client's name for itself (`caller_name`).
     pub(crate) fn caller_name(&self) -> &[u8] {
         self.name.get(ADDRESS_BYTES..).unwrap_or_default()
     }
@@ -134,7 +134,7 @@ impl Hosts {
         }
     }
 
-    /// Takes the grant of a range that its owner was called for lately.
+    /// Takes the recent grant of a range.
     fn take_grant(&self, owner: &LockOwner, file: FileId, range: Range) -> Option<Arc<Grant>> {
         let mut grants = self.grants.lock();
         let index = grants
@@ -143,7 +143,7 @@ impl Hosts {
         Some(grants.swap_remove(index))
     }
 
-    /// An owner knows what it has.
+    /// Notes that an owner knows of its grants.
     fn know(&self, owner: &LockOwner, file: FileId) {
         let grants = self.grants.lock();
         let own = grants.iter().filter(|grant| *grant.owner == *owner && grant.open.file == file);
@@ -152,12 +152,12 @@ impl Hosts {
 }
 
 impl SharedState {
-    /// The state of this host's status monitor.
+    /// Returns the state of this server's status monitor.
     pub(crate) fn monitor_state(&self) -> i32 {
         self.hosts.monitor.load(Ordering::Relaxed).max(1).cast_signed()
     }
 
-    /// The client that is `name` at a host, if anything is known of it.
+    /// Returns the known client `name` at a host.
     pub(crate) fn known_host(
         &self,
         context: &Context<'_>,
@@ -170,11 +170,11 @@ impl SharedState {
         Some(client)
     }
 
-    /// The client that is `name` at a host. If its status monitor counts further than it did, the host has restarted, and
-    /// has nothing any more.
+    /// Returns the client `name` at a host, creating it if necessary. If its status monitor counts further than before,
+    /// the host restarted and its old state is freed.
     ///
     /// # Errors
-    /// NFS4ERR_RESOURCE if there are too many clients or the name is too long, and those of the journal.
+    /// [`StateError::LimitReached`] if there are too many clients or the name is too long, and those of the journal.
     pub(crate) fn host(
         &self,
         context: &Context<'_>,
@@ -209,14 +209,14 @@ impl SharedState {
             let token = context.change_home(&changes)?;
             self.hosts.recorded.store(true, Ordering::Relaxed);
             let client = Client::new(id, &record, context.now, &self.counters);
-            // It is new, so that nothing is recorded yet.
+            // It is new, so the cell is empty.
             let _ = client.recorded.set(token);
             Ok(Arc::new(client))
         })
     }
 
-    /// A host restarted (NSM's NOTIFY): of the clients there those that it names, or all if it is known by another name.
-    /// Who came after that restart stays.
+    /// NSM's NOTIFY: frees what a restarted host held. That concerns its clients of this name, or all if it is known by
+    /// another name, except those that came after the restart.
     ///
     /// # Errors
     /// Those of the journal.
@@ -240,7 +240,7 @@ impl SharedState {
         Ok(token)
     }
 
-    /// FREE_ALL: a client has nothing any more.
+    /// FREE_ALL: frees all that a client holds.
     ///
     /// # Errors
     /// Those of the journal.
@@ -254,10 +254,10 @@ impl SharedState {
         client.map(|client| self.remove_client(context, &client)).transpose()
     }
 
-    /// LOCK. Who is to reclaim has it already, as nothing is lost by a restart.
+    /// LOCK. A reclaim finds its lock, as a restart loses nothing.
     ///
     /// # Errors
-    /// Those of [`SharedState::lock`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
+    /// Those of [`SharedState::lock`]; [`StateError::NothingToReclaim`].
     pub(crate) fn lock_for_host(
         &self,
         context: &Context<'_>,
@@ -282,7 +282,7 @@ impl SharedState {
         Ok(token)
     }
 
-    /// UNLOCK: whatever the owner has of the range is free.
+    /// UNLOCK: frees all of the range that the owner has locked.
     ///
     /// # Errors
     /// Those of the journal.
@@ -309,7 +309,7 @@ impl SharedState {
         let Some(state) = files.get_mut(&file) else { return Ok(None) };
         state.waiters.retain(|waiter| waiter.owner != *owner || !waiter.range.overlaps(range));
         let Some(entry) = state.locks_of(owner).cloned() else {
-            // Somebody may have waited behind the one that waited.
+            // Its queue position may have held up others.
             self.wake(context, state, file);
             return Ok(None);
         };
@@ -323,7 +323,7 @@ impl SharedState {
         self.close_held(context, &mut files, &open).map(Some)
     }
 
-    /// CANCEL: an owner does not wait any more. What it was given meanwhile, and may not have heard of, is free again.
+    /// CANCEL: ends a wait. A grant that the owner may not have heard of is freed.
     ///
     /// # Errors
     /// Those of the journal.
@@ -359,7 +359,7 @@ impl SharedState {
     /// SHARE: an open with a share reservation. A further one of the same owner is added to it.
     ///
     /// # Errors
-    /// Those of [`SharedState::open`]; NFS4ERR_NO_GRACE if there is nothing to reclaim.
+    /// Those of [`SharedState::open`]; [`StateError::NothingToReclaim`].
     pub(crate) fn share(
         &self,
         context: &Context<'_>,
@@ -383,7 +383,7 @@ impl SharedState {
         Ok(self.open(context, file, &opening)?.token)
     }
 
-    /// UNSHARE: all that an owner had reserved.
+    /// UNSHARE: ends all share reservations of an owner.
     ///
     /// # Errors
     /// Those of the journal.
@@ -398,12 +398,12 @@ impl SharedState {
         match own.map(|own| self.close(context, &own)) {
             Some(Ok((_, token))) => Ok(Some(token)),
             Some(Err(error @ StateError::Engine(_))) => Err(error),
-            // Closed by another call a moment ago.
+            // Another call closed it meanwhile.
             None | Some(Err(_)) => Ok(None),
         }
     }
 
-    /// A host is called with the result of a message (`*_RES`), when that is durable.
+    /// Calls a host with the result of a message (`*_RES`), when that is durable.
     pub(crate) fn call_back(
         &self,
         context: &Context<'_>,
@@ -416,7 +416,7 @@ impl SharedState {
         self.wake_driver();
     }
 
-    /// Somebody who waited has a lock.
+    /// Calls a host whose waiter got a lock.
     pub(super) fn send_granted(
         &self,
         context: &Context<'_>,
@@ -434,7 +434,7 @@ impl SharedState {
         self.wake_driver();
     }
 
-    /// Makes the calls whose time has come. Returns when to look again.
+    /// Sends the calls that are due. Returns when to look again.
     pub(super) fn tick_nlm(&self, context: &Context<'_>) -> Duration {
         let now = context.now;
         let mut soon = Duration::MAX;
@@ -442,7 +442,7 @@ impl SharedState {
         let queue = std::mem::take(&mut *self.hosts.queue.lock());
         for message in queue {
             match message.after.map_or(Durable::Yes, |token| context.store.durability(token)) {
-                // What it tells of is not so.
+                // What it reports is lost.
                 Durable::Failed => {}
                 Durable::NotYet => {
                     soon = SOON;
@@ -459,7 +459,7 @@ impl SharedState {
         soon
     }
 
-    /// What a host answered.
+    /// Handles a host's answer.
     pub(super) fn nlm_answered(&self, context: &Context<'_>, message: Message, record: &[u8]) {
         match (&message.kind, message::status(record)) {
             (_, None) | (MessageKind::Granted(_), Some(Nlm4Stats::DeniedGracePeriod)) => {
@@ -468,7 +468,7 @@ impl SharedState {
             (MessageKind::Granted(grant), Some(Nlm4Stats::Granted)) => {
                 grant.known.store(true, Ordering::Relaxed)
             }
-            // What the journal does not take is asked for again.
+            // If the journal does not take it, the call is repeated.
             (MessageKind::Granted(grant), Some(_)) => {
                 if self.refused(context, grant).is_err() {
                     self.nlm_failed(context, message);
@@ -478,7 +478,7 @@ impl SharedState {
         }
     }
 
-    /// The owner does not want, or cannot be told, what it was given.
+    /// Frees a grant that the owner refused, or could not be told of.
     fn refused(&self, context: &Context<'_>, grant: &Grant) -> Result<(), StateError> {
         if grant.known.load(Ordering::Relaxed) {
             return Ok(());
@@ -486,11 +486,11 @@ impl SharedState {
         self.give_back(context, grant).map(drop)
     }
 
-    /// A call was not answered: it is made again, for a while.
+    /// Repeats an unanswered call, for a while.
     pub(super) fn nlm_failed(&self, context: &Context<'_>, mut message: Message) {
         let tried = context.now.since(message.made);
         let over = match &message.kind {
-            // Who sent a message without an answer sends it again.
+            // The host repeats a message that was not answered.
             MessageKind::Result => true,
             MessageKind::Granted(grant) if grant.known.load(Ordering::Relaxed) => true,
             MessageKind::Granted(grant) => tried > self.config.lease && self.refused(context, grant).is_ok(),
@@ -502,12 +502,13 @@ impl SharedState {
         }
     }
 
-    /// After a start: the status monitor counts on, and tells all hosts, so that they ask again for what they wait for.
+    /// After a start: advances the status monitor, and notifies all hosts, so that they ask again for what they wait
+    /// for.
     pub(super) fn start_monitor(&self, context: &Context<'_>, recorded: Option<u32>) {
         let Some(before) = recorded else { return };
         let state = (before | 1).wrapping_add(2);
         self.hosts.monitor.store(state, Ordering::Relaxed);
-        // What the journal does not take now goes with the next host that comes.
+        // If the journal does not take it, the next new host writes it.
         let token = context.change_home(&[Key::Monitor.put(&MonitorRecord { state })]);
         self.hosts.recorded.store(token.is_ok(), Ordering::Relaxed);
         let mut hosts: Vec<(IpAddr, IpAddr)> = self

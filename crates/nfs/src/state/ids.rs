@@ -1,23 +1,23 @@
-//! Identifiers of what clients hold.
+//! Identifiers of clients, sessions, stateids and files.
 
 use std::fmt;
 
 use volume::ids::{Ino, VolumeId};
 
-/// A client, of any minor version (`clientid4`): the instance of the server that gave it out, and a number.
+/// A client of any minor version (`clientid4`): the instance of the server that handed it out, and a number.
 ///
-/// An instance begins when the server starts, and is named by the second of that, so that an id is never given out twice
-/// although what a restart forgot is not known any more.
+/// An instance begins when the server starts, and is identified by that second. So an id never recurs, even if a
+/// restart forgot it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub(crate) u64);
 
 impl ClientId {
-    /// The id of client `number` of `instance`.
+    /// Returns the id of client `number` of `instance`.
     pub(crate) fn new(instance: u32, number: u32) -> ClientId {
         ClientId(u64::from(instance) << 32 | u64::from(number))
     }
 
-    /// The instance that gave it out.
+    /// Returns the instance that handed it out.
     pub(crate) fn instance(self) -> u32 {
         u32::try_from(self.0 >> 32).expect("the upper half of 64 bits")
     }
@@ -29,12 +29,12 @@ impl fmt::Display for ClientId {
     }
 }
 
-/// A session (`sessionid4`): its client, the instance that made it, and a number.
+/// A session (`sessionid4`): its client, the instance that created it, and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SessionId(pub(crate) [u8; 16]);
 
 impl SessionId {
-    /// The id of session `number` that `instance` made for `client`.
+    /// Returns the id of session `number` that `instance` created for `client`.
     pub(crate) fn new(client: ClientId, instance: u32, number: u32) -> SessionId {
         let mut bytes = [0; 16];
         let (left, right) = bytes.split_at_mut(8);
@@ -44,8 +44,8 @@ impl SessionId {
     }
 }
 
-/// What of a stateid stays the same while its `seqid` counts (RFC 7530 section 9.1.4.2): the client that it was given to,
-/// and a number. So even of one that is not known it can be told whose it was.
+/// The part of a stateid that stays the same while its `seqid` counts (RFC 7530 section 9.1.4.2): the client it was
+/// given to, and a number. Even an unknown stateid so names its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Other(pub(crate) [u8; 12]);
 
@@ -55,7 +55,7 @@ impl Other {
     /// All ones: the READ bypass stateid, and with seqid 0 the invalid one.
     pub(crate) const ONES: Other = Other([0xff; 12]);
 
-    /// The stateid with `number` of `client`.
+    /// Returns stateid `number` of `client`.
     pub(crate) fn new(client: ClientId, number: u32) -> Other {
         let mut bytes = [0; 12];
         let (left, right) = bytes.split_at_mut(8);
@@ -64,13 +64,13 @@ impl Other {
         Other(bytes)
     }
 
-    /// Whose it is.
+    /// Returns the client.
     pub(crate) fn client(self) -> ClientId {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
         ClientId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
     }
 
-    /// Its number among those of its client.
+    /// Returns the number among those of the client.
     pub(crate) fn number(self) -> u32 {
         let [.., a, b, c, d] = self.0;
         u32::from_be_bytes([a, b, c, d])
@@ -80,29 +80,29 @@ impl Other {
 /// A stateid (`stateid4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StateId {
-    /// Counts the changes of what it stands for.
+    /// Counts the changes of the state.
     pub(crate) seqid: u32,
-    /// What it stands for.
+    /// Identifies the state.
     pub(crate) other: Other,
 }
 
 impl StateId {
-    /// The anonymous one: no state, share reservations apply.
+    /// The anonymous stateid: no state; share reservations apply.
     pub(crate) const ANONYMOUS: StateId = StateId { seqid: 0, other: Other::ZEROS };
-    /// The same, but reads need not heed locks. Here locks are advisory, so that it makes no difference.
+    /// The READ bypass stateid. It lets reads ignore locks, which are advisory here anyway.
     pub(crate) const BYPASS: StateId = StateId { seqid: u32::MAX, other: Other::ONES };
-    /// Whether it stands for no state at all.
+    /// Returns whether it stands for no state.
     pub(crate) fn is_without_state(self) -> bool {
         self == StateId::ANONYMOUS || self == StateId::BYPASS
     }
 }
 
-/// A file, by which opens, locks and delegations are found.
+/// Identifies a file with opens, locks or delegations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId {
     /// Its volume.
     pub(crate) volume: VolumeId,
-    /// Its number there.
+    /// Its inode number there.
     pub(crate) ino: Ino,
 }
 

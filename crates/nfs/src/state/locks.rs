@@ -1,8 +1,8 @@
-//! Byte-range locks: LOCK, LOCKT, LOCKU, and who waits for them.
+//! Byte-range locks: LOCK, LOCKT, LOCKU, and the queues for them.
 //!
-//! Locks are advisory. Who asks for one to wait for (READW_LT, WRITEW_LT) and is denied enters a queue; when a range
-//! becomes free it is kept for who waited first, for a while, and clients that can be called are told
-//! (CB_NOTIFY_LOCK). A place in the queue is lost by not asking again for a lease.
+//! Locks are advisory. A blocking request (READW_LT, WRITEW_LT) that is denied enters a queue. A freed range is
+//! reserved for the first waiter for a while, and clients that can be called are notified (CB_NOTIFY_LOCK). A waiter
+//! that does not ask again for a lease loses its position.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,36 +22,36 @@ use crate::state::{Context, DurabilityToken, SharedState, StateError};
 
 pub(crate) mod ranges;
 
-/// A place in the queue for a range.
+/// A position in the queue for a range.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(super) owner: Arc<LockOwner>,
     pub(super) range: Range,
     pub(super) kind: LockKind,
-    /// When it last asked.
+    /// When the owner last asked.
     pub(super) asked: Time,
-    /// Whether it was told that its turn has come.
+    /// Whether the owner was notified that it may lock now.
     pub(super) told: bool,
-    /// Of NLM, which is given the lock at its turn: what that is to depend on.
+    /// For NLM, which gets the lock at its turn: the open that the lock will depend on.
     pub(super) open: Option<Arc<StateEntry>>,
 }
 
-/// What somebody has that is in the way (`LOCK4denied`).
+/// A lock, or an earlier waiter, that conflicts (`LOCK4denied`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Denied {
     pub(crate) range: Range,
     pub(crate) kind: LockKind,
     pub(crate) owner: LockOwnerId,
-    /// Whether there is a place in the queue now.
+    /// Whether the owner is in the queue now.
     pub(crate) waits: bool,
 }
 
 /// Why there is no lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LockError {
-    /// Somebody else has one.
+    /// Another owner has a conflicting lock, or waited before.
     Denied(Denied),
-    /// Something else.
+    /// Another reason.
     Failed(StateError),
 }
 
@@ -67,7 +67,7 @@ impl From<&Lock<Arc<LockOwner>>> for Denied {
     }
 }
 
-/// What a LOCK asks for.
+/// The arguments of a LOCK.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockRequest {
     pub(crate) range: Range,
@@ -76,17 +76,17 @@ pub(crate) struct LockRequest {
     pub(crate) waits: bool,
 }
 
-/// The owner of a lock before and after it has state of the file.
+/// The owner of a lock, with or without state of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Locker<'a> {
-    /// It may have none yet: the open that it is to depend on.
+    /// It may have no state yet. Its locks will depend on this open.
     New { open: &'a Arc<StateEntry>, owner: &'a Arc<LockOwner> },
-    /// This is it.
+    /// Its lock state.
     Known(&'a Arc<StateEntry>),
 }
 
 impl Locker<'_> {
-    /// Whether what the lock is to depend on is still held; does not change under the lock of the file.
+    /// Returns whether the state that the lock depends on is still held. Constant under the lock of the file.
     fn is_held(self) -> bool {
         let (Locker::New { open: entry, .. } | Locker::Known(entry)) = self;
         entry.liveness() == Liveness::Live
@@ -94,12 +94,12 @@ impl Locker<'_> {
 }
 
 impl File {
-    /// The state of a lock owner.
+    /// Returns the state of a lock owner.
     pub(super) fn locks_of(&self, owner: &LockOwner) -> Option<&Arc<StateEntry>> {
         self.lock_states.iter().find(|entry| entry.as_locks().is_some_and(|locks| *locks.owner == *owner))
     }
 
-    /// The changes that delete a lock state and its ranges.
+    /// Returns the changes that delete a lock state and its ranges.
     pub(super) fn lock_state_deleted(&self, entry: &StateEntry) -> Vec<StateChange> {
         let (ino, other) = (entry.file.ino, entry.other);
         let mut changes = vec![Key::LockState(ino, other).deleted()];
@@ -110,7 +110,7 @@ impl File {
         changes
     }
 
-    /// Who waited longer than `owner` for something that conflicts, and still does.
+    /// Returns an earlier waiter for a conflicting range.
     fn earlier_waiter(&self, owner: &LockOwner, wanted: &LockRequest) -> Option<&Waiter> {
         self.waiters
             .iter()
@@ -119,7 +119,7 @@ impl File {
             .find(|waiter| waiter.range.overlaps(wanted.range) && waiter.kind.conflicts(wanted.kind))
     }
 
-    /// Enters the queue, or keeps its place there. False if there is no room.
+    /// Enters the queue, or keeps the position there. Returns false if there is no room.
     fn wait(
         &mut self,
         (open, owner): (&Arc<StateEntry>, &Arc<LockOwner>),
@@ -143,7 +143,7 @@ impl File {
 }
 
 impl SharedState {
-    /// The lock owner of this name, a new one if there is room for what it locks.
+    /// Returns the lock owner with this name; creates it if there is room for its locks.
     ///
     /// # Errors
     /// Those of [`SharedState::check_room`].
@@ -164,8 +164,8 @@ impl SharedState {
     /// regular one.
     ///
     /// # Errors
-    /// [`LockError::Denied`]; NFS4ERR_OPENMODE if the open does not allow it; NFS4ERR_RESOURCE, NFS4ERR_DELAY or
-    /// NFS4ERR_SERVERFAULT if there are too many.
+    /// [`LockError::Denied`]; [`StateError::OpenMode`] if the open does not allow it; [`StateError::LimitReached`],
+    /// [`StateError::TryLater`] or [`StateError::TooManyRanges`] at a limit.
     pub(crate) fn lock(
         &self,
         context: &Context<'_>,
@@ -191,12 +191,12 @@ impl SharedState {
         loop {
             let mut files = self.files.write(&file);
             if !locker.is_held() {
-                // Closed a moment ago: nothing would free what it locks.
+                // It was closed meanwhile: nothing would free the lock.
                 return Err(StateError::BadStateId.into());
             }
             let state = enter(&mut files, context, file);
             state.waiters.retain(|waiter| {
-                // Those of NLM wait until they say otherwise.
+                // NLM waiters stay until they cancel.
                 waiter.open.is_some() || context.now.since(waiter.asked) <= self.config.lease
             });
             if nlm && self.is_delegated_against_lock(state, &open.client, wanted.kind) {
@@ -226,7 +226,7 @@ impl SharedState {
         }
     }
 
-    /// Who keeps `owner` from a range: those that have it, and those that waited for it before.
+    /// Returns the clients that keep `owner` from a range: holders of locks, and earlier waiters.
     fn lock_conflicts(
         &self,
         context: &Context<'_>,
@@ -262,13 +262,13 @@ impl SharedState {
     ) -> Result<(StateId, DurabilityToken), LockError> {
         let (stateid, token, freed) = self.enter_range(context, state, by, wanted)?;
         if freed {
-            // What was exclusive may be shared now.
+            // An exclusive lock may have become a shared one.
             self.wake(context, state, by.0.file);
         }
         Ok((stateid, token))
     }
 
-    /// Locks a range that is free. Whether something was freed by it, so that others may have their turn.
+    /// Locks a free range. Returns whether that freed something, so that waiters may proceed.
     fn enter_range(
         &self,
         context: &Context<'_>,
@@ -304,12 +304,12 @@ impl SharedState {
         Ok((entry.stateid(), token, !change.removed.is_empty()))
     }
 
-    /// Whether there is room for a change of ranges, which unlocking the middle of one needs too.
+    /// Checks that there is room for a change of ranges. Unlocking the middle of a range needs room too.
     ///
-    /// Without NFS4ERR_RESOURCE, which is NFSv4.0's, LOCK and LOCKU can say NFS4ERR_DELAY or NFS4ERR_SERVERFAULT (RFC 8881
-    /// section 15.2). Upon the first a client asks for ever, which is right where there is hope: of all files, silent clients
-    /// give way then, see `expiry.rs`. A file of which so much is locked is that of a program that goes on so, perhaps the very one
-    /// that asks: it is told.
+    /// LOCK and LOCKU of NFSv4.1 cannot answer NFS4ERR_RESOURCE, only NFS4ERR_DELAY or NFS4ERR_SERVERFAULT (RFC 8881
+    /// section 15.2). A client repeats the first for ever. That is right at the limit of all files, where idle clients
+    /// give way (`expiry.rs`). At the limit of one file, the program that locks so much is likely the one that asks, so
+    /// it gets the error.
     fn check_ranges(
         &self,
         state: &File,
@@ -326,7 +326,7 @@ impl SharedState {
         }
     }
 
-    /// Journals a change of an owner's ranges and of its stateid, which counts it.
+    /// Journals a change of an owner's ranges, and of its stateid, which counts changes.
     fn journal_ranges(
         &self,
         context: &Context<'_>,
@@ -340,7 +340,7 @@ impl SharedState {
         let record = LockStateRecord { owner: locks.owner.name().into(), open: locks.open.other, seqid };
         let mut changes: Vec<StateChange> = opened.and_then(|open| open.to_change()).into_iter().collect();
         changes.push(Key::LockState(ino, other).put(&record));
-        // Of very many a crash may leave the first: what is locked before and after stays locked.
+        // A crash may keep only the first of very many changes: what is locked both before and after stays locked.
         changes.extend(change.added.iter().map(|lock| {
             let record = RangeRecord { last: lock.range.last, kind: lock.kind };
             Key::Range(ino, other, lock.range.first).put(&record)
@@ -359,19 +359,19 @@ impl SharedState {
         change.added.iter().for_each(|_| Counters::up(&self.counters.ranges));
     }
 
-    /// Whether an owner has anything of a range locked.
+    /// Returns whether an owner has a lock that overlaps a range.
     pub(crate) fn has_any_lock(&self, entry: &StateEntry, range: Range) -> bool {
         let files = self.files.read(&entry.file);
         let (Some(state), Some(locks)) = (files.get(&entry.file), entry.as_locks()) else { return false };
         state.locks.of(&locks.owner).any(|lock| lock.range.overlaps(range))
     }
 
-    /// The stateid of an owner's locks if the range is among them, in just this kind.
+    /// Returns the stateid of an owner's locks if they cover the range in exactly this kind.
     pub(crate) fn locked(&self, locker: Locker<'_>, wanted: &LockRequest) -> Option<StateId> {
         self.lock_state_with(locker, wanted, |kind| kind == wanted.kind)
     }
 
-    /// Whether an owner has a range locked already, in this kind or a stronger one.
+    /// Returns whether an owner's locks cover the range in this kind or a stronger one.
     pub(crate) fn has_lock(&self, locker: Locker<'_>, wanted: &LockRequest) -> bool {
         let enough = |kind| kind == wanted.kind || kind == LockKind::Write;
         self.lock_state_with(locker, wanted, enough).is_some()
@@ -394,7 +394,7 @@ impl SharedState {
         if has { Some(state.locks_of(owner)?.stateid()) } else { None }
     }
 
-    /// LOCKT: what would be in the way of a lock (RFC 7530 section 16.11). `owner` is none if nobody knows it.
+    /// LOCKT: reports a conflicting lock (RFC 7530 section 16.11). `owner` is none if it is unknown.
     ///
     /// # Errors
     /// [`LockError::Denied`].
@@ -424,10 +424,10 @@ impl SharedState {
         }
     }
 
-    /// LOCKU: a range is free (RFC 7530 section 16.12); it need not have been locked.
+    /// LOCKU: frees a range (RFC 7530 section 16.12), whether it was locked or not.
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID if it is none of locks.
+    /// [`StateError::BadStateId`] if it is not a lock stateid.
     pub(crate) fn unlock(
         &self,
         context: &Context<'_>,
@@ -463,10 +463,10 @@ impl SharedState {
         Ok(token)
     }
 
-    /// RELEASE_LOCKOWNER: an owner is not used any more (RFC 7530 section 16.37).
+    /// RELEASE_LOCKOWNER: forgets an owner (RFC 7530 section 16.37).
     ///
     /// # Errors
-    /// NFS4ERR_LOCKS_HELD if it has locks.
+    /// [`StateError::LocksHeld`] if it has locks.
     pub(crate) fn release_lock_owner(
         &self,
         context: &Context<'_>,
@@ -501,7 +501,7 @@ impl SharedState {
     /// Ends a lock state without locks.
     ///
     /// # Errors
-    /// NFS4ERR_LOCKS_HELD.
+    /// [`StateError::LocksHeld`].
     pub(crate) fn free_lock_state(
         &self,
         context: &Context<'_>,
@@ -520,7 +520,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// Takes a lock state and its ranges away; their records are deleted already.
+    /// Removes a lock state and its ranges; their records are deleted already.
     pub(super) fn drop_lock_state(&self, context: &Context<'_>, state: &mut File, entry: &Arc<StateEntry>) {
         let StateKind::Locks(locks) = &entry.kind else { return };
         let whole = Range { first: 0, last: u64::MAX };
@@ -539,7 +539,7 @@ impl SharedState {
         }
     }
 
-    /// A range became free: those whose turn has come are told, and those of NLM have the lock now.
+    /// Notifies the waiters that may lock now that a range is free, and gives NLM waiters their locks.
     pub(super) fn wake(&self, context: &Context<'_>, state: &mut File, file: FileId) {
         state.freed = context.now;
         while let Some(index) = self.next_waiter(state) {
@@ -553,7 +553,7 @@ impl SharedState {
         }
     }
 
-    /// The first in the queue whose turn it is, and who does not know.
+    /// Returns the first waiter that may lock now and was not notified.
     fn next_waiter(&self, state: &File) -> Option<usize> {
         state.waiters.iter().position(|waiter| {
             let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
@@ -563,12 +563,12 @@ impl SharedState {
         })
     }
 
-    /// Locks for somebody who waited, and tells it.
+    /// Locks for an NLM waiter, and calls its host.
     fn give(&self, context: &Context<'_>, state: &mut File, waiter: &Waiter, open: &Arc<StateEntry>) {
         let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
         match self.enter_range(context, state, (open, &waiter.owner), &wanted) {
             Ok((_, token, _)) => self.send_granted(context, waiter, open, token),
-            // It asks again; or it is no more.
+            // It asks again, or it is gone.
             Err(_) => {
                 state.waiters.retain(|other| other.owner != waiter.owner || other.range != waiter.range)
             }
@@ -576,7 +576,7 @@ impl SharedState {
     }
 }
 
-/// What is in the way.
+/// Returns what conflicts with a request.
 fn denied(state: &File, owner: &Arc<LockOwner>, wanted: &LockRequest) -> Option<Denied> {
     let held = state.locks.conflict(owner, wanted.range, wanted.kind).map(Denied::from);
     held.or_else(|| {

@@ -1,5 +1,5 @@
-//! Sessions: CREATE_SESSION's half that is not about clients, SEQUENCE, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL,
-//! DESTROY_SESSION (RFC 8881 section 2.10).
+//! Sessions: SEQUENCE, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION, and the session's half of CREATE_SESSION
+//! (RFC 8881 section 2.10).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -24,38 +24,38 @@ pub(crate) mod slots;
 /// All sessions.
 pub(super) type Sessions = Shards<SessionId, Arc<Session>>;
 
-/// Fewer bytes than these no request and no reply of the fore channel can have: those of a SEQUENCE alone.
+/// Smallest request and reply of a fore channel, in bytes: a SEQUENCE alone.
 const FORE_BYTES_MIN: u32 = 128;
-/// Fewer bytes than these a callback does not have.
+/// Smallest request and reply of a backchannel, in bytes.
 const BACK_BYTES_MIN: u32 = 320;
-/// CB_SEQUENCE and one more.
+/// CB_SEQUENCE and one more operation.
 const BACK_OPERATIONS_MIN: u32 = 2;
 /// Bytes of the header of an accepted reply with an empty verifier (RFC 5531 section 9).
 const REPLY_HEADER_BYTES: u32 = 24;
-/// Slots of the backchannel that are used: callbacks at once.
+/// Slots of a backchannel that are used: concurrent callbacks.
 const BACK_SLOTS: u32 = 16;
 
-/// Bytes of memory of a slot, what it keeps left out.
+/// Memory of a slot without its cached reply, in bytes.
 pub(super) const SLOT_BYTES: u64 = 128;
 
-/// Which part of what is left for slots one session may have.
+/// A session gets at most one part in this many of the memory that is free for slots.
 const SESSION_SHARE: u64 = 16;
 
 /// A slot of the backchannel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackSlot {
-    /// Sequence of the last callback that was answered.
+    /// The sequence of the last callback that was answered.
     pub(super) last: u32,
-    /// Whether a callback is on its way.
+    /// Whether a callback is being sent.
     pub(super) taken: bool,
 }
 
-/// What of a session changes seldom.
+/// The parts of a session that change rarely.
 #[derive(Debug)]
 pub(super) struct Back {
     pub(super) program: u32,
     pub(super) security: CallbackSecurity,
-    /// Connections to call back by, the one bound last at the end.
+    /// Connections for callbacks; the one bound last comes last.
     pub(super) connections: Vec<ConnectionId>,
     pub(super) slots: Vec<BackSlot>,
 }
@@ -65,22 +65,22 @@ pub(super) struct Back {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) client: Arc<Client>,
-    /// What requests may be like.
+    /// The limits of requests.
     pub(crate) fore: Channel,
     pub(crate) back: Channel,
-    /// What CREATE_SESSION granted.
+    /// The flags that CREATE_SESSION granted.
     pub(crate) flags: u32,
     slots: Box<[Slot]>,
-    /// Connections to call back by.
+    /// The number of connections for callbacks.
     back_connections: AtomicU32,
-    /// The client's and our counts of callbacks differ, as happens after a restart: it must make a new session.
+    /// The client counts callbacks differently, as happens after a restart: it must create a new session.
     pub(super) back_fault: AtomicBool,
     pub(super) inner: Mutex<Back>,
 }
 
 impl Session {
-    /// The session of a record; `restored` tells the highest sequence that is remembered of each slot, if a restart
-    /// brought it back.
+    /// Creates the session of a record. `restored` is given for a session that a restart brought back: it returns the
+    /// highest remembered sequence of a slot.
     pub(super) fn new(
         id: SessionId,
         client: &Arc<Client>,
@@ -125,7 +125,7 @@ impl Session {
         back.connections.push(connection);
     }
 
-    /// A connection is not bound any more.
+    /// Unbinds a connection from the backchannel.
     pub(super) fn unbind(&self, connection: ConnectionId) {
         let mut back = self.inner.lock();
         if back.connections.contains(&connection) {
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// What the client has to know (`sr_status_flags`).
+    /// Returns what the client must know (`sr_status_flags`).
     fn status_flags(&self) -> u32 {
         let mut flags = 0;
         let mut raise = |when: bool, flag: u32| flags |= if when { flag } else { 0 };
@@ -167,7 +167,7 @@ pub(crate) struct SlotGuard {
 }
 
 impl SlotGuard {
-    /// The request was answered so: its reply, if it is to be kept, and what it waits for.
+    /// Completes the request. `reply` is given if it is to be cached; `wait` is what it waits for.
     pub(crate) fn finish(mut self, reply: Option<&[u8]>, wait: Option<(VolumeId, Durability)>) {
         self.finished = true;
         let wait = wait.map(|(volume, after)| DurabilityToken { volume, after });
@@ -177,27 +177,27 @@ impl SlotGuard {
         }
     }
 
-    /// Whether the client wants the reply to be kept.
+    /// Returns whether the client wants the reply to be cached.
     pub(crate) fn cache_this(&self) -> bool {
         self.cache_this
     }
 
-    /// Whether it may have been executed before a restart: what it wants may be so already.
+    /// Returns whether it may have been executed before a restart, so that its effects may be there already.
     pub(crate) fn may_have_run_before(&self) -> bool {
         self.may_have_run_before
     }
 
-    /// Most bytes of a reply, its RPC header left out.
+    /// Returns the largest reply, in bytes, without the RPC header.
     pub(crate) fn reply_bytes_max(&self) -> usize {
         body_bytes(self.session.fore.reply_bytes)
     }
 
-    /// The same of a reply that is to be kept.
+    /// Returns the largest reply that is cached, in bytes, without the RPC header.
     pub(crate) fn reply_bytes_cached_max(&self) -> usize {
         body_bytes(self.session.fore.cached_bytes)
     }
 
-    /// Session, slot and sequence, by which the journal remembers.
+    /// Returns session, slot and sequence, under which the journal remembers results.
     pub(crate) fn request_key(&self) -> [u8; 24] {
         let mut key = [0; 24];
         let (session, rest) = key.split_at_mut(16);
@@ -233,13 +233,13 @@ pub(crate) struct SlotRequest {
     pub(crate) sequence: u32,
     /// The highest slot that the client uses.
     pub(crate) highest_slot: u32,
-    /// Whether the client wants the reply to be kept.
+    /// Whether the client wants the reply to be cached.
     pub(crate) cache_this: bool,
-    /// Tells requests apart that come with the same sequence.
+    /// Distinguishes requests with the same sequence.
     pub(crate) checksum: u64,
 }
 
-/// What SEQUENCE leads to.
+/// The result of SEQUENCE.
 #[derive(Debug)]
 pub(crate) enum Sequenced {
     /// The request is to be executed; the status flags of the session.
@@ -256,10 +256,10 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// What is granted where the slots of other sessions have `taken` of what all may keep.
+    /// Returns the channels to grant while the slots of other sessions have `taken` of the memory for all.
     ///
     /// # Errors
-    /// NFS4ERR_TOOSMALL if nothing would fit (RFC 8881 section 18.36.3).
+    /// [`StateError::ChannelTooSmall`] if nothing would fit (RFC 8881 section 18.36.3).
     pub(super) fn granted(self, config: &Config, taken: u64) -> Result<Channels, StateError> {
         let Channels { fore, back } = self;
         let small = |channel: Channel, bytes: u32, operations: u32| {
@@ -283,30 +283,30 @@ impl Channels {
     }
 }
 
-/// The most bytes that a slot of a channel takes.
+/// Returns the memory of a slot of a channel, in bytes.
 fn slot_bytes(channel: &Channel) -> u64 {
     SLOT_BYTES + u64::from(channel.cached_bytes)
 }
 
-/// The same of all its slots.
+/// Returns the memory of all slots of a channel, in bytes.
 fn slots_bytes(channel: &Channel) -> u64 {
     u64::from(channel.slots) * slot_bytes(channel)
 }
 
 impl SharedState {
-    /// The session of this id.
+    /// Returns the session with this id.
     ///
     /// # Errors
-    /// NFS4ERR_BADSESSION.
+    /// [`StateError::UnknownSession`].
     pub(crate) fn session(&self, id: SessionId) -> Result<Arc<Session>, StateError> {
         self.sessions.read(&id).get(&id).cloned().ok_or(StateError::UnknownSession)
     }
 
-    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request be executed once.
+    /// SEQUENCE (RFC 8881 section 18.46): renews the lease, and lets a request execute once.
     ///
     /// # Errors
-    /// NFS4ERR_BADSESSION, NFS4ERR_BADSLOT, NFS4ERR_BAD_HIGH_SLOT, NFS4ERR_SEQ_MISORDERED, NFS4ERR_SEQ_FALSE_RETRY, and
-    /// NFS4ERR_DELAY for a request that is being executed.
+    /// [`StateError::BadSlot`], [`StateError::BadHighSlot`], [`StateError::OutOfSequence`], [`StateError::FalseRetry`],
+    /// and [`StateError::TryLater`] for a request that is being executed.
     pub(crate) fn sequence(
         &self,
         context: &Context<'_>,
@@ -322,7 +322,8 @@ impl SharedState {
         session.client.renew(context.now);
         let may_have_run_before = match own.begin(sequence, checksum) {
             SlotCheck::Execute => {
-                // Who goes on in a slot has the reply to what was asked there before; the first request asks nothing yet.
+                // The next request in a slot proves that the reply to the last one arrived. The first request proves
+                // nothing.
                 if sequence != 1 {
                     session.client.loss_reported();
                 }
@@ -340,7 +341,7 @@ impl SharedState {
         Ok(Sequenced::Execute(in_slot, flags))
     }
 
-    /// Makes a session; its record is among `changes`, which the caller journals first.
+    /// Inserts a session that CREATE_SESSION made. The caller has journaled its record.
     pub(super) fn insert_session(&self, session: Session, connection: ConnectionId) -> Arc<Session> {
         let session = self.enter_session(session);
         if session.flags & create_session_flag::CONN_BACK_CHAN != 0 {
@@ -349,7 +350,7 @@ impl SharedState {
         session
     }
 
-    /// Makes a session known.
+    /// Inserts a session.
     pub(super) fn enter_session(&self, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
         session.client.inner.lock().sessions.push(session.id);
@@ -358,7 +359,7 @@ impl SharedState {
         session
     }
 
-    /// Calls to the client may go by `connection`; those that wait for one go.
+    /// Lets callbacks use `connection`.
     fn bind(&self, session: &Arc<Session>, connection: ConnectionId) {
         session.bind(connection);
         let mut bound = self.bound.write(&connection);
@@ -368,11 +369,11 @@ impl SharedState {
         }
     }
 
-    /// BIND_CONN_TO_SESSION (RFC 8881 section 18.34); `back` if callbacks may use the connection. Any connection can be
-    /// used for requests.
+    /// BIND_CONN_TO_SESSION (RFC 8881 section 18.34). `back` says whether callbacks may use the connection; requests
+    /// may use any.
     ///
     /// # Errors
-    /// NFS4ERR_BADSESSION.
+    /// [`StateError::UnknownSession`].
     pub(crate) fn bind_connection(
         &self,
         context: &Context<'_>,
@@ -412,7 +413,7 @@ impl SharedState {
     /// DESTROY_SESSION (RFC 8881 section 18.37).
     ///
     /// # Errors
-    /// NFS4ERR_BADSESSION, and those of the journal.
+    /// [`StateError::UnknownSession`], and those of the journal.
     pub(crate) fn destroy_session(
         &self,
         context: &Context<'_>,
@@ -421,7 +422,7 @@ impl SharedState {
         let session = self.session(id)?;
         session.client.renew(context.now);
         let token = self.end_session(context, &session)?;
-        // What was called by this session goes by another.
+        // Pending callbacks move to another session.
         self.requeue_calls(context, &session);
         Ok(token)
     }
@@ -446,7 +447,7 @@ impl SharedState {
         Ok(token)
     }
 
-    /// A connection is closed: nobody can be called by it any more.
+    /// Forgets a closed connection: no callback can use it any more.
     pub(crate) fn connection_closed(&self, connection: ConnectionId) {
         let sessions = self.bound.write(&connection).remove(&connection).unwrap_or_default();
         for id in sessions {

@@ -1,5 +1,4 @@
-//! A map in parts, each with a lock of its own, so that threads rarely meet. Its keys are made by the server, so that no
-//! client can choose them to collide.
+//! A sharded map: threads rarely meet at a lock. The server makes the keys, so no client can choose colliding ones.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -7,10 +6,10 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many parts; a power of two.
+/// The number of shards; a power of two.
 const SHARDS: usize = 64;
 
-/// A map in parts.
+/// A map in shards, each with its own lock.
 #[derive(Debug)]
 pub(super) struct Shards<K, V> {
     parts: [RwLock<HashMap<K, V>>; SHARDS],
@@ -29,22 +28,22 @@ impl<K: Eq + Hash, V> Shards<K, V> {
         self.parts.get(index).expect("a remainder of their number")
     }
 
-    /// The part that `key` belongs to, to be read.
+    /// Locks the shard of `key` for reading.
     pub(super) fn read(&self, key: &K) -> RwLockReadGuard<'_, HashMap<K, V>> {
         self.part(key).read()
     }
 
-    /// The part that `key` belongs to, to be changed.
+    /// Locks the shard of `key` for writing.
     pub(super) fn write(&self, key: &K) -> RwLockWriteGuard<'_, HashMap<K, V>> {
         self.part(key).write()
     }
 
-    /// Drops all but those that `keep` wants.
+    /// Keeps only the values for which `keep` returns true.
     pub(super) fn retain(&self, keep: impl Fn(&V) -> bool) {
         self.parts.iter().for_each(|part| part.write().retain(|_, value| keep(value)));
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(super) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.read().len()).sum()
     }

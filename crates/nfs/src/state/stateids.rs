@@ -1,4 +1,4 @@
-//! Finding what a stateid stands for, and whether it allows what is to be done.
+//! Finds what a stateid stands for, and checks whether it allows an operation.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::state::{Caller, Context, SharedState, StateError};
 
 pub(crate) mod entry;
 
-/// What READ, WRITE, SETATTR of the size, and their like do with a file.
+/// Whether an operation reads or writes a file's data. Setting the size writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoMode {
     Read,
@@ -19,10 +19,11 @@ pub(crate) enum IoMode {
 }
 
 impl SharedState {
-    /// What a stateid stands for, whatever its seqid: NFSv4.0 must know the owner before it can compare that.
+    /// Returns what a stateid stands for, whatever its seqid: NFSv4.0 needs the owner before it can compare that.
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID, and of a client that is not there any more NFS4ERR_EXPIRED or NFS4ERR_STALE_STATEID.
+    /// [`StateError::BadStateId`]; in NFSv4.0, for a client that is gone, [`StateError::Expired`] or
+    /// [`StateError::StaleStateId`].
     pub(crate) fn entry(&self, caller: Caller<'_>, other: Other) -> Result<Arc<StateEntry>, StateError> {
         if other == Other::ZEROS || other == Other::ONES {
             return Err(StateError::BadStateId);
@@ -36,8 +37,8 @@ impl SharedState {
         }
     }
 
-    /// Why NFSv4.0 does not know a stateid: of a client that is there it is no stateid, of one that is not it was
-    /// forgotten, by this server or before all it knows.
+    /// Returns why NFSv4.0 does not know a stateid. It is bad if its client exists; otherwise it expired, or predates
+    /// everything that is known.
     fn unknown(&self, other: Other) -> StateError {
         let client = other.client();
         if self.clients.confirmed(client).is_some() {
@@ -49,18 +50,19 @@ impl SharedState {
         }
     }
 
-    /// Whether an id was given out since the oldest thing that is known.
+    /// Returns whether an id was handed out since the oldest known instance.
     pub(crate) fn is_of_known_instance(&self, client: crate::state::ids::ClientId) -> bool {
-        // After a restart an instance begins with the first id that it gives out.
+        // After a restart, an instance begins with the first id that it hands out.
         let known = || self.newest_known.load(Ordering::Relaxed);
         let newest = self.instance.get().copied().unwrap_or_else(known);
         (self.oldest.load(Ordering::Relaxed)..=newest).contains(&client.instance()) && newest != 0
     }
 
-    /// Whether it is still held, and the stateid that was sent is the current one.
+    /// Checks that the state is still held, and that the client's stateid is the current one.
     ///
     /// # Errors
-    /// NFS4ERR_BAD_STATEID, NFS4ERR_OLD_STATEID, and for what was revoked NFS4ERR_EXPIRED or NFS4ERR_DELEG_REVOKED.
+    /// [`StateError::BadStateId`], [`StateError::OldStateId`]; for revoked state [`StateError::Expired`] in NFSv4.0,
+    /// else [`StateError::Revoked`].
     pub(crate) fn verify(&self, entry: &StateEntry, stateid: StateId) -> Result<(), StateError> {
         let sessions = entry.client.version == ClientProtocol::Sessions;
         match entry.liveness() {
@@ -71,10 +73,10 @@ impl SharedState {
         }
     }
 
-    /// What a stateid stands for, if it is current and of `file`. NFSv4.0 thereby renews the lease.
+    /// Returns what a current stateid of `file` stands for. In NFSv4.0, this renews the lease.
     ///
     /// # Errors
-    /// Those of [`SharedState::holding`] and [`SharedState::verify`].
+    /// Those of [`SharedState::entry`] and [`SharedState::verify`].
     pub(crate) fn current(
         &self,
         context: &Context<'_>,
@@ -91,11 +93,11 @@ impl SharedState {
         Ok(entry)
     }
 
-    /// The open of `file` that a stateid stands for, whatever its seqid. In NFSv4.0 it may be closed, so that a CLOSE can
-    /// be repeated. Renews the lease (RFC 7530 section 9.5).
+    /// Returns the open of `file` that a stateid stands for, whatever its seqid. In NFSv4.0 it may be closed, so that a
+    /// CLOSE can be repeated. Renews the lease (RFC 7530 section 9.5).
     ///
     /// # Errors
-    /// Those of [`SharedState::holding`].
+    /// Those of [`SharedState::entry`].
     pub(crate) fn open_of(
         &self,
         context: &Context<'_>,
@@ -109,10 +111,10 @@ impl SharedState {
         if fits { Ok(entry) } else { Err(StateError::BadStateId) }
     }
 
-    /// The same for the locks of an owner.
+    /// Returns the locks of an owner in `file`, like [`SharedState::open_of`].
     ///
     /// # Errors
-    /// Those of [`SharedState::holding`].
+    /// Those of [`SharedState::entry`].
     pub(crate) fn locks_of(
         &self,
         context: &Context<'_>,
@@ -126,15 +128,15 @@ impl SharedState {
         if fits { Ok(entry) } else { Err(StateError::BadStateId) }
     }
 
-    /// Whether `stateid` allows its holder to read or write `file`. On the path of every READ and WRITE: takes the read
-    /// lock of one shard of stateids; without state, that of the file's shard. What is returned is kept until the data is
-    /// changed.
+    /// Checks that `stateid` allows its holder to read or write `file`. Hold what is returned until the data is
+    /// changed. This is on the path of every READ and WRITE: it takes the read lock of one shard of stateids, or
+    /// without state that of the file's shard.
     ///
-    /// A stateid without state is held up by share reservations (RFC 7530 section 9.1.4.3) and by delegations of others.
+    /// I/O without state must respect share reservations (RFC 7530 section 9.1.4.3) and delegations of others.
     ///
     /// # Errors
-    /// Those of [`SharedState::current`]; NFS4ERR_OPENMODE; NFS4ERR_LOCKED for a share reservation; NFS4ERR_DELAY while a
-    /// delegation is recalled.
+    /// Those of [`SharedState::current`]; [`StateError::OpenMode`]; [`StateError::ShareLocked`];
+    /// [`StateError::TryLater`] while a delegation is recalled.
     pub(crate) fn check_io(
         &self,
         context: &Context<'_>,
@@ -150,18 +152,19 @@ impl SharedState {
         let in_flight = self.using(file, wanted);
         let entry = self.current(context, caller, stateid, file)?;
         let mode = entry.mode().ok_or(StateError::BadStateId)?;
-        // Who may write may read: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3 allows it).
+        // Write access implies reading: a client reads the rest of a page that it writes (RFC 7530 section 9.1.4.3
+        // allows it).
         if wanted == IoMode::Write && !mode.writes() {
             return Err(StateError::OpenMode);
         }
         Ok(in_flight)
     }
 
-    /// The same for what goes on by itself and so renews no lease: a stateid that was given back meanwhile is as none, and
-    /// its seqid does not matter.
+    /// Checks I/O of a copy that continues after its reply. Renews no lease. The seqid does not matter, and a stateid
+    /// that was returned meanwhile counts as none.
     ///
     /// # Errors
-    /// NFS4ERR_OPENMODE, NFS4ERR_LOCKED; NFS4ERR_DELAY while a delegation is recalled.
+    /// [`StateError::OpenMode`], [`StateError::ShareLocked`]; [`StateError::TryLater`] while a delegation is recalled.
     pub(crate) fn check_lasting_io(
         &self,
         context: &Context<'_>,
@@ -181,8 +184,8 @@ impl SharedState {
         }
     }
 
-    /// To be taken before it is looked who holds what: the holder may be expired, or give back what it has, and the file be
-    /// delegated to somebody else, before the data is changed.
+    /// Begins the modification before state is looked up: its holder may expire or return it, and the file be delegated
+    /// to another client, before the data is changed.
     fn using(&self, file: FileId, wanted: IoMode) -> InFlightModification<'_> {
         match wanted {
             IoMode::Read => InFlightModification::NONE,
@@ -190,16 +193,19 @@ impl SharedState {
         }
     }
 
-    /// What TEST_STATEID answers for a stateid (RFC 8881 section 18.48).
+    /// TEST_STATEID for one stateid (RFC 8881 section 18.48).
+    ///
+    /// # Errors
+    /// Those of [`SharedState::entry`] and [`SharedState::verify`].
     pub(crate) fn test_stateid(&self, client: &Arc<Client>, stateid: StateId) -> Result<(), StateError> {
         let entry = self.entry(Caller::Session(client), stateid.other)?;
         self.verify(&entry, stateid)
     }
 
-    /// The `other` of a new stateid of a client.
+    /// Returns the `other` of a new stateid of a client.
     pub(super) fn next_other(&self, client: &Client) -> Other {
         loop {
-            // Numbers come round after 2^32; there are far fewer in use.
+            // Numbers wrap around after 2^32; far fewer are in use.
             let other = client.next_other();
             if !self.stateids.read(&other).contains_key(&other) {
                 return other;
@@ -207,7 +213,10 @@ impl SharedState {
         }
     }
 
-    /// A stateid can be found from now on. Fails if its client is gone meanwhile.
+    /// Makes a stateid known.
+    ///
+    /// # Errors
+    /// [`StateError::Expired`] or [`StateError::UnknownSession`] if its client is gone.
     pub(super) fn add(&self, entry: &Arc<StateEntry>) -> Result<(), StateError> {
         let mut held = entry.client.inner.lock();
         if held.gone {
@@ -222,7 +231,7 @@ impl SharedState {
         Ok(())
     }
 
-    /// A stateid cannot be found any more.
+    /// Forgets a stateid.
     pub(super) fn forget(&self, client: &Client, other: Other) {
         self.stateids.write(&other).remove(&other);
         client.inner.lock().entries.remove(&other);

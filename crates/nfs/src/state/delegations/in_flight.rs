@@ -1,30 +1,30 @@
-//! Changes of files that are under way, so that no file is delegated between the look for delegations and the change itself.
+//! Modifications in flight, so that no file is delegated between the check for delegations and the modification itself.
 //!
-//! Who changes a file says so first, and then looks for delegations; who grants one announces it first, and then looks for
-//! changes. One of the two sees the other: a change that sees a delegation recalls it, a grant that sees a change does not
-//! happen. Both counts are in one order for everybody (`SeqCst`).
+//! A modification announces itself, then looks for delegations. A grant announces itself, then looks for modifications.
+//! One of the two sees the other: a modification that sees a delegation recalls it, and a grant that sees a
+//! modification does not happen. Both counters are in one total order (`SeqCst`).
 //!
-//! What a name stands for is looked up only if there are delegations at all. Otherwise all that is known is that some name is
-//! being changed, so that none is granted, as the first of all, at that moment.
+//! A name is looked up only if there are any delegations. Otherwise it is only known that some name is being modified,
+//! and no first delegation is granted meanwhile.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::state::ids::FileId;
 
-/// How many counts there are of each kind. Files that share one are seldom changed at the same moment.
+/// Counters of each kind. Files that share one are rarely modified at the same time.
 const PARTS: usize = 256;
 
-/// A count with a cache line of its own.
+/// A counter in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Part(AtomicU64);
 
-/// Changes that are under way, and delegations as far as they matter to them.
+/// Modifications in flight, and the number of delegations.
 #[derive(Debug)]
 pub(crate) struct InFlightModifications {
     files: [Part; PARTS],
     names: [Part; PARTS],
-    /// Delegations that are granted, or about to be.
+    /// Delegations that are granted or about to be.
     announced: AtomicU64,
     granted: AtomicU64,
 }
@@ -41,13 +41,13 @@ impl Default for InFlightModifications {
     }
 }
 
-/// A change that is under way, until this is dropped.
+/// A modification in flight, until this is dropped.
 #[derive(Debug)]
 #[must_use = "the file is delegated again once this is dropped"]
 pub(crate) struct InFlightModification<'s>(Option<&'s AtomicU64>);
 
 impl InFlightModification<'_> {
-    /// Nothing is changed.
+    /// No modification.
     pub(crate) const NONE: InFlightModification<'static> = InFlightModification(None);
 }
 
@@ -65,27 +65,28 @@ fn part(parts: &[Part; PARTS], file: FileId) -> &AtomicU64 {
 }
 
 impl InFlightModifications {
-    /// From now on a file is not delegated.
+    /// Begins a modification: the file is not delegated until it is dropped.
     pub(crate) fn of(&self, file: FileId) -> InFlightModification<'_> {
         let part = part(&self.files, file);
         part.fetch_add(1, Ordering::SeqCst);
         InFlightModification(Some(part))
     }
 
-    /// From now on no file is delegated, unless some are: then one has to look which file it is that a name in `directory`
-    /// stands for.
+    /// Begins a modification of a name in `directory`: no file is delegated unless some already are, in which case the
+    /// caller must look up the file.
     pub(crate) fn of_name(&self, directory: FileId) -> InFlightModification<'_> {
         let part = part(&self.names, directory);
         part.fetch_add(1, Ordering::SeqCst);
         InFlightModification(Some(part))
     }
 
-    /// Whether anything is delegated, or about to be.
+    /// Returns whether anything is delegated, or about to be.
     pub(crate) fn sees_delegations(&self) -> bool {
         self.announced.load(Ordering::SeqCst) > 0
     }
 
-    /// A file is about to be delegated, under its lock. False if that must not be, as it is being changed.
+    /// Announces a delegation, under the lock of its file. Returns false if it must not be granted, because the file is
+    /// being modified.
     pub(crate) fn announce(&self, file: FileId) -> bool {
         self.announced.fetch_add(1, Ordering::SeqCst);
         let first = self.granted.load(Ordering::SeqCst) == 0;
@@ -97,29 +98,29 @@ impl InFlightModifications {
         !(named || changed)
     }
 
-    /// What was announced will not be.
+    /// Withdraws an announcement.
     pub(crate) fn withdraw(&self) {
         self.announced.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// What was announced is granted.
+    /// Grants what was announced.
     pub(crate) fn grant(&self) {
         self.granted.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A delegation is no more.
+    /// Ends a delegation.
     pub(crate) fn end(&self) {
         self.granted.fetch_sub(1, Ordering::SeqCst);
         self.withdraw();
     }
 
-    /// A delegation is back after a restart, when nothing is asked yet.
+    /// Restores a delegation after a restart, before any request.
     pub(crate) fn restore(&self) {
         self.announced.fetch_add(1, Ordering::SeqCst);
         self.grant();
     }
 
-    /// How many files are delegated.
+    /// Returns the number of delegations.
     pub(crate) fn granted(&self) -> u64 {
         self.granted.load(Ordering::Relaxed)
     }

@@ -1,11 +1,11 @@
-//! Share reservations (RFC 7530 section 9.9): how a file is open, and what others may not do with it meanwhile.
+//! Share reservations (RFC 7530 section 9.9): how a file is open, and what that denies others.
 
 /// Bits of `share_access` and of `share_deny`.
 const READ: u8 = 1;
 const WRITE: u8 = 2;
 const BOTH: u8 = 3;
 
-/// What an OPEN asks for: access, and what it denies others.
+/// The access that an OPEN asks for, and what it denies others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Mode {
     access: u8,
@@ -13,14 +13,14 @@ pub(crate) struct Mode {
 }
 
 impl Mode {
-    /// The mode of these bits; none unless there is some access, and no bit but the two.
+    /// Returns the mode of these bits; none without access, or with other bits.
     pub(crate) fn new(access: u32, deny: u32) -> Option<Mode> {
         let bits = |value: u32| u8::try_from(value).ok().filter(|value| *value <= BOTH);
         let (access, deny) = (bits(access)?, bits(deny)?);
         (access != 0).then_some(Mode { access, deny })
     }
 
-    /// The mode of a share of NLM, which may be for nothing: it may deny nevertheless.
+    /// Returns the mode of an NLM share, which may deny without having access.
     pub(crate) fn share(access: u32, deny: u32) -> Option<Mode> {
         Mode::new(access | 1, deny).map(|mode| Mode {
             access: if access & 1 == 0 { mode.access & WRITE } else { mode.access },
@@ -28,37 +28,37 @@ impl Mode {
         })
     }
 
-    /// Whether it lets its owner read.
+    /// Returns whether its owner may read.
     pub(crate) fn reads(self) -> bool {
         self.access & READ != 0
     }
 
-    /// Whether it lets its owner write.
+    /// Returns whether its owner may write.
     pub(crate) fn writes(self) -> bool {
         self.access & WRITE != 0
     }
 
-    /// Whether it denies others anything.
+    /// Returns whether it denies others anything.
     pub(crate) fn denies(self) -> bool {
         self.deny != 0
     }
 
-    /// Whether it keeps others from reading.
+    /// Returns whether it denies others reading.
     pub(crate) fn denies_reading(self) -> bool {
         self.deny & READ != 0
     }
 
-    /// Whether it keeps others from writing.
+    /// Returns whether it denies others writing.
     pub(crate) fn denies_writing(self) -> bool {
         self.deny & WRITE != 0
     }
 
-    /// Whether two owners cannot have the file open so at once.
+    /// Returns whether two owners cannot have the file open in these modes.
     pub(crate) fn conflicts(self, other: Mode) -> bool {
         self.access & other.deny != 0 || self.deny & other.access != 0
     }
 
-    /// Whether this grants and denies all that `other` does.
+    /// Returns whether this grants and denies all that `other` does.
     pub(crate) fn covers(self, other: Mode) -> bool {
         other.access & !self.access == 0 && other.deny & !self.deny == 0
     }
@@ -68,8 +68,8 @@ impl Mode {
     }
 }
 
-/// The modes with which an owner opened a file, one bit each. What it may do is their union; OPEN_DOWNGRADE may go back
-/// to the union of some of them.
+/// The modes in which an owner opened a file, one bit each. Its access is their union; OPEN_DOWNGRADE may reduce it to
+/// the union of some of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes(pub(crate) u16);
 
@@ -84,21 +84,21 @@ impl Modes {
             .map(|index| Mode { access: index & BOTH, deny: index >> 2 })
     }
 
-    /// This and one more.
+    /// Returns these modes with one more.
     #[must_use]
     pub(crate) fn with(self, mode: Mode) -> Modes {
         Modes(self.0 | Modes::bit(mode))
     }
 
-    /// Neither to read nor to write, and nothing denied: what NLM's locks depend on.
+    /// Neither access nor denial: the open that NLM's locks depend on.
     pub(crate) const NOTHING: Modes = Modes(1);
 
-    /// All together; none before the first.
+    /// Returns the union of the modes, if there are any.
     pub(crate) fn union(self) -> Option<Mode> {
         self.iter().filter(|mode| mode.access | mode.deny != 0).reduce(Mode::join)
     }
 
-    /// What is left after going back to `to`; none if it is no union of modes that were opened.
+    /// Returns the modes that remain after a downgrade to `to`; none if `to` is no union of modes that were opened.
     pub(crate) fn downgraded(self, to: Mode) -> Option<Modes> {
         let left = self.iter().filter(|mode| to.covers(*mode)).fold(Modes::default(), Modes::with);
         (left.union() == Some(to)).then_some(left)

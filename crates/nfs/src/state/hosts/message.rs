@@ -17,12 +17,12 @@ use super::{Grant, owner_of};
 use crate::state::DurabilityToken;
 use crate::state::config::CountedBytes;
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Debug)]
 pub(super) enum MessageKind {
     /// The result of a message.
     Result,
-    /// A lock that was waited for.
+    /// A lock that a waiter got.
     Granted(Arc<Grant>),
     /// This server restarted.
     Restarted,
@@ -39,15 +39,15 @@ pub(crate) struct Message {
     pub(super) kind: MessageKind,
     /// What must be durable first.
     pub(super) after: Option<DurabilityToken>,
-    /// When it was first to go.
+    /// When it was first due.
     pub(super) made: Time,
-    /// When it is to go.
+    /// When it is due.
     pub(super) due: Time,
-    /// What it takes, as long as it is anywhere.
+    /// Its memory, counted while any copy exists.
     counted: Option<Arc<CountedBytes>>,
 }
 
-/// The bytes of a value.
+/// Encodes a value.
 fn encoded(value: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(256);
     value.encode(&mut Encoder::new(&mut bytes));
@@ -55,7 +55,7 @@ fn encoded(value: &impl Encode) -> Vec<u8> {
 }
 
 impl Message {
-    /// The result of a message.
+    /// Creates the result of a message.
     pub(super) fn result(
         now: Time,
         host: IpAddr,
@@ -69,19 +69,19 @@ impl Message {
         Message { host, program, version, procedure, args, kind, after, made: now, due: now, counted }
     }
 
-    /// The same, counted; none if there is so much that it is over `most` bytes then. Who has been given a lock is told in any
-    /// case: nothing else would take the lock back from a host that is gone, and there are no more of these than locks.
+    /// Counts the call's memory. Returns none if that exceeds `max` bytes in all. NLM_GRANTED is never dropped: nothing
+    /// else would free the lock of a host that is gone, and there are no more of these calls than locks.
     pub(super) fn counted(self, counter: &Arc<AtomicU64>, max: u64) -> Option<Message> {
         if self.counted.is_some() {
             return Some(self);
         }
         let counted = CountedBytes::new(counter, size_of::<Message>() + 2 * self.args.len());
-        // What is over is uncounted as it is dropped.
+        // A dropped call is uncounted.
         let room = counter.load(Ordering::Relaxed) <= max || matches!(self.kind, MessageKind::Granted(_));
         room.then(|| Message { counted: Some(Arc::new(counted)), ..self })
     }
 
-    /// NLM_GRANTED, in the words of the LOCK that had to wait.
+    /// Creates NLM_GRANTED, in the terms of the LOCK that had to wait.
     pub(super) fn granted(
         grant: &Arc<Grant>,
         exclusive: bool,
@@ -103,7 +103,7 @@ impl Message {
         }
     }
 
-    /// NSM's NOTIFY: `server`, as `host` knows it, has restarted.
+    /// Creates NSM's NOTIFY: `server`, as `host` knows it, has restarted.
     pub(super) fn restarted(now: Time, host: IpAddr, server: IpAddr, state: i32) -> Message {
         let name = server.to_string();
         let args = encoded(&StatChge { mon_name: nsm::HostName(name.as_bytes()), state }).into();
@@ -112,12 +112,12 @@ impl Message {
         Message { host, program, version, procedure, args, kind, after, made: now, due: now, counted }
     }
 
-    /// Where it goes.
+    /// Returns where it goes.
     pub(crate) fn destination(&self) -> Destination {
         Destination::Program { host: self.host, program: self.program, version: self.version }
     }
 
-    /// The call with its record mark.
+    /// Encodes the call with its record mark.
     pub(crate) fn encode(&self, xid: u32) -> Vec<u8> {
         let header = CallHeader {
             xid,
@@ -136,13 +136,13 @@ impl Message {
     }
 }
 
-/// A range in the words of NLM: 0 is "to the end".
+/// Converts a range to NLM's offset and length, where 0 is "to the end".
 pub(crate) fn nlm_range(range: super::Range) -> (u64, u64) {
     let length = if range.last == u64::MAX { 0 } else { range.length() };
     (range.first, length)
 }
 
-/// What a host answered: the status, "granted" if the procedure has no result. None if it did not understand.
+/// Returns a host's answer: the status, or `Granted` if the procedure has no result. None if the call failed.
 pub(super) fn status(record: &[u8]) -> Option<Nlm4Stats> {
     let mut input = Decoder::new(record);
     match ReplyHeader::decode(&mut input).ok()?.body {

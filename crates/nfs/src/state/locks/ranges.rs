@@ -1,10 +1,10 @@
-//! Byte ranges that are locked in a file, as POSIX has it: an owner's locks never conflict with each other; a new one
-//! replaces what it covers, splits what it lies within, and joins its neighbours of the same kind.
+//! The locked byte ranges of a file, with the semantics of POSIX: an owner's locks never conflict with each other. A
+//! new lock replaces what it covers, splits a lock that surrounds it, and joins neighbours of the same kind.
 //!
-//! Nothing here knows protocols: the owner is whatever tells owners apart, so that NFSv4 and NLM share a table.
+//! This is independent of protocols: an owner is any type with equality, so NFSv4 and NLM share a table.
 
-/// Bytes from `first` to `last`, both included; `last` is [`u64::MAX`] for a lock that reaches to the end of the file,
-/// wherever that comes to be.
+/// Bytes from `first` to `last`, inclusive; `last` is [`u64::MAX`] for a lock to the end of the file, wherever that
+/// moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Range {
     pub(crate) first: u64,
@@ -12,8 +12,8 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// The range of an offset and a length, of which all ones means "to the end" (RFC 7530 section 16.10.4). None for a
-    /// length of zero, and for one that reaches beyond 64 bits.
+    /// Returns the range of an offset and a length, where all ones means "to the end" (RFC 7530 section 16.10.4). None
+    /// for a length of zero, and for a range beyond 64 bits.
     pub(crate) fn new(offset: u64, length: u64) -> Option<Range> {
         let last = match length {
             0 => return None,
@@ -23,7 +23,7 @@ impl Range {
         Some(Range { first: offset, last })
     }
 
-    /// The length, all ones if it reaches to the end.
+    /// Returns the length; all ones for a range to the end.
     pub(crate) fn length(self) -> u64 {
         match self.last {
             u64::MAX => u64::MAX,
@@ -31,17 +31,17 @@ impl Range {
         }
     }
 
-    /// Whether they have a byte in common.
+    /// Returns whether the ranges have a byte in common.
     pub(crate) fn overlaps(self, other: Range) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 
-    /// Whether they overlap, or one begins where the other ends.
+    /// Returns whether the ranges overlap or adjoin.
     fn touches(self, other: Range) -> bool {
         self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1)
     }
 
-    /// The smallest range that covers both.
+    /// Returns the smallest range that covers both.
     fn join(self, other: Range) -> Range {
         Range { first: self.first.min(other.first), last: self.last.max(other.last) }
     }
@@ -57,7 +57,7 @@ pub(crate) enum LockKind {
 }
 
 impl LockKind {
-    /// Whether two owners cannot have both on the same byte.
+    /// Returns whether two owners cannot have these locks on the same byte.
     pub(crate) fn conflicts(self, other: LockKind) -> bool {
         self == LockKind::Write || other == LockKind::Write
     }
@@ -71,17 +71,17 @@ pub(crate) struct Lock<O> {
     pub(crate) owner: O,
 }
 
-/// What locking or unlocking a range changes.
+/// The effect of locking or unlocking a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change<O> {
-    /// Locks that are no more, by their first byte.
+    /// Locks that go, by their first byte.
     pub(crate) removed: Vec<Lock<O>>,
     /// Locks that are new.
     pub(crate) added: Vec<Lock<O>>,
 }
 
 impl<O> Change<O> {
-    /// How many more locks there are after it.
+    /// Returns how many locks the change adds.
     pub(crate) fn growth(&self) -> usize {
         self.added.len().saturating_sub(self.removed.len())
     }
@@ -90,7 +90,7 @@ impl<O> Change<O> {
 /// The locks of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranges<O> {
-    /// By their first byte; those of one owner do not overlap, and those of different ones only if all are shared.
+    /// Sorted by first byte. Locks of one owner do not overlap; those of different owners only if all are shared.
     locks: Vec<Lock<O>>,
 }
 
@@ -101,27 +101,27 @@ impl<O> Default for Ranges<O> {
 }
 
 impl<O: Clone + PartialEq> Ranges<O> {
-    /// How many there are.
+    /// Returns the number of locks.
     pub(crate) fn len(&self) -> usize {
         self.locks.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no locks.
     pub(crate) fn is_empty(&self) -> bool {
         self.locks.is_empty()
     }
 
-    /// All, by their first byte.
+    /// Iterates over all locks, by their first byte.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Lock<O>> {
         self.locks.iter()
     }
 
-    /// Those of an owner, by their first byte.
+    /// Iterates over an owner's locks, by their first byte.
     pub(crate) fn of<'a>(&'a self, owner: &'a O) -> impl Iterator<Item = &'a Lock<O>> {
         self.locks.iter().filter(move |lock| lock.owner == *owner)
     }
 
-    /// The first lock that keeps `owner` from having `kind` on `range`.
+    /// Returns the first lock that keeps `owner` from locking `range` in this kind.
     pub(crate) fn conflict(&self, owner: &O, range: Range, kind: LockKind) -> Option<&Lock<O>> {
         self.overlapping(range).find(|lock| lock.kind.conflicts(kind) && lock.owner != *owner)
     }
@@ -133,7 +133,7 @@ impl<O: Clone + PartialEq> Ranges<O> {
             .filter(move |lock| lock.range.overlaps(range))
     }
 
-    /// What changes when `owner` has `kind` on `range`, or nothing any more; what was there before gives way.
+    /// Returns the change that gives `owner` a lock of `kind` on `range`, or frees the range if `kind` is none.
     pub(crate) fn plan(&self, owner: &O, range: Range, kind: Option<LockKind>) -> Change<O> {
         let (mut removed, mut added) = (Vec::new(), Vec::new());
         let mut whole = range;
@@ -157,9 +157,9 @@ impl<O: Clone + PartialEq> Ranges<O> {
         Change { removed, added }
     }
 
-    /// Makes a change that [`Ranges::plan`] found, with nothing changed in between.
+    /// Applies a change of [`Ranges::plan`]. Nothing may change in between.
     pub(crate) fn apply(&mut self, change: &Change<O>) {
-        // They come in the order of the table.
+        // They are in the order of the table.
         let mut removed = change.removed.iter().peekable();
         self.locks.retain(|lock| removed.next_if(|gone| *gone == lock).is_none());
         for lock in &change.added {
@@ -169,7 +169,7 @@ impl<O: Clone + PartialEq> Ranges<O> {
     }
 }
 
-/// What is left of `lock` on both sides of `range`.
+/// Returns the parts of `lock` on both sides of `range`.
 fn rests<O: Clone>(lock: &Lock<O>, range: Range) -> impl Iterator<Item = Lock<O>> {
     let left = range.first.checked_sub(1).filter(|last| lock.range.first <= *last);
     let left = left.map(|last| Range { first: lock.range.first, last });

@@ -1,15 +1,15 @@
 //! The slots of a session: each request is executed once (RFC 8881 section 2.10.6).
 //!
 //! ```text
-//!                     begin(last + 1)              finish(reply)
-//!   Idle { last } ───────────────────▶ Taken ─────────────────────▶ Idle { last + 1, reply }
-//!                                        │  dropped: nothing of it was executed
-//!                                        └────────────────────────▶ Idle { last }
+//!                  begin(last + 1)                  finish(reply)
+//!   Idle { last } ────────────────▶ InProgress ─────────────────────▶ Idle { last + 1, reply }
+//!                                       │  dropped: nothing of it was executed
+//!                                       └───────────────────────────▶ Idle { last }
 //! ```
 //!
-//! After a restart a slot is `Restored`: the journals name the highest sequence of which a modifying operation was
-//! remembered, and any that is not below it may come. An equal one is executed again; what it changed is found
-//! remembered, operation by operation.
+//! After a restart a slot is `Restored`: the journals name the highest sequence with a remembered modification, and any
+//! sequence from that one on is accepted. An equal one is executed again, and finds what it changed remembered,
+//! operation by operation.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use parking_lot::Mutex;
 
 use crate::state::DurabilityToken;
 
-/// What was answered to the last request of a slot.
+/// The reply to the last request of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SlotReply {
     /// The whole reply, and what must be durable before it is sent.
     Cached(Arc<[u8]>, Option<DurabilityToken>),
-    /// It was not to be kept (`sa_cachethis`): NFS4ERR_RETRY_UNCACHED_REP.
+    /// It was not to be cached (`sa_cachethis`): NFS4ERR_RETRY_UNCACHED_REP.
     NotCached,
 }
 
 #[derive(Debug)]
 enum Last {
-    /// Nothing yet, which counts as sequence 0.
+    /// No request yet; counts as sequence 0.
     None,
-    /// A restart forgot; any that is not below this one may come, or any at all.
+    /// A restart forgot. Sequences from this one on are accepted; any, if it is none.
     Restored(Option<u32>),
-    /// This one, with the checksum of the request.
+    /// The last request, with the checksum of its operations.
     Answered { sequence: u32, checksum: u64, reply: SlotReply },
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Slot(Mutex<Inner>);
 pub(crate) enum SlotCheck {
     /// Yes.
     Execute,
-    /// Yes; before a restart it may have been.
+    /// Yes, but it may have been executed before a restart.
     ExecuteAfterRestart,
-    /// It is the last one again.
+    /// It repeats the last request.
     Replay(SlotReply),
-    /// The same sequence, but not the same request: NFS4ERR_SEQ_FALSE_RETRY.
+    /// It has the sequence of the last request but is another: NFS4ERR_SEQ_FALSE_RETRY.
     FalseRetry,
     /// It is being executed: NFS4ERR_DELAY.
     InProgress,
@@ -64,23 +64,24 @@ pub(crate) enum SlotCheck {
 }
 
 impl Slot {
-    /// One that was never used.
+    /// Creates a slot that was never used.
     pub(crate) fn new() -> Slot {
         Slot(Mutex::new(Inner { last: Last::None, taken: false }))
     }
 
-    /// One of a session that a record names; `highest` is the highest sequence of which something is remembered.
+    /// Creates a slot of a session that a record names; `highest` is the highest sequence with a remembered
+    /// modification.
     pub(crate) fn restored(highest: Option<u32>) -> Slot {
         Slot(Mutex::new(Inner { last: Last::Restored(highest), taken: false }))
     }
 
-    /// Begins request `sequence`; [`Slot::finish`] or [`Slot::abandon`] must follow if it may go.
+    /// Begins request `sequence`. If it may be executed, [`Slot::finish`] or [`Slot::abandon`] must follow.
     pub(crate) fn begin(&self, sequence: u32, checksum: u64) -> SlotCheck {
         let mut inner = self.0.lock();
         let fits = match &inner.last {
             Last::None => sequence == 1,
             Last::Restored(None) => true,
-            // The order of numbers that wrap around.
+            // Sequences wrap around.
             Last::Restored(Some(highest)) => sequence.wrapping_sub(*highest) < 1 << 31,
             Last::Answered { sequence: last, checksum: known, reply } => {
                 if !inner.taken && sequence == *last {
@@ -104,12 +105,12 @@ impl Slot {
         }
     }
 
-    /// The request that [`Slot::begin`] let go was answered.
+    /// Completes the request that [`Slot::begin`] let execute.
     pub(crate) fn finish(&self, sequence: u32, checksum: u64, reply: SlotReply) {
         *self.0.lock() = Inner { last: Last::Answered { sequence, checksum, reply }, taken: false };
     }
 
-    /// Nothing of the request was executed.
+    /// Notes that nothing of the request was executed.
     pub(crate) fn abandon(&self) {
         self.0.lock().taken = false;
     }

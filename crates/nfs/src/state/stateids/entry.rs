@@ -12,7 +12,7 @@ use crate::state::files::share::{Mode, Modes};
 use crate::state::ids::{FileId, Other, StateId};
 use crate::state::record::{Key, OpenRecord};
 
-/// Whether it is still held. Nothing comes back from the right.
+/// Whether state is still held. Transitions never go back.
 ///
 /// ```text
 ///   Live ──CLOSE, DELEGRETURN, FREE_STATEID──────▶ Gone
@@ -22,13 +22,13 @@ use crate::state::record::{Key, OpenRecord};
 pub(crate) enum Liveness {
     /// It is held.
     Live,
-    /// It was taken away; the client is to be told.
+    /// It was revoked; the client must be told.
     Revoked,
-    /// It is no more. Found only by who repeats the last request of an owner, or looked it up a moment ago.
+    /// It has ended. Only a repetition of an owner's last request, or an earlier lookup, still finds it.
     Gone,
 }
 
-/// How far the recall of a delegation has come.
+/// The progress of a delegation's recall.
 ///
 /// ```text
 ///   Held ──conflict──▶ Recalled ──DELEGRETURN──▶ (gone)
@@ -36,18 +36,18 @@ pub(crate) enum Liveness {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recall {
-    /// Nobody minds it.
+    /// Not recalled.
     Held,
-    /// It was asked back then.
+    /// Recalled at this time.
     Recalled(Time),
 }
 
-/// A file that an owner has open.
+/// An owner's open of a file.
 #[derive(Debug)]
 pub(crate) struct Open {
     pub(crate) owner: Arc<OpenOwner>,
     modes: AtomicU16,
-    /// Whether it came from a record, so that a client that reclaims it is right.
+    /// Whether a record named it, so that the client may reclaim it.
     restored: bool,
 }
 
@@ -62,17 +62,17 @@ pub(crate) struct Locks {
 /// A delegation.
 #[derive(Debug)]
 pub(crate) struct Delegation {
-    /// Whether it is one to write.
+    /// Whether it is a write delegation.
     pub(crate) write: bool,
     /// When it was recalled, in nanoseconds; [`NEVER`] if it was not.
     recalled: AtomicI64,
-    /// Whether the client was told of that, or is being told.
+    /// Whether the client was notified of the recall, or is being notified.
     told: AtomicBool,
 }
 
 const NEVER: i64 = i64::MIN;
 
-/// The three kinds.
+/// The kinds of state.
 #[derive(Debug)]
 pub(crate) enum StateKind {
     Open(Open),
@@ -80,7 +80,7 @@ pub(crate) enum StateKind {
     Delegation(Delegation),
 }
 
-/// Something that a client holds. What changes does so only under the lock of its file; it can be read without.
+/// One piece of state that a client holds. It changes only under the lock of its file, but can be read without.
 #[derive(Debug)]
 pub(crate) struct StateEntry {
     pub(crate) other: Other,
@@ -103,7 +103,7 @@ impl StateEntry {
         })
     }
 
-    /// An open; `restored` if a record names it.
+    /// Creates an open; `restored` if a record names it.
     pub(crate) fn open(
         client: &Arc<Client>,
         file: FileId,
@@ -116,13 +116,13 @@ impl StateEntry {
         StateEntry::new(client, file, stateid, StateKind::Open(open))
     }
 
-    /// The locks of `owner`, none yet.
+    /// Creates the lock state of `owner`, without locks.
     pub(crate) fn locks(stateid: StateId, owner: &Arc<LockOwner>, open: &Arc<StateEntry>) -> Arc<StateEntry> {
         let locks = Locks { owner: Arc::clone(owner), open: Arc::clone(open) };
         StateEntry::new(&open.client, open.file, stateid, StateKind::Locks(locks))
     }
 
-    /// A delegation.
+    /// Creates a delegation.
     pub(crate) fn delegation(
         client: &Arc<Client>,
         file: FileId,
@@ -133,7 +133,7 @@ impl StateEntry {
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
 
-    /// The change that puts the record of an open that needs no confirmation.
+    /// Returns the change that writes the record of an open that needs no confirmation.
     pub(crate) fn to_change(&self) -> Option<StateChange> {
         let open = self.as_open()?;
         let (owner, seqid) = (open.owner.name.clone(), self.stateid().seqid);
@@ -141,22 +141,22 @@ impl StateEntry {
         Some(Key::Open(self.file.ino, self.other).put(&record))
     }
 
-    /// The stateid as it is now.
+    /// Returns the current stateid.
     pub(crate) fn stateid(&self) -> StateId {
         StateId { seqid: self.seqid.load(Ordering::Acquire), other: self.other }
     }
 
-    /// The seqid after the current one; never 0, which means "whatever it is" (RFC 8881 section 8.2.2).
+    /// Returns the next seqid; never 0, which means the current one (RFC 8881 section 8.2.2).
     pub(crate) fn next_seqid(&self) -> u32 {
         self.seqid.load(Ordering::Acquire).checked_add(1).unwrap_or(1)
     }
 
-    /// It has changed.
+    /// Sets the seqid after a change.
     pub(crate) fn set_seqid(&self, seqid: u32) {
         self.seqid.store(seqid, Ordering::Release);
     }
 
-    /// Whether it is still held.
+    /// Returns whether it is still held.
     pub(crate) fn liveness(&self) -> Liveness {
         match self.liveness.load(Ordering::Acquire) {
             0 => Liveness::Live,
@@ -165,22 +165,22 @@ impl StateEntry {
         }
     }
 
-    /// It was taken away.
+    /// Revokes it.
     pub(crate) fn revoke(&self) {
         self.liveness.store(1, Ordering::Release);
     }
 
-    /// Its holder knows that it was taken away. Whether nobody else said so before.
+    /// Ends it once its holder knows that it was revoked. Returns whether this call did.
     pub(crate) fn end_revoked(&self) -> bool {
         self.liveness.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// It is no more.
+    /// Ends it.
     pub(crate) fn end(&self) {
         self.liveness.store(2, Ordering::Release);
     }
 
-    /// The open, if it is one.
+    /// Returns the open, if it is one.
     pub(crate) fn as_open(&self) -> Option<&Open> {
         match &self.kind {
             StateKind::Open(open) => Some(open),
@@ -188,7 +188,7 @@ impl StateEntry {
         }
     }
 
-    /// The locks, if it is some.
+    /// Returns the lock state, if it is one.
     pub(crate) fn as_locks(&self) -> Option<&Locks> {
         match &self.kind {
             StateKind::Locks(locks) => Some(locks),
@@ -196,7 +196,7 @@ impl StateEntry {
         }
     }
 
-    /// The delegation, if it is one.
+    /// Returns the delegation, if it is one.
     pub(crate) fn as_delegation(&self) -> Option<&Delegation> {
         match &self.kind {
             StateKind::Delegation(delegation) => Some(delegation),
@@ -204,7 +204,7 @@ impl StateEntry {
         }
     }
 
-    /// What its holder may do with the file: of locks, what their open allows.
+    /// Returns its holder's access to the file. Locks have that of their open.
     pub(crate) fn mode(&self) -> Option<Mode> {
         match &self.kind {
             StateKind::Open(open) => open.modes().union(),
@@ -213,10 +213,10 @@ impl StateEntry {
         }
     }
 
-    /// Compares a stateid that a client sent with the current one. `zero_is_current` in NFSv4.1 (RFC 8881 section 8.2.2).
+    /// Compares a client's seqid with the current one. `zero_is_current` since NFSv4.1 (RFC 8881 section 8.2.2).
     ///
     /// # Errors
-    /// NFS4ERR_OLD_STATEID and NFS4ERR_BAD_STATEID.
+    /// [`StateError::OldStateId`] and [`StateError::BadStateId`].
     pub(crate) fn verify(&self, seqid: u32, zero_is_current: bool) -> Result<(), StateError> {
         let current = self.seqid.load(Ordering::Acquire);
         match current.wrapping_sub(seqid) {
@@ -229,24 +229,24 @@ impl StateEntry {
 }
 
 impl Open {
-    /// How it was opened.
+    /// Returns the modes in which it was opened.
     pub(crate) fn modes(&self) -> Modes {
         Modes(self.modes.load(Ordering::Acquire))
     }
 
-    /// It is open otherwise now.
+    /// Replaces the open modes.
     pub(crate) fn set_modes(&self, modes: Modes) {
         self.modes.store(modes.0, Ordering::Release);
     }
 
-    /// Whether a record named it.
+    /// Returns whether a record named it.
     pub(crate) fn is_restored(&self) -> bool {
         self.restored
     }
 }
 
 impl Delegation {
-    /// How far its recall has come.
+    /// Returns the progress of the recall.
     pub(crate) fn recall(&self) -> Recall {
         match self.recalled.load(Ordering::Acquire) {
             NEVER => Recall::Held,
@@ -254,19 +254,19 @@ impl Delegation {
         }
     }
 
-    /// It is asked back. False if it was already.
+    /// Begins the recall. Returns false if it has begun before.
     pub(crate) fn begin_recall(&self, now: Time) -> bool {
         let exchanged =
             self.recalled.compare_exchange(NEVER, now.nanos(), Ordering::AcqRel, Ordering::Acquire);
         exchanged.is_ok()
     }
 
-    /// The client is to be told. False if it was, or is being told.
+    /// Claims the notification of the client. Returns false if another call has.
     pub(crate) fn begin_notify(&self) -> bool {
         !self.told.swap(true, Ordering::AcqRel)
     }
 
-    /// It could not be told, or did not know what it was told of.
+    /// Notes that the client could not be notified, or did not know the delegation.
     pub(crate) fn notify_failed(&self) {
         self.told.store(false, Ordering::Release);
     }
