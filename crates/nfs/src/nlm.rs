@@ -1,8 +1,8 @@
-//! The Network Lock Manager, version 4 (XNFS chapter 10): locks and share reservations of NFSv3. One procedure per file,
-//! each with `run`, which replies, and `message`, which has the host called with the result (`*_RES`) instead.
+//! The Network Lock Manager, version 4 (XNFS chapter 10): locks and share reservations of NFSv3. One procedure per
+//! file, each with `run`, which replies, and `message`, which calls the host with the result (`*_RES`) instead.
 //!
-//! What is locked is kept with what NFSv4 locks, see [`crate::state::hosts`], so that both see each other's. Handles
-//! are resolved as NFSv3 does it, under the same rules of exports.
+//! Locks are in the tables of [`crate::state::hosts`], which NFSv4 shares. Handles are resolved as in NFSv3, under the
+//! same rules of exports.
 
 use std::sync::Arc;
 
@@ -36,12 +36,12 @@ const fn operation(run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>) 
     Operation { run, failed: None, changes: false }
 }
 
-/// The answer to a message; this server sends none.
+/// The answers to messages; this server sends none.
 const IGNORED: Operation = null::OPERATION;
-/// Not for the network, as SM_NOTIFY: hosts tell the status monitor, which is here as well.
+/// Local procedures such as SM_NOTIFY: hosts notify the status monitor, which is part of this server.
 pub(crate) const UNAVAILABLE: Operation = operation(|_, _| Err(Stop::Unavailable));
 
-/// The procedures in the order of their numbers ([`Procedure`]).
+/// The procedures by number ([`Procedure`]).
 pub(crate) static OPERATIONS: [Operation; 24] = [
     null::OPERATION,
     operation(test::run),
@@ -65,12 +65,12 @@ pub(crate) static OPERATIONS: [Operation; 24] = [
     UNAVAILABLE,
     operation(share::run),
     operation(unshare::run),
-    // NM_LOCK. Whoever holds a lock is told of restarts, as far as that is possible.
+    // NM_LOCK. Every holder of a lock is notified of restarts, as far as possible.
     operation(lock::run),
     operation(free_all::run),
 ];
 
-/// Why there is no result of a procedure's own.
+/// Why a procedure has no result of its own.
 enum Rejection {
     Stat(Nlm4Stats),
     Stop(Stop),
@@ -103,7 +103,7 @@ impl From<StateError> for Rejection {
     }
 }
 
-/// What to say when the engine does not do something.
+/// Maps an error of the engine.
 fn engine(error: volume::request::Error) -> Rejection {
     match status::nfs3(error) {
         Err(retry) => Stop::from(retry).into(),
@@ -114,16 +114,16 @@ fn engine(error: volume::request::Error) -> Rejection {
     }
 }
 
-/// What a procedure did: how it ended, and what telling that waits for.
+/// The outcome of a procedure, and what its reply waits for.
 type Done = Result<(Nlm4Stats, Option<DurabilityToken>), Rejection>;
 
-/// The result that has nothing but a status.
+/// Returns a result that is only a status.
 fn res<'a>(cookie: Netobj<'a>, done: Done) -> Result<(Res<'a>, Option<DurabilityToken>), Stop> {
     let (stat, token) = settle(done)?;
     Ok((Res { cookie, stat }, token))
 }
 
-/// How it ended, a refusal included.
+/// Returns the status of an outcome, including a rejection.
 fn settle(done: Done) -> Result<(Nlm4Stats, Option<DurabilityToken>), Stop> {
     match done {
         Ok(done) => Ok(done),
@@ -142,7 +142,7 @@ fn reply<'a>(
     Ok(after(call, token))
 }
 
-/// Has the host called with a result; the reply is empty.
+/// Calls the host with a result; the reply is empty.
 fn call_back<'a>(
     call: &Call<'a>,
     procedure: Procedure,
@@ -167,7 +167,7 @@ pub(crate) fn context<'a>(call: &Call<'a>) -> Context<'a> {
     call.service.context(call.now)
 }
 
-/// What a handle names.
+/// Resolves a handle.
 fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Rejection> {
     let handle = FileHandle3::new(handle.as_bytes()).ok_or(Nlm4Stats::StaleFh)?;
     call.object(handle).map_err(|stop| match stop {
@@ -177,8 +177,8 @@ fn object<'a>(call: &Call<'a>, handle: Netobj<'a>) -> Result<Object<'a>, Rejecti
     })
 }
 
-/// Whether the caller may lock a file: a regular one, that it may read or write, or owns, as it may have changed the mode
-/// after it opened the file.
+/// Checks that the caller may lock a file: a regular file that it may read or write, or owns, as it may have changed
+/// the mode after opening it.
 fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Rejection> {
     let request = object.request();
     let wanted = AccessMask(AccessMask::READ | AccessMask::MODIFY);
@@ -192,7 +192,7 @@ fn check_access(call: &Call<'_>, object: &Object<'_>) -> Result<(), Rejection> {
     }
 }
 
-/// The range of a lock; a length of 0 reaches to the end.
+/// Returns the range of a lock; a length of 0 reaches to the end.
 fn range(lock: &Nlm4Lock<'_>) -> Result<Range, Rejection> {
     let length = if lock.l_len == 0 { u64::MAX } else { lock.l_len };
     Range::new(lock.l_offset, length).ok_or(Nlm4Stats::Fbig.into())
@@ -206,12 +206,12 @@ fn owner(lock: &Nlm4Lock<'_>) -> Box<[u8]> {
     owner_name(lock.svid, lock.oh.as_bytes())
 }
 
-/// The client that calls, if it was here before.
+/// Returns the calling client, if it is known.
 fn known(call: &Call<'_>, name: HostName<'_>) -> Option<Arc<Client>> {
     state(call).known_host(&context(call), call.client(), name.as_bytes())
 }
 
-/// The client that calls, and whose record is durable or will be before anything that is kept in the volume of `object`.
+/// Returns the calling client. Its record is durable, or will be before anything in the volume of `object`.
 fn client(
     call: &Call<'_>,
     name: HostName<'_>,

@@ -1,5 +1,5 @@
-//! The Network Status Monitor, version 1 (XNFS chapter 11), as far as other hosts use it: they say that they restarted.
-//! Its programs for the same host are not offered, as there is no other than this server.
+//! The Network Status Monitor, version 1 (XNFS chapter 11), as far as other hosts use it: they report their restarts.
+//! Its procedures for programs on the same host are not offered, as there is none but this server.
 
 use wire::nsm::{SmName, SmRes, SmStatRes, StatChge};
 use wire::xdr::{Encode as _, Encoder};
@@ -10,7 +10,7 @@ use crate::nlm::{UNAVAILABLE, after, context, state};
 use crate::state::StateError;
 use crate::v3::null;
 
-/// The procedures in the order of their numbers ([`wire::nsm::Procedure`]).
+/// The procedures by number ([`wire::nsm::Procedure`]).
 pub(crate) static OPERATIONS: [Operation; 7] = [
     null::OPERATION,
     Operation { run: stat, failed: None, changes: false },
@@ -21,14 +21,14 @@ pub(crate) static OPERATIONS: [Operation; 7] = [
     Operation { run: notify, failed: None, changes: false },
 ];
 
-/// STAT: every host that locks something is told of restarts.
+/// STAT: every host that holds a lock is notified of restarts.
 fn stat<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     call.arguments::<SmName<'_>>()?;
     SmStatRes { res_stat: SmRes::Succ, state: state(call).monitor_state() }.encode(out);
     Ok(After::NOW)
 }
 
-/// NOTIFY: the host that calls has restarted, so that it has no locks.
+/// NOTIFY: the calling host has restarted, so its locks are freed.
 fn notify<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     let args: StatChge<'_> = call.arguments()?;
     let name = args.mon_name.as_bytes();

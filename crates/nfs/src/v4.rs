@@ -1,6 +1,7 @@
 //! NFS version 4 (RFC 7530, RFC 8881, RFC 7862, RFC 8276): COMPOUND and its operations.
 //!
-//! There are two procedures. NULL is that of NFSv3; COMPOUND holds the operations, which `compound` evaluates in order.
+//! There are two procedures: NULL, which is that of NFSv3, and COMPOUND, whose operations `compound` evaluates in
+//! order.
 
 use crate::call::Operation;
 use crate::v3::null;
@@ -17,6 +18,6 @@ mod regular;
 pub(crate) mod state;
 mod status;
 
-/// The procedures in the order of their numbers (RFC 7530 section 16).
+/// The procedures by number (RFC 7530 section 16).
 pub(crate) static OPERATIONS: [Operation; 2] =
     [null::OPERATION, Operation { run: compound::run, failed: Some(compound::failed), changes: false }];

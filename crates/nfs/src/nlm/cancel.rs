@@ -1,4 +1,4 @@
-//! CANCEL (XNFS section 10.3): a lock is not waited for any more.
+//! CANCEL (XNFS section 10.3): ends a wait for a lock.
 
 use wire::nlm4::{CancelArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;
@@ -22,7 +22,7 @@ fn evaluate<'a>(call: &Call<'a>) -> Result<(Res<'a>, Option<DurabilityToken>), S
     super::res(args.cookie, cancel(call, &args))
 }
 
-/// Denied if nobody waits so.
+/// Denied if there is no such wait.
 fn cancel(call: &Call<'_>, args: &CancelArgs<'_>) -> Done {
     let lock = &args.alock;
     let file = super::object(call, lock.fh)?.file_id();

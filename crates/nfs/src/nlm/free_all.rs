@@ -1,4 +1,4 @@
-//! FREE_ALL (XNFS section 10.3): a client that is not monitored restarted; it has nothing any more.
+//! FREE_ALL (XNFS section 10.3): a client that is not monitored restarted; frees all that it held.
 
 use wire::nlm4::Notify;
 use wire::xdr::Encoder;
@@ -13,7 +13,7 @@ pub(super) fn run<'a>(call: &Call<'a>, _: &mut Encoder<'_>) -> Handled<'a> {
     match freed.map_err(Rejection::from) {
         Ok(token) => Ok(super::after(call, token)),
         Err(Rejection::Stop(stop)) => Err(stop),
-        // There is no result to say it in.
+        // The procedure has no result to report it in.
         Err(Rejection::Stat(_)) => Err(Stop::Failed),
     }
 }

@@ -1,4 +1,4 @@
-//! GRANTED (XNFS section 10.3): a lock that was waited for is there. This server waits for none.
+//! GRANTED (XNFS section 10.3): reports a lock to a waiter. This server waits for none.
 
 use wire::nlm4::{Nlm4Stats, Procedure, Res, TestArgs};
 use wire::xdr::Encoder;

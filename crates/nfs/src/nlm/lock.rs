@@ -1,4 +1,4 @@
-//! LOCK and NM_LOCK (XNFS section 10.3): a lock, or a place in the queue for it.
+//! LOCK and NM_LOCK (XNFS section 10.3): a lock, or a position in the queue for it.
 
 use wire::nlm4::{LockArgs, Nlm4Stats, Procedure, Res};
 use wire::xdr::Encoder;

@@ -1,4 +1,4 @@
-//! SHARE (XNFS section 10.3): a file is open with a share reservation, which opens of NFSv4 heed, and the other way round.
+//! SHARE (XNFS section 10.3): opens a file with a share reservation. NFSv4 opens and shares respect each other.
 
 use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
 use wire::xdr::Encoder;
@@ -20,7 +20,7 @@ fn share(call: &Call<'_>, args: &ShareArgs<'_>) -> Done {
     let object = super::object(call, fh)?;
     super::check_access(call, &object)?;
     let mode = Mode::share(access.code(), mode.code()).ok_or(Nlm4Stats::Failed)?;
-    // A SHARE does not say the state of the status monitor.
+    // A SHARE does not carry the state of the status monitor.
     let client = super::client(call, caller_name, 0, &object)?;
     let requester = Requester { client: &client, file: object.file_id(), owner: oh.as_bytes() };
     let token = super::state(call).share(&super::context(call), requester, mode, args.reclaim)?;

@@ -1,4 +1,4 @@
-//! TEST (XNFS section 10.3): what would be in the way of a lock.
+//! TEST (XNFS section 10.3): reports a lock that would conflict.
 
 use wire::nlm4::{Netobj, Nlm4Holder, Nlm4Stats, Procedure, TestArgs, TestReply, TestRes};
 use wire::xdr::{Encode, Encoder};
@@ -36,7 +36,7 @@ impl Encode for Tested<'_> {
     }
 }
 
-/// Who has what is in the way. An owner of NFSv4 is no process that another host could know.
+/// Returns the holder of a conflicting lock. An NFSv4 owner has no process that another host could know.
 fn holder(denied: &Denied) -> Nlm4Holder<'_> {
     let (svid, oh) = match &denied.owner {
         LockOwnerId::Nlm { name, .. } => owner_of(name),
@@ -53,7 +53,7 @@ fn test<'a>(call: &Call<'a>) -> Result<Tested<'a>, Stop> {
     match find(call, &args) {
         Ok(()) => Ok(Tested { cookie, found: Ok(()), stat: Nlm4Stats::Granted }),
         Err(TestError::Denied(denied)) => Ok(Tested { cookie, found: Err(denied), stat: Nlm4Stats::Denied }),
-        // Only a lock that can be named may be in the way.
+        // `Denied` must name a lock.
         Err(TestError::Rejected(Rejection::Stat(Nlm4Stats::Denied))) => {
             Ok(Tested { cookie, found: Ok(()), stat: Nlm4Stats::Failed })
         }

@@ -1,4 +1,4 @@
-//! UNLOCK (XNFS section 10.3): a range is free, whether it was locked or not.
+//! UNLOCK (XNFS section 10.3): frees a range, whether it was locked or not.
 
 use wire::nlm4::{Nlm4Stats, Procedure, Res, UnlockArgs};
 use wire::xdr::Encoder;

@@ -1,4 +1,4 @@
-//! UNSHARE (XNFS section 10.3): the share reservations of an owner are no more.
+//! UNSHARE (XNFS section 10.3): ends the share reservations of an owner.
 
 use wire::nlm4::{Nlm4Share, Nlm4Stats, ShareArgs, ShareRes};
 use wire::xdr::Encoder;

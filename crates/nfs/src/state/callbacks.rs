@@ -1,9 +1,9 @@
-//! Calls to clients: CB_NULL, CB_RECALL, CB_NOTIFY_LOCK, CB_OFFLOAD. NFSv4.0 has a connection of ours for them, NFSv4.1 the
-//! backchannel of a session (RFC 8881 section 2.10.3.1).
+//! Calls to clients: CB_NULL, CB_RECALL, CB_NOTIFY_LOCK, CB_OFFLOAD. NFSv4.0 clients are called over a connection that
+//! the server makes, later ones over the backchannel of a session (RFC 8881 section 2.10.3.1).
 //!
-//! A call is encoded when it can go, put into the queue that whoever drives the service empties, and waits for its
-//! answer by its xid. What cannot go, because no backchannel is bound or all its slots are taken, waits; recalls are
-//! repeated until the delegation is returned or revoked, and the end of a copy until it was heard.
+//! A call is encoded when it can be sent, queued for whoever drives the service, and matched to its reply by its xid. A
+//! call waits while no backchannel is bound or all its slots are in use. Recalls are repeated until the delegation is
+//! returned or revoked, and CB_OFFLOAD until it is answered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -36,13 +36,13 @@ use message::{Body, Call};
 
 pub(crate) mod outgoing;
 
-/// Calls of a client that wait; more are forgotten, recalls are repeated anyway.
+/// Waiting calls of a client. More are dropped; recalls are repeated anyway.
 const WAITING_PER_CLIENT: usize = 1024;
 
-/// NFS4ERR_SEQ_MISORDERED and NFS4ERR_BADSESSION, which say that a backchannel is of no use any more.
+/// The statuses that say that a backchannel is unusable.
 const BACK_FAULTS: [u32; 2] = [NfsStat4::SeqMisordered.code(), NfsStat4::BadSession.code()];
-/// The client asks to be called again; or it has answered a call of this sequence before the server's restart, so that
-/// from the next one on both count alike.
+/// The client asks for a repetition. Or it answered a call of this sequence before the server restarted; from the next
+/// one on, both count alike.
 const AGAIN: [u32; 3] =
     [NfsStat4::Delay.code(), NfsStat4::RetryUncachedRep.code(), NfsStat4::SeqFalseRetry.code()];
 
@@ -57,33 +57,33 @@ const AGAIN: [u32; 3] =
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackPath {
-    /// Nobody tried.
+    /// Not tried yet.
     Unknown,
-    /// CB_NULL is on its way.
+    /// CB_NULL is being sent.
     Probing,
     /// It answered.
     Up,
-    /// It did not, or cannot be called.
+    /// It did not answer, or cannot be called.
     Down,
 }
 
-/// What is to be told.
+/// What to call a client for.
 #[derive(Clone, Debug)]
 enum Job {
-    /// Whether it listens.
+    /// Whether it answers.
     Probe,
-    /// A delegation is wanted back.
+    /// A delegation is recalled.
     Recall(Arc<StateEntry>),
-    /// A lock may be free now: the file, its handle, and the lock owner.
+    /// A lock of this owner may be free now; the file's handle.
     NotifyLock { handle: Box<[u8]>, owner: Arc<LockOwner> },
-    /// A copy is over.
+    /// A copy has ended.
     Offload(Arc<CopyJob>),
     /// A call of NLM or NSM.
     Nlm(Box<Message>),
 }
 
 impl Job {
-    /// The client has not heard of it: it is told at a later tick, if that matters.
+    /// Lets a later tick repeat the call, if that matters.
     fn notify_failed(&self) {
         match self {
             Job::Recall(entry) => entry.as_delegation().into_iter().for_each(Delegation::notify_failed),
@@ -93,11 +93,11 @@ impl Job {
     }
 }
 
-/// A call that was not answered yet.
+/// A call without a reply so far.
 #[derive(Debug)]
 struct Pending {
     client: ClientId,
-    /// The slot of the backchannel that it takes.
+    /// The slot of the backchannel that it uses.
     slot: Option<(SessionId, usize)>,
     to: Destination,
     job: Job,
@@ -141,7 +141,7 @@ impl Callbacks {
         }
     }
 
-    /// Keeps a call that cannot go now.
+    /// Queues a call that cannot be sent now.
     fn wait(&self, client: ClientId, job: Job) {
         let mut inner = self.inner.lock();
         let waiting = inner.waiting.entry(client).or_default();
@@ -152,39 +152,39 @@ impl Callbacks {
         }
     }
 
-    /// Calls that were not answered.
+    /// Returns the number of calls without a reply.
     pub(super) fn len(&self) -> usize {
         self.inner.lock().pending.len()
     }
 }
 
-/// What an answer says.
+/// A reply to a callback.
 enum Answered {
-    /// It was understood; with which status.
+    /// The status of the results.
     Status(u32),
-    /// It was refused, or makes no sense.
+    /// It was refused, or cannot be decoded.
     Failed,
 }
 
 impl SharedState {
-    /// The calls to be sent.
+    /// Takes the calls to send.
     pub(crate) fn take_callbacks(&self) -> Vec<Callback> {
         std::mem::take(&mut self.callbacks.inner.lock().ready)
     }
 
-    /// Whom to tell of new calls; called by any thread, with locks held.
+    /// Sets the function to call when there are calls to send. Any thread calls it, with locks held.
     pub(crate) fn on_callbacks(&self, notify: Notify) {
         *self.callbacks.notify.write() = Some(notify);
     }
 
-    /// Asks a delegation back, unless that is being done or was heard.
+    /// Recalls a delegation, unless the client was notified or is being notified.
     pub(super) fn call_recall(&self, context: &Context<'_>, entry: &Arc<StateEntry>) {
         if entry.as_delegation().is_some_and(Delegation::begin_notify) {
             self.call(context, &entry.client, Job::Recall(Arc::clone(entry)));
         }
     }
 
-    /// Tells a client that a lock that it waits for may be free; NFSv4.0 has to ask.
+    /// Notifies a client that a lock it waits for may be free. NFSv4.0 clients have to poll.
     pub(super) fn notify_lock(&self, context: &Context<'_>, file: FileId, owner: &Arc<LockOwner>) {
         let client = self.clients.confirmed(owner.client());
         if let Some(client) = client.filter(|client| client.version == ClientProtocol::Sessions)
@@ -195,7 +195,7 @@ impl SharedState {
         }
     }
 
-    /// Finds out whether a client of NFSv4.0 listens.
+    /// Tests whether an NFSv4.0 client can be called.
     pub(super) fn probe(&self, context: &Context<'_>, client: &Arc<Client>) {
         let unknown = {
             let mut held = client.inner.lock();
@@ -208,7 +208,7 @@ impl SharedState {
         }
     }
 
-    /// Tells a client that a copy is over.
+    /// Tells a client that a copy has ended.
     pub(super) fn call_offload(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
         self.call(context, &copy.client, Job::Offload(Arc::clone(copy)));
     }
@@ -217,7 +217,7 @@ impl SharedState {
         Counters::up(&self.counters.callbacks_sent);
         match client.version {
             ClientProtocol::V40 => self.call_v40(context, client, job),
-            // Its calls are made by nlm.rs.
+            // `hosts.rs` makes its calls.
             ClientProtocol::Nlm => {}
             ClientProtocol::Sessions => self.call_session(context, client, job),
         }
@@ -270,7 +270,7 @@ impl SharedState {
         self.callbacks.send(pending, |xid| call.encode(xid, &body));
     }
 
-    /// Takes a slot of a session that a connection is bound to for calls.
+    /// Reserves a slot of a session with a bound connection.
     fn free_back_slot(&self, client: &Client) -> Option<(Arc<Session>, usize, Destination)> {
         let sessions = client.inner.lock().sessions.clone();
         sessions.iter().filter_map(|id| self.session(*id).ok()).find_map(|session| {
@@ -302,7 +302,7 @@ impl SharedState {
                 handle: context.store.handle(copy.file),
                 progress: copy.progress(),
             },
-            // Encoded by nlm.rs.
+            // Encoded by `hosts.rs`.
             Job::Nlm(_) => Body::Null,
         }
     }
@@ -317,14 +317,14 @@ impl SharedState {
         self.callbacks.send(pending, |xid| encoded.encode(xid));
     }
 
-    /// Has the state's clock looked at soon.
+    /// Has [`SharedState::tick`] called soon.
     pub(super) fn wake_driver(&self) {
         if let Some(notify) = &*self.callbacks.notify.read() {
             notify();
         }
     }
 
-    /// Sends what waited for a backchannel.
+    /// Sends the calls that waited for a backchannel.
     pub(super) fn call_waiting(&self, context: &Context<'_>, client: &Arc<Client>) {
         let waiting = self.callbacks.inner.lock().waiting.remove(&client.id).unwrap_or_default();
         for job in waiting {
@@ -332,8 +332,8 @@ impl SharedState {
         }
     }
 
-    /// The answer to a call, which came
-    /// by `connection`, or by one of our own if there is none.
+    /// Handles the reply to a call. It came over `connection`, or over a connection of the server's own if that is
+    /// none.
     pub(crate) fn reply(&self, context: &Context<'_>, record: &[u8], connection: Option<ConnectionId>) {
         let Ok(xid) = Decoder::new(record).u32() else { return };
         let mut inner = self.callbacks.inner.lock();
@@ -379,18 +379,18 @@ impl SharedState {
             }
         }
         match &pending.job {
-            // It may be faster than the reply to the OPEN that granted it, so that the client does not know it yet.
+            // The recall may overtake the reply to the OPEN, so that the client does not know the delegation yet.
             job @ Job::Recall(_) if status != 0 => job.notify_failed(),
             job @ Job::Offload(_) if BACK_FAULTS.contains(&status) || AGAIN.contains(&status) => {
                 job.notify_failed()
             }
-            // A client that says anything else does not wait for it.
+            // With any other status, the client does not wait for it.
             Job::Offload(copy) => self.copy_told(context, copy),
             Job::Recall(_) | Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
         }
     }
 
-    /// A call could not be sent, or its connection was lost before the answer.
+    /// Handles a call that could not be sent, or whose connection was lost before the reply.
     pub(crate) fn callback_failed(&self, context: &Context<'_>, id: u64) {
         let pending = u32::try_from(id).ok().and_then(|xid| self.callbacks.inner.lock().pending.remove(&xid));
         if let Some(pending) = pending {
@@ -423,7 +423,7 @@ impl SharedState {
         }
     }
 
-    /// A connection is closed; what was sent by it is not answered any more. It goes again at the next tick.
+    /// Makes the calls of a closed connection time out at the next tick.
     pub(super) fn callbacks_lost(&self, connection: ConnectionId) {
         let mut inner = self.callbacks.inner.lock();
         let lost = Destination::Connection(connection);
@@ -432,7 +432,7 @@ impl SharedState {
         });
     }
 
-    /// A session is no more; what was called by it goes by another.
+    /// Sends the calls of an ended session over another one.
     pub(super) fn requeue_calls(&self, context: &Context<'_>, session: &Session) {
         let mut inner = self.callbacks.inner.lock();
         let of_session = |pending: &Pending| pending.slot.is_some_and(|(id, _)| id == session.id);
@@ -445,7 +445,7 @@ impl SharedState {
         }
     }
 
-    /// Gives up calls that are not answered, and recalls again what the client was not told of.
+    /// Gives up late calls, and repeats recalls that did not reach the client.
     pub(super) fn tick_callbacks(&self, context: &Context<'_>) {
         let mut inner = self.callbacks.inner.lock();
         let late = |pending: &Pending| context.now.since(pending.sent) > self.config.callback;
@@ -467,13 +467,14 @@ impl SharedState {
     }
 }
 
-/// Where a client of NFSv4.0 listens; none if we cannot call there.
+/// Returns where an NFSv4.0 client is called; none if that is impossible.
 fn callback_address(netid: &[u8], address: &[u8]) -> Option<SocketAddr> {
     let address = matches!(netid, b"tcp" | b"tcp6").then(|| parse_universal_address(address))??;
     (address.port() != 0 && !address.ip().is_unspecified()).then_some(address)
 }
 
-/// What a reply says: the status of the first operation of CB_COMPOUND, which is that of the whole if there is none.
+/// Decodes a reply: the status of the first operation of CB_COMPOUND, which is that of the whole if there are no
+/// results.
 fn answer(record: &[u8]) -> Answered {
     let mut input = Decoder::new(record);
     match ReplyHeader::decode(&mut input).map(|header| header.body) {

@@ -1,5 +1,5 @@
-//! What is kept of clients and of what they hold, as records of a volume. Byte for byte this is part of the format of a
-//! volume (`docs/format.md`): each value begins with a version, and fields are XDR.
+//! Clients and what they hold, as records of a volume. Byte for byte this is part of the format of a volume
+//! (`docs/format.md`): each value begins with a version, and fields are XDR.
 //!
 //! | key | value |
 //! |---|---|
@@ -10,9 +10,10 @@
 //! | `D` ino, other | [`DelegationRecord`] |
 //! | `K` ino, other | [`LockStateRecord`]: a lock owner's stateid |
 //! | `R` ino, other, first byte | [`RangeRecord`]: a range that this owner has locked |
-//! | `P` ino, other | [`CopyRecord`]: a copy to this file goes on |
+//! | `P` ino, other | [`CopyRecord`]: a copy to this file continues |
 //!
-//! Clients, sessions and the status monitor are in the home volume, the others in the volume of their file, which their keys do not name.
+//! Clients, sessions and the status monitor are in the home volume, the others in the volume of their file, which their
+//! keys do not name.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -28,15 +29,15 @@ use crate::state::locks::ranges::LockKind;
 /// The version that is written, the only one so far.
 const VERSION: u32 = 1;
 
-/// Most bytes of a client's or an owner's name (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
+/// The longest name of a client or an owner, in bytes (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
 pub(crate) const NAME_BYTES: usize = 1024;
-/// Most bytes of a network id or of a universal address; the longest of `tcp6` has 47.
+/// The longest network id or universal address, in bytes; the longest of `tcp6` has 47.
 pub(crate) const ADDRESS_BYTES: usize = 128;
 
 const _: () = assert!(NAME_BYTES + 2 * ADDRESS_BYTES + 256 <= volume::limits::STATE_VALUE_BYTES_MAX);
 const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES_MAX);
 
-/// Names a record.
+/// The key of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     Client(ClientId),
@@ -50,7 +51,7 @@ pub(crate) enum Key {
 }
 
 impl Key {
-    /// Its bytes.
+    /// Returns its bytes.
     pub(crate) fn to_bytes(self) -> Box<[u8]> {
         let mut key = Vec::with_capacity(29);
         let tagged = match self {
@@ -81,7 +82,7 @@ impl Key {
         key.into()
     }
 
-    /// The key of these bytes; none if they are of another protocol.
+    /// Parses a key; none if it is of another protocol.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Key> {
         let (tag, rest) = bytes.split_first()?;
         let eight = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
@@ -104,18 +105,18 @@ impl Key {
         }
     }
 
-    /// The change that deletes the record.
+    /// Returns the change that deletes the record.
     pub(crate) fn deleted(self) -> StateChange {
         StateChange { key: self.to_bytes(), value: None }
     }
 
-    /// The change that puts it.
+    /// Returns the change that writes the record.
     pub(crate) fn put(self, record: &impl Record) -> StateChange {
         StateChange { key: self.to_bytes(), value: Some(record.to_bytes()) }
     }
 }
 
-/// A value.
+/// The value of a record.
 pub(crate) trait Record: Sized {
     /// Writes the fields.
     fn write(&self, out: &mut Encoder<'_>);
@@ -126,7 +127,7 @@ pub(crate) trait Record: Sized {
     /// If they are not what [`Record::write`] wrote.
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError>;
 
-    /// Version and fields.
+    /// Returns the version and the fields.
     fn to_bytes(&self) -> Arc<[u8]> {
         let mut bytes = Vec::with_capacity(128);
         let mut out = Encoder::new(&mut bytes);
@@ -135,7 +136,7 @@ pub(crate) trait Record: Sized {
         bytes.into()
     }
 
-    /// The record of these bytes; none if they are of a later version, or no record.
+    /// Parses a record; none if it is of a later version, or damaged.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let mut input = Decoder::new(bytes);
         if input.u32() != Ok(VERSION) {
@@ -150,7 +151,7 @@ fn boxed(input: &mut Decoder<'_>, limit: usize) -> Result<Box<[u8]>, DecodeError
     input.opaque(limit).map(Box::from)
 }
 
-/// In whose name a client was made (RFC 8881 section 2.4.3).
+/// On whose behalf a client was created (RFC 8881 section 2.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Principal {
     /// AUTH_NONE.
@@ -175,35 +176,35 @@ impl Principal {
     }
 }
 
-/// Where an NFSv4.0 client listens for callbacks (RFC 7530 section 16.33).
+/// The callback address of an NFSv4.0 client (RFC 7530 section 16.33).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CallbackAddress {
     /// RPC program.
     pub(crate) program: u32,
-    /// Network id, `tcp` or `tcp6` if it is to be used.
+    /// The network id; only `tcp` and `tcp6` can be called.
     pub(crate) netid: Box<[u8]>,
     /// Universal address.
     pub(crate) address: Box<[u8]>,
-    /// Sent back with each callback (callback_ident).
+    /// Returned with each callback (callback_ident).
     pub(crate) ident: u32,
 }
 
-/// What only one minor version's clients have.
+/// The parts of a client that depend on its protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClientKind {
     /// NFSv4.0.
     V40 {
-        /// What SETCLIENTID_CONFIRM proved it with.
+        /// The verifier of SETCLIENTID_CONFIRM.
         confirm: [u8; 8],
         callback: CallbackAddress,
     },
     /// NFSv4.1 and later.
     Sessions {
-        /// The minor version of its EXCHANGE_ID, in which it is called.
+        /// The minor version of its EXCHANGE_ID, for callbacks.
         minor: u32,
-        /// The sequence of the last CREATE_SESSION, and the session that it made.
+        /// The sequence of the last CREATE_SESSION, and the session that it created.
         created: Option<(u32, SessionId)>,
-        /// Whether RECLAIM_COMPLETE came.
+        /// Whether RECLAIM_COMPLETE was received.
         reclaimed: bool,
     },
     /// NLM.
@@ -213,7 +214,7 @@ pub(crate) enum ClientKind {
 /// A confirmed client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientRecord {
-    /// What it calls itself (`nfs_client_id4.id`, `client_owner4.co_ownerid`).
+    /// Its own name (`nfs_client_id4.id`, `client_owner4.co_ownerid`).
     pub(crate) name: Box<[u8]>,
     /// Changes when it restarts.
     pub(crate) verifier: [u8; 8],
@@ -283,7 +284,7 @@ impl Record for ClientRecord {
     }
 }
 
-/// An address as one of IPv6.
+/// Converts an address to one of IPv6.
 pub(crate) fn address_bytes(address: IpAddr) -> [u8; 16] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -312,18 +313,18 @@ impl Record for MonitorRecord {
     }
 }
 
-/// What a channel of a session takes (RFC 8881 section 18.36.1, `channel_attrs4`).
+/// The limits of a session's channel (RFC 8881 section 18.36.1, `channel_attrs4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Channel {
-    /// Bytes of a request.
+    /// The largest request, in bytes.
     pub(crate) request_bytes: u32,
-    /// Bytes of a reply.
+    /// The largest reply, in bytes.
     pub(crate) reply_bytes: u32,
-    /// Bytes of a reply that is to be remembered.
+    /// The largest reply that is cached, in bytes.
     pub(crate) cached_bytes: u32,
     /// Operations of a COMPOUND.
     pub(crate) operations: u32,
-    /// Slots: requests at once.
+    /// Slots: concurrent requests.
     pub(crate) slots: u32,
 }
 
@@ -346,7 +347,7 @@ impl Channel {
     }
 }
 
-/// With which credential callbacks are made (RFC 8881 section 18.36.1, `callback_sec_parms4`).
+/// The credential of callbacks (RFC 8881 section 18.36.1, `callback_sec_parms4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallbackSecurity {
     /// AUTH_NONE.
@@ -358,13 +359,13 @@ pub(crate) enum CallbackSecurity {
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionRecord {
-    /// Requests of the client.
+    /// The fore channel.
     pub(crate) fore: Channel,
-    /// Callbacks.
+    /// The backchannel.
     pub(crate) back: Channel,
-    /// What CREATE_SESSION granted (`csr_flags`).
+    /// The flags that CREATE_SESSION granted (`csr_flags`).
     pub(crate) flags: u32,
-    /// RPC program of callbacks.
+    /// The RPC program of callbacks.
     pub(crate) program: u32,
     pub(crate) security: CallbackSecurity,
 }
@@ -393,16 +394,16 @@ impl Record for SessionRecord {
     }
 }
 
-/// A file that an owner has open.
+/// An owner's open of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenRecord {
-    /// The open-owner.
+    /// The open owner.
     pub(crate) owner: Box<[u8]>,
-    /// Of the stateid.
+    /// The seqid of the stateid.
     pub(crate) seqid: u32,
-    /// Which combinations of access and deny it was opened with, one bit each; see `share.rs`.
+    /// The modes in which it was opened, one bit each; see `share.rs`.
     pub(crate) modes: u16,
-    /// Whether OPEN_CONFIRM came, or is not needed.
+    /// Whether the owner was confirmed, or needs no confirmation.
     pub(crate) confirmed: bool,
 }
 
@@ -428,9 +429,9 @@ impl Record for OpenRecord {
 pub(crate) struct LockStateRecord {
     /// The lock owner.
     pub(crate) owner: Box<[u8]>,
-    /// The open that it belongs to.
+    /// The open that the locks depend on.
     pub(crate) open: Other,
-    /// Of the stateid.
+    /// The seqid of the stateid.
     pub(crate) seqid: u32,
 }
 
@@ -447,7 +448,7 @@ impl Record for LockStateRecord {
     }
 }
 
-/// A range that is locked; its first byte is in the key.
+/// A locked range; its first byte is in the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RangeRecord {
     /// Its last byte.
@@ -471,9 +472,9 @@ impl Record for RangeRecord {
 /// A delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DelegationRecord {
-    /// Whether it is one to write.
+    /// Whether it is a write delegation.
     pub(crate) write: bool,
-    /// Of the stateid.
+    /// The seqid of the stateid.
     pub(crate) seqid: u32,
 }
 
@@ -488,7 +489,7 @@ impl Record for DelegationRecord {
     }
 }
 
-/// A copy that goes on, of which its client waits to be told. All else of it is lost with the server.
+/// A copy that continues and whose end its client awaits. Everything else about it is lost with the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyRecord;
 

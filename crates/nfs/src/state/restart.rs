@@ -1,7 +1,7 @@
-//! Coming back: from the records of all volumes the state is as it was, so that clients go on as if nothing had happened.
+//! Restores the state from the records of all volumes, so that clients continue as if nothing had happened.
 //!
-//! Every lease begins anew. What nobody's record backs any more is deleted: things of a client that is gone, locks whose
-//! open is gone. There is no grace period: nothing has to be reclaimed.
+//! Every lease starts anew. Records without their basis are deleted: state of a client that is gone, locks whose open
+//! is gone. There is no grace period: nothing has to be reclaimed.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::state::sessions::Session;
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, SharedState};
 
-/// How many numbers of clients and sessions each start has for itself.
+/// The numbers of clients and sessions that each start has for itself.
 const NUMBERS_OF_START: u32 = 1 << 20;
 
-/// The records of all volumes, sorted by what must be there first.
+/// The records of all volumes, in the order of their dependencies.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     clients: Vec<(VolumeId, ClientId, ClientRecord)>,
@@ -40,12 +40,12 @@ pub(crate) struct Records {
     copies: Vec<(FileId, Other)>,
     /// The highest state of the status monitor.
     monitor: Option<u32>,
-    /// The highest sequence of a session's slot of which something is remembered.
+    /// The highest remembered sequence of each slot.
     highest: HashMap<(SessionId, u32), u32>,
 }
 
 impl Records {
-    /// Takes a record of `volume`. Those of other protocols, and of later versions, are left alone.
+    /// Adds a record of `volume`. Ignores those of other protocols and of later versions.
     pub(crate) fn add(&mut self, volume: VolumeId, key: &[u8], value: &[u8]) {
         let file = |ino: Ino| FileId { volume, ino };
         match Key::parse(key) {
@@ -81,14 +81,14 @@ impl Records {
         }
     }
 
-    /// The keys of clients and sessions that are in `home`, and where they are.
+    /// Returns the keys of clients and sessions in `home`.
     fn homed(&self, home: VolumeId) -> impl Iterator<Item = (Key, VolumeId)> {
         let clients = self.clients.iter().map(|(volume, id, _)| (Key::Client(*id), *volume));
         let sessions = self.sessions.iter().map(|(volume, id, _)| (Key::Session(*id), *volume));
         clients.chain(sessions).filter(move |(_, volume)| *volume == home)
     }
 
-    /// Those that are not, with what puts them there.
+    /// Returns the keys of clients and sessions elsewhere, with the changes that write them.
     fn away(&self, home: VolumeId) -> impl Iterator<Item = (VolumeId, Key, StateChange)> {
         let clients = self.clients.iter().map(|(volume, id, record)| {
             let key = Key::Client(*id);
@@ -101,22 +101,22 @@ impl Records {
         clients.chain(sessions).filter(move |(volume, ..)| *volume != home)
     }
 
-    /// Takes note of a request whose answer is remembered, if it came by a session: see [`super::SlotGuard::request_key`],
-    /// which the index of the operation and a checksum follow.
+    /// Notes a remembered request that came through a session. Its key is [`super::SlotGuard::request_key`], followed
+    /// by the index of the operation and a checksum.
     pub(crate) fn remember_key(&mut self, key: &[u8]) {
         let Some((session, rest)) = key.split_first_chunk::<16>() else { return };
         let Some((slot, rest)) = rest.split_first_chunk::<4>() else { return };
-        // The keys of other protocols are longer.
+        // Keys of other protocols are longer.
         if let (Some((sequence, _)), 16) = (rest.split_first_chunk::<4>(), rest.len()) {
             let (slot, sequence) = (u32::from_be_bytes(*slot), u32::from_be_bytes(*sequence));
             self.remember(SessionId(*session), slot, sequence);
         }
     }
 
-    /// Takes note that an operation of request `sequence` is remembered.
+    /// Notes that an operation of request `sequence` is remembered.
     fn remember(&mut self, session: SessionId, slot: u32, sequence: u32) {
         let highest = self.highest.entry((session, slot)).or_insert(sequence);
-        // The order of numbers that wrap around.
+        // Sequences wrap around.
         if sequence.wrapping_sub(*highest) < 1 << 31 {
             *highest = sequence;
         }
@@ -124,8 +124,8 @@ impl Records {
 }
 
 impl SharedState {
-    /// Brings back what records say; for a state of which nothing was asked yet. What is backed by nothing is deleted;
-    /// if the journal does not take that now, it is found again at the next start.
+    /// Restores the state of the records, before any request. Deletes records without their basis; if the journal does
+    /// not take that, the next start does.
     pub(crate) fn restore(&self, context: &Context<'_>, mut records: Records) {
         self.move_home(context, &mut records);
         let mut unbacked: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
@@ -135,7 +135,7 @@ impl SharedState {
         let Records { clients, sessions, opens, delegations, lock_states, ranges, copies, monitor, highest } =
             records;
         self.restore_instances(&clients, &sessions);
-        // What an earlier start gave out within the same second, and no record names, must not come again.
+        // An earlier start in the same second may have handed out numbers that no record names.
         self.numbers.store(context.store.generation().wrapping_mul(NUMBERS_OF_START), Ordering::Relaxed);
         for (_, id, record) in &clients {
             let client = Arc::new(Client::new(*id, record, context.now, &self.counters));
@@ -189,7 +189,7 @@ impl SharedState {
         self.start_monitor(context, monitor);
     }
 
-    /// Moves clients and sessions to the home volume, if that was another one before; what is there already is newer.
+    /// Moves clients and sessions to the home volume if that was another one before. Records already there are newer.
     fn move_home(&self, context: &Context<'_>, records: &mut Records) {
         let home = context.store.home();
         let mut moved: BTreeMap<VolumeId, Vec<StateChange>> = BTreeMap::new();
@@ -203,7 +203,7 @@ impl SharedState {
         }
         records.clients.retain(|(volume, id, _)| *volume == home || !known.contains(&Key::Client(*id)));
         records.sessions.retain(|(volume, id, _)| *volume == home || !known.contains(&Key::Session(*id)));
-        // Home first: nothing is deleted that is not there yet.
+        // Home first: nothing is deleted before it is there.
         if let Some(changes) = moved.remove(&home)
             && context.change(home, &changes).is_err()
         {
@@ -214,7 +214,7 @@ impl SharedState {
         }
     }
 
-    /// This instance comes after all that records name, and what is older than they are is stale.
+    /// Numbers this instance after all that records name. Ids older than the records are stale.
     fn restore_instances(
         &self,
         clients: &[(VolumeId, ClientId, ClientRecord)],

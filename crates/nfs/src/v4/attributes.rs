@@ -1,4 +1,4 @@
-//! The engine's attributes in the words of NFSv4 (RFC 8881 section 5, RFC 7862 section 12.2), and back.
+//! Converts the engine's attributes to those of NFSv4 (RFC 8881 section 5, RFC 7862 section 12.2), and back.
 
 use volume::attributes::{Attributes, FileType, SetAttributes, SetTime};
 use volume::ids::Ino;
@@ -20,13 +20,13 @@ use crate::v4::context::{Compound, HandleBytes, OpStop, Target};
 pub(crate) mod acl;
 mod decimal;
 
-/// Nanoseconds in a second: a time whose nanoseconds reach it is none.
+/// Nanoseconds in a second; a time's nanoseconds must be fewer.
 const NANOSECONDS: u32 = 1_000_000_000;
 
 /// The bits of a mode.
 const MODE_BITS: u32 = 0o7777;
 
-/// What GETATTR shows in every minor version.
+/// Attributes that GETATTR returns in every minor version.
 const SHOWN: AttrMask = AttrMask::of(&[
     Attr4::SupportedAttrs,
     Attr4::Type,
@@ -74,10 +74,10 @@ const SHOWN: AttrMask = AttrMask::of(&[
     Attr4::MountedOnFileid,
 ]);
 
-/// What SETATTR takes and GETATTR does not show.
+/// Attributes that can be set but not read.
 const WRITE_ONLY: AttrMask = AttrMask::of(&[Attr4::TimeAccessSet, Attr4::TimeModifySet]);
 
-/// What SETATTR takes.
+/// Attributes that SETATTR accepts.
 const SETTABLE: AttrMask = AttrMask::of(&[
     Attr4::Size,
     Attr4::Acl,
@@ -88,17 +88,17 @@ const SETTABLE: AttrMask = AttrMask::of(&[
     Attr4::TimeModifySet,
 ]);
 
-/// What only the creation of an object takes.
+/// Attributes that can be set only at creation.
 const CREATION_ONLY: AttrMask = AttrMask::of(&[Attr4::ModeUmask]);
 
-/// What there is from NFSv4.1 on.
+/// Attributes since NFSv4.1.
 const SINCE_1: AttrMask = AttrMask::of(&[Attr4::SuppattrExclcreat]);
 
-/// What there is from NFSv4.2 on.
+/// Attributes since NFSv4.2.
 const SINCE_2: AttrMask =
     AttrMask::of(&[Attr4::CloneBlksize, Attr4::ChangeAttrType, Attr4::ModeUmask, Attr4::XattrSupport]);
 
-/// What needs the state of the whole volume.
+/// Attributes that need the state of the whole volume.
 const OF_VOLUME: AttrMask = AttrMask::of(&[
     Attr4::FilesAvail,
     Attr4::FilesFree,
@@ -108,11 +108,11 @@ const OF_VOLUME: AttrMask = AttrMask::of(&[
     Attr4::SpaceTotal,
 ]);
 
-/// What VERIFY cannot compare.
+/// Attributes that VERIFY cannot compare.
 const NOT_COMPARED: AttrMask =
     AttrMask::of(&[Attr4::RdattrError, Attr4::TimeAccessSet, Attr4::TimeModifySet]);
 
-/// The attributes that are supported in a minor version.
+/// Returns the attributes that a minor version supports.
 pub(crate) fn supported(minor: u32) -> AttrMask {
     let mut all = SHOWN | WRITE_ONLY;
     if minor >= 1 {
@@ -124,7 +124,7 @@ pub(crate) fn supported(minor: u32) -> AttrMask {
     all
 }
 
-/// Checks what GETATTR and READDIR are asked for.
+/// Checks the attributes that GETATTR and READDIR are asked for.
 ///
 /// # Errors
 /// NFS4ERR_INVAL for attributes that can only be set (RFC 8881 section 5.5).
@@ -132,10 +132,10 @@ pub(crate) fn check_request(request: AttrMask) -> Result<(), OpStop> {
     if (request & WRITE_ONLY).is_empty() { Ok(()) } else { Err(NfsStat4::Inval.into()) }
 }
 
-/// Checks what VERIFY and NVERIFY are to compare.
+/// Checks the attributes that VERIFY and NVERIFY compare.
 ///
 /// # Errors
-/// NFS4ERR_ATTRNOTSUPP for what is not known, NFS4ERR_INVAL for what has no value.
+/// NFS4ERR_ATTRNOTSUPP for unknown attributes, NFS4ERR_INVAL for those without a value.
 pub(crate) fn check_comparison(mask: AttrMask, minor: u32) -> Result<(), OpStop> {
     if !(mask - supported(minor)).is_empty() {
         return Err(NfsStat4::AttrNotSupp.into());
@@ -152,7 +152,7 @@ pub(crate) struct Lent {
     aces: Aces,
 }
 
-/// Everything of an object that is needed to show its attributes.
+/// All that is needed to encode an object's attributes.
 pub(crate) struct Shown {
     lent: Lent,
     fsid: u64,
@@ -165,7 +165,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// The current attributes of what a filehandle names.
+    /// Reads the attributes of a filehandle's object.
     pub(crate) fn of<'c>(
         compound: &mut Compound<'c>,
         target: &Target<'c>,
@@ -181,7 +181,7 @@ impl Shown {
         }
     }
 
-    /// An object of a volume, whose attributes are known.
+    /// Returns the attributes of an object of a volume that are known already.
     pub(crate) fn stored<'c>(
         compound: &mut Compound<'c>,
         object: &Object<'c>,
@@ -211,7 +211,7 @@ impl Shown {
         })
     }
 
-    /// A directory of the pseudo file system.
+    /// Returns the attributes of a directory of the pseudo file system.
     pub(crate) fn pseudo(compound: &Compound<'_>, node: &Node) -> Shown {
         let pseudo = &compound.service.pseudo;
         let attributes = pseudo.attributes(node);
@@ -233,7 +233,7 @@ impl Shown {
         }
     }
 
-    /// All attributes.
+    /// Returns all attributes.
     pub(crate) fn attributes(&self) -> Attributes4<'_> {
         let shown = &self.attributes;
         let mut all = self.of_file_system();
@@ -257,7 +257,7 @@ impl Shown {
         all
     }
 
-    /// Those that all objects of a file system share.
+    /// Returns the attributes that all objects of a file system share.
     fn of_file_system(&self) -> Attributes4<'_> {
         let status = &self.status;
         let mut all = Attributes4 {
@@ -318,22 +318,22 @@ fn time4(time: Time) -> NfsTime4 {
     NfsTime4 { seconds: time.seconds(), nseconds: time.subsecond_nanos() }
 }
 
-/// What the creation of an object takes.
+/// Returns the attributes that can be set at creation.
 fn settable_at_creation(minor: u32) -> AttrMask {
     if minor >= 2 { SETTABLE | CREATION_ONLY } else { SETTABLE }
 }
 
-/// Attributes that a client wants an existing object to have.
+/// Decodes the attributes to set on an existing object.
 ///
 /// # Errors
-/// NFS4ERR_ATTRNOTSUPP for those that are not supported or that the engine cannot store, NFS4ERR_INVAL for those that
-/// cannot be set and for values that make no sense, NFS4ERR_BADOWNER for owners that are no numbers, NFS4ERR_BADXDR.
+/// NFS4ERR_ATTRNOTSUPP for attributes that are not supported or that the engine cannot store, NFS4ERR_INVAL for those
+/// that cannot be set and for invalid values, NFS4ERR_BADOWNER for owners that are not numbers, NFS4ERR_BADXDR.
 pub(crate) fn to_set(fattr: &Fattr4<'_>, minor: u32, current: &Attributes) -> Result<SetAttributes, OpStop> {
     check_settable(fattr.attrmask, SETTABLE, minor)?;
     values(&fattr.decode_values()?, u32::from(current.mode), current.file_type)
 }
 
-/// Attributes that a client wants a new object to have.
+/// Decodes the attributes of a new object.
 ///
 /// # Errors
 /// Those of [`to_set`].
@@ -353,7 +353,7 @@ fn check_settable(mask: AttrMask, settable: AttrMask, minor: u32) -> Result<(), 
     if (mask - settable).is_empty() { Ok(()) } else { Err(NfsStat4::Inval.into()) }
 }
 
-/// `mode` is that of before.
+/// Converts the values; `mode` is the mode before.
 fn values(wanted: &Attributes4<'_>, mode: u32, file_type: FileType) -> Result<SetAttributes, OpStop> {
     let mut set = SetAttributes {
         size: wanted.size,
@@ -373,14 +373,14 @@ fn values(wanted: &Attributes4<'_>, mode: u32, file_type: FileType) -> Result<Se
         return Err(NfsStat4::Inval.into());
     }
     if let Some(aces) = &wanted.acl {
-        // What a mode says besides is kept (RFC 8881 section 6.4.1.3).
+        // The mode's other bits stay (RFC 8881 section 6.4.1.3).
         let permissions = acl::permissions(aces.iter(), file_type)?;
         set.mode = Some(set.mode.unwrap_or(mode) & !0o777 | permissions);
     }
     Ok(set)
 }
 
-/// The number of an owner or group, written in digits (RFC 8881 section 5.9).
+/// Parses an owner or group, a number in digits (RFC 8881 section 5.9).
 fn number(name: Utf8Str4<'_>) -> Result<u32, OpStop> {
     let digits = std::str::from_utf8(name.0).map_err(|_| OpStop::Status(NfsStat4::Inval))?;
     if digits.is_empty() {
@@ -389,7 +389,7 @@ fn number(name: Utf8Str4<'_>) -> Result<u32, OpStop> {
     let plain =
         digits.bytes().all(|byte| byte.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
     match digits.parse() {
-        // The last number stands for no number.
+        // The largest number means "none".
         Ok(number) if plain && number != u32::MAX => Ok(number),
         _ => Err(NfsStat4::BadOwner.into()),
     }
@@ -406,7 +406,7 @@ fn set_time(set: Option<SetTime4>) -> Result<SetTime, OpStop> {
     })
 }
 
-/// What is known of an object whose number alone is wanted.
+/// Returns the attributes of an object of which only the number is requested.
 pub(crate) fn of_number(ino: Ino) -> Attributes4<'static> {
     Attributes4 { fileid: Some(ino.0), rdattr_error: Some(NfsStat4::Ok), ..Attributes4::default() }
 }

@@ -1,11 +1,12 @@
-//! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2, RFC 7862 section 13): operations in order, until one fails.
+//! COMPOUND (RFC 7530 section 15.2, RFC 8881 section 16.2, RFC 7862 section 13): evaluates operations in order until
+//! one fails.
 //!
-//! The evaluator runs where it may not wait. If an operation needs media, or meets a limit, all that the operations before
-//! it did stands: their results, the current and the saved filehandle, the slot. That is left in a [`Progress`], with
-//! which the same call is run again, and goes on with that operation.
+//! The evaluator runs on threads that must not wait. If an operation needs media or reaches a limit, the effects of the
+//! operations before it stand: their results, the current and saved filehandles, the slot. They go into a [`Progress`],
+//! with which the same call runs again from that operation.
 //!
-//! A reply waits for the durability of one volume. Should two volumes have something that is not durable yet, the COMPOUND
-//! is run again when all its operations are done, until one volume remains.
+//! A reply waits for the durability of one volume. If several volumes have changes that are not durable yet, the
+//! COMPOUND runs again after its last operation until one volume remains.
 
 use volume::request::Durable;
 use wire::limits::COMPOUND_OPS_MAX;
@@ -19,7 +20,7 @@ use crate::progress::{Progress, Suspended, failure_body};
 use crate::v4::context::{Compound, Done, OpStop, Replay, Target};
 use crate::v4::operations::{self, Placement};
 
-/// Minor versions that are served.
+/// The minor versions that are served.
 const MINOR_VERSIONS: u32 = 3;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -50,9 +51,9 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
 }
 
-/// What is shown was lost: no operation has a result.
+/// Encodes the reply for changes that were lost: no operation has a result.
 pub(super) fn failed(status: nfs3::NfsStat3, out: &mut Encoder<'_>) {
-    // NFS4ERR_IO, like all statuses that both versions have, has the number of NFSv3.
+    // NFS4ERR_IO has the number of NFS3ERR_IO, as all statuses that both versions have.
     status.encode(out);
     out.opaque(b"");
     out.u32(0);
@@ -60,13 +61,13 @@ pub(super) fn failed(status: nfs3::NfsStat3, out: &mut Encoder<'_>) {
 
 /// Why a COMPOUND was not evaluated to its end.
 enum Unfinished {
-    /// It was before, and this is what it was answered.
+    /// It was evaluated before, with this reply.
     Replay(Replay),
-    /// It has to be run again.
+    /// It must run again.
     Again(call::Stop),
 }
 
-/// A reply that is being written: where its parts lie.
+/// A reply that is being written, and the positions of its parts.
 struct Reply<'a> {
     tag: Utf8Str4<'a>,
     start: usize,
@@ -83,13 +84,13 @@ impl<'t> Reply<'t> {
         Reply { tag, start, count_at }
     }
 
-    /// Fills in what is known at the end.
+    /// Fills in the status and the number of results.
     fn finish(&self, status: NfsStat4, results: u32, out: &mut Encoder<'_>) {
         out.patch(self.start, &status.code().to_be_bytes());
         out.patch(self.count_at, &results.to_be_bytes());
     }
 
-    /// The reply is complete: gives it to the slot, and finds out what it waits for.
+    /// Completes the reply: gives it to the slot, and determines what it waits for.
     fn settle<'a>(self, mut compound: Compound<'a>, call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         compound.waits.retain(|(volume, durability)| volume.durability(*durability) != Durable::Yes);
         let wait = match compound.waits.as_slice() {
@@ -109,7 +110,7 @@ impl<'t> Reply<'t> {
         Ok(After(wait))
     }
 
-    /// Leaves what was done to be gone on with.
+    /// Saves the progress for another run.
     fn suspend(&self, compound: Compound<'_>, call: &Call<'_>, out: &mut Encoder<'_>) {
         if compound.index > 0 {
             let results = out.buffer().get(self.count_at + 4..).unwrap_or_default().to_vec();
@@ -118,7 +119,7 @@ impl<'t> Reply<'t> {
     }
 }
 
-/// What a COMPOUND needs to be gone on with.
+/// Returns what another run needs to continue.
 fn suspended(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspended {
     let bytes = |target: &Target<'_>| target.handle().as_slice().into();
     Suspended {
@@ -138,7 +139,7 @@ fn suspended(mut compound: Compound<'_>, tag: &[u8], results: Vec<u8>) -> Suspen
     }
 }
 
-/// Evaluates the operations that are left.
+/// Evaluates the remaining operations.
 fn evaluate(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Result<(), Unfinished> {
     while compound.status == NfsStat4::Ok {
         let Some(operation) = compound.next_operation() else { return Ok(()) };
@@ -148,7 +149,7 @@ fn evaluate(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Result<(), Un
     Ok(())
 }
 
-/// Evaluates one operation and writes its result; its status.
+/// Evaluates one operation and writes its result. Returns its status.
 fn step<'c>(
     compound: &mut Compound<'c>,
     operation: Result<ArgOp4<'c>, OpError>,
@@ -185,7 +186,7 @@ fn step<'c>(
     }
 }
 
-/// Executes an operation if its place and the room that is left allow it.
+/// Executes an operation if its position and the remaining room allow it.
 fn perform<'c>(
     compound: &mut Compound<'c>,
     operation: &ArgOp4<'c>,
@@ -198,7 +199,7 @@ fn perform<'c>(
     if compound.minor > 0 && operation.num().is_obsolete() {
         return Err(NfsStat4::NotSupp.into());
     }
-    // What cannot be taken back is not begun if there may be no room to tell of it.
+    // An operation that cannot be undone is not begun if there may be no room for its result.
     if kind == Placement::Change {
         compound.check_room(at + operations::CHANGE_RESULT_BYTES)?;
         return operations::execute(compound, operation, out);
@@ -208,7 +209,7 @@ fn perform<'c>(
     compound.check_room(out.position() + tail)
 }
 
-/// More operations than anybody needs are not begun with. A session may allow fewer, which SEQUENCE looks after.
+/// Refuses too many operations. SEQUENCE checks the lower limit of a session.
 fn check_count(compound: &Compound<'_>) -> Result<(), OpStop> {
     match compound.operations > COMPOUND_OPS_MAX {
         true if compound.minor == 0 => Err(NfsStat4::Resource.into()),
@@ -217,8 +218,8 @@ fn check_count(compound: &Compound<'_>) -> Result<(), OpStop> {
     }
 }
 
-/// With sessions, a COMPOUND begins with SEQUENCE; or it is one of a few operations, alone (RFC 8881 section 2.10.2.1 and
-/// the sections of those operations).
+/// With sessions, a COMPOUND begins with SEQUENCE, or is a single operation of a few (RFC 8881 section 2.10.2.1 and the
+/// sections of those operations).
 fn check_order(compound: &Compound<'_>, kind: Placement) -> Result<(), OpStop> {
     if compound.minor == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What an operation of a COMPOUND is told, and what it leaves for those after it.
+//! The evaluation state of a COMPOUND, which its operations read and change.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::v4::operations;
 /// Why an operation wrote no result.
 #[derive(Debug)]
 pub(crate) enum OpStop {
-    /// It failed, and this says all.
+    /// It failed with this status.
     Status(NfsStat4),
     /// It needs media. Nothing was changed.
     WouldBlock,
-    /// A limit is reached, or somebody else is in its way. Nothing was changed; it is to be tried again soon.
+    /// A limit is reached, or another request is in its way. Nothing was changed; try again soon.
     Busy,
     /// The whole COMPOUND was answered before.
     Replay(Replay),
 }
 
-/// What a COMPOUND was answered before.
+/// The earlier reply to a COMPOUND.
 #[derive(Debug)]
 pub(crate) struct Replay {
     /// The whole result.
@@ -74,10 +74,10 @@ impl From<Error> for OpStop {
     }
 }
 
-/// What became of an operation: it wrote its whole result, the status first, or it did not.
+/// The outcome of an operation: it wrote its whole result, the status first, or it did not.
 pub(crate) type Done = Result<(), OpStop>;
 
-/// What a filehandle names.
+/// The object of a filehandle.
 #[derive(Clone)]
 pub(crate) enum Target<'c> {
     /// A directory of the pseudo file system.
@@ -87,7 +87,7 @@ pub(crate) enum Target<'c> {
 }
 
 impl Target<'_> {
-    /// The bytes of its filehandle.
+    /// Returns the bytes of its filehandle.
     pub(crate) fn handle(&self) -> HandleBytes {
         match self {
             Target::Pseudo(node) => HandleBytes::new(&node.handle()),
@@ -111,12 +111,12 @@ impl HandleBytes {
         handle
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length).expect("no handle is longer than those of volumes")
     }
 
-    /// As NFSv4 writes it.
+    /// Returns the filehandle in the types of NFSv4.
     pub(crate) fn as_handle(&self) -> FileHandle4<'_> {
         FileHandle4::new(self.as_slice()).expect("handles are within the limit of NFSv4, see limits.rs")
     }
@@ -131,31 +131,31 @@ pub(crate) struct Compound<'c> {
     pub(crate) access: Access,
     /// The minor version: 0, 1 or 2.
     pub(crate) minor: u32,
-    /// How many operations there are.
+    /// The number of operations.
     pub(crate) operations: u32,
-    /// Which of them is being executed.
+    /// The operation that is being executed.
     pub(crate) index: u32,
-    /// Bytes of the whole call, its header included.
+    /// Bytes of the whole call, with its header.
     pub(crate) call_bytes: usize,
     pub(crate) current: Option<Target<'c>>,
     pub(crate) saved: Option<Target<'c>>,
     pub(crate) current_stateid: Option<Stateid4>,
     pub(crate) saved_stateid: Option<Stateid4>,
-    /// The slot of a session that the COMPOUND takes, once SEQUENCE is done.
+    /// The slot of the session, after SEQUENCE.
     pub(crate) slot: Option<SlotGuard>,
     /// The status of the last operation.
     pub(super) status: NfsStat4,
-    /// What the reply waits for, in each volume that it shows something of.
+    /// What the reply waits for, by volume.
     pub(super) waits: Vec<(&'c Arc<Volume>, Durability)>,
     /// Whether anything was changed.
     pub(super) changed: bool,
-    /// The end of the reply, if it is not in its buffer. Only the last operation may put anything here.
+    /// The end of the reply, if it is not in the buffer. Only the last operation may set it.
     pub(super) tail: Vec<Slice>,
-    /// The operations that follow this one.
+    /// The operations after this one.
     reader: CompoundReader<'c>,
-    /// The bytes of this one.
+    /// The bytes of this operation.
     taken: &'c [u8],
-    /// Where the result of the whole COMPOUND begins in the reply's buffer.
+    /// The start of the COMPOUND's result in the reply's buffer.
     reply_start: usize,
 }
 
@@ -186,13 +186,13 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Goes on where an earlier run stopped.
+    /// Continues where an earlier run stopped.
     pub(super) fn resume(&mut self, suspended: Suspended, out: &mut Encoder<'_>) {
         while self.index < suspended.index && self.reader.next().is_some() {
             self.index += 1;
         }
         self.status = suspended.status;
-        // The configuration may be another one by now; a handle that is good no more is as if there were none.
+        // The configuration may have changed. A handle that is not valid any more counts as none.
         let again = |handle: &Option<Box<[u8]>>| handle.as_ref().and_then(|handle| self.resolve(handle).ok());
         (self.current, self.saved) = (again(&suspended.current), again(&suspended.saved));
         self.current_stateid = suspended.current_stateid;
@@ -214,43 +214,44 @@ impl<'c> Compound<'c> {
         operation
     }
 
-    /// The operation that was read and is not done, if there is one.
+    /// Returns the operation that was read and is not complete.
     pub(super) fn unfinished(&self) -> Option<OpNum4> {
         let number = self.taken.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
         if self.index < self.reader.index() { number.and_then(OpNum4::from_code) } else { None }
     }
 
-    /// The bytes of this operation, its number first.
+    /// Returns the bytes of this operation, its number first.
     pub(crate) fn operation_bytes(&self) -> &'c [u8] {
         self.taken
     }
 
-    /// The bytes of the operations that follow this one.
+    /// Returns the bytes of the operations after this one.
     pub(crate) fn following_bytes(&self) -> &'c [u8] {
         self.reader.rest()
     }
 
-    /// The operation that follows this one; none if this is the last.
+    /// Returns the next operation; none if this is the last.
     pub(crate) fn following(&self) -> Option<OpNum4> {
         self.reader.peek()
     }
 
-    /// Whether this operation is the last.
+    /// Returns whether this operation is the last.
     pub(crate) fn is_last(&self) -> bool {
         self.index + 1 == self.operations
     }
 
-    /// Whether data may leave behind the reply instead of in it: nothing follows, and the slot need not keep it.
+    /// Returns whether data may be sent after the reply's buffer instead of in it: nothing follows, and the slot does
+    /// not cache the reply.
     pub(crate) fn may_have_tail(&self) -> bool {
         self.is_last() && !self.slot.as_ref().is_some_and(SlotGuard::cache_this)
     }
 
-    /// The data that leaves behind the reply.
+    /// Sets the data to send after the reply's buffer.
     pub(crate) fn set_tail(&mut self, tail: Vec<Slice>) {
         self.tail = tail;
     }
 
-    /// The current filehandle.
+    /// Returns the object of the current filehandle.
     ///
     /// # Errors
     /// NFS4ERR_NOFILEHANDLE.
@@ -258,8 +259,8 @@ impl<'c> Compound<'c> {
         self.current.clone().ok_or(OpStop::Status(NfsStat4::NoFileHandle))
     }
 
-    /// The object of the current filehandle, for operations that directories of the pseudo file system refuse with
-    /// `otherwise`.
+    /// Returns the object of the current filehandle, for operations that fail with `otherwise` on directories of the
+    /// pseudo file system.
     pub(crate) fn object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
         match &self.current {
             None => Err(NfsStat4::NoFileHandle.into()),
@@ -268,18 +269,18 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// The object of the current filehandle, for operations that are not for directories.
+    /// Returns the object of the current filehandle, for operations that are not for directories.
     pub(crate) fn file(&self) -> Result<Rc<Object<'c>>, OpStop> {
         self.object_or(NfsStat4::IsDir)
     }
 
-    /// The object of the current filehandle, for operations that change something.
+    /// Returns the object of the current filehandle, for operations that change it.
     pub(crate) fn changeable(&self) -> Result<Rc<Object<'c>>, OpStop> {
         let object = self.object_or(NfsStat4::Rofs)?;
         if object.export.read_only { Err(NfsStat4::Rofs.into()) } else { Ok(object) }
     }
 
-    /// The same of the saved filehandle.
+    /// Returns the object of the saved filehandle, like [`Compound::object_or`].
     pub(crate) fn saved_object_or(&self, otherwise: NfsStat4) -> Result<Rc<Object<'c>>, OpStop> {
         match &self.saved {
             None => Err(NfsStat4::NoFileHandle.into()),
@@ -288,12 +289,11 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Makes something else current; the current stateid goes with the filehandle that it belonged to
-    /// (RFC 8881 section 16.2.3.1.2).
+    /// Sets the current filehandle. The current stateid is dropped with the old one (RFC 8881 section 16.2.3.1.2).
     ///
     /// # Errors
-    /// NFS4ERR_WRONGSEC, if the caller's way to authenticate will not do there and the next operation would use it
-    /// (RFC 8881 section 2.6.3.1).
+    /// NFS4ERR_WRONGSEC if the caller's security flavor is not accepted there and the next operation would use the
+    /// filehandle (RFC 8881 section 2.6.3.1).
     pub(crate) fn set_current(&mut self, target: Target<'c>) -> Result<(), OpStop> {
         if let Target::Stored(object) = &target
             && !object.export.is_content_with(&self.header.credential)
@@ -306,7 +306,7 @@ impl<'c> Compound<'c> {
         Ok(())
     }
 
-    /// What a filehandle names.
+    /// Resolves a filehandle.
     pub(crate) fn resolve(&self, handle: &[u8]) -> Result<Target<'c>, OpStop> {
         match self.service.pseudo.resolve(handle) {
             Some(None) => Err(NfsStat4::Stale.into()),
@@ -320,10 +320,10 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// What is at a place of the pseudo file system: the root of a volume, or the place itself.
+    /// Returns the object at a place of the pseudo file system: the root of a volume, or the place itself.
     ///
     /// # Errors
-    /// NFS4ERR_NOENT if nothing is there for this client. The root is there for everybody.
+    /// NFS4ERR_NOENT if this client sees nothing there. Every client sees the root.
     pub(crate) fn entered(&self, node: &'c Node) -> Result<Target<'c>, OpStop> {
         let exports = &self.service.exports;
         if let Some(volume) = node.volume.and_then(|id| self.service.volume(id))
@@ -338,7 +338,7 @@ impl<'c> Compound<'c> {
         Ok(Target::Pseudo(node))
     }
 
-    /// The directory of the pseudo file system that the root of a volume covers; none for another object.
+    /// Returns the directory of the pseudo file system that the root of a volume covers; none for other objects.
     pub(crate) fn covered(&self, volume: VolumeId, ino: Ino) -> Option<&'c Node> {
         if ino != Ino::ROOT {
             return None;
@@ -347,13 +347,13 @@ impl<'c> Compound<'c> {
         service.pseudo.place_of(volume, &service.exports, self.connection.peer)
     }
 
-    /// An object of a volume, in the name of the caller.
+    /// Returns an object of a volume, on behalf of the caller.
     fn stored(&self, volume: &'c Arc<Volume>, export: &'c Export, ino: Ino) -> Target<'c> {
         let (credential, now, access) = (&self.header.credential, self.now, self.access);
         Target::Stored(Rc::new(Object::new(volume, ino, export, credential, now, access)))
     }
 
-    /// Takes the answer of the engine: the reply waits for what it waits for.
+    /// Unwraps the engine's answer, and makes the reply wait for what it shows.
     pub(crate) fn answered<T>(&mut self, volume: &'c Arc<Volume>, answer: Answer<T>) -> Result<T, OpStop> {
         match answer {
             Ok(promised) => {
@@ -367,7 +367,7 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// The reply leaves when this is durable.
+    /// Makes the reply wait for this durability.
     pub(crate) fn wait_for(&mut self, volume: &'c Arc<Volume>, after: Durability) {
         if after == Durability::NOW {
             return;
@@ -378,12 +378,12 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Something was changed, so that back-pressure applies to the call.
+    /// Notes a change, so that back-pressure applies to the call.
     pub(crate) fn note_change(&mut self) {
         self.changed = true;
     }
 
-    /// The stateid that is meant: the current one where the arguments say so (RFC 8881 section 16.2.3.1.2).
+    /// Returns the stateid that the arguments mean, which may be the current one (RFC 8881 section 16.2.3.1.2).
     ///
     /// # Errors
     /// NFS4ERR_BAD_STATEID if there is none.
@@ -394,7 +394,7 @@ impl<'c> Compound<'c> {
         self.current_stateid.ok_or(OpStop::Status(NfsStat4::BadStateId))
     }
 
-    /// The same where the saved filehandle is meant, with the stateid that was saved with it.
+    /// Returns the stateid that the arguments mean for the saved filehandle, which may be the saved one.
     ///
     /// # Errors
     /// Those of [`Compound::stateid`].
@@ -405,19 +405,19 @@ impl<'c> Compound<'c> {
         self.saved_stateid.ok_or(OpStop::Status(NfsStat4::BadStateId))
     }
 
-    /// Most bytes of the result of the whole COMPOUND.
+    /// Returns the largest result of the whole COMPOUND, in bytes.
     fn reply_bytes_max(&self) -> usize {
         self.slot
             .as_ref()
             .map_or(COMPOUND_REPLY_BYTES, |slot| slot.reply_bytes_max().min(COMPOUND_REPLY_BYTES))
     }
 
-    /// Bytes that are left for the body of the result of this operation, which begins at `position` of the buffer.
+    /// Returns the bytes that remain for this operation's result, which begins at `position` of the buffer.
     pub(crate) fn room(&self, position: usize) -> usize {
         self.reply_bytes_max().saturating_sub(position.saturating_sub(self.reply_start))
     }
 
-    /// Whether the reply may reach `position` of its buffer.
+    /// Checks that the reply may reach `position` of its buffer.
     pub(super) fn check_room(&self, position: usize) -> Result<(), OpStop> {
         let bytes = position.saturating_sub(self.reply_start);
         if bytes > self.reply_bytes_max() {

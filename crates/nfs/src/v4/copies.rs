@@ -1,5 +1,5 @@
-//! Copying what a COPY left to be done after its reply (RFC 7862 section 4): part by part, each as much as one entry of the
-//! journal takes, in turn among all copies.
+//! Continues copies after the reply to COPY (RFC 7862 section 4): part by part, each as large as one journal entry, in
+//! turn among all copies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::state::copies::{CopyEnd, CopyJob, CopyRequest, CopySide, Phase};
 use crate::state::delegations::in_flight::InFlightModification;
 use crate::state::stateids::IoMode;
 
-/// When to look again at copies that wait for the journal, for write-back or for a delegation.
+/// When to look again at a copy that waits for the journal, for write-back or for a delegation.
 const SOON: Duration = Duration::from_millis(5);
-/// When to look again whether a client that let its lease run out was heard of.
+/// When to look again at a copy whose client's lease is over.
 const SILENT: Duration = Duration::from_secs(1);
-/// When to look again if there is nothing to copy, unless told earlier.
+/// When to look again if there is nothing to copy.
 const LATER: Duration = Duration::from_secs(60);
 
-/// What came of looking at a copy.
+/// The outcome of one step.
 enum Step {
-    /// It is to be looked at again after this.
+    /// Step again after this time.
     After(Duration),
-    /// Nothing is left to be done.
+    /// Nothing remains to be done.
     Done,
 }
 
 impl ServiceContext {
-    /// Copies a part of each copy that goes on after its reply. May block for media. Returns when to call it again, unless
-    /// `on_copies` tells of a new one earlier.
+    /// Copies a part of each copy that continues after its reply. May block for media. Returns when to call it again,
+    /// unless `on_copies` reports a new copy earlier.
     pub(crate) fn copy_some(&self, now: Time) -> Duration {
         let copies = self.shared.state.copies_to_do();
         let steps = copies.iter().filter_map(|copy| match self.step_copy(copy, now) {
@@ -44,7 +44,7 @@ impl ServiceContext {
     fn step_copy(&self, copy: &Arc<CopyJob>, now: Time) -> Step {
         let volume = self.volume(copy.file.volume);
         let (Some(volume), Some(order)) = (volume, &copy.order) else {
-            // It is not served any more.
+            // The volume is not served any more.
             copy.stop();
             return self.end(copy, CopyEnd::NotServed, now);
         };
@@ -78,8 +78,8 @@ impl ServiceContext {
                 Step::After(volume.throttle())
             }
             Err(failure) if matches!(failure.error, Error::Busy | Error::WouldBlock) => Step::After(SOON),
-            // The source became shorter, there is no room, or the like: it ends here, as a shorter copy. Who goes on behind
-            // it is told why.
+            // The source became shorter, or there is no room: it ends as a shorter copy. A client that continues from
+            // there gets the error.
             Ok(_) | Err(_) => {
                 copy.stop();
                 Step::After(Duration::ZERO)
@@ -87,8 +87,8 @@ impl ServiceContext {
         }
     }
 
-    /// Whether the client may still do this: with its stateids, or if it gave them back meanwhile, as without. What is
-    /// returned is kept until a part is copied.
+    /// Checks that the client may still do this: with its stateids, or as if without any if it returned them meanwhile.
+    /// Hold what is returned until a part is copied.
     fn allowed(
         &self,
         copy: &CopyJob,

@@ -5,11 +5,11 @@ use wire::nfs4::{Component4, NfsStat4};
 
 use crate::v4::context::OpStop;
 
-/// The bytes of a name.
+/// Checks a name and returns its bytes.
 ///
 /// # Errors
-/// NFS4ERR_INVAL for an empty name and for one that is not UTF-8, NFS4ERR_NAMETOOLONG, NFS4ERR_BADNAME for `.`, `..` and
-/// names with a slash or a NUL in them, which mean nothing in NFSv4.
+/// NFS4ERR_INVAL for an empty name and for one that is not UTF-8, NFS4ERR_NAMETOOLONG, NFS4ERR_BADNAME for `.`, `..`
+/// and names with a slash or a NUL, which NFSv4 does not have.
 pub(super) fn check(name: Component4<'_>) -> Result<&[u8], OpStop> {
     Err(OpStop::Status(match name.0 {
         b"" => NfsStat4::Inval,

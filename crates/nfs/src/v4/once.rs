@@ -1,10 +1,11 @@
-//! Operations that must be executed once, see [`crate::rpc_cache`].
+//! Operations that must execute once, see [`crate::rpc_cache`].
 //!
-//! Within a session, the slot keeps the reply of the whole COMPOUND, and what the journal remembers of each operation
-//! matters after a restart only. In NFSv4.0, which has no slots, what was answered to each operation is what a
-//! retransmission finds, and failures are remembered as they are for NFSv3.
+//! Within a session, the slot caches the reply of the whole COMPOUND, and the results that the journal remembers matter
+//! only after a restart. NFSv4.0 has no slots: a retransmission finds the remembered result of each operation, and
+//! failures are remembered as for NFSv3.
 //!
-//! What is remembered is the object that the operation makes current (its number, zero for none), and its result.
+//! A remembered result is the object that the operation makes current (its number, zero for none), and the bytes of the
+//! result.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,17 +20,17 @@ use crate::call::Object;
 use crate::rpc_cache::{ToJournal, checksum, encoded, mapped};
 use crate::v4::context::{Compound, Done, HandleBytes, OpStop, Target};
 
-/// An operation that is executed at most once.
+/// An operation that executes at most once.
 pub(crate) struct Once4<R, S, C> {
-    /// Asks the engine.
+    /// Calls the engine.
     pub(crate) run: R,
     /// Writes the whole result of a success.
     pub(crate) succeed: S,
-    /// The object that is current afterwards, if it is another one.
+    /// Returns the object to make current, if it is another one.
     pub(crate) current: C,
 }
 
-/// Executes an operation that changes the volume of `object`, or repeats what was answered to it before.
+/// Executes an operation that changes the volume of `object`, or repeats its remembered result.
 pub(crate) fn once<'c, T>(
     compound: &mut Compound<'c>,
     object: &Object<'c>,
@@ -65,7 +66,7 @@ pub(crate) fn once<'c, T>(
         Ok(promised) => {
             compound.wait_for(object.volume, promised.after);
             let answer = journaled.unwrap_or_else(|| {
-                // It succeeded without a change, so without a journal entry.
+                // It succeeded without a change, and so without a journal entry.
                 let answer = write(&promised.value);
                 object.volume.remember_unchanged(&key, Arc::clone(&answer), promised.after, compound.now);
                 answer
@@ -89,7 +90,7 @@ pub(crate) fn once<'c, T>(
     }
 }
 
-/// Writes a remembered result, and makes current what it made current.
+/// Writes a remembered result, and sets the current filehandle as before.
 fn repeat<'c>(
     compound: &mut Compound<'c>,
     object: &Object<'c>,
@@ -110,16 +111,16 @@ fn repeat<'c>(
     Ok(())
 }
 
-/// A directory before and after a change.
+/// Converts a directory's attributes before and after a change.
 pub(crate) fn change_info(wcc: &Wcc) -> ChangeInfo4 {
     ChangeInfo4 { atomic: true, before: wcc.before.change, after: wcc.after.change }
 }
 
-/// Set in the place of an operation for what it changes besides.
+/// Set in an operation's index for a second change that it makes.
 const BESIDES: u32 = 1 << 31;
 
 impl Compound<'_> {
-    /// The current and the saved filehandle, which are arguments as good as those that an operation says.
+    /// Returns the current and saved filehandles, which are arguments too.
     fn handles(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(2 * (volume::handle::HANDLE_BYTES + 1));
         for target in [&self.current, &self.saved] {
@@ -131,13 +132,13 @@ impl Compound<'_> {
         bytes
     }
 
-    /// Identifies this operation among all that clients ever ask for, see [`RequestKey`]. The front, by which answers are
-    /// bounded, is the session, or the client's address.
+    /// Identifies this operation among all requests ever, see [`RequestKey`]. The key starts with the session or the
+    /// client's address, by which remembered results are bounded.
     pub(crate) fn request_key(&self) -> RequestKey {
         self.key_of(self.index)
     }
 
-    /// The same for what it changes besides.
+    /// Returns the key of the operation's second change.
     pub(crate) fn request_key_besides(&self) -> RequestKey {
         self.key_of(self.index | BESIDES)
     }

@@ -1,4 +1,4 @@
-//! What executes which operation, and where in a COMPOUND it may stand.
+//! The table of operations: which function executes one, and where in a COMPOUND it may stand.
 
 use wire::nfs4::{ArgOp4, NfsStat4, OpNum4};
 use wire::xdr::Encoder;
@@ -17,26 +17,26 @@ use crate::v4::ops::{
     read_plus, removexattr, seek, setxattr,
 };
 
-/// Most bytes of the result of an operation that changes something, without its number.
+/// The largest result of an operation that changes something, in bytes, without its number.
 pub(super) const CHANGE_RESULT_BYTES: usize = 256;
 
-/// Where an operation may stand, and what it does.
+/// Where an operation may stand, and whether it changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// SEQUENCE: at the front, and nowhere else.
+    /// SEQUENCE: only as the first operation.
     Sequence,
-    /// Alone in its COMPOUND.
+    /// Only as the single operation of its COMPOUND.
     Alone,
-    /// Behind SEQUENCE; or without, but then alone.
+    /// After SEQUENCE; or without, as the single operation.
     Sessionless,
-    /// It changes something, so that it must not be begun if there is no room for its result.
+    /// It changes something, so it must not begin without room for its result.
     Change,
     /// It changes nothing.
     ReadOnly,
 }
 
 impl Placement {
-    /// That of an operation.
+    /// Returns the placement of an operation.
     pub(super) fn of(operation: OpNum4) -> Placement {
         match operation {
             OpNum4::Sequence => Placement::Sequence,
@@ -69,7 +69,7 @@ impl Placement {
     }
 }
 
-/// Executes an operation and writes its whole result, behind its number.
+/// Executes an operation and writes its whole result, after its number.
 pub(super) fn execute<'c>(
     compound: &mut Compound<'c>,
     operation: &ArgOp4<'c>,
@@ -102,7 +102,7 @@ pub(super) fn execute<'c>(
         ArgOp4::OpenConfirm(args) => open_confirm::run(compound, args, out),
         ArgOp4::OpenDowngrade(args) => open_downgrade::run(compound, args, out),
         ArgOp4::Putfh(args) => putfh::run(compound, args, out),
-        // The public filehandle is that of the root.
+        // The public filehandle is the root.
         ArgOp4::Putpubfh | ArgOp4::Putrootfh => putrootfh::run(compound, out),
         ArgOp4::Read(args) => read::run(compound, args, out),
         ArgOp4::Readdir(args) => readdir::run(compound, args, out),
@@ -140,8 +140,7 @@ pub(super) fn execute<'c>(
     }
 }
 
-/// What an operation is answered that there is nothing for here: no file has layouts, no directory
-/// delegations.
+/// Returns the status of operations without an implementation: no file has layouts, no directory delegations.
 fn unavailable(operation: OpNum4) -> NfsStat4 {
     match operation {
         OpNum4::Layoutget => NfsStat4::LayoutUnavailable,
@@ -154,8 +153,8 @@ fn unavailable(operation: OpNum4) -> NfsStat4 {
     }
 }
 
-/// Whether it does not matter for an operation how its caller authenticates, as it does not use the current filehandle
-/// (RFC 8881 section 2.6.3.1).
+/// Returns whether an operation ignores the security flavor, because it does not use the current filehandle (RFC 8881
+/// section 2.6.3.1).
 pub(super) fn needs_no_security(operation: OpNum4) -> bool {
     matches!(
         operation,

@@ -1,4 +1,4 @@
-//! What a COMPOUND tells the state machine, and what it takes from it.
+//! The shared state, as operations of a COMPOUND use it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl From<StateId> for Stateid4 {
     }
 }
 
-/// Checks that a stateid allows this I/O, and that nothing that others hold conflicts. Hold what is returned until the I/O is
+/// Checks that a stateid allows this I/O, and that no state of others conflicts. Hold what is returned until the I/O is
 /// done.
 pub(crate) fn check_io<'c>(
     compound: &Compound<'c>,
@@ -49,29 +49,29 @@ pub(crate) fn check_io<'c>(
     )?)
 }
 
-/// Who asks, by the client of the session.
+/// Identifies the caller by the client of the session.
 pub(super) fn caller(client: Option<&Arc<Client>>) -> Caller<'_> {
     client.map_or(Caller::V40, Caller::Session)
 }
 
 impl<'c> Compound<'c> {
-    /// The state machine.
+    /// Returns the shared state.
     pub(super) fn state(&self) -> &'c SharedState {
         &self.service.shared.state
     }
 
-    /// What a question to it comes with.
+    /// Returns what a request to it brings.
     pub(super) fn state_context(&self) -> Context<'c> {
         self.service.context(self.now)
     }
 
-    /// The client of the session that the COMPOUND came by.
+    /// Returns the client of the session.
     pub(super) fn session_client(&self) -> Option<Arc<Client>> {
         self.slot.as_ref().map(|slot| Arc::clone(&slot.session.client))
     }
 
-    /// The client that an operation is about: that of the session, which is what counts if there is one
-    /// (RFC 8881 section 18.16.3), or the one that is named.
+    /// Returns the client that an operation is about: that of the session, which has precedence (RFC 8881 section
+    /// 18.16.3), or the named one.
     ///
     /// # Errors
     /// NFS4ERR_STALE_CLIENTID, NFS4ERR_EXPIRED.
@@ -82,7 +82,7 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// In whose name the call was made.
+    /// Returns on whose behalf the call was made.
     pub(super) fn principal(&self) -> Principal {
         match &self.header.credential {
             Credential::Sys(user) => Principal::User(user.uid),
@@ -90,8 +90,8 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// Whether an operation that comes with `stateid`, which is not the current one of `holding`, was executed before a
-    /// restart and its reply lost: it was the last that changed the stateid, and what it wants is so (`done`).
+    /// Whether this repeats an operation whose reply was lost in a restart: `stateid` is the one before the current one
+    /// of `entry`, and the effect is there (`done`).
     pub(super) fn is_retry_after_restart(
         &self,
         entry: &StateEntry,
@@ -103,7 +103,7 @@ impl<'c> Compound<'c> {
         last && self.slot.as_ref().is_some_and(SlotGuard::may_have_run_before) && done()
     }
 
-    /// The same of an operation that gives up what `stateid` stands for: nothing is known of it.
+    /// Whether this repeats an operation that ended the state of `stateid` and whose reply was lost in a restart.
     pub(super) fn is_release_retry(&self, stateid: StateId) -> bool {
         let known = |client: &Arc<Client>| self.state().entry(Caller::Session(client), stateid.other).is_ok();
         self.slot.as_ref().is_some_and(|slot| {
@@ -112,7 +112,7 @@ impl<'c> Compound<'c> {
         })
     }
 
-    /// The reply waits for what was journaled.
+    /// Makes the reply wait for a journaled change of the state.
     pub(super) fn wait_for_token(&mut self, token: DurabilityToken) {
         self.note_change();
         if let Some(volume) = self.service.volume(token.volume) {
@@ -126,8 +126,7 @@ impl<'c> Compound<'c> {
         Recaller { state: self.state(), context: self.state_context(), client }
     }
 
-    /// Executes request `seqid` of an owner in NFSv4.0, or repeats what was answered to it; since NFSv4.1 slots see to
-    /// that.
+    /// Executes request `seqid` of an NFSv4.0 owner, or repeats its reply. Later versions have slots for that.
     pub(super) fn in_owner_sequence(
         &mut self,
         sequence: &OwnerSequence,
@@ -163,7 +162,7 @@ impl<'c> Compound<'c> {
         done
     }
 
-    /// Repeats a result, and makes current what was current after it.
+    /// Repeats a result, and sets the current filehandle as before.
     fn answer_again(&mut self, again: &ReplayEntry, out: &mut Encoder<'_>) -> Done {
         if let Some(token) = again.waits {
             self.wait_for_token(token);
@@ -185,7 +184,7 @@ impl<'c> Compound<'c> {
     }
 }
 
-/// Whether a request that failed so counts in the sequence of its owner (RFC 7530 section 9.1.7).
+/// Returns whether a failed request counts in the sequence of its owner (RFC 7530 section 9.1.7).
 fn counts(status: NfsStat4) -> bool {
     !matches!(
         status,

@@ -1,4 +1,4 @@
-//! The bytes of a call to a client (RFC 7530 section 16 and 17, RFC 8881 section 20, RFC 7862 section 16).
+//! The bytes of calls to clients (RFC 7530 sections 16 and 17, RFC 8881 section 20, RFC 7862 section 16).
 
 use wire::array::Array;
 use wire::nfs4::callback::{
@@ -17,10 +17,10 @@ use crate::state::copies::{CopyEnd, CopyProgress, Phase};
 use crate::state::ids::{ClientId, SessionId, StateId};
 use crate::state::record::CallbackSecurity;
 
-/// What CB_SEQUENCE says.
+/// The arguments of CB_SEQUENCE.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence {
-    /// The minor version that the client speaks.
+    /// The client's minor version.
     pub(super) minor: u32,
     pub(super) session: SessionId,
     pub(super) sequence: u32,
@@ -28,7 +28,7 @@ pub(super) struct Sequence {
     pub(super) highest: u32,
 }
 
-/// Who is called, and how.
+/// The header of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) program: u32,
@@ -39,7 +39,7 @@ pub(super) struct Call {
     pub(super) sequence: Option<Sequence>,
 }
 
-/// What is said.
+/// The operation of a call.
 #[derive(Debug)]
 pub(super) enum Body {
     Null,
@@ -49,7 +49,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The operation; none for CB_NULL.
+    /// Returns the operation; none for CB_NULL.
     fn operation(&self) -> Option<CbArgOp4<'_>> {
         Some(match self {
             Body::Null => return None,
@@ -89,7 +89,7 @@ impl From<CopyEnd> for NfsStat4 {
     }
 }
 
-/// What CB_OFFLOAD reports. All that was copied is durable by then.
+/// Returns the result that CB_OFFLOAD reports. All that was copied is durable by then.
 fn offload_info(progress: &CopyProgress) -> Res4<WriteResponse4, OffloadFail> {
     let status = match progress.phase {
         Phase::Ended(CopyEnd::Complete) => {
@@ -101,7 +101,7 @@ fn offload_info(progress: &CopyProgress) -> Res4<WriteResponse4, OffloadFail> {
             });
         }
         Phase::Ended(end) => end.into(),
-        // It was cancelled a moment ago; its stateid names nothing any more.
+        // It was cancelled meanwhile; its stateid names nothing any more.
         Phase::Running | Phase::Syncing | Phase::Gone => NfsStat4::BadStateId,
     };
     Err(OffloadFail { status, bytes_copied: progress.done })
@@ -112,7 +112,7 @@ fn file(handle: &[u8]) -> FileHandle4<'_> {
 }
 
 impl Call {
-    /// The call with its record mark.
+    /// Encodes the call with its record mark.
     pub(super) fn encode(&self, xid: u32, body: &Body) -> Vec<u8> {
         let groups = wire::rpc::Groups::new(&[]).expect("no groups are not too many");
         let credential = match self.security {
@@ -141,7 +141,7 @@ impl Call {
         record
     }
 
-    /// The arguments of CB_COMPOUND.
+    /// Encodes the arguments of CB_COMPOUND.
     fn compound(&self, out: &mut Encoder<'_>, operation: &CbArgOp4<'_>) {
         let minor = self.sequence.map_or(0, |sequence| sequence.minor);
         let mut operations = CbCompoundArgsEncoder::begin(out, Utf8Str4(b""), minor, self.ident);

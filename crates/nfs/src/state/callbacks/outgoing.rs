@@ -1,17 +1,17 @@
-//! Calls from here to a client (RFC 7530 section 16.33, RFC 8881 section 20): what whoever drives the service sends.
+//! Outgoing calls to clients, for whoever drives the service to send (RFC 7530 section 16.33, RFC 8881 section 20).
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::connection::ConnectionId;
 
-/// Where a callback goes.
+/// The destination of a callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
-    /// By a connection that the client made: the backchannel of a session.
+    /// A connection that the client made: the backchannel of a session.
     Connection(ConnectionId),
-    /// By a connection of our own to this address, made if there is none: NFSv4.0.
+    /// NFSv4.0: this address, over a connection that the server makes.
     Address(SocketAddr),
-    /// By a connection of our own to this program of a host, which its rpcbind knows: NLM and NSM.
+    /// NLM and NSM: this program of a host, whose port its rpcbind knows, over a connection that the server makes.
     Program {
         /// The host.
         host: IpAddr,
@@ -22,12 +22,12 @@ pub enum Destination {
     },
 }
 
-/// A call that is to be sent to a client.
+/// A call to send to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callback {
-    /// Names it in [`crate::service::Service::callback_failed`].
+    /// Identifies it in [`crate::service::Service::callback_failed`].
     pub id: u64,
-    /// Where it goes.
+    /// Its destination.
     pub to: Destination,
     /// The call with its record mark.
     pub record: Vec<u8>,

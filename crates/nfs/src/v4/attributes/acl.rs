@@ -1,7 +1,7 @@
 //! Access control lists, as far as modes can express them (RFC 8881 section 6).
 //!
-//! The engine stores a mode and nothing else. So a list that is shown says what the mode does; one that is to be set is
-//! taken if a mode says exactly the same, and refused otherwise, never weakened nor strengthened.
+//! The engine stores only a mode. A list that is read says what the mode does. A list that is set is accepted if a mode
+//! says exactly the same, and refused otherwise; it is never weakened or strengthened.
 
 use volume::attributes::FileType;
 use wire::nfs4::{Ace4, NfsStat4, Nfsace4, Utf8Str4, ace_flag, ace_mask};
@@ -12,23 +12,23 @@ const OWNER: &[u8] = b"OWNER@";
 const GROUP: &[u8] = b"GROUP@";
 const EVERYONE: &[u8] = b"EVERYONE@";
 
-/// What a mode makes of it: two entries that deny, three that allow.
+/// Entries of a mode's list: two that deny, three that allow.
 const ENTRIES_MAX: usize = 5;
 
-/// What everybody may do whatever the mode says.
+/// Permissions that everybody has, whatever the mode.
 const ALWAYS: u32 = ace_mask::READ_ATTRIBUTES | ace_mask::READ_ACL | ace_mask::SYNCHRONIZE;
 
-/// What the owner may do besides.
+/// Permissions that the owner always has.
 const OWNERS: u32 = ace_mask::WRITE_ATTRIBUTES | ace_mask::WRITE_ACL | ace_mask::WRITE_OWNER;
 
-/// A list of a few entries.
+/// A list of up to [`ENTRIES_MAX`] entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aces {
     entries: [Nfsace4<'static>; ENTRIES_MAX],
     count: usize,
 }
 
-/// What the three bits of a mode are in a list.
+/// Converts three bits of a mode to a mask.
 fn mask(bits: u32, file_type: FileType) -> u32 {
     let mut mask = 0;
     if bits & 4 != 0 {
@@ -49,7 +49,7 @@ fn writing(file_type: FileType) -> u32 {
 }
 
 impl Aces {
-    /// The list that says what a mode does.
+    /// Returns the list that is equivalent to a mode.
     pub(crate) fn of_mode(mode: u32, file_type: FileType) -> Aces {
         let (owner, group, other) = (mode >> 6 & 7, mode >> 3 & 7, mode & 7);
         let ace = |ace_type: Ace4, group: bool, access_mask, who| Nfsace4 {
@@ -60,7 +60,7 @@ impl Aces {
         };
         let mut aces =
             Aces { entries: [ace(Ace4::AccessAllowed, false, 0, EVERYONE); ENTRIES_MAX], count: 0 };
-        // The first class that somebody is in decides, so what later ones allow is denied before.
+        // The caller's first class decides, so what later classes allow is denied first.
         let denied = (group | other) & !owner;
         if denied != 0 {
             aces.push(ace(Ace4::AccessDenied, false, mask(denied, file_type), OWNER));
@@ -80,23 +80,23 @@ impl Aces {
         self.count += 1;
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub(crate) fn as_slice(&self) -> &[Nfsace4<'static>] {
         self.entries.get(..self.count).unwrap_or_default()
     }
 }
 
-/// One of the classes of a mode, as a list sees it.
+/// A class of a mode, as a list sees it.
 #[derive(Clone, Copy)]
 struct Class {
     owner: bool,
     group: bool,
 }
 
-/// The nine bits of the mode that says the same as a list.
+/// Returns the nine mode bits that are equivalent to a list.
 ///
 /// # Errors
-/// NFS4ERR_ATTRNOTSUPP if none does.
+/// NFS4ERR_ATTRNOTSUPP if there are none.
 pub(crate) fn permissions<'a>(
     aces: impl Iterator<Item = Nfsace4<'a>> + Clone,
     file_type: FileType,
@@ -105,7 +105,7 @@ pub(crate) fn permissions<'a>(
     for ace in aces.clone() {
         let known =
             ace.ace_type <= Ace4::AccessDenied.code() && [OWNER, GROUP, EVERYONE].contains(&ace.who.0);
-        // What a mode cannot take away.
+        // Permissions that a mode cannot take away.
         let token = if ace.who.0 == OWNER { ALWAYS | OWNERS } else { ALWAYS };
         let denies = ace.ace_type == Ace4::AccessDenied.code() && ace.access_mask & token != 0;
         if !known || ace.flag & !ace_flag::IDENTIFIER_GROUP != 0 || denies {
@@ -118,7 +118,7 @@ pub(crate) fn permissions<'a>(
     let (group, other) =
         (bits(Class { owner: false, group: true }), bits(Class { owner: false, group: false }));
     match (owner, group, other) {
-        // Under a mode it does not matter whether the owner is in the group.
+        // For a mode, it does not matter whether the owner is in the group.
         (Some(owner), Some(group), Some(other)) if owner_in_group == Some(owner) => {
             Ok(owner << 6 | group << 3 | other)
         }
@@ -126,7 +126,7 @@ pub(crate) fn permissions<'a>(
     }
 }
 
-/// What a list allows to somebody in this class: the first entry that names a permission decides.
+/// Returns what a list allows a class: the first entry that names a permission decides.
 fn allowed<'a>(aces: impl Iterator<Item = Nfsace4<'a>>, class: Class) -> u32 {
     let (mut allowed, mut decided) = (0, 0);
     for ace in aces {
@@ -145,13 +145,13 @@ fn allowed<'a>(aces: impl Iterator<Item = Nfsace4<'a>>, class: Class) -> u32 {
     allowed
 }
 
-/// The three bits of a mode; none if they would say more or less.
+/// Returns three bits of a mode; none if they would grant more or less.
 fn bits(allowed: u32, file_type: FileType) -> Option<u32> {
     let writing = writing(file_type);
     let write = match allowed & writing {
         0 => 0,
         all if all == writing => 2,
-        // Deleting children, which lists for files mention too, is what writing a directory allows.
+        // Writing a directory allows deleting its children, which lists of files mention too.
         _ => return None,
     };
     let read = if allowed & ace_mask::READ_DATA == 0 { 0 } else { 4 };

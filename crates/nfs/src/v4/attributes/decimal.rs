@@ -1,6 +1,6 @@
-//! Numbers written in digits, without allocating.
+//! Decimal numbers without allocation.
 
-/// Digits of the largest number of 32 bits.
+/// Digits of the largest 32-bit number.
 const DIGITS_MAX: usize = 10;
 
 /// A number in decimal digits.
@@ -11,7 +11,7 @@ pub(crate) struct Decimal {
 }
 
 impl Decimal {
-    /// The digits of `number`.
+    /// Formats `number`.
     pub(crate) fn new(number: u32) -> Decimal {
         let (mut digits, mut first, mut rest) = ([b'0'; DIGITS_MAX], DIGITS_MAX, number);
         for (at, digit) in digits.iter_mut().enumerate().rev() {
@@ -25,7 +25,7 @@ impl Decimal {
         Decimal { digits, first }
     }
 
-    /// The digits.
+    /// Returns the digits.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.digits.get(self.first..).unwrap_or_default()
     }

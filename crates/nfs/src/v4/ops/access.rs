@@ -1,4 +1,4 @@
-//! ACCESS (RFC 8881 section 18.1): which of the permissions asked about the caller has.
+//! ACCESS (RFC 8881 section 18.1): tests which of the requested permissions the caller has.
 
 use volume::attributes::FileType;
 use volume::results::AccessMask;
@@ -7,14 +7,14 @@ use wire::xdr::{Encode as _, Encoder};
 
 use crate::v4::context::{Compound, Done, Target};
 
-/// What NFSv3 knows too, and the engine.
+/// The permissions that NFSv3 and the engine know.
 const KNOWN: u32 =
     access::READ | access::LOOKUP | access::MODIFY | access::EXTEND | access::DELETE | access::EXECUTE;
 
-/// Those of extended attributes (RFC 8276 section 8.6).
+/// The permissions for extended attributes (RFC 8276 section 8.6).
 const XATTRS: u32 = access::XAREAD | access::XAWRITE | access::XALIST;
 
-/// The permissions that a read-only export grants nobody.
+/// The permissions that a read-only export denies.
 const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &AccessArgs, out: &mut Encoder<'_>) -> Done {
@@ -39,21 +39,21 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &AccessArgs, out: &mut Enco
     Ok(())
 }
 
-/// The permissions on which those of extended attributes depend.
+/// Returns the permissions on which those for extended attributes depend.
 fn behind(xattrs: u32) -> u32 {
     let read = if xattrs & (access::XAREAD | access::XALIST) == 0 { 0 } else { access::READ };
     let write = if xattrs & access::XAWRITE == 0 { 0 } else { access::MODIFY };
     read | write
 }
 
-/// The permissions of extended attributes that come with others.
+/// Returns the permissions for extended attributes that others imply.
 fn of_xattrs(granted: u32) -> u32 {
     let read = if granted & access::READ == 0 { 0 } else { access::XAREAD | access::XALIST };
     let write = if granted & access::MODIFY == 0 { 0 } else { access::XAWRITE };
     read | write
 }
 
-/// The permissions that mean something for this type (RFC 8881 section 18.1.3).
+/// Returns the permissions that apply to this type (RFC 8881 section 18.1.3).
 fn of_type(file_type: FileType) -> u32 {
     match file_type {
         FileType::Directory => KNOWN & !access::EXECUTE,

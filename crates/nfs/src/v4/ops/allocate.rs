@@ -1,4 +1,4 @@
-//! ALLOCATE (RFC 7862 section 15.1): makes sure that there is room for a range of a file.
+//! ALLOCATE (RFC 7862 section 15.1): checks that there is room for a range of a file.
 
 use wire::nfs4::{AllocateArgs, AllocateRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};
@@ -20,7 +20,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &AllocateArgs, out: &mut En
     Ok(())
 }
 
-/// Whether a stateid allows to change a range of a regular file. A length that makes no range is NFS4ERR_INVAL.
+/// Checks that a stateid allows writing a range of a regular file. An empty or overlong range is NFS4ERR_INVAL.
 pub(crate) fn writable<'c>(
     compound: &mut Compound<'c>,
     file: &Object<'c>,

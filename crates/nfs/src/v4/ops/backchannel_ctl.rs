@@ -1,4 +1,4 @@
-//! BACKCHANNEL_CTL (RFC 8881 section 18.33): how callbacks of a session are made from now on.
+//! BACKCHANNEL_CTL (RFC 8881 section 18.33): changes how callbacks of a session are made.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! BIND_CONN_TO_SESSION (RFC 8881 section 18.34): for which calls of a session a connection is.
+//! BIND_CONN_TO_SESSION (RFC 8881 section 18.34): sets the channels of a session that a connection serves.
 
 use wire::nfs4::{
     BindConnToSessionArgs, BindConnToSessionOk, BindConnToSessionRes, ChannelDirFromClient4,

@@ -1,5 +1,4 @@
-//! CLONE (RFC 7862 section 15.13): a range of the saved file becomes the content of a range of the current one. They share
-//! what is stored.
+//! CLONE (RFC 7862 section 15.13): makes a range of the current file share the data of a range of the saved one.
 
 use std::rc::Rc;
 
@@ -26,12 +25,12 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encod
     }
     compound.note_change();
     let mut done = 0;
-    // Shared in parts, each as much as one journal entry says.
+    // In parts, each as large as one journal entry.
     while done < count {
         let (source, target) = ((from.ino, offset + done), (to.ino, at + done));
         let part = to.volume.clone_range(&to.request(), source, target, count - done);
         done += compound.answered(to.volume, part)?.count;
-        // A long way is no event loop's; begun again on a thread of its own, it ends with the same.
+        // Too long for an event loop. A second run on a worker thread has the same result.
         if done < count && compound.access == Access::Cached {
             return Err(OpStop::WouldBlock);
         }
@@ -40,16 +39,16 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encod
     Ok(())
 }
 
-/// The two files of CLONE and COPY, and the size of the first.
+/// The two files of CLONE and COPY, and the size of the source.
 pub(crate) struct Copied<'c> {
     pub(crate) from: Rc<Object<'c>>,
     pub(crate) to: Rc<Object<'c>>,
     pub(crate) size: u64,
-    /// Kept until all is copied.
+    /// Held until all is copied.
     pub(crate) in_flight: InFlightModification<'c>,
 }
 
-/// The saved file, to be read, and the current one, to be written, if their stateids and kinds allow that.
+/// Checks that the saved file may be read and the current one written, by their types and stateids.
 ///
 /// # Errors
 /// NFS4ERR_XDEV between volumes; NFS4ERR_WRONG_TYPE and the like.
@@ -65,7 +64,7 @@ pub(crate) fn both<'c>(
     }
     let size = regular::check(compound, &from)?.size;
     regular::check(compound, &to)?;
-    // The current stateid that one may mean is that of its own filehandle.
+    // The current stateid belongs to its own filehandle.
     let from_stateid = compound.saved_stateid(from_stateid)?;
     let to_stateid = compound.stateid(to_stateid)?;
     drop(check_io(compound, from_stateid, &from, IoMode::Read)?);

@@ -1,4 +1,4 @@
-//! CLOSE (RFC 8881 section 18.2): an owner does not need a file any more; its locks there go too.
+//! CLOSE (RFC 8881 section 18.2): ends an open, and the locks that depend on it.
 
 use wire::nfs4::{CloseArgs, CloseOk, CloseRes, NfsStat4, Stateid4};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! COMMIT (RFC 8881 section 18.3): makes data stable that was written without. The reply waits for that.
+//! COMMIT (RFC 8881 section 18.3): makes unstable data stable. The reply waits for that.
 
 use wire::nfs4::{CommitArgs, CommitOk, CommitRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,6 +1,6 @@
-//! COPY (RFC 7862 section 15.2), within the server, by sharing what is stored. As much as a few entries of the journal
-//! take is done before the reply, which is all of most files. Of more, the rest is copied after the reply if the client
-//! allows that; otherwise it goes on behind what was done.
+//! COPY (RFC 7862 section 15.2) within the server, by sharing data. A few journal entries' worth, which is all of most
+//! files, is copied before the reply. The rest is copied after it if the client allows that; otherwise the client
+//! continues from there.
 
 use volume::request::Durability;
 use wire::nfs4::{
@@ -14,7 +14,7 @@ use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::ops::clone::{Copied, both};
 
-/// How many entries of the journal a COPY writes before its reply: as much work as a large WRITE or two.
+/// Journal entries that a COPY writes before its reply: as much work as a large WRITE or two.
 const PARTS_BEFORE_REPLY: usize = 8;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -40,7 +40,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     CopyRes::Ok(CopyOk {
         response: WriteResponse4 {
             callback_id: left,
-            // What is done so far counts among what CB_OFFLOAD tells.
+            // CB_OFFLOAD counts what is done so far.
             count: if left.is_none() { count } else { 0 },
             // The reply waits for the journal.
             committed: StableHow4::FileSync,
@@ -52,7 +52,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     Ok(())
 }
 
-/// Copies what is done before the reply; how much that was, and when it is durable.
+/// Copies the part before the reply. Returns its bytes, and when they are durable.
 fn first_parts<'c>(
     compound: &mut Compound<'c>,
     (from, offset): (&Object<'c>, u64),
@@ -61,7 +61,7 @@ fn first_parts<'c>(
 ) -> Result<(u64, Durability), OpStop> {
     let (mut done, mut after) = (0, Durability::NOW);
     for _ in 0..PARTS_BEFORE_REPLY {
-        // Nothing left would be everything to the engine.
+        // For the engine, a length of zero means everything.
         if wanted == done && done > 0 {
             break;
         }
@@ -71,7 +71,7 @@ fn first_parts<'c>(
         match compound.answered(to.volume, part) {
             Ok(part) if part.count > 0 => done += part.count,
             Ok(_) => break,
-            // What was done stands, and is answered.
+            // What was done stands, and is reported.
             Err(_) if done > 0 => break,
             Err(stop) => return Err(stop),
         }
@@ -103,7 +103,7 @@ fn order(
     })
 }
 
-/// Has the rest copied; the stateid of that, if it will be.
+/// Lets the copy continue after the reply. Returns its stateid, if it does.
 fn go_on(compound: &mut Compound<'_>, order: CopyRequest, done: (u64, Durability)) -> Option<Stateid4> {
     let client = compound.session_client()?;
     let begun = compound.state().begin_copy(&compound.state_context(), &client, order, done);
@@ -112,7 +112,7 @@ fn go_on(compound: &mut Compound<'_>, order: CopyRequest, done: (u64, Durability
             compound.wait_for_token(token);
             Some(stateid.into())
         }
-        // A part was copied, so that there is something to answer.
+        // A part was copied, which is reported.
         Ok(None) | Err(_) => None,
     }
 }

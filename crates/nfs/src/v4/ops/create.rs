@@ -1,4 +1,4 @@
-//! CREATE (RFC 8881 section 18.4): everything but regular files, which OPEN creates. The new object is the current one.
+//! CREATE (RFC 8881 section 18.4): creates anything but regular files, which OPEN creates, and makes it current.
 
 use volume::attributes::{Device, FileType, SetAttributes};
 use volume::request::{Answer, Request};
@@ -67,10 +67,10 @@ fn create(
 }
 
 impl<'c> Compound<'c> {
-    /// Whether names can be put into an object, so that this is told before anything about the name.
+    /// Checks that an object is a directory, before anything about the name.
     ///
     /// # Errors
-    /// NFS4ERR_NOTDIR, or what NFSv4.1 has for symbolic links.
+    /// NFS4ERR_NOTDIR, or the status of NFSv4.1 for symbolic links.
     pub(crate) fn check_directory(&mut self, object: &Object<'c>) -> Result<(), OpStop> {
         let found = self.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
         match found.file_type {

@@ -1,4 +1,4 @@
-//! CREATE_SESSION (RFC 8881 section 18.36): confirms a client, and makes a session of it.
+//! CREATE_SESSION (RFC 8881 section 18.36): confirms a client and creates a session.
 
 use wire::nfs4::{
     CallbackSecParms4, ChannelAttrs4, CreateSessionArgs, CreateSessionOk, CreateSessionRes, NfsStat4,
@@ -20,7 +20,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CreateSessionArgs<'_>, out
         client: ClientId(args.clientid.0),
         sequence: args.sequence,
         principal: compound.principal(),
-        // Replies survive a restart, as their effects are remembered; there is no RDMA.
+        // Replies survive a restart, because their effects are remembered; there is no RDMA.
         flags: args.flags & (create_session_flag::PERSIST | create_session_flag::CONN_BACK_CHAN),
         channels: Channels { fore: channel(&args.fore_chan_attrs), back: channel(&args.back_chan_attrs) },
         program: args.cb_program,
@@ -42,7 +42,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CreateSessionArgs<'_>, out
     Ok(())
 }
 
-/// The first credential that callbacks can be made with.
+/// Returns the first credential that can be used for callbacks.
 pub(crate) fn security(parms: &SecParms4<'_>) -> CallbackSecurity {
     let usable = parms.iter().find_map(|parms| match parms {
         CallbackSecParms4::None => Some(CallbackSecurity::None),

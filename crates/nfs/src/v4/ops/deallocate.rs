@@ -1,4 +1,4 @@
-//! DEALLOCATE (RFC 7862 section 15.4): makes a hole of a range of a file.
+//! DEALLOCATE (RFC 7862 section 15.4): punches a hole.
 
 use wire::nfs4::{DeallocateArgs, DeallocateRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,5 +1,5 @@
-//! DELEGPURGE (RFC 8881 section 18.5): delegations of a client do not survive its own restart here, so that there is
-//! nothing to purge, and CLAIM_DELEGATE_PREV is not supported either.
+//! DELEGPURGE (RFC 8881 section 18.5): delegations do not survive a restart of their client, so there is nothing to
+//! purge. CLAIM_DELEGATE_PREV is not supported either.
 
 use wire::nfs4::{DelegpurgeArgs, NfsStat4};
 

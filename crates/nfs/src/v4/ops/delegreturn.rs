@@ -1,4 +1,4 @@
-//! DELEGRETURN (RFC 8881 section 18.6): a client does not need a delegation any more.
+//! DELEGRETURN (RFC 8881 section 18.6): returns a delegation.
 
 use wire::nfs4::{DelegreturnArgs, DelegreturnRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! EXCHANGE_ID (RFC 8881 section 18.35): a client tells who it is, and learns who the server is.
+//! EXCHANGE_ID (RFC 8881 section 18.35): introduces client and server to each other.
 
 use wire::nfs4::{
     ClientId4, ExchangeIdArgs, ExchangeIdOk, ExchangeIdRes, NfsStat4, OwnerId4, ServerOwner4, StateProtect4A,
@@ -28,7 +28,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ExchangeIdArgs<'_>, out: &
     };
     let update = args.flags & exchange_id_flag::UPD_CONFIRMED_REC_A != 0;
     let exchanged = compound.state().exchange_id(&compound.state_context(), &who, compound.minor, update)?;
-    // The same on all its addresses and after every restart, so that clients see one server.
+    // The same on all addresses and after every restart, so that clients see one server.
     let name = format!("holdfast {}", compound.service.home());
     let owner = OwnerId4(name.as_bytes());
     let confirmed = if exchanged.confirmed { exchange_id_flag::CONFIRMED_R } else { 0 };

@@ -1,4 +1,4 @@
-//! FREE_STATEID (RFC 8881 section 18.38): a client knows that a stateid is good for nothing any more.
+//! FREE_STATEID (RFC 8881 section 18.38): frees a stateid without locks, or one that was revoked.
 
 use wire::nfs4::{FreeStateidArgs, FreeStateidRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};

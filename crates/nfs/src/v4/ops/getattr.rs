@@ -11,7 +11,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetattrArgs, out: &mut Enc
     let target = compound.target()?;
     attributes::check_request(args.attr_request)?;
     if let Target::Stored(object) = &target {
-        // Size and change are those that the holder of a delegation to write knows.
+        // The holder of a write delegation knows size and change better.
         drop(compound.recaller().object(object, ConflictKind::Read)?);
     }
     let shown = Shown::of(compound, &target, args.attr_request)?;

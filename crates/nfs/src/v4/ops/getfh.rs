@@ -1,4 +1,4 @@
-//! GETFH (RFC 8881 section 18.8): the current filehandle.
+//! GETFH (RFC 8881 section 18.8): returns the current filehandle.
 
 use wire::nfs4::{GetfhOk, GetfhRes};
 use wire::xdr::{Encode as _, Encoder};

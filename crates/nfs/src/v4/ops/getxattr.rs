@@ -11,7 +11,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &GetxattrArgs<'_>, out: &mu
     let found = object.volume.get_xattr(&object.request(), object.ino, args.name.0);
     let missing = matches!(found, Err(Failure { error: Error::NoEntry, .. }));
     let value = compound.answered(object.volume, found).map_err(|stop| named(stop, missing))?;
-    // In vain if there is no room; who asks again asks for the whole once more.
+    // Without room, a repetition would read all of it again.
     if value.len() + 8 > compound.room(out.position()) {
         return Err(NfsStat4::TooSmall.into());
     }

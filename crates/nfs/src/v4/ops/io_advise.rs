@@ -1,4 +1,4 @@
-//! IO_ADVISE (RFC 7862 section 15.5): hints, none of which is followed; the cache looks at what is done instead.
+//! IO_ADVISE (RFC 7862 section 15.5): accepts hints and follows none; the cache watches accesses instead.
 
 use wire::nfs4::{Bitmap4, IoAdviseArgs, IoAdviseOk, IoAdviseRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};

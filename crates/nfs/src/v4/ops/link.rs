@@ -1,4 +1,4 @@
-//! LINK (RFC 8881 section 18.9): another name, in the current directory, for the saved object.
+//! LINK (RFC 8881 section 18.9): adds a name in the current directory for the saved object.
 
 use volume::attributes::FileType;
 use volume::request::Request;

@@ -1,4 +1,4 @@
-//! LISTXATTRS (RFC 8276 section 8.4.3): names of extended attributes.
+//! LISTXATTRS (RFC 8276 section 8.4.3): lists the names of extended attributes.
 
 use wire::nfs4::{Component4, ListxattrsArgs, ListxattrsEncoder, NfsStat4};
 use wire::xdr::Encoder;

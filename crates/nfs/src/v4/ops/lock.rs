@@ -1,4 +1,4 @@
-//! LOCK (RFC 8881 section 18.10): a range of a file for one owner. LOCKT and LOCKU use parts of it.
+//! LOCK (RFC 8881 section 18.10): locks a range for an owner. LOCKT and LOCKU use parts of this module.
 
 use wire::nfs4::{
     ExistLockOwner4, LockArgs, LockDenied, LockFail, LockOk, LockRes, Locker4, NfsLockType4, NfsStat4,
@@ -23,13 +23,13 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LockArgs<'_>, out: &mut En
     }
 }
 
-/// What is asked for.
+/// Decodes the request.
 fn wanted(args: &LockArgs<'_>) -> Result<LockRequest, OpStop> {
     let range = Range::new(args.offset, args.length).ok_or(NfsStat4::Inval)?;
     Ok(LockRequest { range, kind: kind(args.locktype), waits: args.locktype.is_blocking() })
 }
 
-/// The first lock of an owner in a file, which an open of it allows.
+/// The first lock of an owner in a file, under an open.
 fn first(
     compound: &mut Compound<'_>,
     file: FileId,
@@ -63,7 +63,7 @@ fn first(
     })
 }
 
-/// One more lock of an owner that has locks in the file, or had.
+/// A further lock of an owner with a lock stateid.
 fn further(
     compound: &mut Compound<'_>,
     file: FileId,
@@ -88,7 +88,7 @@ fn further(
     })
 }
 
-/// Locks and writes the result; whether there is a lock.
+/// Locks and writes the result. Returns whether there is a lock.
 fn lock(
     compound: &mut Compound<'_>,
     args: &LockArgs<'_>,
@@ -96,7 +96,7 @@ fn lock(
     wanted: &LockRequest,
     out: &mut Encoder<'_>,
 ) -> Result<bool, OpStop> {
-    // Nothing has to be reclaimed: what was locked before a restart still is.
+    // A restart loses no locks, so only existing ones can be reclaimed.
     if args.reclaim && !compound.state().has_lock(by, wanted) {
         return Err(NfsStat4::NoGrace.into());
     }
@@ -119,12 +119,12 @@ fn locked(compound: &mut Compound<'_>, stateid: StateId, out: &mut Encoder<'_>) 
     Ok(())
 }
 
-/// Whether a lock is shared.
+/// Converts the kind of a lock.
 pub(crate) fn kind(locktype: NfsLockType4) -> LockKind {
     if locktype.is_exclusive() { LockKind::Write } else { LockKind::Read }
 }
 
-/// What is in the way.
+/// Encodes a conflict.
 pub(crate) fn lock_denied(denied: &Denied) -> LockDenied<'_> {
     let locktype = match denied.kind {
         LockKind::Read => NfsLockType4::Read,

@@ -1,4 +1,4 @@
-//! LOCKT (RFC 8881 section 18.11): whether a range could be locked.
+//! LOCKT (RFC 8881 section 18.11): tests whether a range could be locked.
 
 use wire::nfs4::{LockFail, LocktArgs, LocktRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};

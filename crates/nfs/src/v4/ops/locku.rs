@@ -1,4 +1,4 @@
-//! LOCKU (RFC 8881 section 18.12): a range is free.
+//! LOCKU (RFC 8881 section 18.12): unlocks a range.
 
 use wire::nfs4::{LockuArgs, LockuOk, LockuRes, NfsStat4};
 use wire::xdr::{Encode as _, Encoder};

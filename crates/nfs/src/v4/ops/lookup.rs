@@ -1,4 +1,4 @@
-//! LOOKUP (RFC 8881 section 18.13): makes current what a name in the current directory stands for.
+//! LOOKUP (RFC 8881 section 18.13): makes the object of a name in the current directory current.
 
 use std::rc::Rc;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &LookupArgs<'_>, out: &mut 
 }
 
 impl<'c> Compound<'c> {
-    /// What is called `name` in a directory of the pseudo file system.
+    /// Looks up `name` in a directory of the pseudo file system.
     pub(crate) fn beneath(
         &self,
         node: &'c crate::exports::pseudo::Node,
@@ -42,8 +42,8 @@ impl<'c> Compound<'c> {
         }
     }
 
-    /// What is called `name` in a directory of a volume. At the root of a volume the exports come first whose paths lead
-    /// through it.
+    /// Looks up `name` in a directory of a volume. At the root of a volume, exports whose paths lead through it come
+    /// first.
     pub(crate) fn find(&mut self, directory: &Rc<Object<'c>>, name: &[u8]) -> Result<Target<'c>, OpStop> {
         if let Some(node) = self.covered(directory.volume.id(), directory.ino)
             && let Some(found) = self.beneath(node, name)?
@@ -55,7 +55,7 @@ impl<'c> Compound<'c> {
         Ok(Target::Stored(Rc::new(directory.beside(found.attributes.ino))))
     }
 
-    /// Whether an object is a directory; a symbolic link has a status of its own here (RFC 8881 section 18.13.3).
+    /// Checks that an object is a directory; symbolic links have a status of their own (RFC 8881 section 18.13.3).
     pub(crate) fn check_lookup(&mut self, object: &Object<'c>) -> Result<(), OpStop> {
         let found = self.answered(object.volume, object.volume.attributes(&object.request(), object.ino))?;
         match found.file_type {

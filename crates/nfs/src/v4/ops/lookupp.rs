@@ -15,10 +15,10 @@ pub(crate) fn run(compound: &mut Compound<'_>, out: &mut Encoder<'_>) -> Done {
     Ok(())
 }
 
-/// The parent of the current directory.
+/// Returns the parent of the current directory.
 ///
 /// # Errors
-/// NFS4ERR_NOENT at the root of everything.
+/// NFS4ERR_NOENT at the root of the pseudo file system.
 pub(crate) fn parent<'c>(compound: &mut Compound<'c>) -> Result<Target<'c>, OpStop> {
     let directory = match compound.target()? {
         Target::Pseudo(node) => return above(compound, node),

@@ -1,4 +1,4 @@
-//! NVERIFY (RFC 8881 section 18.15): goes on only if attributes are not as the client thinks.
+//! NVERIFY (RFC 8881 section 18.15): fails if attributes are equal.
 
 use wire::nfs4::{NfsStat4, NverifyRes, VerifyArgs};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! OFFLOAD_CANCEL (RFC 7862 section 15.8): a copy that goes on after its reply is not wanted any more. What was copied stays.
+//! OFFLOAD_CANCEL (RFC 7862 section 15.8): cancels a copy that continues after its reply. What was copied stays.
 
 use wire::nfs4::{NfsStat4, OffloadCancelArgs, OffloadCancelRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! OFFLOAD_STATUS (RFC 7862 section 15.9): how far a copy is that goes on after its reply.
+//! OFFLOAD_STATUS (RFC 7862 section 15.9): reports the progress of a copy that continues after its reply.
 
 use wire::nfs4::{NfsStat4, OffloadStatusArgs, OffloadStatusOk, OffloadStatusRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,7 +1,7 @@
-//! OPEN (RFC 8881 section 18.16): opens a file for an owner, and creates it if that is wanted.
+//! OPEN (RFC 8881 section 18.16): opens a file for an owner, and creates it on request.
 //!
-//! `open/create.rs` creates. A file that is there is opened in three steps: whether somebody is in the way, truncating,
-//! and the open itself, which looks again.
+//! `open/create.rs` creates. An existing file is opened in three steps: a check for conflicts, the truncation, and the
+//! open itself, which checks again.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ mod file_hold;
 
 use file_hold::FileHold;
 
-/// Who opens, and how.
+/// A decoded request.
 struct Request<'a> {
     client: &'a Arc<Client>,
     owner: &'a Arc<OpenOwner>,
@@ -46,14 +46,14 @@ impl Request<'_> {
     }
 }
 
-/// The result, but for the stateid and the delegation.
+/// The parts of the result besides the stateid and the delegation.
 #[derive(Clone, Copy)]
 struct Shown {
     cinfo: ChangeInfo4,
     attrset: AttrMask,
 }
 
-/// The directory is not shown.
+/// No directory is reported.
 const NO_DIRECTORY: ChangeInfo4 = ChangeInfo4 { atomic: true, before: 0, after: 0 };
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -63,7 +63,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
     compound.state().check_room(&client)?;
     let owner = client.open_owner(args.owner.owner.0, || OwnerSequence::new(now));
     if client.version == ClientProtocol::V40 && !owner.sequence.is_confirmed() {
-        // An owner that was not confirmed begins anew (RFC 7530 section 16.18.5).
+        // An owner that was never confirmed starts anew (RFC 7530 section 16.18.5).
         owner.sequence.restart_unless(args.seqid);
     }
     compound.in_owner_sequence(&owner.sequence, args.seqid, out, |compound, out| {
@@ -71,14 +71,14 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
         let request = Request { client: &client, owner: &owner, mode, want };
         let reclaimed = client.inner.lock().reclaimed;
         if !reclaimed && !args.claim.is_reclaim() {
-            // It has to say first that it reclaims nothing (RFC 8881 section 18.51.3).
+            // A new client must first complete its reclaims (RFC 8881 section 18.51.3).
             return Err(NfsStat4::Grace.into());
         }
         claim(compound, args, &request, out)
     })
 }
 
-/// What the bits of `share_access` and `share_deny` say.
+/// Decodes `share_access` and `share_deny`.
 fn wishes(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, DelegationWant), OpStop> {
     let wish = args.share_access & share_access::WANT_DELEG_MASK;
     let signals = share_access::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
@@ -127,13 +127,13 @@ fn claim(
             let file = compound.file()?;
             open_file(compound, &file, None, NO_DIRECTORY, request, out)
         }
-        // Of delegations it has what it has: what it says of one does not matter.
+        // The client still has its delegations, whatever it claims.
         OpenClaim4::Previous(_) => reclaim(compound, request, out),
         OpenClaim4::DelegatePrev(_) | OpenClaim4::DelegPrevFh => Err(NfsStat4::NotSupp.into()),
     }
 }
 
-/// Whether the client has the delegation by which it opens.
+/// Checks that the client has the delegation under which it opens.
 fn check_delegation(compound: &Compound<'_>, stateid: Stateid4) -> Result<(), OpStop> {
     let client = compound.session_client();
     let stateid = StateId::from(compound.stateid(stateid)?);
@@ -142,7 +142,7 @@ fn check_delegation(compound: &Compound<'_>, stateid: Stateid4) -> Result<(), Op
     if entry.as_delegation().is_some() { Ok(()) } else { Err(NfsStat4::BadStateId.into()) }
 }
 
-/// Opens what a name in the current directory stands for.
+/// Opens the file of a name in the current directory.
 fn open_named(
     compound: &mut Compound<'_>,
     name: &[u8],
@@ -168,14 +168,14 @@ fn open_named(
     }
 }
 
-/// A directory that does not change.
+/// Reports a directory that does not change.
 fn unchanged<'c>(compound: &mut Compound<'c>, directory: &Object<'c>) -> Result<ChangeInfo4, OpStop> {
     let found = directory.volume.attributes(&directory.request(), directory.ino);
     let change = compound.answered(directory.volume, found)?.change;
     Ok(ChangeInfo4 { atomic: true, before: change, after: change })
 }
 
-/// Opens a file that is there; `size` is what it is to be cut to.
+/// Opens an existing file, truncating it to `size` if that is given.
 fn open_file<'c>(
     compound: &mut Compound<'c>,
     file: &Rc<Object<'c>>,
@@ -206,7 +206,7 @@ fn open_file<'c>(
     Ok(())
 }
 
-/// Whether it is a regular file, and the caller may open it so.
+/// Checks that it is a regular file that the caller may open in this mode.
 fn check_file<'c>(
     compound: &mut Compound<'c>,
     file: &Object<'c>,
@@ -237,7 +237,7 @@ fn check_file<'c>(
     Ok(())
 }
 
-/// Cuts a file to a size, once: if it is asked for again after a restart, others may have written meanwhile.
+/// Truncates a file once. If the request is repeated after a restart, others may have written meanwhile.
 fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Result<(), OpStop> {
     let key = compound.request_key_besides();
     if let Some((_, after)) = file.volume.lookup_request(&key) {
@@ -252,7 +252,7 @@ fn truncate<'c>(compound: &mut Compound<'c>, file: &Object<'c>, size: u64) -> Re
     Ok(())
 }
 
-/// CLAIM_PREVIOUS: what a client held before a restart it holds still, so that only what it holds can be reclaimed.
+/// CLAIM_PREVIOUS: a restart loses no opens, so only existing ones can be reclaimed.
 fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     let sessions = request.client.version == ClientProtocol::Sessions;
@@ -267,8 +267,8 @@ fn reclaim(compound: &mut Compound<'_>, request: &Request<'_>, out: &mut Encoder
     Ok(())
 }
 
-/// Grants a delegation if the export has them and nobody minds; not to an owner that is still to be confirmed (RFC 7530
-/// section 16.18.5).
+/// Grants a delegation if the export allows it and nothing conflicts; not to an owner that must still be confirmed (RFC
+/// 7530 section 16.18.5).
 fn delegate(
     compound: &mut Compound<'_>,
     file: &Object<'_>,
@@ -298,7 +298,7 @@ fn write(
     result(stateid, flags(compound.minor, opened.confirm), shown, delegated, compound.minor, out);
 }
 
-/// What the client has to know (`rflags`).
+/// Returns the result flags (`rflags`).
 fn flags(minor: u32, confirm: bool) -> u32 {
     let confirm = if confirm { open_result::CONFIRM } else { 0 };
     let later = if minor > 0 { open_result::PRESERVE_UNLINKED | open_result::MAY_NOTIFY_LOCK } else { 0 };
@@ -318,7 +318,7 @@ fn result(
     OpenRes::Ok(OpenOk { stateid, cinfo, rflags, attrset, delegation }).encode(out);
 }
 
-/// The attributes of a new file, and those of them that the result names.
+/// Returns the attributes of a new file, and those that the result names.
 fn new_attributes(how: &CreateHow4<'_>, minor: u32) -> Result<(SetAttributes, AttrMask), OpStop> {
     match how {
         CreateHow4::Unchecked(fattr) | CreateHow4::Guarded(fattr) => {

@@ -1,4 +1,4 @@
-//! OPEN_CONFIRM (RFC 7530 section 16.18): an open owner of NFSv4.0 is not one of a repeated old request.
+//! OPEN_CONFIRM (RFC 7530 section 16.18): confirms that an NFSv4.0 open owner is not from a replayed old request.
 
 use wire::nfs4::{NfsStat4, OpenConfirmArgs, OpenConfirmOk, OpenConfirmRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! OPEN_DOWNGRADE (RFC 8881 section 18.18): an owner needs less of a file that it has open.
+//! OPEN_DOWNGRADE (RFC 8881 section 18.18): reduces the access of an open.
 
 use wire::nfs4::{NfsStat4, OpenDowngradeArgs, OpenDowngradeOk, OpenDowngradeRes, share_access};
 use wire::xdr::{Encode as _, Encoder};
@@ -16,7 +16,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenDowngradeArgs, out: &m
         compound.state().open_of(&compound.state_context(), caller(client.as_ref()), stateid, file)?;
     let open = entry.as_open().ok_or(NfsStat4::BadStateId)?;
     compound.in_owner_sequence(&open.owner.sequence, args.seqid, out, |compound, out| {
-        // Wishes for delegations mean nothing here.
+        // Requests for delegations have no meaning here.
         let access = args.share_access & !share_access::WANT_DELEG_MASK;
         let mode = Mode::new(access, args.share_deny).ok_or(NfsStat4::Inval)?;
         let stateid = if compound.is_retry_after_restart(&entry, stateid, || entry.mode() == Some(mode)) {

@@ -1,4 +1,4 @@
-//! PUTFH (RFC 8881 section 18.19): makes current what a filehandle names.
+//! PUTFH (RFC 8881 section 18.19): makes the object of a filehandle current.
 
 use wire::nfs4::{PutfhArgs, PutfhRes};
 use wire::xdr::{Encode as _, Encoder};

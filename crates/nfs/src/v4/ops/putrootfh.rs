@@ -1,4 +1,4 @@
-//! PUTROOTFH (RFC 8881 section 18.21): makes the root of everything current.
+//! PUTROOTFH (RFC 8881 section 18.21): makes the root of the pseudo file system current.
 
 use wire::nfs4::PutrootfhRes;
 use wire::xdr::{Encode as _, Encoder};

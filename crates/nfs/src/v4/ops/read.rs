@@ -1,5 +1,5 @@
-//! READ (RFC 8881 section 18.22): data of a file. Little is copied into the reply; much leaves from the engine's buffers,
-//! if nothing has to follow it.
+//! READ (RFC 8881 section 18.22): reads a file. Short data is copied into the reply; long data is sent from the
+//! engine's buffers if nothing follows it.
 
 use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::{Piece, ReadData};
@@ -12,7 +12,8 @@ use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::regular;
 use crate::v4::state::check_io;
 
-/// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
+/// The shortest data that is not copied, in bytes. Below it, a copy costs less than one more entry in the vector of a
+/// system call.
 const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encoder<'_>) -> Done {
@@ -42,7 +43,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadArgs, out: &mut Encode
     Ok(())
 }
 
-/// Whether a stateid allows to read a range of a regular file.
+/// Checks that a stateid allows reading a regular file.
 pub(crate) fn readable<'c>(
     compound: &mut Compound<'c>,
     file: &Object<'c>,
@@ -53,10 +54,10 @@ pub(crate) fn readable<'c>(
     check_io(compound, stateid, file, IoMode::Read).map(drop)
 }
 
-/// How much to read where a reply has room for so many bytes: a READ may return less than was asked for.
+/// Returns how much to read into a reply with `room` bytes: a READ may return less than was requested.
 ///
 /// # Errors
-/// NFS4ERR_REP_TOO_BIG if there is none.
+/// NFS4ERR_REP_TOO_BIG if there is no room.
 pub(crate) fn shortened(count: u32, offset: u64, room: usize) -> Result<u32, OpStop> {
     let to_the_end = u32::try_from(u64::MAX - offset).unwrap_or(u32::MAX);
     let room = u32::try_from(room & !3).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! READ_PLUS (RFC 7862 section 15.10): data of a file, and where there is none.
+//! READ_PLUS (RFC 7862 section 15.10): reads a file, reporting its holes.
 
 use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::Piece;
@@ -8,10 +8,10 @@ use wire::xdr::Encoder;
 use crate::v4::context::{Compound, Done};
 use crate::v4::ops::read::{readable, shortened};
 
-/// What surrounds the data of one segment, bytes: kind, offset, length and padding.
+/// Bytes around the data of one segment: kind, offset, length and padding.
 const SEGMENT_BYTES: usize = 4 + 8 + 8 + 3;
 
-/// Most bytes of what surrounds data that the room for a reply is reserved for besides.
+/// Bytes around the data of all segments.
 const SEGMENTS_BYTES: usize = wire::limits::READ_PLUS_SEGMENTS_MAX * SEGMENT_BYTES;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut Encoder<'_>) -> Done {

@@ -16,14 +16,14 @@ use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES, NAMES_AT_ONCE};
 use crate::v4::attributes::{self, Shown};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 
-/// An entry with a name of a dozen bytes and the attributes that Linux asks for; only a guess at how many to ask the
-/// engine for.
+/// The size of an entry with a name of a dozen bytes and the attributes that Linux requests; an estimate of how many to
+/// ask the engine for.
 const USUAL_ENTRY_BYTES: usize = 256;
 
-/// Fewest names to ask the engine for, once the guess was too low.
+/// Fewest names to ask the engine for after the estimate was too low.
 const NAMES_MORE: usize = 16;
 
-/// Cookies below this are not those of names.
+/// Cookies below this are not handed out for names.
 const COOKIES_RESERVED: u64 = 3;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Encoder<'_>) -> Done {
@@ -64,8 +64,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Enc
     }
 }
 
-/// Lists what a client sees in a directory of the pseudo file system; whether that was all. A cookie is a place in the
-/// order of names, so that it means another one once the configuration is another one.
+/// Lists the part of a pseudo directory that the client sees. Returns whether that was all. A cookie is a position in
+/// the order of names, so it changes with the configuration.
 fn list_pseudo<'c>(
     compound: &mut Compound<'c>,
     directory: &'c Node,
@@ -84,7 +84,7 @@ fn list_pseudo<'c>(
     Ok(true)
 }
 
-/// Lists a directory of a volume; whether that was all.
+/// Lists a directory of a volume. Returns whether that was all.
 fn list<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
@@ -94,9 +94,9 @@ fn list<'c>(
 ) -> Result<bool, OpStop> {
     let request = args.attr_request;
     let covered = compound.covered(directory.volume.id(), directory.ino);
-    // Numbers come with the names; everything else is the objects'.
+    // The listing has the numbers; other attributes are those of the objects.
     let plus = !(request - AttrMask::of(&[Attr4::Fileid, Attr4::RdattrError])).is_empty();
-    // Behind `.` and `..`.
+    // After `.` and `..`.
     let mut cookie = Cookie(args.cookie.max(COOKIES_RESERVED - 1));
     let (guess, mut taken) = (maxcount / USUAL_ENTRY_BYTES, 0);
     loop {
@@ -106,7 +106,7 @@ fn list<'c>(
         let listing = compound.answered(directory.volume, listing)?;
         for entry in &listing.entries {
             cookie = entry.cookie;
-            // An export that is mounted there hides what is beneath.
+            // A mounted export hides the entry beneath it.
             let mounted = match covered {
                 Some(node) => compound.beneath(node, &entry.name)?,
                 None => None,
@@ -117,7 +117,7 @@ fn list<'c>(
                     let shown = Shown::stored(compound, directory, attributes, request)?;
                     result.push(cookie.0, Component4(&entry.name), &shown.attributes(), request)
                 }
-                // The object is gone by now.
+                // The object was removed meanwhile.
                 (None, None) if plus => continue,
                 (None, None) => {
                     let attributes = attributes::of_number(entry.ino);
@@ -135,7 +135,7 @@ fn list<'c>(
     }
 }
 
-/// Adds an entry whose attributes are to be asked for.
+/// Adds an entry whose attributes must be read.
 fn push<'c>(
     compound: &mut Compound<'c>,
     target: &Target<'c>,

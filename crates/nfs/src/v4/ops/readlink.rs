@@ -1,4 +1,4 @@
-//! READLINK (RFC 8881 section 18.24): where a symbolic link points.
+//! READLINK (RFC 8881 section 18.24): reads the target of a symbolic link.
 
 use volume::attributes::FileType;
 use wire::nfs4::{Linktext4, NfsStat4, ReadlinkOk, ReadlinkRes};

@@ -1,5 +1,5 @@
-//! RECLAIM_COMPLETE (RFC 8881 section 18.51): a client has reclaimed all it wants. As nothing is lost at a restart, there
-//! is nothing to reclaim, but every new client says so.
+//! RECLAIM_COMPLETE (RFC 8881 section 18.51): ends a client's reclaims. A restart loses nothing, so there is nothing to
+//! reclaim, but every new client sends it.
 
 use wire::nfs4::{NfsStat4, ReclaimCompleteArgs, ReclaimCompleteRes};
 use wire::xdr::{Encode as _, Encoder};
@@ -9,14 +9,14 @@ use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReclaimCompleteArgs, out: &mut Encoder<'_>) -> Done {
     if args.one_fs {
-        // That of a file system which moved here; none ever does.
+        // For a file system that migrated here; none ever does.
         compound.target()?;
     } else {
         let client = compound.session_client().ok_or(NfsStat4::OpNotInSession)?;
         let again = compound.slot.as_ref().is_some_and(SlotGuard::may_have_run_before);
         match compound.state().reclaim_complete(&compound.state_context(), &client) {
             Ok(token) => compound.wait_for_token(token),
-            // It was said before a restart, and the reply lost.
+            // It succeeded before a restart, and the reply was lost.
             Err(StateError::AlreadyReclaimed) if again => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! RELEASE_LOCKOWNER (RFC 7530 section 16.37): a lock owner of NFSv4.0 will lock nothing any more.
+//! RELEASE_LOCKOWNER (RFC 7530 section 16.37): forgets an NFSv4.0 lock owner.
 
 use wire::nfs4::{ReleaseLockownerArgs, ReleaseLockownerRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! REMOVE (RFC 8881 section 18.25): takes away a name, of a directory or of anything else.
+//! REMOVE (RFC 8881 section 18.25): removes a name, of a directory or of any other object.
 
 use volume::attributes::FileType;
 use volume::request::Request;
@@ -19,7 +19,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &RemoveArgs<'_>, out: &mut 
     let post_op = compound.recaller().post_op(&directory);
     let once_only = Once4 {
         run: |request: &Request<'_>, encode: ToJournal<'_, _>| {
-            // NFSv4 has one operation for what are two in the engine.
+            // The engine has two operations for this one.
             let found = directory.volume.lookup(request, directory.ino, name)?;
             let removed = match found.value.attributes.file_type {
                 FileType::Directory => {

@@ -1,4 +1,5 @@
-//! RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one, over another if it is there.
+//! RENAME (RFC 8881 section 18.26): moves a name from the saved directory to the current one, replacing a name that
+//! exists.
 
 use volume::request::Request;
 use volume::results::Renamed;

@@ -1,4 +1,4 @@
-//! RENEW (RFC 7530 section 16.29): a client of NFSv4.0 is there still.
+//! RENEW (RFC 7530 section 16.29): renews the lease of an NFSv4.0 client.
 
 use wire::nfs4::{RenewArgs, RenewRes};
 use wire::xdr::{Encode as _, Encoder};

@@ -1,4 +1,4 @@
-//! RESTOREFH (RFC 8881 section 18.27): makes what was saved current again, and the stateid that goes with it.
+//! RESTOREFH (RFC 8881 section 18.27): makes the saved filehandle and its stateid current.
 
 use wire::nfs4::{NfsStat4, RestorefhRes};
 use wire::xdr::{Encode as _, Encoder};

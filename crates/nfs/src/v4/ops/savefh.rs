@@ -1,4 +1,4 @@
-//! SAVEFH (RFC 8881 section 18.28): keeps the current filehandle, and the stateid that goes with it.
+//! SAVEFH (RFC 8881 section 18.28): saves the current filehandle and its stateid.
 
 use wire::nfs4::SavefhRes;
 use wire::xdr::{Encode as _, Encoder};

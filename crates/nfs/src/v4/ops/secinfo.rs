@@ -1,4 +1,4 @@
-//! SECINFO (RFC 8881 section 18.29): how to authenticate for what a name in the current directory stands for.
+//! SECINFO (RFC 8881 section 18.29): returns the security flavors for the object of a name in the current directory.
 
 use wire::nfs4::{NfsStat4, Secinfo4, SecinfoArgs, SecinfoOk};
 use wire::rpc::{AUTH_NONE, AUTH_SYS};
@@ -22,8 +22,8 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SecinfoArgs<'_>, out: &mut
     answer(compound, &found, out)
 }
 
-/// Writes the flavors for an object, the best first. There is no current filehandle afterwards, except in NFSv4.0
-/// (RFC 8881 section 2.6.3.1.1.8).
+/// Encodes the flavors for an object, the best first. Afterwards there is no current filehandle, except in NFSv4.0 (RFC
+/// 8881 section 2.6.3.1.1.8).
 pub(crate) fn answer(compound: &mut Compound<'_>, target: &Target<'_>, out: &mut Encoder<'_>) -> Done {
     let (sys, none) = (Secinfo4::Flavor(AUTH_SYS), Secinfo4::Flavor(AUTH_NONE));
     let flavors: &[Secinfo4<'_>] = match target {

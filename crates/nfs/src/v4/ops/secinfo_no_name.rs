@@ -1,4 +1,4 @@
-//! SECINFO_NO_NAME (RFC 8881 section 18.45): how to authenticate for the current object, or for its parent.
+//! SECINFO_NO_NAME (RFC 8881 section 18.45): returns the security flavors for the current object, or for its parent.
 
 use wire::nfs4::SecinfoStyle4;
 use wire::xdr::Encoder;

@@ -1,4 +1,4 @@
-//! SEEK (RFC 7862 section 15.11): where data or a hole begins.
+//! SEEK (RFC 7862 section 15.11): finds the next data or hole.
 
 use volume::results::{Sought, SoughtContent};
 use wire::nfs4::{DataContent4, NfsStat4, SeekArgs, SeekOk, SeekRes};
@@ -21,7 +21,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SeekArgs, out: &mut Encode
     };
     let sought = file.volume.seek(&file.request(), file.ino, args.offset, content);
     let found = match compound.answered(file.volume, sought)? {
-        // The hole that begins where the file ends.
+        // The end of the file begins a hole.
         Sought::At(offset) => SeekOk { eof: offset >= size, offset },
         Sought::End => SeekOk { eof: true, offset: size },
         Sought::Beyond => return Err(NfsStat4::Nxio.into()),

@@ -1,4 +1,4 @@
-//! SEQUENCE (RFC 8881 section 18.46): the COMPOUND takes a slot of a session, so that it is executed once.
+//! SEQUENCE (RFC 8881 section 18.46): takes a slot of a session, so that the COMPOUND executes once.
 
 use wire::nfs4::{NfsStat4, SequenceArgs, SequenceOk, SequenceRes};
 use wire::xdr::{Encode as _, Encoder};
@@ -9,8 +9,8 @@ use crate::state::sessions::slots::SlotReply;
 use crate::state::sessions::{Sequenced, SlotRequest};
 use crate::v4::context::{Compound, Done, OpStop, Replay};
 
-/// How many bytes of the operations behind it tell a request from another one that comes with its sequence. All would
-/// cost more than they tell: clients that make this mistake send other operations, not the same with other data.
+/// Bytes of the following operations that distinguish requests with the same sequence. Checking all would cost more
+/// than it tells: clients that make this mistake send other operations, not the same with other data.
 const CHECKED_BYTES: usize = 256;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut Encoder<'_>) -> Done {

@@ -1,4 +1,4 @@
-//! SETATTR (RFC 8881 section 18.30): sets attributes; a size, only if no open or lock of others forbids it.
+//! SETATTR (RFC 8881 section 18.30): sets attributes. Setting the size respects the opens and locks of others.
 
 use volume::attributes::Wcc;
 use volume::request::Request;

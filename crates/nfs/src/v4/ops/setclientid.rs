@@ -1,4 +1,4 @@
-//! SETCLIENTID (RFC 7530 section 16.33): a client of NFSv4.0 tells who it is, and where it listens for callbacks.
+//! SETCLIENTID (RFC 7530 section 16.33): introduces an NFSv4.0 client, with its callback address.
 
 use wire::nfs4::{
     ClientId4, Netaddr4, NfsStat4, SetClientIdArgs, SetClientIdFail, SetClientIdOk, SetClientIdRes, Utf8Str4,
@@ -16,12 +16,12 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
         verifier: args.client.verifier,
         principal: compound.principal(),
     };
-    // An address that is too long to be one is as good as none.
+    // An overlong address counts as none.
     let short = |text: Utf8Str4<'_>| {
         if text.0.len() > ADDRESS_BYTES { Box::default() } else { Box::from(text.0) }
     };
     let location = &args.callback.cb_location;
-    // Nobody but the client itself is called: else anybody could have this server connect to whatever it reaches.
+    // Only the client itself is called; otherwise anyone could have this server connect to any address it reaches.
     let own = |addr: Utf8Str4<'_>| {
         let named = parse_universal_address(addr.0).map(|named| named.ip().to_canonical());
         named == Some(compound.connection.peer.ip().to_canonical())

@@ -1,4 +1,4 @@
-//! SETCLIENTID_CONFIRM (RFC 7530 section 16.34): the client is one from now on.
+//! SETCLIENTID_CONFIRM (RFC 7530 section 16.34): confirms an NFSv4.0 client.
 
 use wire::nfs4::{SetClientIdConfirmArgs, SetClientIdConfirmRes};
 use wire::xdr::{Encode as _, Encoder};

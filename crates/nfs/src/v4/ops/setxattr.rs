@@ -30,7 +30,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetxattrArgs<'_>, out: &mu
     once(compound, &object, out, once_only).map_err(missing)
 }
 
-/// Only the attribute can be missing: the object is there.
+/// Only the attribute can be missing: the object exists.
 pub(crate) fn missing(stop: OpStop) -> OpStop {
     let missing = matches!(stop, OpStop::Status(wire::nfs4::NfsStat4::NoEnt));
     named(stop, missing)

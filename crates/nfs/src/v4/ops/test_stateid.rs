@@ -1,4 +1,4 @@
-//! TEST_STATEID (RFC 8881 section 18.48): what stateids are good for.
+//! TEST_STATEID (RFC 8881 section 18.48): tests whether stateids are valid.
 
 use wire::array::Array;
 use wire::nfs4::{NfsStat4, TestStateidArgs, TestStateidOk, TestStateidRes};

@@ -1,4 +1,4 @@
-//! VERIFY (RFC 8881 section 18.31): goes on only if attributes are as the client thinks.
+//! VERIFY (RFC 8881 section 18.31): fails if attributes differ.
 
 use wire::nfs4::{NfsStat4, VerifyArgs, VerifyRes};
 use wire::xdr::{Encode as _, Encoder};
@@ -14,7 +14,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &VerifyArgs<'_>, out: &mut 
     Ok(())
 }
 
-/// Whether the current object has these attributes, byte by byte as they would be shown.
+/// Returns whether the current object has these attributes, comparing encoded bytes.
 pub(crate) fn is_same(compound: &mut Compound<'_>, args: &VerifyArgs<'_>) -> Result<bool, OpStop> {
     let target = compound.target()?;
     let wanted = args.obj_attributes;

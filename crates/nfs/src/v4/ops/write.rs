@@ -1,4 +1,4 @@
-//! WRITE (RFC 8881 section 18.32): data into a file. It may be repeated, so no answer is remembered.
+//! WRITE (RFC 8881 section 18.32): writes a file. It may be repeated, so no result is remembered.
 
 use volume::results::Stability;
 use wire::nfs4::{NfsStat4, StableHow4, WriteArgs, WriteOk, WriteRes};

@@ -1,4 +1,4 @@
-//! OPEN that creates (RFC 8881 section 18.16.3). The record of the open is in the journal entry that creates the file.
+//! OPEN with creation (RFC 8881 section 18.16.3). The record of the open is in the journal entry that creates the file.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::v4::state::caller;
 use super::file_hold::{self, FileHold};
 use super::{Request, Shown, delegate, flags, new_attributes, open_file, result, unchanged, write};
 
-/// Creates a file, or opens one that is there if `how` allows it.
+/// Creates a file, or opens an existing one if `how` allows it.
 pub(super) fn run(
     compound: &mut Compound<'_>,
     name: &[u8],
@@ -38,7 +38,7 @@ pub(super) fn run(
     compound.check_directory(&directory)?;
     let new = new_attributes(how, compound.minor)?;
     if directory.volume.lookup_request(&compound.request_key()).is_some() {
-        // It was created by this very request, before a restart.
+        // This very request created it, before a restart.
         return create(compound, &directory, name, how, new, request, out);
     }
     match file_hold::find(compound, &directory, name) {
@@ -46,11 +46,11 @@ pub(super) fn run(
         Ok((Target::Stored(file), _hold)) => match how {
             CreateHow4::Unchecked(_) => {
                 let cinfo = unchanged(compound, &directory)?;
-                // Of the attributes only a size of zero counts for a file that is there.
+                // For an existing file, only a size of zero counts among the attributes.
                 let size = new.0.size.filter(|size| *size == 0);
                 open_file(compound, &file, size, cinfo, request, out)
             }
-            // It may be the one that this very request created.
+            // This very request may have created it.
             CreateHow4::Guarded(_) | CreateHow4::Exclusive(_) | CreateHow4::Exclusive41(_) => {
                 create(compound, &directory, name, how, new, request, out)
             }
@@ -60,7 +60,8 @@ pub(super) fn run(
     }
 }
 
-/// What the engine is to do. It never touches a file that is there: [`run`] opens that, which looks at what others hold.
+/// Returns what the engine must do. It never touches an existing file: [`run`] opens that, after checking what others
+/// hold.
 fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
     match how {
         CreateHow4::Unchecked(_) | CreateHow4::Guarded(_) => CreateHow::Guarded(*set),
@@ -69,7 +70,7 @@ fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
     }
 }
 
-/// Why nothing was created. If a file came to be meanwhile that may be opened, the operation begins anew and finds it.
+/// Maps a failure. If a file appeared meanwhile that may be opened, the operation starts again and finds it.
 fn not_created(how: &CreateHow4<'_>, failure: Failure) -> Failure {
     match (how, failure.error) {
         (CreateHow4::Unchecked(_), Error::Exists) => Failure { error: Error::Busy, ..failure },
@@ -132,8 +133,8 @@ fn create<'c>(
     }
 }
 
-/// What was done is remembered, with the stateid of an open that is there; or is not, as it was closed since, or was not made
-/// because the journal was full after a file had been found: then the file is opened now.
+/// Completes a repeated creation. Usually the open of the remembered stateid still exists. If it was closed since, or
+/// was not made because the journal was full, the file is opened now.
 fn answered_before<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,

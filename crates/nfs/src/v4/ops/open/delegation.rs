@@ -1,4 +1,4 @@
-//! What OPEN tells of delegations.
+//! The delegation in the result of OPEN.
 
 use wire::nfs4::{
     NfsSpaceLimit4, Nfsace4, OpenDelegation4, OpenNoneDelegation4, OpenReadDelegation4, OpenWriteDelegation4,
@@ -7,11 +7,11 @@ use wire::nfs4::{
 
 use crate::state::delegations::{Delegated, NoDelegationReason};
 
-/// Grants nobody anything, so that the client asks with ACCESS: modes say who may do what.
+/// Grants nothing, so that the client asks with ACCESS: modes decide who may do what.
 const NOBODY: Nfsace4<'static> =
     Nfsace4 { ace_type: 0, flag: 0, access_mask: 0, who: Utf8Str4(b"EVERYONE@") };
 
-/// In the words of OPEN's result. Only since NFSv4.1 it is told why there is none.
+/// Encodes the delegation. The reason for none is reported since NFSv4.1.
 pub(super) fn shown(delegated: Delegated, minor: u32) -> OpenDelegation4<'static> {
     match delegated {
         Delegated::None(_) if minor == 0 => OpenDelegation4::None,
@@ -31,7 +31,7 @@ pub(super) fn shown(delegated: Delegated, minor: u32) -> OpenDelegation4<'static
         Delegated::Write(stateid) => OpenDelegation4::Write(OpenWriteDelegation4 {
             stateid: stateid.into(),
             recall: false,
-            // Space is not reserved: what the client cannot write back it learns from WRITE.
+            // Space is not reserved: WRITE reports that there is none.
             space_limit: NfsSpaceLimit4::Filesize(u64::MAX),
             permissions: NOBODY,
         }),

@@ -1,4 +1,4 @@
-//! A file that is being opened stays, whatever happens to its names meanwhile.
+//! Keeps a file that is being opened, whatever happens to its names.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use wire::nfs4::NfsStat4;
 use crate::call::Object;
 use crate::v4::context::{Compound, OpStop, Target};
 
-/// Keeps a file until the state machine does, see [`Volume::hold`].
+/// Keeps a file until the shared state does, see [`Volume::hold`].
 pub(super) struct FileHold<'c> {
     volume: &'c Volume,
     ino: Ino,
@@ -21,7 +21,7 @@ impl<'c> FileHold<'c> {
         FileHold { volume, ino }
     }
 
-    /// The same of an object.
+    /// Keeps the file of an object.
     pub(super) fn of(object: &Object<'c>) -> FileHold<'c> {
         FileHold::new(object.volume, object.ino)
     }
@@ -33,8 +33,8 @@ impl Drop for FileHold<'_> {
     }
 }
 
-/// What a name in a directory stands for, and stays as long as what is returned with it. If another file takes the name
-/// before that, it is that other file: there is no moment in which the name stands for nothing.
+/// Looks up a name in a directory, and holds the file. If another file replaces it before that, the lookup repeats: the
+/// name always names some file.
 pub(super) fn find<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
