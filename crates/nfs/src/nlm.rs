@@ -119,12 +119,12 @@ type Done = Result<(Nlm4Stats, Option<DurabilityToken>), Rejection>;
 
 /// Returns a result that is only a status.
 fn res<'a>(cookie: Netobj<'a>, done: Done) -> Result<(Res<'a>, Option<DurabilityToken>), Stop> {
-    let (stat, token) = settle(done)?;
+    let (stat, token) = status_of(done)?;
     Ok((Res { cookie, stat }, token))
 }
 
 /// Returns the status of an outcome, including a rejection.
-fn settle(done: Done) -> Result<(Nlm4Stats, Option<DurabilityToken>), Stop> {
+fn status_of(done: Done) -> Result<(Nlm4Stats, Option<DurabilityToken>), Stop> {
     match done {
         Ok(done) => Ok(done),
         Err(Rejection::Stat(stat)) => Ok((stat, None)),

@@ -10,7 +10,7 @@ use super::Done;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: ShareArgs<'a> = call.arguments()?;
-    let (stat, token) = super::settle(unshare(call, &args))?;
+    let (stat, token) = super::status_of(unshare(call, &args))?;
     super::reply(call, out, (ShareRes { cookie: args.cookie, stat, sequence: 0 }, token))
 }
 

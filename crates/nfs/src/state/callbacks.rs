@@ -325,7 +325,7 @@ impl SharedState {
     }
 
     /// Sends the calls that waited for a backchannel.
-    pub(super) fn call_waiting(&self, context: &Context<'_>, client: &Arc<Client>) {
+    pub(super) fn send_waiting(&self, context: &Context<'_>, client: &Arc<Client>) {
         let waiting = self.callbacks.inner.lock().waiting.remove(&client.id).unwrap_or_default();
         for job in waiting {
             self.call(context, client, job);
@@ -375,7 +375,7 @@ impl SharedState {
                         slot.last = slot.last.wrapping_add(1);
                     }
                 }
-                self.call_waiting(context, &client);
+                self.send_waiting(context, &client);
             }
         }
         match &pending.job {
@@ -385,7 +385,7 @@ impl SharedState {
                 job.notify_failed()
             }
             // With any other status, the client does not wait for it.
-            Job::Offload(copy) => self.copy_told(context, copy),
+            Job::Offload(copy) => self.forget_notified_copy(context, copy),
             Job::Recall(_) | Job::Probe | Job::NotifyLock { .. } | Job::Nlm(_) => {}
         }
     }
@@ -459,7 +459,7 @@ impl SharedState {
         }
         for id in clients {
             match self.clients.confirmed(id) {
-                Some(client) if self.can_be_called(&client) => self.call_waiting(context, &client),
+                Some(client) if self.can_be_called(&client) => self.send_waiting(context, &client),
                 Some(_) => {}
                 None => drop(self.callbacks.inner.lock().waiting.remove(&id)),
             }

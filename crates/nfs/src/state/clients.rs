@@ -32,7 +32,7 @@ pub(crate) mod owner_sequence;
 struct Unconfirmed {
     id: ClientId,
     record: ClientRecord,
-    made: Time,
+    proposed: Time,
 }
 
 /// The clients with the same name.
@@ -188,7 +188,8 @@ impl Clients {
     /// Drops clients that were not confirmed within a lease.
     pub(super) fn forget_unconfirmed(&self, now: Time, lease: Duration) {
         let mut table = self.0.write();
-        let late = |named: &Named| named.unconfirmed.as_ref().is_some_and(|one| now.since(one.made) > lease);
+        let late =
+            |named: &Named| named.unconfirmed.as_ref().is_some_and(|one| now.since(one.proposed) > lease);
         let names: Vec<Name> =
             table.names.iter().filter(|(_, named)| late(named)).map(|(name, _)| name.clone()).collect();
         names.iter().for_each(|name| table.propose(name, None));
@@ -319,7 +320,7 @@ impl SharedState {
         }
         let confirm = self.next_confirm(now);
         let record = record_of(who, ClientKind::V40 { confirm, callback });
-        table.propose(&name, Some(Unconfirmed { id, record, made: now }));
+        table.propose(&name, Some(Unconfirmed { id, record, proposed: now }));
         Ok((id, confirm))
     }
 
@@ -470,7 +471,7 @@ impl SharedState {
         }
         let id = self.next_client(now);
         let record = record_of(who, ClientKind::Sessions { minor, created: None, reclaimed: false });
-        table.propose(&name, Some(Unconfirmed { id, record, made: now }));
+        table.propose(&name, Some(Unconfirmed { id, record, proposed: now }));
         drop(table);
         if let Some(replaced) = replaced {
             self.remove_client(context, &replaced)?;
@@ -509,8 +510,8 @@ impl SharedState {
             (None, Some(_)) => (None, None),
             (None, None) => return Err(StateError::UnknownClient),
         };
-        if let Some((_, made)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
-            return Ok((self.session(made).map_err(|_| StateError::OutOfSequence)?, token));
+        if let Some((_, created)) = last.filter(|(sequence, _)| *sequence == args.sequence) {
+            return Ok((self.session(created).map_err(|_| StateError::OutOfSequence)?, token));
         }
         if args.sequence != last.map_or(1, |(sequence, _)| sequence.wrapping_add(1)) {
             return Err(StateError::OutOfSequence);
@@ -542,7 +543,7 @@ impl SharedState {
         drop(table);
         client.renew(context.now);
         self.remove_replaced(context, earlier, &client)?;
-        self.call_waiting(context, &client);
+        self.send_waiting(context, &client);
         Ok((session, Some(token)))
     }
 

@@ -96,7 +96,7 @@ pub(crate) struct CopyJob {
     /// None if a restart interrupted it.
     pub(crate) order: Option<CopyRequest>,
     /// Whether CB_OFFLOAD is being sent.
-    calling: AtomicBool,
+    notifying: AtomicBool,
     progress: Mutex<CopyProgress>,
     /// Held while a part is copied.
     working: Mutex<()>,
@@ -140,7 +140,7 @@ impl CopyJob {
 
     /// Notes that CB_OFFLOAD could not be sent, or was not understood. The next tick sends it again.
     pub(super) fn notify_failed(&self) {
-        self.calling.store(false, Ordering::Release);
+        self.notifying.store(false, Ordering::Release);
     }
 }
 
@@ -181,9 +181,9 @@ impl SharedState {
         let mut copies = self.copies.all.lock();
         let own = copies.values().filter(|copy| copy.client.id == client.id).count();
         let room = copies.len() < self.config.copies && own < self.config.copies_per_client;
-        let told =
+        let notified =
             client.version == ClientProtocol::Sessions && client.minor >= MINOR && self.can_be_called(client);
-        if !room || !told {
+        if !room || !notified {
             return Ok(None);
         }
         let (other, file) = (self.next_other(client), order.to.file);
@@ -195,7 +195,7 @@ impl SharedState {
             client: Arc::clone(client),
             file,
             order: Some(order),
-            calling: AtomicBool::new(false),
+            notifying: AtomicBool::new(false),
             progress: Mutex::new(progress),
             working: Mutex::default(),
         });
@@ -237,7 +237,7 @@ impl SharedState {
             client,
             file,
             order: None,
-            calling: AtomicBool::new(false),
+            notifying: AtomicBool::new(false),
             progress: Mutex::new(progress),
             working: Mutex::default(),
         };
@@ -266,17 +266,17 @@ impl SharedState {
         }
         (progress.phase, progress.verifier) = (Phase::Ended(end), verifier);
         drop(progress);
-        self.tell_copy(context, copy);
+        self.notify_copy(context, copy);
     }
 
-    fn tell_copy(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
-        if !copy.calling.swap(true, Ordering::AcqRel) {
+    fn notify_copy(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
+        if !copy.notifying.swap(true, Ordering::AcqRel) {
             self.call_offload(context, copy);
         }
     }
 
     /// Forgets a copy whose client was told.
-    pub(super) fn copy_told(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
+    pub(super) fn forget_notified_copy(&self, context: &Context<'_>, copy: &Arc<CopyJob>) {
         if self.forget_copy(context, copy).is_err() {
             copy.notify_failed();
         }
@@ -288,7 +288,7 @@ impl SharedState {
         for copy in copies {
             let ended = matches!(copy.progress().phase, Phase::Ended(_));
             if ended && self.can_be_called(&copy.client) {
-                self.tell_copy(context, &copy);
+                self.notify_copy(context, &copy);
             }
         }
     }

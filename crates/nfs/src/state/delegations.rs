@@ -92,7 +92,7 @@ pub(crate) enum Delegated {
 impl SharedState {
     /// Returns whether there are any delegations.
     pub(crate) fn has_delegations(&self) -> bool {
-        self.modifications.sees_delegations()
+        self.modifications.has_delegations()
     }
 
     /// Recalls delegations that conflict with an operation of `client`. Call it before every operation that reads or
@@ -185,7 +185,7 @@ impl SharedState {
             return;
         }
         Counters::up(&self.counters.delegations_recalled);
-        self.contend(context.now, entry.file, self.config.undelegated);
+        self.mark_contended(context.now, entry.file, self.config.undelegated);
         self.recalls.lock().push(Arc::clone(entry));
         self.call_recall(context, entry);
     }
@@ -338,11 +338,11 @@ impl SharedState {
     /// Counts a delegation that a client lost without returning it.
     pub(super) fn count_loss(&self, context: &Context<'_>, entry: &StateEntry) {
         Counters::up(&self.counters.delegations_revoked);
-        self.contend(context.now, entry.file, self.config.undelegated_after_loss);
+        self.mark_contended(context.now, entry.file, self.config.undelegated_after_loss);
     }
 
     /// Keeps a contended file from being delegated for a while.
-    fn contend(&self, now: Time, file: FileId, time: Duration) {
+    fn mark_contended(&self, now: Time, file: FileId, time: Duration) {
         let mut contended = self.contended.write(&file);
         if contended.len() < self.config.contended || contended.contains_key(&file) {
             let until = contended.entry(file).or_insert(Time::EPOCH);
@@ -366,7 +366,7 @@ impl SharedState {
         state.delegations.retain(|other| !Arc::ptr_eq(other, entry));
         entry.client.delegations.fetch_sub(1, Ordering::Relaxed);
         self.modifications.end();
-        self.leave(&mut files, context, file);
+        self.forget_if_idle(&mut files, context, file);
         Ok(())
     }
 

@@ -227,7 +227,7 @@ impl SharedState {
                     let token = context.change(file.volume, &[prepared.change(file)])?;
                     let state = enter(&mut files, context, file);
                     let opened = self.insert_open(state, file, opening, &prepared, token);
-                    self.leave(&mut files, context, file);
+                    self.forget_if_idle(&mut files, context, file);
                     opened
                 }
             };
@@ -247,7 +247,7 @@ impl SharedState {
     /// Returns the record of an open for the journal entry that creates its file: the file has a number now, but no
     /// name. Hold the modification until the open is adopted, so that whoever finds the name first gets no delegation
     /// of the file.
-    pub(crate) fn made(
+    pub(crate) fn record_of_created(
         &self,
         prepared: &PreparedOpen,
         file: FileId,
@@ -276,7 +276,7 @@ impl SharedState {
         if refused.is_err() {
             context.change(file.volume, &[Key::Open(file.ino, prepared.stateid.other).deleted()])?;
         }
-        self.leave(&mut files, context, file);
+        self.forget_if_idle(&mut files, context, file);
         refused
     }
 
@@ -432,7 +432,7 @@ impl SharedState {
         self.count_denial(entry.as_open().map(Open::modes), None);
         entry.set_seqid(entry.next_seqid());
         entry.end();
-        self.leave(files, context, file);
+        self.forget_if_idle(files, context, file);
         if entry.client.version != ClientProtocol::V40 {
             self.forget(&entry.client, entry.other);
         }
@@ -505,7 +505,7 @@ impl SharedState {
     }
 
     /// Forgets a file without state.
-    pub(super) fn leave(
+    pub(super) fn forget_if_idle(
         &self,
         files: &mut foldhash::HashMap<FileId, File>,
         context: &Context<'_>,

@@ -144,7 +144,7 @@ impl Hosts {
     }
 
     /// Notes that an owner knows of its grants.
-    fn know(&self, owner: &LockOwner, file: FileId) {
+    fn mark_known(&self, owner: &LockOwner, file: FileId) {
         let grants = self.grants.lock();
         let own = grants.iter().filter(|grant| *grant.owner == *owner && grant.open.file == file);
         own.for_each(|grant| grant.known.store(true, Ordering::Relaxed));
@@ -278,7 +278,7 @@ impl SharedState {
             return Err(StateError::NothingToReclaim.into());
         }
         let (_, token) = self.lock(context, locker, wanted)?;
-        self.hosts.know(&owner, file);
+        self.hosts.mark_known(&owner, file);
         Ok(token)
     }
 
@@ -346,12 +346,16 @@ impl SharedState {
         }
         drop(files);
         match self.hosts.take_grant(&owner, file, range) {
-            Some(grant) => Ok((true, self.give_back(context, &grant)?)),
+            Some(grant) => Ok((true, self.return_grant(context, &grant)?)),
             None => Ok((false, None)),
         }
     }
 
-    fn give_back(&self, context: &Context<'_>, grant: &Grant) -> Result<Option<DurabilityToken>, StateError> {
+    fn return_grant(
+        &self,
+        context: &Context<'_>,
+        grant: &Grant,
+    ) -> Result<Option<DurabilityToken>, StateError> {
         self.hosts.grants.lock().retain(|other| !std::ptr::eq(Arc::as_ptr(other), grant));
         self.unlock_owner(context, grant.open.file, &grant.owner, grant.range)
     }
@@ -483,12 +487,12 @@ impl SharedState {
         if grant.known.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.give_back(context, grant).map(drop)
+        self.return_grant(context, grant).map(drop)
     }
 
     /// Repeats an unanswered call, for a while.
     pub(super) fn nlm_failed(&self, context: &Context<'_>, mut message: Message) {
-        let tried = context.now.since(message.made);
+        let tried = context.now.since(message.first_due);
         let over = match &message.kind {
             // The host repeats a message that was not answered.
             MessageKind::Result => true,

@@ -31,7 +31,7 @@ pub(crate) struct Waiter {
     /// When the owner last asked.
     pub(super) asked: Time,
     /// Whether the owner was notified that it may lock now.
-    pub(super) told: bool,
+    pub(super) notified: bool,
     /// For NLM, which gets the lock at its turn: the open that the lock will depend on.
     pub(super) open: Option<Arc<StateEntry>>,
 }
@@ -129,12 +129,12 @@ impl File {
     ) -> bool {
         let known = |waiter: &&mut Waiter| waiter.owner == *owner && waiter.range == wanted.range;
         if let Some(waiter) = self.waiters.iter_mut().find(known) {
-            (waiter.asked, waiter.kind, waiter.told) = (now, wanted.kind, false);
+            (waiter.asked, waiter.kind, waiter.notified) = (now, wanted.kind, false);
         } else if self.waiters.len() < max {
             let LockRequest { range, kind, .. } = *wanted;
             let open = (open.client.version == ClientProtocol::Nlm).then(|| Arc::clone(open));
             let owner = Arc::clone(owner);
-            self.waiters.push(Waiter { owner, range, kind, asked: now, told: false, open });
+            self.waiters.push(Waiter { owner, range, kind, asked: now, notified: false, open });
         } else {
             return false;
         }
@@ -205,7 +205,7 @@ impl SharedState {
             match self.lock_conflicts(context, state, owner, wanted) {
                 ConflictHolders::None => {
                     let locked = self.lock_free_range(context, state, (open, owner), wanted);
-                    self.leave(&mut files, context, file);
+                    self.forget_if_idle(&mut files, context, file);
                     return locked;
                 }
                 ConflictHolders::Expired(clients) => {
@@ -260,7 +260,7 @@ impl SharedState {
         by: (&Arc<StateEntry>, &Arc<LockOwner>),
         wanted: &LockRequest,
     ) -> Result<(StateId, DurabilityToken), LockError> {
-        let (stateid, token, freed) = self.enter_range(context, state, by, wanted)?;
+        let (stateid, token, freed) = self.lock_range(context, state, by, wanted)?;
         if freed {
             // An exclusive lock may have become a shared one.
             self.wake(context, state, by.0.file);
@@ -269,7 +269,7 @@ impl SharedState {
     }
 
     /// Locks a free range. Returns whether that freed something, so that waiters may proceed.
-    fn enter_range(
+    fn lock_range(
         &self,
         context: &Context<'_>,
         state: &mut File,
@@ -516,7 +516,7 @@ impl SharedState {
         }
         context.change(file.volume, &state.lock_state_deleted(entry))?;
         self.drop_lock_state(context, state, entry);
-        self.leave(&mut files, context, file);
+        self.forget_if_idle(&mut files, context, file);
         Ok(())
     }
 
@@ -544,10 +544,10 @@ impl SharedState {
         state.freed = context.now;
         while let Some(index) = self.next_waiter(state) {
             let Some(waiter) = state.waiters.get_mut(index) else { return };
-            waiter.told = true;
+            waiter.notified = true;
             let waiter = waiter.clone();
             match &waiter.open {
-                Some(open) => self.give(context, state, &waiter, open),
+                Some(open) => self.grant_to_waiter(context, state, &waiter, open),
                 None => self.notify_lock(context, file, &waiter.owner),
             }
         }
@@ -557,16 +557,22 @@ impl SharedState {
     fn next_waiter(&self, state: &File) -> Option<usize> {
         state.waiters.iter().position(|waiter| {
             let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
-            !waiter.told
+            !waiter.notified
                 && state.locks.conflict(&waiter.owner, waiter.range, waiter.kind).is_none()
                 && state.earlier_waiter(&waiter.owner, &wanted).is_none()
         })
     }
 
     /// Locks for an NLM waiter, and calls its host.
-    fn give(&self, context: &Context<'_>, state: &mut File, waiter: &Waiter, open: &Arc<StateEntry>) {
+    fn grant_to_waiter(
+        &self,
+        context: &Context<'_>,
+        state: &mut File,
+        waiter: &Waiter,
+        open: &Arc<StateEntry>,
+    ) {
         let wanted = LockRequest { range: waiter.range, kind: waiter.kind, waits: true };
-        match self.enter_range(context, state, (open, &waiter.owner), &wanted) {
+        match self.lock_range(context, state, (open, &waiter.owner), &wanted) {
             Ok((_, token, _)) => self.send_granted(context, waiter, open, token),
             // It asks again, or it is gone.
             Err(_) => {

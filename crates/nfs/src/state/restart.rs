@@ -237,7 +237,7 @@ impl SharedState {
         highest: &HashMap<(SessionId, u32), u32>,
     ) {
         let remembered = |slot| highest.get(&(id, slot)).copied();
-        self.enter_session(Session::new(id, client, record, Some(&remembered)));
+        self.insert(Session::new(id, client, record, Some(&remembered)));
     }
 
     fn restore_open(

@@ -343,7 +343,7 @@ impl SharedState {
 
     /// Inserts a session that CREATE_SESSION made. The caller has journaled its record.
     pub(super) fn insert_session(&self, session: Session, connection: ConnectionId) -> Arc<Session> {
-        let session = self.enter_session(session);
+        let session = self.insert(session);
         if session.flags & create_session_flag::CONN_BACK_CHAN != 0 {
             self.bind(&session, connection);
         }
@@ -351,7 +351,7 @@ impl SharedState {
     }
 
     /// Inserts a session.
-    pub(super) fn enter_session(&self, session: Session) -> Arc<Session> {
+    pub(super) fn insert(&self, session: Session) -> Arc<Session> {
         let session = Arc::new(session);
         session.client.inner.lock().sessions.push(session.id);
         self.counters.slot_bytes.fetch_add(slots_bytes(&session.fore), Ordering::Relaxed);
@@ -385,7 +385,7 @@ impl SharedState {
         session.client.renew(context.now);
         if back {
             self.bind(&session, connection);
-            self.call_waiting(context, &session.client);
+            self.send_waiting(context, &session.client);
         } else {
             session.unbind(connection);
         }

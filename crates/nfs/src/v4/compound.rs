@@ -37,7 +37,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     match evaluate(&mut compound, out) {
         Ok(()) => {
             reply.finish(compound.status, compound.index, out);
-            reply.settle(compound, call, out)
+            reply.complete(compound, call, out)
         }
         Err(Unfinished::Replay(replay)) => {
             out.rewind(reply.start);
@@ -91,7 +91,7 @@ impl<'t> Reply<'t> {
     }
 
     /// Completes the reply: gives it to the slot, and determines what it waits for.
-    fn settle<'a>(self, mut compound: Compound<'a>, call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
+    fn complete<'a>(self, mut compound: Compound<'a>, call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
         compound.waits.retain(|(volume, durability)| volume.durability(*durability) != Durable::Yes);
         let wait = match compound.waits.as_slice() {
             [] => None,

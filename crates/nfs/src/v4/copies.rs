@@ -17,7 +17,7 @@ use crate::state::stateids::IoMode;
 /// When to look again at a copy that waits for the journal, for write-back or for a delegation.
 const SOON: Duration = Duration::from_millis(5);
 /// When to look again at a copy whose client's lease is over.
-const SILENT: Duration = Duration::from_secs(1);
+const LEASE_OVER: Duration = Duration::from_secs(1);
 /// When to look again if there is nothing to copy.
 const LATER: Duration = Duration::from_secs(60);
 
@@ -50,7 +50,7 @@ impl ServiceContext {
         };
         match copy.progress().phase {
             Phase::Running => self.copy_part(copy, order, volume, now),
-            Phase::Syncing => self.settle(copy, order, volume, now),
+            Phase::Syncing => self.end_when_durable(copy, order, volume, now),
             Phase::Ended(_) | Phase::Gone => Step::Done,
         }
     }
@@ -58,7 +58,7 @@ impl ServiceContext {
     fn copy_part(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
         let Some(_working) = copy.work() else { return Step::After(Duration::ZERO) };
         if self.shared.state.is_lease_expired(&copy.client, now) {
-            return Step::After(SILENT);
+            return Step::After(LEASE_OVER);
         }
         let _in_flight = match self.allowed(copy, order, now) {
             Ok(in_flight) => in_flight,
@@ -103,7 +103,7 @@ impl ServiceContext {
         check(&order.to, IoMode::Write)
     }
 
-    fn settle(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
+    fn end_when_durable(&self, copy: &Arc<CopyJob>, order: &CopyRequest, volume: &Volume, now: Time) -> Step {
         let progress = copy.progress();
         match volume.durability(progress.after) {
             Durable::NotYet => Step::After(SOON),

@@ -140,7 +140,7 @@ impl<'c> Compound<'c> {
         let operation = self.unfinished().ok_or(NfsStat4::ServerFault)?;
         let turn = match sequence.begin(seqid, operation, self.now) {
             SequenceCheck::Execute(turn) => turn,
-            SequenceCheck::Replay(again) => return self.answer_again(&again, out),
+            SequenceCheck::Replay(again) => return self.replay(&again, out),
             SequenceCheck::InProgress => return Err(OpStop::Busy),
             SequenceCheck::Misordered => return Err(NfsStat4::BadSeqId.into()),
         };
@@ -163,7 +163,7 @@ impl<'c> Compound<'c> {
     }
 
     /// Repeats a result, and sets the current filehandle as before.
-    fn answer_again(&mut self, again: &ReplayEntry, out: &mut Encoder<'_>) -> Done {
+    fn replay(&mut self, again: &ReplayEntry, out: &mut Encoder<'_>) -> Done {
         if let Some(token) = again.waits {
             self.wait_for_token(token);
         }

@@ -81,7 +81,7 @@ impl InFlightModifications {
     }
 
     /// Returns whether anything is delegated, or about to be.
-    pub(crate) fn sees_delegations(&self) -> bool {
+    pub(crate) fn has_delegations(&self) -> bool {
         self.announced.load(Ordering::SeqCst) > 0
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct Message {
     /// What must be durable first.
     pub(super) after: Option<DurabilityToken>,
     /// When it was first due.
-    pub(super) made: Time,
+    pub(super) first_due: Time,
     /// When it is due.
     pub(super) due: Time,
     /// Its memory, counted while any copy exists.
@@ -66,7 +66,7 @@ impl Message {
         let (program, version) = (nlm4::PROGRAM, nlm4::VERSION);
         let (args, kind) = (args.into(), MessageKind::Result);
         let counted = None;
-        Message { host, program, version, procedure, args, kind, after, made: now, due: now, counted }
+        Message { host, program, version, procedure, args, kind, after, first_due: now, due: now, counted }
     }
 
     /// Counts the call's memory. Returns none if that exceeds `max` bytes in all. NLM_GRANTED is never dropped: nothing
@@ -109,7 +109,7 @@ impl Message {
         let args = encoded(&StatChge { mon_name: nsm::HostName(name.as_bytes()), state }).into();
         let (program, version, procedure) = (nsm::PROGRAM, nsm::VERSION, nsm::Procedure::Notify.code());
         let (kind, after, counted) = (MessageKind::Restarted, None, None);
-        Message { host, program, version, procedure, args, kind, after, made: now, due: now, counted }
+        Message { host, program, version, procedure, args, kind, after, first_due: now, due: now, counted }
     }
 
     /// Returns where it goes.

@@ -67,7 +67,7 @@ pub(crate) struct Delegation {
     /// When it was recalled, in nanoseconds; [`NEVER`] if it was not.
     recalled: AtomicI64,
     /// Whether the client was notified of the recall, or is being notified.
-    told: AtomicBool,
+    notified: AtomicBool,
 }
 
 const NEVER: i64 = i64::MIN;
@@ -129,7 +129,8 @@ impl StateEntry {
         stateid: StateId,
         write: bool,
     ) -> Arc<StateEntry> {
-        let delegation = Delegation { write, recalled: AtomicI64::new(NEVER), told: AtomicBool::new(false) };
+        let delegation =
+            Delegation { write, recalled: AtomicI64::new(NEVER), notified: AtomicBool::new(false) };
         StateEntry::new(client, file, stateid, StateKind::Delegation(delegation))
     }
 
@@ -263,11 +264,11 @@ impl Delegation {
 
     /// Claims the notification of the client. Returns false if another call has.
     pub(crate) fn begin_notify(&self) -> bool {
-        !self.told.swap(true, Ordering::AcqRel)
+        !self.notified.swap(true, Ordering::AcqRel)
     }
 
     /// Notes that the client could not be notified, or did not know the delegation.
     pub(crate) fn notify_failed(&self) {
-        self.told.store(false, Ordering::Release);
+        self.notified.store(false, Ordering::Release);
     }
 }

@@ -84,10 +84,10 @@ fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
         (renew(&world), renew(&world)),
         (Err(StateError::CallbackPathDown), Err(StateError::CallbackPathDown))
     );
-    let give_back = || world.state.return_stateid(&world.context(), Caller::V40, stateid, file(1));
-    assert_eq!(refused(give_back()), StateError::Expired);
+    let return_grant = || world.state.return_stateid(&world.context(), Caller::V40, stateid, file(1));
+    assert_eq!(refused(return_grant()), StateError::Expired);
     assert_eq!(renew(&world), Ok(()));
-    assert_eq!(refused(give_back()), StateError::BadStateId);
+    assert_eq!(refused(return_grant()), StateError::BadStateId);
 }
 
 #[test]

@@ -182,12 +182,12 @@ fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
     let status = thread::scope(|scope| {
         // It cannot see whether the file is delegated as long as this is held.
         let looked_at = server.state().files.write(&known);
-        let calling = scope.spawn(|| operation(&server));
+        let notifying = scope.spawn(|| operation(&server));
         wait_for_change(server.state(), known);
         server.rename("delegated", "known");
         server.rename("free", "coming");
         drop(looked_at);
-        calling.join().unwrap()
+        notifying.join().unwrap()
     });
     assert_eq!(server.size(delegated), SIZE, "nobody had looked who holds it");
     (status, server.state().take_callbacks().len())

@@ -157,7 +157,7 @@ fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() 
     let owner = one.open_owner(b"o", || OwnerSequence::new(world.now));
     let opening = OpenRequest { client: &one, owner: &owner, mode: files::share::Mode::new(2, 0).unwrap() };
     let prepared = world.state.prepare_open(&opening);
-    let (_, coming) = world.state.made(&prepared, file(1));
+    let (_, coming) = world.state.record_of_created(&prepared, file(1));
     let found = world.open(&two, b"o", file(1), (1, 0)).unwrap();
     let delegate =
         || world.state.delegate(&world.context(), &found.entry, DelegationWant::NoPreference, false).0;

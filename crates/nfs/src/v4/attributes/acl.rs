@@ -44,8 +44,8 @@ fn mask(bits: u32, file_type: FileType) -> u32 {
 }
 
 fn writing(file_type: FileType) -> u32 {
-    let both = ace_mask::WRITE_DATA | ace_mask::APPEND_DATA;
-    if file_type == FileType::Directory { both | ace_mask::DELETE_CHILD } else { both }
+    let check_files = ace_mask::WRITE_DATA | ace_mask::APPEND_DATA;
+    if file_type == FileType::Directory { check_files | ace_mask::DELETE_CHILD } else { check_files }
 }
 
 impl Aces {
@@ -106,8 +106,8 @@ pub(crate) fn permissions<'a>(
         let known =
             ace.ace_type <= Ace4::AccessDenied.code() && [OWNER, GROUP, EVERYONE].contains(&ace.who.0);
         // Permissions that a mode cannot take away.
-        let token = if ace.who.0 == OWNER { ALWAYS | OWNERS } else { ALWAYS };
-        let denies = ace.ace_type == Ace4::AccessDenied.code() && ace.access_mask & token != 0;
+        let implied = if ace.who.0 == OWNER { ALWAYS | OWNERS } else { ALWAYS };
+        let denies = ace.ace_type == Ace4::AccessDenied.code() && ace.access_mask & implied != 0;
         if !known || ace.flag & !ace_flag::IDENTIFIER_GROUP != 0 || denies {
             return Err(refused);
         }

@@ -17,7 +17,7 @@ use crate::v4::state::check_io;
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CloneArgs, out: &mut Encoder<'_>) -> Done {
     let (offset, at) = (args.src_offset, args.dst_offset);
     let Copied { from, to, size, in_flight: _in_flight } =
-        both(compound, args.src_stateid, args.dst_stateid)?;
+        check_files(compound, args.src_stateid, args.dst_stateid)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     let count = if args.count == 0 { rest } else { args.count };
     if !offset.is_multiple_of(CLONE_BLOCK_BYTES) || !at.is_multiple_of(CLONE_BLOCK_BYTES) || count > rest {
@@ -52,7 +52,7 @@ pub(crate) struct Copied<'c> {
 ///
 /// # Errors
 /// NFS4ERR_XDEV between volumes; NFS4ERR_WRONG_TYPE and the like.
-pub(crate) fn both<'c>(
+pub(crate) fn check_files<'c>(
     compound: &mut Compound<'c>,
     from_stateid: Stateid4,
     to_stateid: Stateid4,

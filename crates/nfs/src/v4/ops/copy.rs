@@ -12,7 +12,7 @@ use crate::call::Object;
 use crate::state::copies::{CopyRequest, CopySide};
 use crate::state::ids::StateId;
 use crate::v4::context::{Compound, Done, OpStop};
-use crate::v4::ops::clone::{Copied, both};
+use crate::v4::ops::clone::{Copied, check_files};
 
 /// Journal entries that a COPY writes before its reply: as much work as a large WRITE or two.
 const PARTS_BEFORE_REPLY: usize = 8;
@@ -23,7 +23,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     }
     let (offset, at) = (args.src_offset, args.dst_offset);
     let Copied { from, to, size, in_flight: _in_flight } =
-        both(compound, args.src_stateid, args.dst_stateid)?;
+        check_files(compound, args.src_stateid, args.dst_stateid)?;
     let rest = size.checked_sub(offset).ok_or(NfsStat4::Inval)?;
     if args.count > rest {
         return Err(NfsStat4::Inval.into());
@@ -33,7 +33,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut En
     let (count, after) = first_parts(compound, (&from, offset), (&to, at), wanted)?;
     let left = if count < wanted && !args.synchronous {
         let order = order(compound, args, (&from, &to), wanted)?;
-        go_on(compound, order, (count, after))
+        continue_after_reply(compound, order, (count, after))
     } else {
         None
     };
@@ -104,7 +104,11 @@ fn order(
 }
 
 /// Lets the copy continue after the reply. Returns its stateid, if it does.
-fn go_on(compound: &mut Compound<'_>, order: CopyRequest, done: (u64, Durability)) -> Option<Stateid4> {
+fn continue_after_reply(
+    compound: &mut Compound<'_>,
+    order: CopyRequest,
+    done: (u64, Durability),
+) -> Option<Stateid4> {
     let client = compound.session_client()?;
     let begun = compound.state().begin_copy(&compound.state_context(), &client, order, done);
     match begun {

@@ -67,7 +67,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
         owner.sequence.restart_unless(args.seqid);
     }
     compound.in_owner_sequence(&owner.sequence, args.seqid, out, |compound, out| {
-        let (mode, want) = wishes(args, compound.minor)?;
+        let (mode, want) = share_and_want(args, compound.minor)?;
         let request = Request { client: &client, owner: &owner, mode, want };
         let reclaimed = client.inner.lock().reclaimed;
         if !reclaimed && !args.claim.is_reclaim() {
@@ -79,7 +79,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &OpenArgs<'_>, out: &mut En
 }
 
 /// Decodes `share_access` and `share_deny`.
-fn wishes(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, DelegationWant), OpStop> {
+fn share_and_want(args: &OpenArgs<'_>, minor: u32) -> Result<(Mode, DelegationWant), OpStop> {
     let wish = args.share_access & share_access::WANT_DELEG_MASK;
     let signals = share_access::WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL
         | share_access::WANT_PUSH_DELEG_WHEN_UNCONTENDED
@@ -325,8 +325,9 @@ fn new_attributes(how: &CreateHow4<'_>, minor: u32) -> Result<(SetAttributes, At
             Ok((attributes::to_create(fattr, minor, FileType::Regular)?, fattr.attrmask))
         }
         CreateHow4::Exclusive(_) => Ok((SetAttributes::default(), AttrMask::EMPTY)),
-        CreateHow4::Exclusive41(both) => {
-            Ok((attributes::to_create(&both.attrs, minor, FileType::Regular)?, both.attrs.attrmask))
-        }
+        CreateHow4::Exclusive41(check_files) => Ok((
+            attributes::to_create(&check_files.attrs, minor, FileType::Regular)?,
+            check_files.attrs.attrmask,
+        )),
     }
 }

@@ -66,7 +66,7 @@ fn how_to(how: &CreateHow4<'_>, set: &SetAttributes) -> CreateHow {
     match how {
         CreateHow4::Unchecked(_) | CreateHow4::Guarded(_) => CreateHow::Guarded(*set),
         CreateHow4::Exclusive(verifier) => CreateHow::Exclusive(*verifier),
-        CreateHow4::Exclusive41(both) => CreateHow::ExclusiveWith(both.verf, *set),
+        CreateHow4::Exclusive41(check_files) => CreateHow::ExclusiveWith(check_files.verf, *set),
     }
 }
 
@@ -103,7 +103,7 @@ fn create<'c>(
                 let file = FileId { volume, ino: created.attributes.ino };
                 hold.set(Some(FileHold::new(directory.volume, file.ino)));
                 let mut journaled = encode(created);
-                let (record, in_flight) = state.made(&prepared, file);
+                let (record, in_flight) = state.record_of_created(&prepared, file);
                 journaled.state.push(record);
                 coming.set(Some(in_flight));
                 made.set(Some(Made { created: *created, journaled: true, after: Durability::NOW }));
@@ -124,7 +124,7 @@ fn create<'c>(
     };
     once(compound, directory, out, once_only)?;
     match made.get() {
-        None => answered_before(compound, directory, request, at, out),
+        None => open_remembered(compound, directory, request, at, out),
         Some(made) => {
             out.rewind(at);
             let coming = coming.take().unwrap_or(InFlightModification::NONE);
@@ -135,7 +135,7 @@ fn create<'c>(
 
 /// Completes a repeated creation. Usually the open of the remembered stateid still exists. If it was closed since, or
 /// was not made because the journal was full, the file is opened now.
-fn answered_before<'c>(
+fn open_remembered<'c>(
     compound: &mut Compound<'c>,
     directory: &Rc<Object<'c>>,
     request: &Request<'_>,
