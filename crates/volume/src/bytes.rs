@@ -1,7 +1,7 @@
-//! File data in memory: shared without copying, and the memory of whole extents is used again.
+//! File data in memory, shared without copying. The memory of whole extents is pooled.
 //!
-//! Memory that is new costs the kernel more than copying into it does: it faults in each page and clears it. So the
-//! buffers of extents, which is what bulk data consists of, come back to a pool when nobody refers to them any more.
+//! New memory is expensive: the kernel faults in each page and clears it, which costs more than copying into it. So
+//! the buffers of extents, which hold most bulk data, return to a pool when the last reference is dropped.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ mod value;
 
 pub use value::Value;
 
-/// Bytes that a pool keeps at most while nobody uses them, if it was not told to keep less.
+/// Most bytes of unused buffers that a pool keeps.
 pub(crate) const POOL_BYTES_MAX: usize = 16 << 20;
 
-/// The least that is put into the buffer of an extent, bytes: so little of it is wasted.
+/// Smallest length that gets a pooled buffer, bytes: so little of it is wasted.
 const POOLED_BYTES_MIN: usize = EXTENT_BYTES_MAX - EXTENT_BYTES_MAX / 16;
 
 /// Immutable bytes; a clone shares them.
@@ -33,7 +33,7 @@ enum Repr {
 #[derive(Debug)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// Where its memory goes in the end.
+    /// The pool that its memory returns to.
     home: Option<Arc<Pool>>,
 }
 
@@ -80,7 +80,7 @@ impl From<&[u8]> for Bytes {
     }
 }
 
-/// A part of [`Bytes`], which stay as a whole in memory for it.
+/// A part of [`Bytes`], which stay in memory as a whole.
 #[derive(Clone, Debug)]
 pub struct Slice {
     bytes: Bytes,
@@ -88,10 +88,10 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The part of `bytes` within `range`.
+    /// Returns the part of `bytes` within `range`.
     ///
     /// # Panics
-    /// If `range` goes beyond `bytes`.
+    /// If `range` exceeds `bytes`.
     pub fn new(bytes: Bytes, range: Range<usize>) -> Slice {
         assert!(range.start <= range.end && range.end <= bytes.len(), "a slice lies within its buffer");
         Slice { bytes, range }
@@ -106,11 +106,11 @@ impl Deref for Slice {
     }
 }
 
-/// Buffers of extents that nobody uses.
+/// Unused buffers of extents.
 #[derive(Debug)]
 pub struct Pool {
     free: Mutex<Vec<Vec<u8>>>,
-    /// How many it keeps.
+    /// Most buffers that it keeps.
     max: usize,
 }
 
@@ -121,17 +121,17 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// A pool that keeps at most so many bytes.
+    /// Returns a pool that keeps at most this many bytes.
     pub fn new(bytes: usize) -> Pool {
         Pool { free: Mutex::default(), max: bytes.min(POOL_BYTES_MAX) / EXTENT_BYTES_MAX }
     }
 
-    /// A copy of `bytes`.
+    /// Returns a copy of `bytes`.
     pub fn copy(self: &Arc<Pool>, bytes: &[u8]) -> Bytes {
         self.concat(std::iter::once(bytes))
     }
 
-    /// Bytes made of `parts`, one behind the other.
+    /// Returns the concatenation of `parts`.
     pub fn concat<'a>(self: &Arc<Pool>, parts: impl Iterator<Item = &'a [u8]> + Clone) -> Bytes {
         let length = parts.clone().map(<[u8]>::len).sum();
         let mut bytes = self.take(length);
@@ -140,7 +140,7 @@ impl Pool {
         self.own(bytes)
     }
 
-    /// `length` bytes that `fill` writes; it finds anything in them.
+    /// Returns `length` bytes written by `fill`, which finds arbitrary contents.
     pub fn filled<E>(
         self: &Arc<Pool>,
         length: usize,
@@ -152,7 +152,7 @@ impl Pool {
         Ok(self.own(bytes))
     }
 
-    /// Memory for so many bytes.
+    /// Returns memory for `length` bytes.
     fn take(&self, length: usize) -> Vec<u8> {
         let is_pooled = (POOLED_BYTES_MIN..=EXTENT_BYTES_MAX).contains(&length);
         let free = if is_pooled { self.free.lock().pop() } else { None };
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_of_extents_come_back_and_others_are_exact() {
+    fn buffers_of_extents_return_to_the_pool_and_others_are_exact() {
         let pool = Arc::new(Pool::default());
         let extent = vec![7; EXTENT_BYTES_MAX];
         let bytes = pool.concat([&extent[..5], &extent[5..]].into_iter());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn a_pool_keeps_a_bounded_number_of_buffers() {
         let pool = Arc::new(Pool::default());
         let many: Vec<Bytes> =
             (0..POOL_BYTES_MAX / EXTENT_BYTES_MAX + 9).map(|_| pool.copy(&[0; EXTENT_BYTES_MAX])).collect();

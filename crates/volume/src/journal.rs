@@ -1,16 +1,17 @@
 //! The journal: the truth about recent changes, in a ring of fixed length.
 //!
-//! Batches of entries follow each other and name each other: each carries the checksum of its predecessor, the next
-//! sequence number, and the last sequence that was known durable when it was written. A batch never wraps around the
-//! end of the ring: what does not fit before the end is written behind the ring's header block. No mark says so, as a
-//! mark could be lost when the batch is not: recovery looks at both places, and only the successor of the batch before
-//! can be found there.
+//! Batches of entries form a chain: each carries the checksum of its predecessor, the next sequence number, and the
+//! last sequence that was known durable when it was written. A batch never wraps around the end of the ring: if it
+//! does not fit before the end, it is written right after the ring's header block. No mark says so, as a mark could
+//! be lost while the batch is not: recovery looks at both positions, and only the successor of the previous batch can
+//! be valid there.
 //!
-//! The index names the place where replay begins: an [`Anchor`], the last batch that a checkpoint covers. That batch is
-//! kept until the next checkpoint, as proof that index and journal belong together while nothing follows it.
+//! The index stores where replay begins: an [`Anchor`](crate::encoding::anchor::Anchor), the last batch that a
+//! checkpoint covers. That batch is kept until the next checkpoint; while nothing follows it, it proves that index
+//! and journal belong together.
 //!
-//! Order: `append` writes, `sync` makes durable. After one of them failed nothing is written any more: what media hold
-//! then is unknown, and a later sync that succeeds would prove nothing.
+//! `append` writes, `sync` makes durable. After either failed nothing more is written: the state of the media is
+//! unknown, and a later sync that succeeds would prove nothing.
 
 use crate::api::ids::{Generation, Seq};
 
@@ -24,8 +25,8 @@ pub use ring::{AppendError, Batch, Ring};
 
 use format::BatchHeader;
 
-/// Takes each entry of a replay, with its sequence and the generation that wrote it; an error ends the replay.
+/// Receives each entry of a replay, with its sequence and the generation that wrote it; an error ends the replay.
 pub type Apply<'a> = &'a mut dyn FnMut(Seq, Generation, &[u8]) -> Result<(), String>;
 
-/// Is shown each entry with its batch and sequence; an error ends the reading.
+/// Receives each entry with its batch and sequence; an error ends the reading.
 pub type Visit<'a> = &'a mut dyn FnMut(&BatchHeader, Seq, &[u8]) -> Result<(), String>;

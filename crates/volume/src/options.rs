@@ -1,4 +1,4 @@
-//! How a volume is opened, and how its memory is shared out.
+//! Options of an open volume, and its shares of memory.
 
 use crate::file::inodes::INODE_BYTES;
 use crate::limits;
@@ -6,18 +6,18 @@ use crate::limits;
 /// How a volume is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bound of the memory that this volume uses, in bytes.
+    /// Bound of the memory that the volume uses, bytes.
     pub memory: u64,
-    /// Bytes of one segment, a multiple of 4096; at least 1 MiB makes sense.
+    /// Size of a segment, bytes: a multiple of 4096, sensibly at least 1 MiB.
     pub segment_bytes: u64,
-    /// What gives way to what in full caches: the same for the same seed and the same requests, so that a simulation replays
-    /// exactly. `None` draws one that no client knows.
+    /// Seed of the hashes that decide evictions in full caches. With the same seed and requests a simulation replays
+    /// exactly. `None` draws a random seed, which clients cannot know.
     pub cache_seed: Option<u64>,
 }
 
 impl Options {
-    /// The size of segments for a device of so many bytes: large ones for long runs of reading and writing, yet so many
-    /// on a small device that those in reserve do not matter.
+    /// Returns the segment size for a device: large segments for long sequential transfers, yet small enough on a
+    /// small device that the segments in reserve do not matter.
     pub fn segment_bytes_for(device_bytes: u64) -> u64 {
         (device_bytes / 128).next_power_of_two().clamp(1 << 20, 64 << 20)
     }
@@ -29,11 +29,11 @@ impl Default for Options {
     }
 }
 
-/// How the memory of a volume is shared out, in bytes. The parts and what they are made of together stay below the
-/// `memory` option; `docs/semantics.md` explains the shares.
+/// Shares of a volume's memory, in bytes. All of them together, with their overhead, stay below the `memory` option;
+/// `docs/semantics.md` explains the shares.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// A memtable that reaches this is frozen; there are at most two, and one may overshoot while the other is
+    /// A memtable of this size is frozen. There are at most two; the active one may grow beyond it while the other is
     /// checkpointed.
     pub memtable_bytes: u64,
     /// Unstable data.
@@ -44,23 +44,23 @@ pub struct MemoryLimits {
     pub record_cache_bytes: u64,
     /// The index library's cache.
     pub index_cache_bytes: u64,
-    /// Hashes of the names of directories.
+    /// Hashes of names, which prove other names absent.
     pub names_bytes: u64,
-    /// Names with what they name.
+    /// Names and what they refer to.
     pub name_cache_bytes: u64,
     /// Inodes in memory.
     pub inode_bytes: u64,
-    /// Parts of their maps.
+    /// Windows of extent maps.
     pub window_bytes: u64,
-    /// Remembered answers, a number.
+    /// Number of cached replies.
     pub duplicate_requests: usize,
 }
 
-/// What a remembered answer takes, bytes: itself, and its key in each of the tables that find and forget it.
+/// Memory of a cached reply, bytes, with its key in each table of the cache.
 const REPLY_BYTES: u64 = 640;
 
 impl MemoryLimits {
-    /// Shares `memory` out, for a journal ring of `ring` bytes: two memtables never hold more than a ring.
+    /// Divides `memory`, for a journal ring of `ring` bytes: two memtables never hold more than a ring.
     pub fn of(memory: u64, ring: u64) -> MemoryLimits {
         MemoryLimits {
             memtable_bytes: (memory / 12).min(ring / 3).max(64 << 10),
@@ -78,27 +78,27 @@ impl MemoryLimits {
         }
     }
 
-    /// About how many inodes may be in memory.
+    /// Returns the approximate number of inodes that may be in memory.
     pub(crate) fn inodes(&self) -> usize {
         usize::try_from(self.inode_bytes / INODE_BYTES).unwrap_or(usize::MAX).max(64)
     }
 
-    /// Memory for file data that is kept while nobody uses it, a part of the share of cached blocks.
+    /// Returns the bytes of unused extent buffers to keep, a part of the block cache's share.
     pub(crate) fn pool_bytes(&self) -> u64 {
         (self.block_cache_bytes / 16).min(crate::bytes::POOL_BYTES_MAX as u64)
     }
 
-    /// Bytes by which an index of `index_bytes` may grow in one checkpoint: what the memtable holds, and a page for each
-    /// record if they are spread over as many, but never more pages than there are.
+    /// Returns how far an index of `index_bytes` may grow in one checkpoint: by the contents of a memtable, and by
+    /// one page for each record if each lies in a page of its own, but never by more pages than there are.
     pub fn checkpoint_bytes(&self, index_bytes: u64) -> u64 {
         /// The index file grows in pieces of 1 MiB.
         const PIECES_BYTES: u64 = 8 << 20;
         self.pages_bytes(self.memtable_bytes).min(index_bytes) + 2 * self.memtable_bytes + PIECES_BYTES
     }
 
-    /// Bytes of pages that so many bytes of memtable may touch, if no two records share one.
+    /// Returns the bytes of pages that a memtable of this size may touch if no two records share a page.
     pub fn pages_bytes(&self, memtable_bytes: u64) -> u64 {
-        /// Pages of 4 KiB and a little, over the least that a record takes in a memtable.
+        /// A page of 4 KiB, rounded up, divided by the least memory of a record in a memtable.
         const PAGES_PER_MEMTABLE_BYTE: u64 = 30;
         memtable_bytes.saturating_mul(PAGES_PER_MEMTABLE_BYTE)
     }

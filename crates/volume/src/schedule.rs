@@ -1,4 +1,4 @@
-//! What the background steps are to do next: queues and states that operations write to and steps take from.
+//! What the background steps do next: operations add to these queues and states, steps take from them.
 
 pub(crate) mod checkpoints;
 pub(crate) mod cleaner;

@@ -12,40 +12,40 @@ use crate::encoding::record::{BLOCK, ExtentHeader, ExtentRecord};
 use crate::limits::{EXTENT_BYTES_MAX, PORTION_BYTES};
 use crate::media::{AlignedBuffer, BLOCK_BYTES, Blob, Media};
 
-/// Extents begin at multiples of this, so that headers can be found.
+/// Alignment of extents, so that their headers can be found.
 const ALIGN: usize = 8;
 
 /// Bytes that a stream gathers before it writes.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Memory of a stream: what it gathers, and the extent that makes it enough, with its header.
+/// Memory of a stream: what it gathers, and one more extent with its header.
 const BUFFER_BYTES: usize = WRITE_BYTES + EXTENT_BYTES_MAX + 2 * BLOCK;
 
-/// Segments that are kept open for reading.
+/// Most segments kept open for reading.
 const OPEN_BLOBS_MAX: usize = 256;
 
-/// First block of a segment: its magic and id.
+/// First bytes of a segment, followed by its id.
 const MAGIC: [u8; 8] = *b"HfSegmnt";
 
-/// What is known of a segment.
+/// State of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SegmentInfo {
     /// Bytes allocated to it.
     pub capacity: u64,
     /// Bytes written.
     pub written: u64,
-    /// Stored bytes of extents in the index's extent table.
+    /// Stored bytes of its extents in the index's extent table.
     pub live: u64,
     /// Extents written whose rows are not journaled yet.
     pub pending: u64,
-    /// The newest memtable that holds a row for one of its extents.
+    /// The newest memtable with a row for one of its extents.
     pub newest_layer: Layer,
-    /// Whether nothing will be appended any more.
+    /// Whether nothing more will be appended.
     pub sealed: bool,
 }
 
 impl SegmentInfo {
-    /// Whether all that will ever lie in it is in the index: nothing is appended, and no memtable from `active` on names it.
+    /// Whether all rows of its extents are in the index: it is sealed, and no memtable from `active` on names it.
     pub fn is_settled(&self, active: Layer) -> bool {
         self.sealed && self.pending == 0 && self.newest_layer < active
     }
@@ -60,7 +60,7 @@ pub struct Segments {
     streams: Streams,
 }
 
-/// The streams that append to segments: one for each background step that writes file data.
+/// The streams that append to segments, one for each background step that writes file data.
 #[derive(Default)]
 pub struct Streams {
     /// Of write-back.
@@ -80,7 +80,7 @@ struct Registry {
 }
 
 impl Registry {
-    /// Keeps a segment open, and lets go of another if there are too many.
+    /// Keeps a segment open, closing another if there are too many.
     fn keep_open(&mut self, id: SegmentId, blob: &Arc<dyn Blob>) {
         if self.blobs.len() >= OPEN_BLOBS_MAX {
             // Which one goes matters little: opening one again costs less than the read that wants it.
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Segments {
 }
 
 impl Segments {
-    /// Segments of `capacity` bytes; `next` is the first number that was never used.
+    /// Returns the segments of a volume, of `capacity` bytes each; `next` is the first unused number.
     pub fn new(media: Arc<dyn Media>, capacity: u64, next: u64) -> Segments {
         Segments {
             media,
@@ -109,20 +109,20 @@ impl Segments {
         }
     }
 
-    /// The same with a pool that keeps at most so many bytes of unused memory.
+    /// Sets the bytes of unused memory to keep.
     pub fn with_pool(self, bytes: u64) -> Segments {
         let pool = Arc::new(Pool::new(usize::try_from(bytes).unwrap_or(usize::MAX)));
         Segments { pool, ..self }
     }
 
-    /// Bytes of file data that a spare segment can take for certain: its first block, the extent that does not fit at its
-    /// end and the blocks that were filled up at the end of a portion ([`crate::limits::PORTION_BYTES`]) are lost.
+    /// Returns the bytes of file data that a spare segment certainly takes. Its first block, the extent that does not
+    /// fit at the end, and the padding at the end of each portion ([`crate::limits::PORTION_BYTES`]) are lost.
     pub fn usable_bytes(&self) -> u64 {
         let portions = self.capacity / PORTION_BYTES + 1;
         self.capacity.saturating_sub((1 + portions) * BLOCK_BYTES + EXTENT_BYTES_MAX as u64).max(1)
     }
 
-    /// Memory for file data.
+    /// Returns the memory pool for file data.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
@@ -143,27 +143,27 @@ impl Segments {
         }
     }
 
-    /// Bytes that a new segment takes on the device.
+    /// Returns the bytes that a new segment takes on the device.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity
     }
 
-    /// Takes over a segment that was there before.
+    /// Adds a segment that existed before.
     pub fn load(&self, id: SegmentId, info: SegmentInfo) {
         self.state.lock().infos.insert(id, info);
     }
 
-    /// Next segment number.
+    /// Returns the next segment number.
     pub fn next(&self) -> SegmentId {
         SegmentId(self.state.lock().next)
     }
 
-    /// Spare segments at hand: allocated, empty.
+    /// Returns the number of spare segments: allocated and empty.
     pub fn spares(&self) -> usize {
         self.state.lock().spare.len()
     }
 
-    /// Allocates one more spare segment.
+    /// Allocates a spare segment.
     pub fn add_spare(&self) -> io::Result<()> {
         let id = {
             let mut state = self.state.lock();
@@ -175,7 +175,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Gives the spare segments back, when a volume is closed.
+    /// Deletes the spare segments, when a volume is closed.
     pub fn drop_spares(&self) {
         for (id, _) in std::mem::take(&mut self.state.lock().spare) {
             if let Err(error) = self.media.delete_blob(id) {
@@ -195,14 +195,14 @@ impl Segments {
         Ok((id, blob))
     }
 
-    /// Changes what is known of a segment.
+    /// Changes the state of a segment.
     pub fn update(&self, id: SegmentId, change: impl FnOnce(&mut SegmentInfo)) {
         if let Some(info) = self.state.lock().infos.get_mut(&id) {
             change(info);
         }
     }
 
-    /// Notes that rows of so many extents in `id` were journaled into `layer`, or dropped.
+    /// Records that the rows of this many extents were journaled into `layer`, or dropped.
     pub fn resolve_pending(&self, id: SegmentId, extents: u64, layer: Option<Layer>) {
         self.update(id, |info| {
             info.pending -= extents;
@@ -210,20 +210,20 @@ impl Segments {
         });
     }
 
-    /// What is known of one.
+    /// Returns the state of a segment.
     pub fn info(&self, id: SegmentId) -> Option<SegmentInfo> {
         self.state.lock().infos.get(&id).copied()
     }
 
-    /// What is known of all.
+    /// Returns the states of all segments.
     pub fn infos(&self) -> Vec<(SegmentId, SegmentInfo)> {
         let mut all: Vec<_> = self.state.lock().infos.iter().map(|(id, info)| (*id, *info)).collect();
         all.sort_unstable_by_key(|(id, _)| *id);
         all
     }
 
-    /// Whether there are segments that a checkpoint would delete: sealed, and nothing in the index or in a memtable older
-    /// than `active` lies in them.
+    /// Whether a checkpoint would delete segments: sealed, and without extents in the index or in a memtable older
+    /// than `active`.
     pub fn has_dead(&self, active: Layer) -> bool {
         self.state.lock().infos.values().any(|info| info.live == 0 && info.is_settled(active))
     }
@@ -238,7 +238,7 @@ impl Segments {
         Ok(blob)
     }
 
-    /// Deletes a segment that nothing refers to any more.
+    /// Deletes a segment that nothing refers to.
     pub fn delete(&self, id: SegmentId) -> io::Result<()> {
         let mut state = self.state.lock();
         state.infos.remove(&id);
@@ -250,7 +250,7 @@ impl Segments {
         }
     }
 
-    /// Reads blocks `[first, last]` of an extent, verified; the result begins at the first of them.
+    /// Reads and verifies blocks `[first, last]` of an extent.
     pub fn read(&self, extent: &ExtentRecord, first: u32, last: u32) -> io::Result<Bytes> {
         let from = first as usize * BLOCK;
         let to = (last as usize).saturating_add(1).saturating_mul(BLOCK).min(extent.stored as usize);
@@ -282,20 +282,20 @@ pub struct Stream {
 struct Open {
     id: SegmentId,
     blob: Arc<dyn Blob>,
-    /// Offset in the segment of `buffer`'s first byte; a multiple of the block.
+    /// Offset of the buffer in the segment; a multiple of the block.
     at: u64,
-    /// What was appended and not written yet is at the front of it.
+    /// Appended bytes that are not written yet are at its front.
     buffer: AlignedBuffer,
     filled: usize,
 }
 
 impl Stream {
-    /// Appends an extent and says where it lies. Its bytes are on media after [`Stream::flush`].
+    /// Appends an extent and returns where it lies. Its bytes are on media after [`Stream::flush`].
     pub fn append(&mut self, segments: &Segments, id: ExtentId, bytes: &[u8]) -> io::Result<ExtentRecord> {
         self.append_parts(segments, id, std::iter::once(bytes))
     }
 
-    /// The same for an extent, of at most [`EXTENT_BYTES_MAX`], that is in several pieces.
+    /// Like [`Stream::append`], for an extent of at most [`EXTENT_BYTES_MAX`] in several parts.
     pub fn append_parts<'a>(
         &mut self,
         segments: &Segments,
@@ -317,7 +317,7 @@ impl Stream {
         open.push(&header.encode());
         let start = open.filled;
         parts.for_each(|part| open.push(part));
-        // The copy is checksummed, while it is in the processor's cache.
+        // Checksums the copy, which is in the processor's cache.
         let copy = &open.buffer.first(open.filled)[start..];
         let record = ExtentRecord::of(copy, open.id, open.at + start as u64);
         if open.filled >= WRITE_BYTES {
@@ -327,15 +327,15 @@ impl Stream {
         Ok(record)
     }
 
-    /// Puts everything appended on media. The block that is begun is filled up, so that no later append touches it.
+    /// Makes everything appended durable. Pads the last block, so that no later append touches it.
     pub fn flush(&mut self, segments: &Segments) -> io::Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.write(segments, true)?;
         open.blob.sync()
     }
 
-    /// Appends no more to the current segment if most of what was written to it is dead and no memtable from `oldest` on
-    /// names it: then it is worth more as a whole than its rest is.
+    /// Seals the current segment if most of what was written to it is dead and no memtable from `oldest` on names it:
+    /// then deleting the whole is worth more than filling the rest.
     pub fn seal_if_mostly_dead(&mut self, segments: &Segments, oldest: Layer) {
         let Some(info) = self.open.as_ref().and_then(|open| segments.info(open.id)) else { return };
         if (SegmentInfo { sealed: true, ..info }).is_settled(oldest) && info.live * 2 < info.written {
@@ -367,7 +367,7 @@ impl Open {
         self.filled = end;
     }
 
-    /// Fills up to a multiple of `unit` with zeros.
+    /// Pads with zeros to a multiple of `unit`.
     fn pad(&mut self, unit: usize) {
         let end = self.filled.next_multiple_of(unit);
         self.buffer.first_mut(end)[self.filled..].fill(0);
@@ -390,8 +390,8 @@ impl Open {
     }
 }
 
-/// Finds the extents in a piece of a segment's bytes: `(offset behind the header, header)`, and how far it looked. An
-/// extent that ends behind the piece is left for the next piece, which begins there; with `is_last` there is none.
+/// Finds the extents in a piece of a segment: `(offset after the header, header)`, and how far it searched. An extent
+/// that ends after the piece is left for the next piece, which begins at it; with `is_last` there is no next piece.
 pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>, usize) {
     let mut found = Vec::new();
     let mut at = 0;
@@ -404,7 +404,7 @@ pub fn find_extents(bytes: &[u8], is_last: bool) -> (Vec<(usize, ExtentHeader)>,
                         found.push((start, header));
                         at = end.next_multiple_of(ALIGN);
                     }
-                    // A header that no extent of ours has is file data or damage.
+                    // No extent of ours has such a header: it is file data or damage.
                     None if is_last || header.length as usize > EXTENT_BYTES_MAX => at += ALIGN,
                     None => return (found, at),
                 }

@@ -1,5 +1,4 @@
-//! A volume, open: what it consists of. Its life is in `open.rs`, its operations are in `ops/`, its background work is in
-//! `write_back.rs`, `checkpoint.rs` and `cleaner.rs`.
+//! An open volume. `open.rs` opens and closes it, `ops/` holds its operations, `background/` its background steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -36,15 +35,15 @@ use crate::tables::index::{Index, IndexError};
 use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 
-/// A volume, open.
+/// An open volume.
 ///
-/// Lock order: `directory_moves`, inodes by number, `checkpoints`, then `view`, then the queue of `committer`, then the locks of single tables;
-/// none of them is held across I/O. `index` and the streams belong to the background steps.
+/// Lock order: `directory_moves`, inodes by number, `checkpoints`, `view`, the queue of `committer`, then the locks
+/// of single tables. None of them is held across I/O. `index` and the streams belong to the background steps.
 pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
     pub(crate) id: VolumeId,
     pub(crate) handle_secret: [u8; 16],
-    /// Format of its records, as the next checkpoint writes it: see [`crate::encoding::record::MetaRecord::format_of`].
+    /// Format of the records that the next checkpoint writes: see [`crate::encoding::record::MetaRecord::format_of`].
     pub(crate) format: AtomicU32,
     pub(crate) limits: MemoryLimits,
     pub(crate) view: RwLock<Arc<ReadView>>,
@@ -63,11 +62,11 @@ pub struct Volume {
     pub(crate) write_back: WriteBack,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) cleaner: crate::schedule::cleaner::Cleaner,
-    /// Held by a rename that gives a directory another parent.
+    /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
     pub(crate) next_ino: AtomicU64,
     pub(crate) next_extent: AtomicU64,
-    /// Times that unstable data was lost since the volume was opened.
+    /// Number of times unstable data was lost since the volume was opened.
     pub(crate) losses: AtomicU64,
     #[cfg(test)]
     pub(crate) hooks: crate::hooks::Hooks,
@@ -80,25 +79,25 @@ impl std::fmt::Debug for Volume {
 }
 
 impl Volume {
-    /// Its identity.
+    /// Returns the volume's identity.
     pub fn id(&self) -> VolumeId {
         self.id
     }
 
-    /// Why it refuses changes, once it does: its journal failed, or its lease is lost.
+    /// Returns why the volume refuses changes, if it does: its journal failed, or its lease is lost.
     pub fn refuses_changes(&self) -> Option<String> {
         self.committer.has_failed().then(|| self.committer.failure().unwrap_or_default())
     }
 
-    /// The handle of an object.
+    /// Returns the handle of an object.
     pub fn handle(&self, ino: Ino) -> Handle {
         Handle::new(self.id, ino, SnapshotId::LIVE, &self.handle_secret)
     }
 
-    /// The object of a handle. Whether it is still there shows in the operation ([`Error::Stale`]).
+    /// Returns the object of a handle. Whether the object still exists shows in the operation ([`Error::Stale`]).
     ///
     /// # Errors
-    /// [`Error::BadHandle`] for one that no server of this volume made, [`Error::Stale`] for a snapshot that is gone.
+    /// [`Error::BadHandle`] for a handle that no server of this volume made, [`Error::Stale`] for a deleted snapshot.
     pub fn resolve(&self, handle: &Handle) -> Result<Ino, Error> {
         if handle.volume != self.id || !handle.is_genuine(&self.handle_secret) {
             return Err(Error::BadHandle);
@@ -106,7 +105,7 @@ impl Volume {
         if handle.snapshot == SnapshotId::LIVE { Ok(handle.ino) } else { Err(Error::Stale) }
     }
 
-    /// Whether a reply may leave.
+    /// Checks whether a reply may leave.
     pub fn durability(&self, wanted: Durability) -> Durable {
         if self.write_back.has_failed(wanted.flush_generation) {
             return Durable::Failed;
@@ -122,34 +121,34 @@ impl Volume {
         self.duplicate_requests.lookup(key)
     }
 
-    /// Remembers the answer of a non-idempotent request that changed nothing, as it failed or had nothing to do; in
-    /// memory only.
+    /// Caches the reply of a non-idempotent request that failed or had nothing to do; in memory only.
     pub fn remember_unchanged(&self, key: &RequestKey, answer: Arc<[u8]>, after: Durability, now: Time) {
         let record = crate::encoding::record::ReplyRecord { time: now, seq: after.seq, answer };
         self.duplicate_requests.insert(key.clone(), record, after.flush_generation, false);
     }
 
-    /// How often the volume was opened: larger each time.
+    /// Returns how many times the volume was opened; each opening increases it.
     pub fn generation(&self) -> u32 {
         self.committer.generation().0
     }
 
-    /// The verifier in force: of this opening, and of what was lost since.
+    /// Returns the write verifier in force: derived from the generation and from the losses since.
     pub fn write_verifier(&self) -> WriteVerifier {
         let generation = u64::from(self.committer.generation().0);
         let losses = self.losses.load(Ordering::Acquire);
         WriteVerifier((self.id.0.rotate_left(17) ^ (generation << 24) ^ losses).to_be_bytes())
     }
 
-    /// `notify` is called after durability advanced or failed, and when a Busy condition may have eased. It must not
-    /// block.
+    /// Registers a callback for when durability advances or fails, and when a Busy condition may have eased. It must
+    /// not block.
     pub fn on_progress(&self, notify: Box<dyn Fn() + Send + Sync>) {
         self.committer.on_progress(notify);
     }
 
-    /// How long the reply of a change should be held back, so that neither the journal nor the memtables fill faster than
-    /// checkpoints empty them. Grows from nothing, when 40 % of the ring are used, with the square of what is more, to 32 ms
-    /// at 80 %, where callers have to come back; likewise with the memtable that fills while another is checkpointed.
+    /// Returns how long to delay the reply of a change, so that the journal and the memtables fill no faster than
+    /// checkpoints empty them. The delay begins when 40 % of the ring are used and grows with the square of the
+    /// excess, to 32 ms at 80 %, where callers have to retry. The same holds for a memtable that fills while another
+    /// is checkpointed.
     pub fn throttle(&self) -> Duration {
         let (used, capacity) = (self.committer.used_bytes(), self.committer.capacity_bytes().max(1));
         let view = self.view.read();
@@ -160,7 +159,7 @@ impl Volume {
         Duration::from_micros(over * over * 20)
     }
 
-    /// Gauges for operators: name and value.
+    /// Returns gauges for operators: name and value.
     pub fn gauges(&self) -> Vec<(&'static str, u64)> {
         let usage = self.usage.get(UsageKind::Volume, 0);
         let view = self.view();
@@ -195,29 +194,29 @@ impl Volume {
         ]
     }
 
-    /// The layers as they are now.
+    /// Returns the current read view.
     pub(crate) fn view(&self) -> Arc<ReadView> {
         Arc::clone(&self.view.read())
     }
 
-    /// The last write-back round that is done.
+    /// Returns the last flush generation that is done.
     pub(crate) fn flushed_generation(&self) -> u64 {
         self.write_back.done()
     }
 
-    /// What a reply waits for whose answer depends on everything so far.
+    /// Returns the durability of a reply that depends on everything queued so far.
     pub(crate) fn everything_so_far(&self) -> Durability {
         Durability { seq: self.committer.last_queued(), flush_generation: 0 }
     }
 
-    /// Damage found while reading: an event for the operator, an I/O error for the client.
+    /// Logs damage found while reading, and returns the I/O error for the client.
     pub(crate) fn report(&self, error: &dyn std::fmt::Display) -> Error {
         tracing::error!(volume = %self.id, %error, "stored data could not be read");
         Error::Io
     }
 
-    /// What a failure of the index means for an operation. One that is closed for a moment, as it is opened again or waits
-    /// for room to be, is worth waiting for.
+    /// Converts a failure of the index. An index that is being reopened, or waits for room to be, is `Busy`: worth a
+    /// retry.
     pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
         if *error == IndexError::Closed && !self.committer.has_failed() {
             return Error::Busy;
@@ -225,13 +224,14 @@ impl Volume {
         self.report(error)
     }
 
-    /// Decodes a stored record, or reports the damage.
+    /// Returns a decoded record, or reports the damage.
     pub(crate) fn decode<T>(&self, decoded: Result<T, Malformed>) -> Result<T, Error> {
         decoded.map_err(|error| self.report(&error))
     }
 
-    /// Caches a record as read from the index of `view`, unless the index was replaced meanwhile or a memtable knows
-    /// better; the checkpoint that moves a memtable into the index removes its keys from the cache before it switches.
+    /// Caches a record read from the index of `view`, unless the index was replaced since or a memtable holds a newer
+    /// value. The checkpoint that moves a memtable into the index removes its keys from the cache before it switches
+    /// the view.
     pub(crate) fn remember_record(&self, view: &ReadView, key: &Key, slot: &Slot) {
         let now = self.view.read();
         if now.version == view.version && now.recent(key).is_none() {
@@ -239,7 +239,7 @@ impl Volume {
         }
     }
 
-    /// Reads `max` pieces of a file's map from the index, from `offset` on.
+    /// Reads up to `max` mappings of a file's map from the index, from `offset` on.
     pub(crate) fn read_window(
         &self,
         view: &ReadView,
@@ -275,8 +275,8 @@ impl Volume {
         Ok(MapWindow { version: view.version, from: offset, to, mappings: Arc::new(mappings) })
     }
 
-    /// Reads a group of blocks of an extent, or all of it ([`WHOLE_EXTENT`]), verified, into the cache. `None` if the extent is gone: the map that named
-    /// it is out of date.
+    /// Reads and verifies a group of blocks of an extent, or the whole extent ([`WHOLE_EXTENT`]), into the cache.
+    /// Returns `None` if the extent was freed: the map that named it is out of date.
     pub(crate) fn read_block(
         &self,
         view: &ReadView,
@@ -299,7 +299,7 @@ impl Volume {
                 self.blocks.insert((extent, group), bytes.clone());
                 Ok(Some(bytes))
             }
-            // The cleaner may have moved it since `view` was taken.
+            // The cleaner may have moved the extent since `view` was taken.
             Err(error) => match self.view().get(&key) {
                 Ok(Some(now)) if now == value => Err(self.report(&error)),
                 Err(error) => Err(self.index_failed(&error)),
@@ -308,25 +308,25 @@ impl Volume {
         }
     }
 
-    /// A new inode number.
+    /// Returns a new inode number.
     pub(crate) fn new_ino(&self) -> Ino {
         Ino(self.next_ino.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A new extent id.
+    /// Returns a new extent id.
     pub(crate) fn new_extent(&self) -> ExtentId {
         ExtentId(self.next_extent.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The next change value of an object: the open-generation above a counter, so that it never repeats, not even after
-    /// a crash took back unstable writes.
+    /// Returns an object's next change value: the open-generation above a counter. It never repeats, even after a
+    /// crash took back unstable writes.
     pub(crate) fn next_change(&self, previous: u64) -> u64 {
         const COUNTER_BITS: u32 = 40;
         (previous + 1).max(u64::from(self.committer.generation().0) << COUNTER_BITS)
     }
 }
 
-/// A piece of a map as the index holds it: never inline.
+/// Decodes a mapping of the index, which is never inline.
 fn index_mapping(key: &[u8], value: &[u8]) -> Result<IndexMapping, Malformed> {
     let end =
         key::parse(key).and_then(|(_, _, fields)| key::second_number(fields)).ok_or(Malformed("map key"))?;
@@ -345,7 +345,7 @@ impl From<IndexError> for Error {
     }
 }
 
-/// Longest name or path component that an operation takes.
+/// Checks a name that an operation takes.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
     if name.len() > limits::NAME_BYTES_MAX {
         return Err(Error::NameTooLong);

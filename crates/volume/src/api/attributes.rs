@@ -1,4 +1,4 @@
-//! What a file is: the attributes that POSIX and NFS show of it.
+//! Attributes of files, as POSIX and NFS show them.
 
 use crate::api::ids::Ino;
 use crate::api::time::Time;
@@ -31,7 +31,7 @@ pub struct Device {
     pub minor: u32,
 }
 
-/// What GETATTR shows of a file.
+/// The attributes that GETATTR shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Its number in the volume.
@@ -48,7 +48,7 @@ pub struct Attributes {
     pub gid: u32,
     /// Size in bytes; of a symlink, the length of its target; of a directory, a figure that grows with its names.
     pub size: u64,
-    /// Bytes of data that it holds, holes left out.
+    /// Bytes of data, not counting holes.
     pub used: u64,
     /// Device numbers, zero unless it is a device node.
     pub device: Device,
@@ -58,7 +58,7 @@ pub struct Attributes {
     pub mtime: Time,
     /// Last change of content or attributes.
     pub ctime: Time,
-    /// Version: grows with every change of content or attributes, never repeats (NFSv4 `change`).
+    /// Version: grows with every change of content or attributes, and never repeats (NFSv4 `change`).
     pub change: u64,
 }
 
@@ -85,12 +85,12 @@ pub struct Wcc {
 }
 
 impl Attributes {
-    /// The part of these attributes that `wcc_attr` shows.
+    /// Returns the part of these attributes that `wcc_attr` shows.
     pub fn before(&self) -> Before {
         Before { size: self.size, mtime: self.mtime, ctime: self.ctime, change: self.change }
     }
 
-    /// Both sides of an operation that changed nothing.
+    /// Returns both sides of an operation that changed nothing.
     pub fn unchanged(self) -> Wcc {
         Wcc { before: self.before(), after: self }
     }

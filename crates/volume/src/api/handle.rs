@@ -1,7 +1,7 @@
-//! File handles: for ever, and not to be guessed.
+//! File handles: permanent, and not guessable.
 //!
 //! 36 bytes: format (4, big-endian 1), volume id (8), inode number (8), snapshot id (8), SipHash-2-4 of the 28 bytes
-//! before it (8), keyed by a secret that the volume stores. Any server of the volume accepts it; a guessed one is
+//! before it (8), keyed by a secret that the volume stores. Every server of the volume accepts it; a guessed one is
 //! refused. NFSv3 allows 64 bytes (RFC 1813 section 2.4), NFSv4 128.
 
 use siphasher::sip::SipHasher24;
@@ -14,10 +14,10 @@ pub const HANDLE_BYTES: usize = 36;
 /// Format number of the handles that this release makes.
 const FORMAT: u32 = 1;
 
-/// What a handle names, before its checksum is verified.
+/// A decoded handle, before its checksum is verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
-    /// The volume; tells a server of many which one to ask.
+    /// The volume; a server of many volumes selects by it.
     pub volume: VolumeId,
     /// The object.
     pub ino: Ino,
@@ -27,14 +27,14 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The handle of an object, with its checksum.
+    /// Returns the handle of an object, with its checksum.
     pub fn new(volume: VolumeId, ino: Ino, snapshot: SnapshotId, secret: &[u8; 16]) -> Handle {
         let mut handle = Handle { volume, ino, snapshot, mac: 0 };
         handle.mac = handle.checksum(secret);
         handle
     }
 
-    /// The bytes that clients hold.
+    /// Returns the bytes that clients hold.
     pub fn to_bytes(&self) -> [u8; HANDLE_BYTES] {
         let mut bytes = [0; HANDLE_BYTES];
         bytes[..28].copy_from_slice(&self.unsealed());
@@ -42,7 +42,8 @@ impl Handle {
         bytes
     }
 
-    /// Takes the bytes of a client apart; `None` if no server of ours ever made such. The checksum is not verified yet.
+    /// Decodes a client's bytes without verifying the checksum. Returns `None` if they do not have the format of a
+    /// handle.
     pub fn parse(bytes: &[u8]) -> Option<Handle> {
         let bytes: &[u8; HANDLE_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -54,7 +55,7 @@ impl Handle {
         })
     }
 
-    /// Whether a server with this secret made it.
+    /// Checks whether a server with this secret made the handle.
     pub fn is_genuine(&self, secret: &[u8; 16]) -> bool {
         self.mac == self.checksum(secret)
     }

@@ -1,4 +1,4 @@
-//! Identifiers, each a type of its own so that one cannot be passed for another.
+//! Identifiers, each a distinct type so that one cannot be mistaken for another.
 
 use std::fmt;
 

@@ -23,7 +23,7 @@ impl Credentials {
         Credentials { uid: 0, gid: 0, groups: Vec::new() }
     }
 
-    /// Whether the caller belongs to `gid`.
+    /// Checks whether the caller belongs to `gid`.
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
@@ -38,9 +38,9 @@ pub enum Access {
     Blocking,
 }
 
-/// Identifies a non-idempotent request, so that its retransmission gets the first answer again.
-/// At most [`crate::limits::REQUEST_KEY_BYTES_MAX`] bytes: client address without port, xid, program, version, procedure and a
-/// checksum of the arguments.
+/// Identifies a non-idempotent request, so that a retransmission gets the first answer again. At most
+/// [`crate::limits::REQUEST_KEY_BYTES_MAX`] bytes: client address without port, xid, program, version, procedure and
+/// a checksum of the arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(pub Arc<[u8]>);
 
@@ -57,12 +57,12 @@ pub struct Request<'a> {
     pub key: Option<&'a RequestKey>,
 }
 
-/// What a protocol has journaled together with the effect of an operation.
+/// What a protocol journals together with the effect of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Journaled {
-    /// The encoded result; at most [`crate::limits::REQUEST_ANSWER_BYTES_MAX`], or it is not remembered.
+    /// The encoded result. Longer than [`crate::limits::REQUEST_ANSWER_BYTES_MAX`], it is not cached.
     pub answer: Arc<[u8]>,
-    /// Records of the protocol's state; together at most [`crate::limits::STATE_BYTES_PER_ENTRY_MAX`].
+    /// Protocol state records; together at most [`crate::limits::STATE_BYTES_PER_ENTRY_MAX`].
     pub state: Vec<StateChange>,
 }
 
@@ -72,8 +72,8 @@ impl From<Arc<[u8]>> for Journaled {
     }
 }
 
-/// Encodes a result for the journal; called at most once, under the operation's locks, only if the request has a key and
-/// the operation changes something.
+/// Encodes a result for the journal. Called at most once, under the operation's locks, and only if the request has a
+/// key and the operation changes something.
 pub type Encode<'a, T> = &'a mut dyn FnMut(&T) -> Journaled;
 
 /// What must be on stable media before a reply may leave. Merge with [`Durability::and`].
@@ -81,7 +81,7 @@ pub type Encode<'a, T> = &'a mut dyn FnMut(&T) -> Journaled;
 pub struct Durability {
     /// Every journal entry up to this one.
     pub seq: Seq,
-    /// Every write-back round up to this one.
+    /// Every flush generation up to this one.
     pub flush_generation: u64,
 }
 
@@ -89,13 +89,13 @@ impl Durability {
     /// Nothing to wait for.
     pub const NOW: Durability = Durability { seq: Seq(0), flush_generation: 0 };
 
-    /// Waits for both: for the later entry, and for the later round, which is done last.
+    /// Waits for both: for the later entry, and for the later flush generation, which is done last.
     ///
-    /// Of two rounds the earlier may fail and the later succeed; then the reply leaves, rightly. What a round was to make
-    /// stable and did not is unstable data from then on: still in memory, told by another verifier, and shown to whoever
-    /// looks later without waiting. So a reply that *shows* it need not fail. One that *says that it is stable*, of WRITE
-    /// or COMMIT, waits for the round of that one file, which is merged with nothing; a later round of the same file
-    /// takes along all that is still unstable of it.
+    /// Of two flushes the earlier may fail and the later succeed; the reply then leaves, and rightly so. Data that a
+    /// flush failed to make stable stays unstable data: still in memory, reported by a new verifier, and shown to
+    /// later readers without waiting. So a reply that *shows* it need not fail. A reply that *promises stability*, of
+    /// WRITE or COMMIT, waits for the flush of that one file only; a later flush of the same file includes everything
+    /// still unstable.
     #[must_use]
     pub fn and(self, other: Durability) -> Durability {
         Durability {
@@ -160,9 +160,9 @@ pub enum Error {
     NotDirectory,
     /// Is a directory.
     IsDirectory,
-    /// An argument makes no sense.
+    /// An invalid argument.
     Invalid,
-    /// Beyond the largest file.
+    /// The size or range exceeds the largest file.
     FileTooLarge,
     /// No space left.
     NoSpace,
@@ -174,9 +174,9 @@ pub enum Error {
     NameTooLong,
     /// The directory is not empty.
     NotEmpty,
-    /// The object of this handle is gone.
+    /// The handle's object no longer exists.
     Stale,
-    /// These bytes are no handle of this volume.
+    /// The bytes are not a handle of this volume.
     BadHandle,
     /// The guard time of SETATTR did not match (NFS3ERR_NOT_SYNC).
     NotSync,
@@ -186,9 +186,8 @@ pub enum Error {
     BadType,
     /// Across two volumes or two quota trees.
     CrossDevice,
-    /// [`Access::Cached`] was asked and something needed is not in memory. Nothing changed; run it again with
-    /// [`Access::Blocking`].
+    /// With [`Access::Cached`], something needed is not in memory. Nothing changed; retry with [`Access::Blocking`].
     WouldBlock,
-    /// A limit is reached just now. Nothing changed; run it again in a moment.
+    /// A temporary limit is reached. Nothing changed; retry in a moment.
     Busy,
 }

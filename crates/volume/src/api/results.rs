@@ -1,4 +1,4 @@
-//! What operations answer, one type per shape of RFC 1813's results.
+//! Results of operations, one type per shape of RFC 1813's results.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::bytes::{Bytes, Slice};
 /// A LOOKUP's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What the name names.
+    /// The object.
     pub attributes: Attributes,
     /// The directory it was looked up in.
     pub directory: Attributes,
@@ -22,7 +22,7 @@ pub struct Created {
     pub attributes: Attributes,
     /// Its directory, before and after.
     pub directory: Wcc,
-    /// Whether it was made just now, and not there already.
+    /// Whether this call made it.
     pub is_new: bool,
 }
 
@@ -31,27 +31,27 @@ pub struct Created {
 pub struct Removed {
     /// The directory, before and after.
     pub directory: Wcc,
-    /// What lost its name.
+    /// The object that lost its name.
     pub object: Ino,
 }
 
 /// Result of RENAME.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// The directory that the name left.
+    /// The source directory.
     pub from: Wcc,
-    /// The directory that it is in now; the same as `from` for a rename within one.
+    /// The target directory; the same as `from` for a rename within one.
     pub to: Wcc,
-    /// What has the new name.
+    /// The renamed object.
     pub object: Ino,
-    /// What lost it.
+    /// The object that lost this name.
     pub replaced: Option<Ino>,
 }
 
 /// Result of LINK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linked {
-    /// The object that has one more name.
+    /// The object with its new link count.
     pub attributes: Attributes,
     /// The directory of the new name.
     pub directory: Wcc,
@@ -78,7 +78,7 @@ pub enum Piece {
         /// Where it ends.
         end: usize,
     },
-    /// A hole: so many zeros.
+    /// A hole: this many zeros.
     Zeros(usize),
 }
 
@@ -91,7 +91,7 @@ impl Piece {
         }
     }
 
-    /// Whether it holds none.
+    /// Whether the piece has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -112,7 +112,7 @@ pub struct ReadData {
     pub pieces: Vec<Piece>,
     /// Bytes in all pieces.
     pub count: usize,
-    /// Whether they reach the end of the file.
+    /// Whether they end at the end of the file.
     pub eof: bool,
     /// The file.
     pub attributes: Attributes,
@@ -129,14 +129,15 @@ pub enum Stability {
     FileSync,
 }
 
-/// Tells a client whether unstable data may have been lost: it changes when that may be so (RFC 1813 section 3.3.7).
+/// Tells a client whether unstable data may have been lost: it changes whenever that may have happened (RFC 1813
+/// section 3.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteVerifier(pub [u8; 8]);
 
 /// Result of WRITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes taken: always all that were offered.
+    /// Bytes written: always all that were offered.
     pub count: u32,
     /// How stable they are when the reply leaves.
     pub committed: Stability,
@@ -149,20 +150,20 @@ pub struct Written {
 /// Result of CLONE and COPY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cloned {
-    /// Bytes that were done, from the beginning of the range: perhaps not all.
+    /// Bytes shared, from the start of the range; may be fewer than asked for.
     pub count: u64,
-    /// The file that they are in now, before and after.
+    /// The target file, before and after.
     pub file: Wcc,
 }
 
-/// Whether an extended attribute must be there to be set (RFC 8276 section 8.4.2 `setxattr_option4`).
+/// Whether setting an extended attribute requires that it exists (RFC 8276 section 8.4.2 `setxattr_option4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetXattr {
-    /// Or not.
+    /// Creates or replaces it.
     Either,
-    /// It must not.
+    /// Fails if it exists.
     Create,
-    /// It must.
+    /// Fails unless it exists.
     Replace,
 }
 
@@ -178,20 +179,20 @@ pub struct XattrNames {
 /// What SEEK looks for (RFC 7862 section 11.11 `data_content4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoughtContent {
-    /// Bytes that were written.
+    /// A range with data.
     Data,
-    /// Bytes that were not.
+    /// A range without data.
     Hole,
 }
 
 /// Result of SEEK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sought {
-    /// It begins there. A hole that begins at the end of the file is told so too.
+    /// The offset at which it begins. The end of the file counts as the start of a hole.
     At(u64),
-    /// There is none up to the end of the file.
+    /// None up to the end of the file.
     End,
-    /// The search began at the end of the file or behind it (NFS4ERR_NXIO).
+    /// The search began at or beyond the end of the file (NFS4ERR_NXIO).
     Beyond,
 }
 
@@ -207,21 +208,21 @@ pub struct Committed {
 /// How CREATE creates (RFC 1813 section 3.3.8 `createhow3`), and OPEN (RFC 8881 section 18.16 `createhow4`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateHow {
-    /// Takes an existing file too, and sets only its size if one is given.
+    /// Accepts an existing file, and sets only its size, if one is given.
     Unchecked(SetAttributes),
-    /// The same if the existing file is the one that the name stood for when it was looked up; none if it stood for nothing.
-    /// Of another one nothing is touched: [`Error::Busy`](crate::api::request::Error::Busy), to be looked up again.
+    /// The same, provided the name still refers to the given object (`None`: to nothing). Otherwise nothing changes
+    /// and the result is [`Error::Busy`](crate::api::request::Error::Busy): look the name up again.
     UncheckedIf(SetAttributes, Option<Ino>),
     /// Fails if the name exists.
     Guarded(SetAttributes),
     /// Fails if the name exists, unless it was created with the same verifier.
     Exclusive([u8; 8]),
-    /// The same, with attributes (EXCLUSIVE4_1 of RFC 8881 section 18.16). Those are set if it is made just now; a
+    /// The same, with attributes (EXCLUSIVE4_1 of RFC 8881 section 18.16). They are set when the file is created; a
     /// repetition finds them set.
     ExclusiveWith([u8; 8], SetAttributes),
 }
 
-/// What MKNOD makes.
+/// The kind of node that MKNOD makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// Block device.

@@ -8,8 +8,8 @@ use super::{Buffer, Bytes, Repr};
 
 /// The value of a record; a clone shares it.
 ///
-/// File data on its way through the journal is most of the entry that carries it. So such a value is a part of the entry's
-/// bytes, and is neither copied out of them nor does it need memory of its own.
+/// File data that travels through the journal is most of the entry that carries it. Such a value is a part of the
+/// entry's bytes: it is not copied and needs no memory of its own.
 #[derive(Clone)]
 pub struct Value(Of);
 
@@ -20,11 +20,12 @@ enum Of {
 }
 
 impl Value {
-    /// The part of `whole` within `range`. It keeps all of it in memory, unless that is more than twice as much as the part:
-    /// then it is a copy. So no two parts keep one buffer, and what one keeps is known.
+    /// Returns the part of `whole` within `range`. It keeps all of `whole` in memory, unless that is more than twice
+    /// as long as the part: then it is a copy. So no two parts keep one buffer alive, and the memory of each is
+    /// known.
     ///
     /// # Panics
-    /// If `range` goes beyond `whole`.
+    /// If `range` exceeds `whole`.
     pub fn part(whole: &Bytes, range: Range<usize>) -> Value {
         let part = &whole[range.clone()];
         match (&whole.0, u32::try_from(range.start), u32::try_from(range.end)) {
@@ -35,7 +36,7 @@ impl Value {
         }
     }
 
-    /// How many bytes it has: known without a look at what it shares, which may have left the processor's cache.
+    /// Returns the length without touching the shared bytes, which may have left the processor's cache.
     pub fn length(&self) -> usize {
         match &self.0 {
             Of::Own(bytes) => bytes.len(),
@@ -43,7 +44,7 @@ impl Value {
         }
     }
 
-    /// Bytes of memory that it keeps.
+    /// Returns the bytes of memory that it keeps.
     pub fn memory_bytes(&self) -> usize {
         match &self.0 {
             Of::Own(bytes) => bytes.len(),
@@ -51,7 +52,7 @@ impl Value {
         }
     }
 
-    /// Shared bytes, and where in them it begins.
+    /// Returns the shared bytes, and where in them it begins.
     pub fn shared(&self) -> (Bytes, usize) {
         match &self.0 {
             Of::Own(bytes) => (Bytes(Repr::Shared(Arc::clone(bytes))), 0),
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_most_of_a_buffer_keeps_it_and_less_is_copied() {
+    fn a_value_shares_a_buffer_that_it_mostly_fills_and_copies_less() {
         let mut whole: Vec<u8> = (0..100).collect();
         whole.shrink_to_fit();
         let whole = Bytes::from(whole);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_value_takes_no_more_than_one_with_it() {
+    fn an_optional_value_takes_three_words() {
         assert_eq!(size_of::<Option<Value>>(), 24);
     }
 }

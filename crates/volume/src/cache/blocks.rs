@@ -1,4 +1,4 @@
-//! What is cached of the index and of segments: bounded in bytes, and verified on its way in.
+//! Caches of index records and of extents, bounded in bytes. Contents are verified before they enter.
 
 use foldhash::SharedSeed;
 use foldhash::fast::SeedableRandomState;
@@ -11,20 +11,20 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key::Key;
 use crate::encoding::record::BLOCK;
 
-/// Checksummed blocks that are read and cached together: the unit of the block cache is 16 KiB.
+/// Blocks that are read and cached together: the unit of the block cache is 16 KiB.
 pub const GROUP_BLOCKS: u32 = 4;
 
 /// Bytes of a cached group of blocks.
 pub const GROUP_BYTES: usize = BLOCK * GROUP_BLOCKS as usize;
 
-/// Number of the group that stands for a whole extent.
+/// Group number that stands for a whole extent.
 pub const WHOLE_EXTENT: u32 = u32::MAX;
 
-/// Reads of at least so many bytes of an extent take all of it from media, and look for all of it in the cache first: who
-/// reads so much at once reads files from front to back.
+/// Reads of at least this many bytes of an extent fetch all of it, and look for the whole extent in the cache first:
+/// such reads are mostly sequential.
 pub const WHOLE_EXTENT_BYTES_MIN: usize = 4 * GROUP_BYTES;
 
-/// What an entry costs beyond key and value, bytes.
+/// Memory of a cache entry beyond key and value, bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
 
 /// Weighs cached records.
@@ -47,28 +47,29 @@ impl Weighter<(ExtentId, u32), Bytes> for BlockWeight {
     }
 }
 
-/// What decides which entries of a cache share a place, and so what gives way to what.
+/// The hash function that decides which entries of a cache compete, and so evictions.
 pub type Hasher = SeedableRandomState;
 
-/// Of a seed; one that nobody knows, if `None`, so that no client can choose names that drive out each other.
+/// Returns a hasher with this seed; `None` draws a random one, so that no client can choose names that evict each
+/// other.
 pub fn hasher(seed: Option<u64>) -> Hasher {
     seed.map_or_else(Hasher::random, |seed| Hasher::with_seed(seed, SharedSeed::global_fixed()))
 }
 
-/// Records as the index holds them; consulted only for keys that no memtable knows.
+/// Records of the index; consulted only for keys that no memtable holds.
 pub type RecordCache = Cache<Key, Slot, RecordWeight, Hasher>;
 
-/// Groups of blocks of extents, by extent and number of the group, and whole extents by [`WHOLE_EXTENT`]. Extents never change, so
-/// neither do these.
+/// Groups of blocks by extent and group number, and whole extents by [`WHOLE_EXTENT`]. Extents are immutable, so
+/// entries never become stale.
 pub type BlockCache = Cache<(ExtentId, u32), Bytes, BlockWeight, Hasher>;
 
-/// A record cache of so many bytes.
+/// Returns a record cache of `bytes`.
 pub fn records(bytes: u64, hasher: Hasher) -> RecordCache {
     let items = usize::try_from(bytes / 256).unwrap_or(usize::MAX).max(64);
     Cache::with(items, bytes, RecordWeight, hasher, DefaultLifecycle::default())
 }
 
-/// A block cache of so many bytes.
+/// Returns a block cache of `bytes`.
 pub fn blocks(bytes: u64, hasher: Hasher) -> BlockCache {
     let items = usize::try_from(bytes).unwrap_or(usize::MAX) / GROUP_BYTES;
     Cache::with(items.max(16), bytes, BlockWeight, hasher, DefaultLifecycle::default())

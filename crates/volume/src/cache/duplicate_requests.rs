@@ -1,5 +1,5 @@
-//! Remembered replies (rule 11 of `docs/design.md`): a bounded cache of answers to non-idempotent requests, rebuilt
-//! from the journal and from what checkpoints carry over.
+//! The duplicate request cache (rule 11 of `docs/design.md`): bounded, holds the answers to non-idempotent requests,
+//! and is rebuilt from the journal and from what checkpoints carry over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::api::time::Time;
 use crate::encoding::record::ReplyRecord;
 use crate::limits::{REPLIES_MAX, REPLIES_PER_CLIENT_MAX};
 
-/// How long an answer is carried over by checkpoints: longer than any client waits before it retransmits.
+/// How long checkpoints carry over an answer: longer than any client waits before it retransmits.
 pub const REMEMBER: Duration = Duration::from_secs(300);
 
-/// Bytes of a key that name the client.
+/// Bytes of a key that identify the client.
 const CLIENT_BYTES: usize = 16;
 
-/// The cache.
+/// The duplicate request cache.
 #[derive(Debug, Default)]
 pub struct DuplicateRequestCache {
     state: Mutex<Tables>,
@@ -28,48 +28,48 @@ pub struct DuplicateRequestCache {
 
 #[derive(Debug)]
 struct Tables {
-    /// How many answers are remembered at most, in memory and in the index.
+    /// Most answers, in memory and in the index.
     max: usize,
     answers: HashMap<RequestKey, CachedReply>,
     /// Keys of each client, oldest first.
     clients: HashMap<Box<[u8]>, VecDeque<RequestKey>>,
-    /// All keys, oldest first; a key that is gone or newer is passed over.
+    /// All keys, oldest first; a key that was evicted or used again is skipped.
     order: VecDeque<(RequestKey, Seq)>,
-    /// Added since the last freeze.
+    /// Keys added since the last freeze.
     fresh: Vec<RequestKey>,
-    /// Put into the index, oldest first; a key that was used again is there more than once.
+    /// Keys put into the index, oldest first; a key that was used again occurs more than once.
     stored: VecDeque<(Time, RequestKey)>,
-    /// The rows of the index, and of when the answers in them are.
+    /// The rows of the index, with the times of their answers.
     rows: HashMap<RequestKey, Time>,
 }
 
-/// A remembered answer.
+/// A cached answer.
 #[derive(Debug)]
 struct CachedReply {
     record: ReplyRecord,
-    /// The write-back round that the first reply waited for besides its entry; a round of before a restart is over.
+    /// The flush generation that the first reply waited for besides its entry; 0 after a restart.
     flush_generation: u64,
 }
 
-/// What a checkpoint does to the reply table: it deletes, then it puts.
+/// What a checkpoint does to the reply table: it deletes first, then puts.
 #[derive(Debug, Default)]
 pub struct ReplyChanges {
     /// Answers to store.
     pub put: Vec<(RequestKey, ReplyRecord)>,
-    /// Answers that expired.
+    /// Expired answers.
     pub delete: Vec<RequestKey>,
 }
 
 impl DuplicateRequestCache {
-    /// Remembers at most so many answers from now on.
+    /// Sets the maximum number of answers.
     pub fn bound(&self, max: usize) {
         let mut state = self.state.lock();
         state.max = max;
         state.forget_what_is_too_much();
     }
 
-    /// The answer to an earlier request with this key, and what a reply that repeats it waits for: no less than the
-    /// first did.
+    /// Returns the answer to an earlier request with this key, and what a reply that repeats it waits for: no less
+    /// than the first reply did.
     pub fn lookup(&self, key: &RequestKey) -> Option<(Arc<[u8]>, Durability)> {
         let state = self.state.lock();
         let CachedReply { record, flush_generation } = state.answers.get(key)?;
@@ -79,8 +79,8 @@ impl DuplicateRequestCache {
         ))
     }
 
-    /// Remembers an answer whose reply waits for its entry and for `flush_generation`; with `durable` it is part of a journal entry,
-    /// so checkpoints carry it over.
+    /// Caches an answer whose reply waits for its entry and for `flush_generation`. With `durable` it is part of a
+    /// journal entry, so checkpoints carry it over.
     pub fn insert(&self, key: RequestKey, record: ReplyRecord, flush_generation: u64, durable: bool) {
         let mut state = self.state.lock();
         if durable {
@@ -89,14 +89,14 @@ impl DuplicateRequestCache {
         state.insert(key, CachedReply { record, flush_generation });
     }
 
-    /// Takes over an answer from the index, when a volume is opened; oldest first.
+    /// Loads an answer from the index when a volume is opened; oldest first.
     pub fn load(&self, key: RequestKey, record: ReplyRecord) {
         let mut state = self.state.lock();
         state.note_stored(&key, record.time);
         state.insert(key, CachedReply { record, flush_generation: 0 });
     }
 
-    /// What the next checkpoint stores and deletes.
+    /// Returns what the next checkpoint stores and deletes.
     pub fn take_changes(&self, now: Time) -> ReplyChanges {
         let mut state = self.state.lock();
         let mut changes = ReplyChanges::default();
@@ -120,12 +120,12 @@ impl DuplicateRequestCache {
         changes
     }
 
-    /// Visits the keys of all that is remembered, in no order. Nothing else may be asked of the cache meanwhile.
+    /// Visits all keys, in no order. `visit` must not call the cache.
     pub fn each_key(&self, visit: &mut dyn FnMut(&RequestKey)) {
         self.state.lock().answers.keys().for_each(visit);
     }
 
-    /// How many answers are remembered.
+    /// Returns the number of cached answers.
     pub fn len(&self) -> usize {
         self.state.lock().answers.len()
     }

@@ -1,12 +1,13 @@
-//! What names name, found in one place of memory.
+//! A cache of names and what they refer to.
 //!
-//! The layers know it too, but a search of them goes through two ordered maps and a tree, or a table of records: a dozen places
-//! that are far apart, most of which the processor has to wait for where there are many files. Here a name is a line of the
-//! processor's cache; a byte of each name is kept apart, and tells which of the places where it may be are worth a look.
+//! The read view knows names too, but a lookup there searches two ordered maps and a tree or a table of records: a
+//! dozen distant places in memory, most of them cache misses in a large volume. Here a name takes one cache line, and
+//! one tag byte per name, kept apart, tells which of the possible places are worth reading.
 //!
-//! What is here is what all layers together say: a name comes when a transaction that puts it was applied or somebody found it
-//! in the layers, and goes when a transaction deletes it; both while its directory is locked, and only who holds that lock
-//! asks. So checkpoints, which change no name, need not heed it. What is not here says nothing.
+//! The cache agrees with the read view. A name enters when a transaction that puts it was applied or when a lookup
+//! found it in the view; it leaves when a transaction deletes it. Both happen while its directory is locked, and only
+//! the holder of that lock looks it up. Checkpoints change no name, so they need not consult the cache. A miss means
+//! nothing.
 
 use std::hash::BuildHasher;
 
@@ -16,25 +17,25 @@ use crate::api::ids::{Cookie, Epoch, Ino};
 use crate::cache::blocks::Hasher;
 use crate::encoding::record::{NameRecord, type_byte, type_from_byte};
 
-/// Longest name that is kept, bytes: longer ones are rare, and would take a second line.
+/// Longest cached name, bytes: longer ones are rare, and would take a second cache line.
 pub const CACHED_NAME_BYTES_MAX: usize = 32;
 
-/// Places where a name may be.
+/// Associativity: the possible places of a name.
 const WAYS: usize = 8;
 
-/// Most parts that are locked one by one.
+/// Most shards, each with a lock of its own.
 const SHARDS_MAX: usize = 64;
 
 /// Directory, four words of the name; inode, cookie; epoch, type and length of the name.
 type Line = [u64; 8];
 
-/// The words of a line that tell which name it is, but for its length.
+/// Words of a line that identify the name, apart from its length.
 const KEY_WORDS: usize = 5;
 
-/// What eight places take, bytes.
+/// Memory of one set, bytes.
 const SET_BYTES: u64 = (WAYS * (size_of::<Line>() + 1)) as u64;
 
-/// Names with what they name; bounded.
+/// A bounded cache of names and what they refer to.
 #[derive(Debug)]
 pub struct NameCache {
     hasher: Hasher,
@@ -44,12 +45,12 @@ pub struct NameCache {
 
 #[derive(Debug)]
 struct Shard {
-    /// Of each place a byte of the hash of the name that is there, 0 if none is.
+    /// For each place, one byte of the hash of the name in it; 0 if it is empty.
     tags: Vec<[u8; WAYS]>,
-    /// Memory that was never used stays untouched: these are zeros to begin with.
+    /// Zeros at first, so memory that is never used stays untouched.
     lines: Vec<[Line; WAYS]>,
     names: usize,
-    /// Which place of a full set is taken next.
+    /// The next place to replace in a full set.
     hand: usize,
 }
 
@@ -63,7 +64,7 @@ struct Candidate {
 }
 
 impl NameCache {
-    /// Takes at most about `bytes`; eight names at least.
+    /// Returns a cache of about `bytes`, and at least eight names.
     pub fn new(bytes: u64, hasher: Hasher) -> NameCache {
         let sets = usize::try_from(bytes / SET_BYTES).unwrap_or(usize::MAX).max(1);
         let shards = sets.min(SHARDS_MAX);
@@ -78,7 +79,7 @@ impl NameCache {
         NameCache { hasher, shards, sets_per_shard }
     }
 
-    /// What a name of a locked directory names, if it is here.
+    /// Returns what a name of a locked directory refers to, if cached.
     pub fn get(&self, directory: Ino, name: &[u8]) -> Option<NameRecord> {
         let candidate = self.candidate(directory, name)?;
         let shard = self.shards[candidate.shard].lock();
@@ -86,7 +87,7 @@ impl NameCache {
         unpack(&shard.lines[candidate.set][way])
     }
 
-    /// A name of a locked directory names this now, in the layers too.
+    /// Caches what a name of a locked directory refers to; the read view must agree.
     pub fn put(&self, directory: Ino, name: &[u8], record: &NameRecord) {
         let Some(candidate) = self.candidate(directory, name) else { return };
         let mut shard = self.shards[candidate.shard].lock();
@@ -96,7 +97,7 @@ impl NameCache {
         line[KEY_WORDS..].copy_from_slice(&[record.ino.0, record.cookie.0, pack(record, candidate.length)]);
     }
 
-    /// A locked directory no longer has this name.
+    /// Removes a name that its locked directory no longer has.
     pub fn remove(&self, directory: Ino, name: &[u8]) {
         let Some(candidate) = self.candidate(directory, name) else { return };
         let mut shard = self.shards[candidate.shard].lock();
@@ -106,12 +107,12 @@ impl NameCache {
         }
     }
 
-    /// How many names are here.
+    /// Returns the number of cached names.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().names).sum()
     }
 
-    /// `None` for a name that is too long.
+    /// Returns where a name may be; `None` if it is too long.
     fn candidate(&self, directory: Ino, name: &[u8]) -> Option<Candidate> {
         let mut bytes = [0; CACHED_NAME_BYTES_MAX];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
@@ -141,7 +142,7 @@ impl Shard {
         })
     }
 
-    /// The place for a name that is not here.
+    /// Returns the place for a new name.
     fn make_room(&mut self, candidate: &Candidate) -> usize {
         let tags = &mut self.tags[candidate.set];
         let free = tags.iter().position(|tag| *tag == 0);

@@ -1,12 +1,13 @@
-//! Names that a directory does not have, known without asking the index.
+//! A filter that proves names absent without reading the index.
 //!
-//! Making a file, and each lookup of a header along a search path, asks first for a name that is not there, and only the
-//! index knows that: a read of media, at worst, for an answer of one bit. So for directories in use the hashes of all
-//! their names are kept. A hash that is missing says that the name is; one that is there says nothing.
+//! Creating a file, and every failed lookup along a search path, first asks for a name that does not exist. Only the
+//! index knows that: at worst a read of media for one bit of information. So the filter keeps the hashes of all names
+//! of active directories. A missing hash proves the name absent; a present one proves nothing.
 //!
-//! What is kept of a directory is always a superset of the names in all layers: a name enters after it was applied to the
-//! memtable, while its directory is locked, and a lookup asks the memtables first. Names are counted, so that of two with
-//! the same hash one may go; counting a name twice is harmless, as it then only seems to be there.
+//! The hashes of a directory are always a superset of its names in the read view: a name enters after it was applied
+//! to the memtable, while its directory is locked, and a lookup consults the memtables first. Hashes are counted, so
+//! that of two names with the same hash one may be removed; counting a name twice is harmless, as it then only seems
+//! present.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -17,16 +18,16 @@ use parking_lot::Mutex;
 use crate::api::ids::Ino;
 use crate::cache::blocks::Hasher;
 
-/// Parts that are locked one by one; a power of two.
+/// Number of shards, each with a lock of its own; a power of two.
 const SHARDS: usize = 16;
 
-/// What the hash of one name costs, bytes: a slot of a table that is at worst half full.
+/// Memory of one hash, bytes: a slot of a table that is at worst half full.
 const HASH_BYTES: u64 = 20;
 
-/// What a directory costs beyond its names, in names.
+/// Overhead of a directory, in names.
 const DIRECTORY_NAMES: usize = 8;
 
-/// In a directory with so many names to each lookup in vain, its names are not worth being read.
+/// A directory's names are read once there was a failed lookup for each this many of them.
 const NAMES_PER_MISS: u64 = 512;
 
 /// Hashes of the names of directories, bounded in memory.
@@ -34,65 +35,65 @@ const NAMES_PER_MISS: u64 = 512;
 pub struct NegativeLookupFilter {
     hasher: Hasher,
     shards: [Mutex<Shard>; SHARDS],
-    /// Names that a shard may keep.
+    /// Most names in a shard.
     max: usize,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
     directories: BTreeMap<Ino, Directory>,
-    /// Who is forgotten next, if there is no room: the first from here on.
+    /// Where eviction continues: with the first directory from here on.
     hand: Ino,
-    /// Names of all of them, and [`DIRECTORY_NAMES`] for each.
+    /// Names of all directories, and [`DIRECTORY_NAMES`] for each.
     names: usize,
-    /// Counts readings, so that one whose directory was forgotten meanwhile is not taken for a later one.
+    /// Numbers the readings, so that one of a directory evicted meanwhile is not mistaken for a later one.
     readings: u64,
 }
 
 #[derive(Debug, Default)]
 struct Directory {
-    /// Whether all names are here; else they are still being read, or were only missed so far.
+    /// Whether the hashes are complete. Otherwise they are still being read, or only misses were counted.
     complete: bool,
-    /// The number of the reading that is under way; 0 if none is.
+    /// The number of the reading in progress; 0 if none.
     learning: u64,
-    /// Lookups in vain before that.
+    /// Failed lookups so far.
     misses: u64,
     hashes: HashSet<u64>,
-    /// Further names with a hash that is in `hashes`.
+    /// Counts of further names with a hash in `hashes`.
     more: HashMap<u64, u32>,
 }
 
 /// What a transaction does to names.
 #[derive(Debug)]
 pub enum NameChange {
-    /// The directory has this name now.
+    /// The directory gained this name.
     Added(Ino, u64),
-    /// It has it no more.
+    /// The directory lost this name.
     Removed(Ino, u64),
-    /// The directory is gone.
+    /// The directory was removed.
     Gone(Ino),
 }
 
 impl NegativeLookupFilter {
-    /// Takes at most about `bytes`.
+    /// Returns a filter of about `bytes`.
     pub fn new(bytes: u64, hasher: Hasher) -> NegativeLookupFilter {
         let max = usize::try_from(bytes / HASH_BYTES / SHARDS as u64).unwrap_or(usize::MAX);
         NegativeLookupFilter { hasher, shards: Default::default(), max: max.max(64) }
     }
 
-    /// The hash of a name.
+    /// Returns the hash of a name.
     pub fn hash(&self, name: &[u8]) -> u64 {
         self.hasher.hash_one(name)
     }
 
-    /// Whether the directory certainly lacks the name, if no memtable says otherwise.
+    /// Whether the directory certainly lacks the name, unless a memtable says otherwise.
     pub fn is_absent(&self, directory: Ino, name: &[u8]) -> bool {
         let hash = self.hash(name);
         let shard = self.shard(directory).lock();
         shard.directories.get(&directory).is_some_and(|known| known.complete && !known.hashes.contains(&hash))
     }
 
-    /// A directory was made, so it has no names. It must not be possible to add any before this.
+    /// Adds a new, empty directory. Names must not be added to it before this call.
     pub fn directory_created(&self, directory: Ino) {
         let mut shard = self.shard(directory).lock();
         shard.names += DIRECTORY_NAMES;
@@ -100,7 +101,7 @@ impl NegativeLookupFilter {
         shard.evict(self.max, directory);
     }
 
-    /// Follows transactions, after they were applied and while their directories are locked.
+    /// Follows transactions after they were applied, while their directories are locked.
     pub fn note(&self, changes: &[NameChange]) {
         for change in changes {
             let (NameChange::Added(ino, _) | NameChange::Removed(ino, _) | NameChange::Gone(ino)) = *change;
@@ -116,8 +117,8 @@ impl NegativeLookupFilter {
         }
     }
 
-    /// Notes a lookup in vain in a directory of `entries` names. If its names should be read now, gives that reading a
-    /// number, for [`NegativeLookupFilter::fill`] to end it.
+    /// Counts a failed lookup in a directory of `entries` names. If its names should be read now, returns the number
+    /// of that reading, for [`NegativeLookupFilter::fill`] to end it.
     pub fn note_miss(&self, directory: Ino, entries: u64) -> Option<u64> {
         let fits = usize::try_from(entries).is_ok_and(|entries| entries < self.max / 4);
         let mut shard = self.shard(directory).lock();
@@ -138,7 +139,7 @@ impl NegativeLookupFilter {
         Some(reading)
     }
 
-    /// The names that were read since [`NegativeLookupFilter::note_miss`] asked for it: all of them, or none if that failed.
+    /// Ends a reading with all hashes of the directory's names, or `None` if it failed.
     pub fn fill(&self, directory: Ino, reading: u64, hashes: Option<&[u64]>) {
         let mut shard = self.shard(directory).lock();
         // If it was forgotten meanwhile, so was what changed since.
@@ -153,7 +154,7 @@ impl NegativeLookupFilter {
         shard.evict(self.max, directory);
     }
 
-    /// How many names are kept.
+    /// Returns the number of names kept.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().names).sum()
     }
@@ -198,7 +199,7 @@ impl Shard {
         }
     }
 
-    /// Forgets directories, one after the other by number, until what is left fits: `but` goes last.
+    /// Evicts directories in the order of their numbers until the rest fits; `but` goes last.
     fn evict(&mut self, max: usize, but: Ino) {
         while self.names > max {
             let others = |(ino, _): &(&Ino, &Directory)| **ino != but;
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_while_names_are_read_is_not_lost() {
+    fn changes_during_a_reading_are_kept() {
         let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
         added(&names, b"before");
         let reading = names.note_miss(DIRECTORY, 2).unwrap();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_that_failed_or_was_evicted_leaves_nothing_known() {
+    fn a_failed_or_evicted_reading_proves_nothing() {
         let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
         let first = names.note_miss(DIRECTORY, 2).unwrap();
         names.fill(DIRECTORY, first, None);
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn two_names_of_one_hash_are_told_apart_by_counting() {
+    fn names_with_equal_hashes_are_counted() {
         let names = NegativeLookupFilter::new(1 << 20, blocks::hasher(None));
         names.directory_created(DIRECTORY);
         added(&names, b"a");

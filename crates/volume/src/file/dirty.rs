@@ -5,52 +5,52 @@ use std::collections::BTreeMap;
 use crate::bytes::Bytes;
 use crate::limits::{DIRTY_FILE_BYTES, DIRTY_RANGE_BYTES, INLINE_MAPPINGS_MAX, INLINE_WRITE_BYTES_MAX};
 
-/// A run of unstable bytes.
+/// A range of unstable bytes.
 #[derive(Clone, Debug)]
 pub struct DirtyRange {
     /// Offset in the file.
     pub start: u64,
-    /// Offset in the file behind the last byte.
+    /// Offset in the file after the last byte.
     pub end: u64,
-    /// The WRITE that brought it: tells a write-back whether what it wrote is still the newest.
+    /// The WRITE that brought it: tells write-back whether what it wrote is still the newest.
     pub write: u64,
-    /// A buffer that holds the bytes.
+    /// A buffer that contains the bytes.
     bytes: Bytes,
-    /// Where they begin in it.
+    /// Where in it they begin.
     from: usize,
 }
 
 impl DirtyRange {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn data(&self) -> &[u8] {
         &self.bytes[self.from..self.from + self.len()]
     }
 
-    /// How many.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         usize::try_from(self.end - self.start).expect("a piece is no longer than its buffer")
     }
 
-    /// The buffer, if all of it is this piece.
+    /// Returns the buffer, if this range is all of it.
     pub fn whole_buffer(&self) -> Option<&Bytes> {
         (self.len() == self.bytes.len()).then_some(&self.bytes)
     }
 
-    /// The buffer and the range of it that `[start, end)` of the file occupies.
+    /// Returns the buffer, and the range of it that holds `[start, end)` of the file.
     pub fn slice(&self, start: u64, end: u64) -> (Bytes, usize, usize) {
         let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
         let length = usize::try_from(end - start).expect("a piece is no longer than its buffer");
         (self.bytes.clone(), self.from + skip, self.from + skip + length)
     }
 
-    /// The part of it within `[start, end)`.
+    /// Returns the part within `[start, end)`.
     pub fn clipped(&self, start: u64, end: u64) -> DirtyRange {
         let (start, end) = (start.max(self.start), end.min(self.end));
         let skip = usize::try_from(start - self.start).expect("a piece is no longer than its buffer");
         DirtyRange { start, end, write: self.write, bytes: self.bytes.clone(), from: self.from + skip }
     }
 
-    /// The same without a buffer most of which is not its own.
+    /// Copies the bytes if they are less than half of their buffer.
     fn compact(self) -> DirtyRange {
         if self.bytes.len() <= 2 * self.len() {
             return self;
@@ -59,11 +59,11 @@ impl DirtyRange {
     }
 }
 
-/// The unstable data of one file. Apart, and only where there is some, as most inodes in memory have none.
+/// The unstable data of one file; boxed, as most inodes in memory have none.
 #[derive(Debug, Default)]
 pub struct Dirty(Option<Box<Ranges>>);
 
-/// Pieces that do not overlap, by their end; never none.
+/// Ranges that do not overlap, by their end; never empty.
 #[derive(Debug, Default)]
 struct Ranges {
     by_end: BTreeMap<u64, DirtyRange>,
@@ -71,7 +71,7 @@ struct Ranges {
 }
 
 impl Dirty {
-    /// Bytes held.
+    /// Returns the number of unstable bytes.
     pub fn bytes(&self) -> u64 {
         self.0.as_ref().map_or(0, |ranges| ranges.bytes)
     }
@@ -80,7 +80,7 @@ impl Dirty {
         self.0.as_ref().map_or(0, |ranges| ranges.by_end.len())
     }
 
-    /// Memory that they take, bytes: with their buffers, and with the inode that cannot be forgotten for them.
+    /// Returns the memory that the ranges take, bytes: with their buffers, and with the inode that they pin.
     pub fn memory_bytes(&self) -> u64 {
         if self.is_empty() {
             return 0;
@@ -89,23 +89,22 @@ impl Dirty {
         self.bytes() + self.count() as u64 * DIRTY_RANGE_BYTES + DIRTY_FILE_BYTES
     }
 
-    /// Segment space to reserve for them: with an extent's header for each piece.
+    /// Returns the segment space to reserve: with an extent's header for each range.
     pub fn footprint(&self) -> u64 {
         self.bytes() + self.count() as u64 * crate::segments::space::EXTENT_OVERHEAD_BYTES
     }
 
-    /// Whether it is little enough to travel in the journal: few bytes, and not in too many pieces, each of which is a
-    /// record.
+    /// Whether the data may travel in the journal: few bytes, in not too many ranges, as each becomes a record.
     pub fn is_small(&self) -> bool {
         self.bytes() <= INLINE_WRITE_BYTES_MAX as u64 && self.count() <= INLINE_MAPPINGS_MAX
     }
 
-    /// Whether there are none.
+    /// Whether there is no unstable data.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Takes new data over; what it replaces goes.
+    /// Adds new data, which replaces older data in its range.
     pub fn insert(&mut self, start: u64, bytes: Bytes, write: u64) {
         let end = start + bytes.len() as u64;
         self.remove(start, end);
@@ -114,7 +113,7 @@ impl Dirty {
         ranges.by_end.insert(end, DirtyRange { start, end, write, bytes, from: 0 });
     }
 
-    /// Forgets `[start, end)`.
+    /// Removes `[start, end)`.
     pub fn remove(&mut self, start: u64, end: u64) {
         let overlapping: Vec<DirtyRange> = self.overlapping(start, end).cloned().collect();
         let Some(ranges) = &mut self.0 else { return };
@@ -133,14 +132,14 @@ impl Dirty {
         }
     }
 
-    /// Pieces that touch `[start, end)`, in file order.
+    /// Returns the ranges that touch `[start, end)`, in file order.
     pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &DirtyRange> {
         let from = start.saturating_add(1);
         let behind = self.0.iter().flat_map(move |ranges| ranges.by_end.range(from..));
         behind.map(|(_, range)| range).take_while(move |range| range.start < end)
     }
 
-    /// All pieces, in file order.
+    /// Returns all ranges, in file order.
     pub fn ranges(&self) -> impl Iterator<Item = &DirtyRange> {
         self.0.iter().flat_map(|ranges| ranges.by_end.values())
     }

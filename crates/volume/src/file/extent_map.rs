@@ -17,27 +17,27 @@ use crate::tables::read_view::ReadView;
 pub enum Location {
     /// Unstable, in memory.
     Dirty(DirtyRange),
-    /// In a memtable: a buffer and where in it the run begins.
+    /// In a memtable: a buffer, and the offset of the run in it.
     Inline(Value, usize),
-    /// In an extent, from that many bytes into it.
+    /// In an extent, from this offset on.
     Extent(ExtentId, u32),
-    /// Nowhere: a hole that hides what older layers say. Not among the runs that are returned.
+    /// A hole that hides older mappings. Not among the runs that are returned.
     Hole,
 }
 
-/// A run of a file's bytes; what lies between runs is a hole.
+/// A run of a file's bytes. Gaps between runs are holes.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// First offset in the file.
     pub start: u64,
-    /// Offset behind the last.
+    /// Offset after the last.
     pub end: u64,
-    /// Where it is.
+    /// Where the bytes are.
     pub location: Location,
 }
 
 impl Run {
-    /// The part of this run within `[start, end)`.
+    /// Returns the part within `[start, end)`.
     fn clipped(&self, start: u64, end: u64) -> Run {
         let (start, end) = (start.max(self.start), end.min(self.end));
         let skip = start - self.start;
@@ -54,14 +54,14 @@ impl Run {
     }
 }
 
-/// Fills gaps with runs, layer by layer from the newest.
+/// Fills gaps with runs, from the newest layer to the oldest.
 struct Cover {
     gaps: Vec<(u64, u64)>,
     runs: Vec<Run>,
 }
 
 impl Cover {
-    /// Lets `layer` (in file order, not overlapping) fill what is still a gap.
+    /// Fills gaps with the runs of `layer`, which are in file order and do not overlap.
     fn location(&mut self, layer: &[Run]) {
         let mut left = Vec::with_capacity(self.gaps.len());
         for (start, end) in std::mem::take(&mut self.gaps) {
@@ -83,7 +83,8 @@ impl Cover {
     }
 }
 
-/// The runs of `[from, to)` of a locked file, in file order. `windows` gives the part of the index's map around an offset.
+/// Returns the runs of `[from, to)` of a locked file, in file order. `windows` returns the window of the index's map
+/// around an offset.
 pub fn resolve<E>(
     view: &ReadView,
     state: &mut InodeState,
@@ -94,11 +95,11 @@ pub fn resolve<E>(
     Ok(resolve_some(view, state, range, with_dirty, usize::MAX, windows)?.0)
 }
 
-/// Gives the part of the index's map around an offset.
+/// Returns the window of the index's map around an offset.
 pub type Windows<'a, E> = &'a mut dyn FnMut(&mut InodeState, u64) -> Result<MapWindow, E>;
 
-/// The same, but only as far as each layer has about `max` runs: the runs, and where the part ends that they are all of.
-/// It is never empty unless `range` is.
+/// Like [`resolve`], but stops once a layer has about `max` runs: returns the runs, and the end of the range that
+/// they cover completely. That range is empty only if `range` is.
 pub fn resolve_some<E>(
     view: &ReadView,
     state: &mut InodeState,
@@ -163,7 +164,7 @@ pub fn resolve_some<E>(
     Ok((runs, to))
 }
 
-/// What a memtable says of `range` of a file: the first `max` runs.
+/// Returns the first `max` runs of a memtable in `range`.
 fn memtable_runs(
     memtable: &Memtable,
     ino: Ino,
@@ -187,8 +188,8 @@ fn memtable_runs(
     runs
 }
 
-/// The pieces in a memtable that touch `range`, hidden ones too: `visit(start, end, value)`, with the encoded
-/// [`ExtentMapping`].
+/// Visits the mappings in a memtable that touch `range`, including hidden ones: `visit(start, end, value)`, with the
+/// encoded [`ExtentMapping`].
 pub fn memtable_mappings(
     memtable: &Memtable,
     ino: Ino,
@@ -201,7 +202,7 @@ pub fn memtable_mappings(
     });
 }
 
-/// A piece that a memtable holds.
+/// Decodes a mapping in a memtable.
 pub fn decode_verified(value: &[u8]) -> ExtentMapping {
     ExtentMapping::decode(value).expect("a memtable holds only what this process encoded, or replay verified")
 }
@@ -222,7 +223,7 @@ fn mappings_while(
     });
 }
 
-/// The same as they are encoded; of inline data nothing is looked at.
+/// The same for encoded mappings; does not read inline data.
 fn encoded_while(
     memtable: &Memtable,
     ino: Ino,
@@ -237,31 +238,32 @@ fn encoded_while(
     });
 }
 
-/// Where a piece that a memtable holds begins and ends.
+/// Returns start and end of a mapping in a memtable.
 fn ends_of(key: &[u8], value: &Value) -> (u64, u64) {
     let end = key::parse(key).and_then(|(_, _, fields)| key::second_number(fields));
     let start = end.and_then(|end| ExtentMapping::start_of(end, value));
     start.zip(end).expect("a memtable holds only what this process encoded, or replay verified")
 }
 
-/// What an inline piece of a map takes in a journal entry beside its data, bytes: tag, key, lengths, head of the value.
+/// Overhead of an inline mapping in a journal entry, bytes: tag, key, lengths, head of the value.
 pub const INLINE_ENTRY_BYTES: u64 = 48;
 
-/// What a piece in an extent takes there.
+/// Bytes of an extent's mapping in a journal entry.
 pub const MAPPING_ENTRY_BYTES: u64 = 60;
 
-/// What taking a piece away takes there.
+/// Bytes of a deleted mapping in a journal entry.
 const DELETE_ENTRY_BYTES: u64 = 24;
 
-/// What journaling as many bytes as one piece may hold takes at most: they lie over two pieces, and what they
-/// replace over as many as there are bytes, of which the first and the last are cut.
+/// Most bytes that journaling [`INLINE_MAPPING_BYTES`] takes: they span two mappings and replace at most one mapping
+/// per byte, of which the first and the last are clipped.
 pub const REPLACED_ENTRY_BYTES_MAX: u64 = INLINE_MAPPING_BYTES
     + 2 * INLINE_ENTRY_BYTES
     + INLINE_MAPPING_BYTES * DELETE_ENTRY_BYTES
     + 2 * (2 * MAPPING_ENTRY_BYTES + MAPPING_ENTRY_BYTES + INLINE_MAPPING_BYTES);
 
-/// How much of `range` of a file can be replaced until what is journaled of older pieces in the memtable reaches `max`
-/// bytes: the end of that part, and the bytes. It is never empty, and ends with an older piece unless it is all.
+/// Returns how much of `range` can be replaced before the journaled changes to older mappings in the memtable reach
+/// `max` bytes: the end of that part, and the bytes. The part is never empty, and ends with an older mapping unless
+/// it is all.
 pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), max: u64) -> (u64, u64) {
     let (start, end) = range;
     let (mut reached, mut bytes) = (end, 0);
@@ -280,7 +282,7 @@ pub fn replaceable(memtable: &Memtable, ino: Ino, range: (u64, u64), max: u64) -
     (reached, bytes)
 }
 
-/// Where the first piece in a memtable that ends behind `from` begins.
+/// Returns the start of the first mapping in a memtable that ends after `from`.
 pub fn next_mapping(memtable: &Memtable, ino: Ino, from: u64) -> Option<u64> {
     let (from, to) = (key::map(ino, from.saturating_add(1)), key::map(ino, u64::MAX));
     let mut found = None;
@@ -307,7 +309,7 @@ fn window_runs(mappings: &[IndexMapping], record: &InodeRecord, range: (u64, u64
         .collect()
 }
 
-/// Bytes that runs cover.
+/// Returns the number of bytes that runs cover.
 pub fn covered(runs: &[Run]) -> u64 {
     runs.iter().map(|run| run.end - run.start).sum()
 }

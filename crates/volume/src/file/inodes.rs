@@ -1,4 +1,4 @@
-//! Inodes in memory: what is known of each, and its lock.
+//! Inodes in memory: their state and their locks.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,105 +13,105 @@ use crate::api::request::Durability;
 use crate::encoding::record::InodeRecord;
 use crate::file::dirty::Dirty;
 
-/// Parts that are locked one by one; a power of two.
+/// Number of shards, each with a lock of its own; a power of two.
 const SHARDS: usize = 16;
 
-/// What an allocation takes beside what was asked for, with the counters of an `Arc`, bytes.
+/// Overhead of an allocation with the counters of an `Arc`, bytes.
 const ALLOCATION_BYTES: u64 = 24;
 
-/// What an inode takes that is not in use, bytes, with its place in the queue: but for what is kept of its map, and for unstable
-/// data and truncations, which the journal and write-back bound.
+/// Memory of an unused inode with its place in the queue, bytes. Windows of its map count separately; unstable data
+/// and truncations are bounded by the journal and write-back.
 const CELL_BYTES: u64 = 312;
 
 const _: () = assert!(size_of::<Mutex<InodeState>>() as u64 + ALLOCATION_BYTES + 16 <= CELL_BYTES);
 
-/// Inodes whose numbers follow each other and that share a place of the table; a power of two.
+/// Consecutive inodes that share a slot of the table; a power of two.
 const GROUP: usize = 8;
 
-/// What such a place takes, bytes, in a table that is half full.
+/// Memory of such a slot, bytes, in a table that is half full.
 const GROUP_BYTES: u64 = 2 * (size_of::<(u64, Group)>() as u64 + 1);
 
-/// What an inode takes with its part of the table, where most have others beside them.
+/// Memory of an inode with its part of the table, where neighbours are mostly present.
 pub const INODE_BYTES: u64 = CELL_BYTES + GROUP_BYTES / 4;
 
-/// What is known of an inode.
+/// Whether an inode's record is loaded.
 #[derive(Debug, Default)]
 pub enum Presence {
-    /// Nothing: its record was not read yet.
+    /// The record was not read yet.
     #[default]
     Unknown,
-    /// There is none of this number, or no more.
+    /// No inode has this number, or it was removed.
     Absent,
-    /// Its record, newest state.
+    /// The newest record.
     Present(InodeRecord),
 }
 
-/// A piece of a file's map as the index holds it.
+/// An extent mapping of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexMapping {
     /// First offset in the file.
     pub start: u64,
-    /// Offset behind the last.
+    /// Offset after the last.
     pub end: u64,
-    /// Truncation count of its birth.
+    /// Truncation count at its birth.
     pub birth: u32,
     /// The extent.
     pub extent: ExtentId,
-    /// Bytes of the extent before this piece.
+    /// Where in the extent it begins.
     pub offset: u32,
 }
 
 /// A part of a file's map, read from the index.
 #[derive(Clone, Debug)]
 pub struct MapWindow {
-    /// Version of the index that it was read from.
+    /// Version of the index.
     pub version: u64,
     /// Offset from which on it is complete.
     pub from: u64,
     /// Offset up to which it is complete.
     pub to: u64,
-    /// Pieces that touch it, in file order.
+    /// Mappings that touch it, in file order.
     pub mappings: Arc<Vec<IndexMapping>>,
 }
 
 impl MapWindow {
-    /// What it takes in memory.
+    /// Returns its memory.
     fn bytes(&self) -> u64 {
         let apart = size_of::<MapWindow>() + size_of::<Vec<IndexMapping>>();
         (apart + self.mappings.capacity() * size_of::<IndexMapping>()) as u64 + 3 * ALLOCATION_BYTES
     }
 }
 
-/// An inode in memory. Its lock is held for short pieces of work, never across I/O; several are locked in order of
-/// their numbers.
+/// An inode in memory. Its lock is held for short pieces of work, never across I/O. Several are locked in the order
+/// of their numbers.
 #[derive(Debug)]
 pub struct InodeState {
     /// Its number.
     pub ino: Ino,
     /// Its record.
     pub presence: Presence,
-    /// The last journal entry that changed what it shows.
+    /// The last journal entry that changed its visible state.
     pub seq: Seq,
-    /// The last write-back round that a stable write of it waits for.
+    /// The last flush generation that a stable write to it waits for.
     pub flush_generation: u64,
-    /// Its size, when unstable data reaches beyond the size in the record.
+    /// Its size, if unstable data extends beyond the size in the record.
     pub unstable_size: Option<u64>,
     /// Its unstable data.
     pub dirty: Dirty,
-    /// Bytes of unstable data that are counted to the volume's.
+    /// Its unstable bytes as counted in the volume's total.
     pub counted_bytes: u64,
-    /// Segment space that is reserved for it, bytes.
+    /// Segment space reserved for it, bytes.
     pub reserved_bytes: u64,
     /// Whether the record holds times that are not in the journal yet.
     pub unsaved: bool,
-    /// Counts changes of its map, so that what was found without the lock can be checked.
+    /// Number of changes of its map, to validate what was found without the lock.
     pub map_changes: u64,
-    /// What was last read of its map in the index; set by [`Inodes::keep_window`]. Most inodes in memory have none.
+    /// The window of its index map that was read last; set by [`Inodes::keep_window`].
     window: Option<Box<MapWindow>>,
 }
 
 impl InodeState {
-    /// One of which nothing is known.
+    /// Returns an inode whose record is not loaded.
     pub fn new(ino: Ino) -> InodeState {
         InodeState {
             ino,
@@ -128,7 +128,8 @@ impl InodeState {
         }
     }
 
-    /// Its record. Only for states that were locked through [`crate::transaction::attempt::Attempt`], which loads it.
+    /// Returns the record of an inode that was locked through [`crate::transaction::attempt::Attempt`], which loads
+    /// it.
     pub fn record(&self) -> &InodeRecord {
         match &self.presence {
             Presence::Present(record) => record,
@@ -136,7 +137,7 @@ impl InodeState {
         }
     }
 
-    /// Its record, to change it.
+    /// Returns the record for changing it.
     pub fn record_mut(&mut self) -> &mut InodeRecord {
         match &mut self.presence {
             Presence::Present(record) => record,
@@ -144,12 +145,12 @@ impl InodeState {
         }
     }
 
-    /// The size that it shows, bytes.
+    /// Returns the visible size, bytes.
     pub fn size(&self) -> u64 {
         self.record().size.max(self.unstable_size.unwrap_or(0))
     }
 
-    /// What GETATTR shows.
+    /// Returns the visible attributes.
     pub fn attributes(&self) -> Attributes {
         let mut attributes = self.record().attributes(self.ino);
         if let Some(unstable) = self.unstable_size {
@@ -161,23 +162,23 @@ impl InodeState {
         attributes
     }
 
-    /// Notes that its record, as it is now, was journaled by this entry.
+    /// Notes that this entry journaled the record as it is now.
     pub fn journaled(&mut self, seq: Seq) {
         self.seq = seq;
         self.unsaved = false;
     }
 
-    /// What a reply that shows it waits for.
+    /// Returns what a reply that shows the inode waits for.
     pub fn durability(&self) -> Durability {
         Durability { seq: self.seq, flush_generation: self.flush_generation }
     }
 
-    /// What was last read of its map in the index.
+    /// Returns the window of its index map that was read last.
     pub fn window(&self) -> Option<&MapWindow> {
         self.window.as_deref()
     }
 
-    /// What that takes in memory.
+    /// Returns the memory of that window.
     fn window_bytes(&self) -> u64 {
         self.window.as_ref().map_or(0, |window| window.bytes())
     }
@@ -200,13 +201,13 @@ pub type LockedInode = ArcMutexGuard<RawMutex, InodeState>;
 #[derive(Debug)]
 pub struct Inodes {
     shards: [Mutex<Shard>; SHARDS],
-    /// What a shard may take but for maps.
+    /// Memory limit of a shard, without windows.
     bytes_max: u64,
-    /// What a shard may keep of maps.
+    /// Memory limit of the windows in a shard.
     window_bytes_max: u64,
 }
 
-/// Inodes by their numbers, in groups: of a million of them the table is then small enough for the processor's cache.
+/// Inodes by number, in groups, so that the table of a million fits the processor's cache.
 #[derive(Debug, Default)]
 struct Cells {
     groups: HashMap<u64, Group>,
@@ -215,7 +216,7 @@ struct Cells {
 
 type Group = [Option<SharedInode>; GROUP];
 
-/// The group of a number, and its place in it.
+/// Returns the group of an inode number, and the place in it.
 fn place(ino: Ino) -> (u64, usize) {
     let size = GROUP as u64;
     (ino.0 / size, usize::try_from(ino.0 % size).expect("a remainder is small"))
@@ -249,17 +250,17 @@ impl Cells {
 #[derive(Debug, Default)]
 struct Shard {
     cells: Cells,
-    /// In the order in which they are looked at when one has to go.
+    /// Inodes in the order in which eviction considers them.
     order: VecDeque<Ino>,
-    /// Those with a part of their map, in the order in which it goes; and some that are gone or have none any more.
+    /// Inodes with a window, in the order of eviction; may contain some without.
     windows: VecDeque<Ino>,
-    /// What those parts take.
+    /// Memory of the windows.
     window_bytes: u64,
 }
 
 impl Inodes {
-    /// Takes about `bytes`, at least what a few inodes take, more only while they are in use or not durable; and so many bytes of
-    /// their maps.
+    /// Returns a table of about `bytes` of inodes and `window_bytes` of windows. It holds a few inodes at least, and
+    /// exceeds its share only while inodes are in use or not durable.
     pub fn new(bytes: u64, window_bytes: u64) -> Inodes {
         Inodes {
             shards: Default::default(),
@@ -268,7 +269,8 @@ impl Inodes {
         }
     }
 
-    /// The inode of a number, known or not. `durable` and `flush_generation` tell which states may be forgotten for it.
+    /// Returns the inode of a number, loaded or not. `durable` and `flush_generation` tell which states may be
+    /// evicted for it.
     pub fn get(&self, ino: Ino, durable: Seq, flush_generation: u64) -> SharedInode {
         let mut shard = self.shard(ino).lock();
         if let Some(cell) = shard.cells.get(ino) {
@@ -283,12 +285,12 @@ impl Inodes {
         cell
     }
 
-    /// The inode of a number, if it is in memory.
+    /// Returns the inode of a number, if in memory.
     pub fn peek(&self, ino: Ino) -> Option<SharedInode> {
         self.shard(ino).lock().cells.get(ino).cloned()
     }
 
-    /// Keeps a part of the map of an inode that is in memory and locked; others go for it if there is no room.
+    /// Stores a window in a locked inode, evicting others if there is no room.
     pub fn keep_window(&self, state: &mut InodeState, window: MapWindow) {
         let before = state.window_bytes();
         match &mut state.window {
@@ -307,12 +309,12 @@ impl Inodes {
         shard.forget_windows(self.window_bytes_max);
     }
 
-    /// How many are in memory.
+    /// Returns the number of inodes in memory.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().cells.len).sum()
     }
 
-    /// What the parts of their maps take that are in memory.
+    /// Returns the memory of all windows.
     pub fn window_bytes(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().window_bytes).sum()
     }
@@ -324,8 +326,7 @@ impl Inodes {
 }
 
 impl Shard {
-    /// Forgets a few inodes that nobody uses: a second-chance queue would know better which, but needs a mark on the
-    /// hot path.
+    /// Evicts a few unused inodes. A second-chance queue would choose better, but needs a mark on the hot path.
     fn evict(&mut self, durable: Seq, flush_generation: u64) {
         let mut looks = 16;
         let mut evicted = 0;
@@ -351,7 +352,7 @@ impl Shard {
         }
     }
 
-    /// Forgets parts of maps that are not in use, the oldest first, while there are too many.
+    /// Evicts windows that are not in use, oldest first, while there are too many.
     fn forget_windows(&mut self, max: u64) {
         let mut looks = 32;
         while looks > 0 && (self.window_bytes > max || self.windows.len() > self.cells.len) {

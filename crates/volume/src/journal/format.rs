@@ -2,36 +2,12 @@
 //!
 //! Everything is big-endian; every checksum is CRC32C. The pure functions here trust nothing that they read.
 //!
-//! Header block, at position 0 of the ring, [`BLOCK`] bytes, written once:
+//! `docs/format.md` describes the fields.
 //!
-//! | bytes | field |
-//! |---|---|
-//! | 0..8 | `HFRING01` |
-//! | 8..24 | journal id, random |
-//! | 24..32 | length of the ring |
-//! | 32..36 | checksum of bytes 0..32 |
-//!
-//! Batch, at a multiple of [`BLOCK`] and padded to one with zeros:
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 0..8 | `HFBATCH1` |
-//! | 8..24 | journal id |
-//! | 24..32 | position of this batch in the ring |
-//! | 32..36 | open-generation of the writer |
-//! | 36..40 | number of entries, at least 1 |
-//! | 40..48 | sequence of the first entry |
-//! | 48..56 | last sequence that was durable when the batch was written |
-//! | 56..64 | time ceiling, nanoseconds since 1970 |
-//! | 64..68 | length of the payload |
-//! | 68..72 | checksum of the payload |
-//! | 72..76 | checksum of the predecessor: its bytes 76..80 |
-//! | 76..80 | checksum of bytes 0..76 |
-//! | 80.. | payload: each entry as a length (4) and its bytes |
-//!
-//! The header has a checksum of its own, so that a torn batch still proves what it says of its predecessors: that they
-//! were durable. It lies within one sector, which media keep or lose as one. The position makes a copy of a journal
-//! block inside an entry worthless: nobody who stores a file can make recovery mistake its bytes for a batch.
+//! The header has a checksum of its own, so that a torn batch still proves what it says of its predecessors: that
+//! they were durable. It lies within one sector, which media keep or lose as a whole. Because of the position in it,
+//! a copy of a journal block inside an entry is worthless: nobody who stores a file can make recovery mistake its
+//! bytes for a batch.
 
 use std::fmt;
 
@@ -39,7 +15,7 @@ use crate::api::ids::{Generation, Seq};
 use crate::api::time::Time;
 use crate::media::BLOCK_BYTES;
 
-/// Block of the ring: batches start on one, so that a torn batch never touches an earlier one.
+/// Block of the ring: batches begin on one, so a torn batch never damages an earlier one.
 pub const BLOCK: u64 = BLOCK_BYTES;
 
 /// Bytes of a batch before its payload.
@@ -48,26 +24,26 @@ pub const HEADER_BYTES: usize = 80;
 const RING_MAGIC: &[u8; 8] = b"HFRING01";
 const BATCH_MAGIC: &[u8; 8] = b"HFBATCH1";
 
-/// Bytes of the ring's header that mean something.
+/// Bytes of the ring's header, without padding.
 const RING_HEADER_BYTES: usize = 36;
 
-/// Why bytes are not a batch, or not a ring.
+/// Why bytes are not a batch or a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatError {
-    /// They do not begin as one.
+    /// The magic number differs.
     Magic,
-    /// They end before it does.
+    /// They are too short.
     Short,
-    /// A checksum does not fit: torn, damaged or overwritten.
+    /// A checksum does not match: torn, damaged or overwritten.
     Checksum,
-    /// The checksums fit, but the fields contradict each other.
+    /// The checksums match, but the fields contradict each other.
     Contradiction,
 }
 
 impl fmt::Display for FormatError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            FormatError::Magic => "does not begin as one of the journal",
+            FormatError::Magic => "does not begin with the journal's magic number",
             FormatError::Short => "ends too early",
             FormatError::Checksum => "does not match its checksum",
             FormatError::Contradiction => "has fields that contradict each other",
@@ -87,7 +63,7 @@ pub struct RingHeader {
 }
 
 impl RingHeader {
-    /// The whole block.
+    /// Encodes the whole block.
     pub fn encode(&self) -> Vec<u8> {
         let mut block = vec![0; block_usize()];
         block[..8].copy_from_slice(RING_MAGIC);
@@ -98,7 +74,7 @@ impl RingHeader {
         block
     }
 
-    /// Takes the block apart.
+    /// Decodes the block.
     pub fn decode(bytes: &[u8]) -> Result<RingHeader, FormatError> {
         let bytes: &[u8; RING_HEADER_BYTES] = bytes.first_chunk().ok_or(FormatError::Short)?;
         if &bytes[..8] != RING_MAGIC {
@@ -111,12 +87,12 @@ impl RingHeader {
     }
 }
 
-/// What a batch says of itself.
+/// The header of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
-    /// The journal that it belongs to.
+    /// The journal that the batch belongs to.
     pub journal: [u8; 16],
-    /// Where in the ring it was written.
+    /// Its position in the ring.
     pub position: u64,
     /// Open-generation of its writer.
     pub generation: Generation,
@@ -124,22 +100,22 @@ pub struct BatchHeader {
     pub count: u32,
     /// Sequence of its first entry.
     pub first_seq: Seq,
-    /// Last sequence that was known durable when it was written; below `first_seq`.
+    /// Last sequence known durable when it was written; below `first_seq`.
     pub durable: Seq,
-    /// No time beyond this was handed out on its account.
+    /// No later time was handed out because of it.
     pub time_ceiling: Time,
     /// Bytes of its payload.
     pub payload_bytes: u32,
     /// Checksum of its payload.
     pub payload_checksum: u32,
-    /// Checksum of the batch before it.
+    /// Checksum of the previous batch.
     pub predecessor: u32,
-    /// Its own checksum, which covers all fields above.
+    /// Its own checksum, over all fields above.
     pub checksum: u32,
 }
 
 impl BatchHeader {
-    /// Takes the first [`HEADER_BYTES`] apart and verifies them; the payload is not looked at.
+    /// Decodes and verifies the first [`HEADER_BYTES`], without looking at the payload.
     pub fn decode(bytes: &[u8]) -> Result<BatchHeader, FormatError> {
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk().ok_or(FormatError::Short)?;
         if &bytes[..8] != BATCH_MAGIC {
@@ -167,12 +143,12 @@ impl BatchHeader {
         if consistent { Ok(header) } else { Err(FormatError::Contradiction) }
     }
 
-    /// Sequence of its last entry.
+    /// Returns the sequence of the last entry.
     pub fn last_seq(&self) -> Seq {
         Seq(self.first_seq.0 + u64::from(self.count) - 1)
     }
 
-    /// Bytes that it takes in the ring, padding included.
+    /// Returns the bytes that the batch takes in the ring, including padding.
     pub fn stored_bytes(&self) -> u64 {
         stored_bytes(u64::from(self.payload_bytes))
     }
@@ -199,13 +175,13 @@ impl BatchHeader {
 /// A batch that verified.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodedBatch<'a> {
-    /// What it says of itself.
+    /// Its header.
     pub header: BatchHeader,
     payload: &'a [u8],
 }
 
 impl<'a> DecodedBatch<'a> {
-    /// Its entries with their sequence numbers, in order.
+    /// Returns the entries with their sequence numbers, in order.
     pub fn entries(&self) -> impl Iterator<Item = (Seq, &'a [u8])> + use<'a> {
         let mut rest = self.payload;
         let first = self.header.first_seq.0;
@@ -217,8 +193,8 @@ impl<'a> DecodedBatch<'a> {
     }
 }
 
-/// Verifies a whole batch at the front of `bytes`, which may go on behind it. Whether it is a batch of the right journal
-/// at the right place, and who its predecessor is, is for the caller to compare.
+/// Verifies a whole batch at the front of `bytes`, which may be longer. The caller compares journal, position and
+/// predecessor.
 pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch<'_>, FormatError> {
     let header = BatchHeader::decode(bytes)?;
     let length = usize::try_from(header.payload_bytes).map_err(|_| FormatError::Short)?;
@@ -233,8 +209,8 @@ pub fn decode_batch(bytes: &[u8]) -> Result<DecodedBatch<'_>, FormatError> {
     if rest.is_empty() { Ok(DecodedBatch { header, payload }) } else { Err(FormatError::Contradiction) }
 }
 
-/// Encodes a batch with its padding into `out`, which is emptied first, and returns its checksum. Fills in the lengths
-/// and checksums of `header` from the entries.
+/// Encodes a batch with its padding into `out`, which is cleared first, and returns its checksum. Lengths and
+/// checksums of `header` are computed from the entries.
 pub fn encode_batch<E: AsRef<[u8]>>(mut header: BatchHeader, entries: &[E], out: &mut Vec<u8>) -> u32 {
     out.clear();
     out.resize(HEADER_BYTES, 0);
@@ -253,12 +229,12 @@ pub fn encode_batch<E: AsRef<[u8]>>(mut header: BatchHeader, entries: &[E], out:
     u32_at(&bytes, 76)
 }
 
-/// Bytes that entries take in a batch's payload.
+/// Returns the bytes that entries take in a batch's payload.
 pub fn payload_bytes<E: AsRef<[u8]>>(entries: &[E]) -> u64 {
     entries.iter().map(|entry| 4 + entry.as_ref().len() as u64).sum()
 }
 
-/// Bytes that a batch with a payload of this length takes in the ring.
+/// Returns the bytes that a batch with this payload takes in the ring.
 pub fn stored_bytes(payload: u64) -> u64 {
     (HEADER_BYTES as u64 + payload).next_multiple_of(BLOCK)
 }

@@ -1,8 +1,8 @@
-//! Group commit: entries queue while the last batch syncs; then all of them leave in the next batch.
+//! Group commit: entries queue while a batch syncs, then all of them leave in the next batch.
 //!
-//! One committer is either syncing or idle; there are no timers. One caller in flight pays one sync, 512 share one. Who
-//! queues says when the committer should look ([`Committer::wake`]): a thread that executes many calls in a row does so
-//! once, behind the last, as waking another thread costs more than most calls do.
+//! The committer is either syncing or idle; there are no timers. One caller in flight pays for one sync, 512 callers
+//! share one. Callers decide when to wake the committer ([`Committer::wake`]): a thread that executes many calls in a
+//! row does so once, after the last, as waking a thread costs more than most calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -18,23 +18,23 @@ use crate::journal::{AppendError, Batch, Ring};
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::media::Media;
 
-/// How far ahead of the clock a batch promises that no time was handed out beyond; after a crash with the clock set
-/// back, times go on from there.
+/// How far ahead of the clock a batch sets the time ceiling. After a crash with the clock set back, times continue
+/// from the ceiling.
 const TIME_LEAD: Duration = Duration::from_secs(2);
 
-/// Share of the journal ring at which callers have to come back, in percent; what background work journals may go beyond
-/// it, as checkpoints and write-back must not wait for each other.
+/// Share of the ring, in percent, at which callers have to retry. Background work may journal beyond it, as
+/// checkpoints and write-back must not wait for each other.
 const BUSY_PERCENT: u64 = 80;
 
-/// Most bytes of one batch: bounds how long one sync takes.
+/// Largest batch, bytes: bounds the duration of a sync.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 
-/// With more than this queued, nobody but the committer writes a batch, as that takes longer than waking it.
+/// With more than this queued, only the committer writes a batch, as that takes longer than waking it.
 const SMALL_BATCH_BYTES_MAX: u64 = 64 << 10;
 
-/// The journal of an open volume, its queue and what is durable.
+/// The journal of an open volume, its queue, and how far it is durable.
 pub struct Committer {
-    /// Asked before each batch whether the lease is still held.
+    /// Checked for the lease before each batch.
     media: Arc<dyn Media>,
     queue: Mutex<Queue>,
     queued: Condvar,
@@ -46,7 +46,7 @@ pub struct Committer {
     failure: Mutex<Option<String>>,
     /// The latest time that queued entries allow to be handed out.
     time_ceiling: AtomicI64,
-    /// Times are never handed out below this.
+    /// No earlier time is handed out.
     time_floor: Time,
     /// The entry that carries `time_ceiling`.
     ceiling_seq: AtomicU64,
@@ -63,15 +63,15 @@ struct Queue {
     first: u64,
     /// Bytes of `entries`.
     bytes: u64,
-    /// Batches must end here: a memtable was frozen.
+    /// Sequences at which a batch must end, as a memtable was frozen there.
     fences: Vec<Seq>,
-    /// The committer should look although nothing is queued.
+    /// The committer should retry although nothing is queued.
     kicked: bool,
 }
 
 struct Writer {
     ring: Ring,
-    /// A batch that did not fit, to be tried again when the ring was trimmed.
+    /// A batch that did not fit, to be retried after a trim.
     waiting: Option<(u64, Vec<Bytes>)>,
 }
 
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Committer {
 }
 
 impl Committer {
-    /// Goes on after `last`, which is durable.
+    /// Returns a committer that continues after `last`, which is durable.
     pub fn new(
         media: Arc<dyn Media>,
         ring: Ring,
@@ -110,8 +110,8 @@ impl Committer {
         }
     }
 
-    /// Queues an entry; its sequence number is its place. Callers hold the locks of what it changes, and call
-    /// [`Committer::wake`] soon.
+    /// Queues an entry and returns its sequence number. The caller holds the locks of everything the entry changes,
+    /// and calls [`Committer::wake`] soon.
     pub fn push(&self, entry: impl Into<Bytes>) -> Seq {
         let entry = entry.into();
         debug_assert!(entry.len() as u64 <= ENTRY_BYTES_MAX, "an entry of {} bytes", entry.len());
@@ -128,13 +128,13 @@ impl Committer {
         }
     }
 
-    /// The last entry queued so far.
+    /// Returns the sequence of the last entry queued.
     pub fn last_queued(&self) -> Seq {
         let queue = self.queue.lock();
         Seq(queue.first + queue.entries.len() as u64 - 1)
     }
 
-    /// Makes a batch end behind the last entry queued, and says which that is.
+    /// Makes a batch end at the last entry queued, and returns its sequence.
     pub fn fence(&self) -> Seq {
         let mut queue = self.queue.lock();
         let seq = Seq(queue.first + queue.entries.len() as u64 - 1);
@@ -142,7 +142,7 @@ impl Committer {
         seq
     }
 
-    /// The last durable entry.
+    /// Returns the sequence of the last durable entry.
     pub fn durable(&self) -> Seq {
         Seq(self.durable.load(Ordering::Acquire))
     }
@@ -152,12 +152,12 @@ impl Committer {
         self.failed.load(Ordering::Acquire)
     }
 
-    /// Why.
+    /// Returns why the journal failed.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
 
-    /// Refuses all that is not durable, for good.
+    /// Fails the journal for good: what is not durable never will be.
     pub fn fail(&self, reason: String) {
         tracing::error!(reason, "the volume refuses changes from now on");
         self.failure.lock().get_or_insert(reason);
@@ -165,7 +165,7 @@ impl Committer {
         self.wake_waiters();
     }
 
-    /// A time to stamp a change with, and what its reply waits for on that account.
+    /// Returns a timestamp for a change, and the entry that must be durable before the timestamp may be shown.
     pub fn stamp(&self, now: Time) -> (Time, Seq) {
         let now = now.max(self.time_floor);
         if now.nanos() > self.time_ceiling.load(Ordering::Acquire) {
@@ -174,12 +174,13 @@ impl Committer {
         (now, Seq(self.ceiling_seq.load(Ordering::Acquire)))
     }
 
-    /// The latest time that may have been handed out.
+    /// Returns the latest time that may have been handed out.
     pub fn time_ceiling(&self) -> Time {
         Time::from_nanos(self.time_ceiling.load(Ordering::Acquire)).max(self.time_floor)
     }
 
-    /// An entry of its own carries the ceiling, so that times which unstable writes reveal are below a durable one.
+    /// Raises the ceiling with an entry of its own, so that times which unstable writes reveal are below a durable
+    /// ceiling.
     fn raise_ceiling(&self, now: Time) {
         let mut queue = self.queue.lock();
         if now.nanos() <= self.time_ceiling.load(Ordering::Acquire) {
@@ -193,12 +194,12 @@ impl Committer {
         self.time_ceiling.store(now.plus(TIME_LEAD).nanos(), Ordering::Release);
     }
 
-    /// Writes and syncs one batch; true if it did.
+    /// Writes and syncs one batch; returns whether it did.
     pub fn step(&self) -> bool {
         self.may_write() && self.write_batch(self.ring.lock())
     }
 
-    /// Like [`Committer::step`], but only if that is little work and nobody is at it: never waits for another batch.
+    /// Like [`Committer::step`], but only for a small batch and only if no other thread is writing one: never waits.
     pub fn try_step(&self) -> bool {
         if self.queued_bytes() > SMALL_BATCH_BYTES_MAX || !self.may_write() {
             return false;
@@ -206,7 +207,7 @@ impl Committer {
         self.ring.try_lock().is_some_and(|writer| self.write_batch(writer))
     }
 
-    /// Whether the journal may be written. The lease is looked at before each batch.
+    /// Checks that the journal may be written, including the lease.
     fn may_write(&self) -> bool {
         if self.has_failed() {
             return false;
@@ -285,12 +286,13 @@ impl Committer {
         Some((first, entries))
     }
 
-    /// A batch must be small beside the ring, as one that does not fit before its end leaves that much unused.
+    /// Returns the bound of a batch relative to the ring: a batch that does not fit before the ring's end leaves that
+    /// much unused.
     fn batch_bytes(&self) -> usize {
         usize::try_from(self.capacity_bytes / 16).unwrap_or(usize::MAX)
     }
 
-    /// Blocks until something is queued.
+    /// Blocks until something is queued, at most for `max`.
     pub fn wait_for_work(&self, max: Duration) {
         let mut queue = self.queue.lock();
         if queue.entries.is_empty() && !queue.kicked {
@@ -298,13 +300,13 @@ impl Committer {
         }
     }
 
-    /// Makes the committer look again, as after a trim.
+    /// Makes the committer retry, as after a trim.
     pub fn kick(&self) {
         self.queue.lock().kicked = true;
         self.queued.notify_all();
     }
 
-    /// Blocks until `seq` is durable, or never will be; with `drive` it runs the steps itself.
+    /// Blocks until `seq` is durable, or never will be. With `drive`, runs the steps itself.
     pub fn wait_durable(&self, seq: Seq, drive: bool) -> bool {
         while self.durable() < seq {
             if self.has_failed() || (drive && !self.step()) {
@@ -321,12 +323,12 @@ impl Committer {
         true
     }
 
-    /// Where the journal goes on behind `seq`, which a fence made the end of a batch.
+    /// Returns the anchor at `seq`, which a fence made the end of a batch.
     pub fn anchor_at(&self, seq: Seq) -> Option<Anchor> {
         self.ring.lock().ring.anchor_at(seq)
     }
 
-    /// Gives back what a checkpoint covers.
+    /// Frees the part of the ring that a checkpoint covers.
     pub fn trim(&self, anchor: &Anchor) {
         let mut writer = self.ring.lock();
         writer.ring.trim(anchor);
@@ -335,37 +337,37 @@ impl Committer {
         self.kick();
     }
 
-    /// Whether so much of the ring is used or queued for that only background work may go on, and that only with care.
+    /// Whether so much of the ring is used or queued for that only background work may continue, with care.
     pub fn is_busy(&self) -> bool {
         (self.used_bytes() + self.queued_bytes()) * 100 > self.capacity_bytes * BUSY_PERCENT
     }
 
-    /// Bytes of entries that are queued and not written yet.
+    /// Returns the bytes of queued entries that are not written yet.
     pub fn queued_bytes(&self) -> u64 {
         self.queue.lock().bytes
     }
 
-    /// Bytes of the ring that no checkpoint covers yet.
+    /// Returns the bytes of the ring that no checkpoint covers.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the ring.
+    /// Returns the capacity of the ring, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// The open-generation.
+    /// Returns the open-generation.
     pub fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// Calls `notify` whenever durability advanced or failed.
+    /// Sets a callback for when durability advances or fails.
     pub fn on_progress(&self, notify: Box<dyn Fn() + Send + Sync>) {
         *self.notify.lock() = Some(Arc::from(notify));
     }
 
-    /// Tells everybody who waits to look again.
+    /// Wakes all waiting threads.
     pub fn wake_waiters(&self) {
         drop(self.progress.lock());
         self.progressed.notify_all();

@@ -50,13 +50,13 @@ use crate::media::RandomFile;
 /// What recovery found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// The last entry that survives: the anchor's if nothing follows it.
+    /// The last entry that survived: the anchor's if nothing follows it.
     pub last_seq: Seq,
     /// Highest open-generation of the batches found; zero if there are none.
     pub generation: Generation,
     /// Highest time ceiling of the batches found; [`Time::EPOCH`] if there are none.
     pub time_ceiling: Time,
-    /// Entries behind the anchor.
+    /// Number of entries after the anchor.
     pub entries: u64,
     /// Bytes of these entries.
     pub bytes: u64,
@@ -64,32 +64,32 @@ pub struct Recovered {
     pub cut_bytes: u64,
 }
 
-/// Why a journal is not opened.
+/// Why a journal cannot be opened.
 #[derive(Debug)]
 pub enum RecoverError {
     /// Reading or writing it failed.
     Io(io::Error),
-    /// There is no journal: its header block is damaged or missing.
+    /// The header block is damaged or missing.
     Missing(format::FormatError),
-    /// It belongs to another volume, or it is of another length than when it was created.
+    /// The journal belongs to another volume, or its length has changed since its creation.
     Foreign,
-    /// It does not hold what the index says: an old copy of the journal, or of the index.
+    /// The journal lacks what the index refers to: one of the two is an old copy.
     Stale {
         /// The last entry that the index covers.
         seq: Seq,
         /// Where in the journal it should be.
         position: u64,
     },
-    /// An entry that was durable is gone.
+    /// A durable entry is lost.
     Damaged {
         /// The first missing entry.
         seq: Seq,
         /// Where in the journal its batch should be.
         position: u64,
-        /// Position of the batch that states it was durable.
+        /// Position of the batch that states it durable.
         witness: u64,
     },
-    /// An entry verified, but was refused by the engine.
+    /// The engine refused an entry that verified.
     Refused {
         /// The entry.
         seq: Seq,
@@ -163,7 +163,7 @@ pub(super) fn inspect(
     read(log, anchor, visit).map(|found| found.summary)
 }
 
-/// All that recovery decides from, before it changes anything.
+/// Everything that recovery decides from, before it changes anything.
 struct Found {
     length: u64,
     links: VecDeque<Link>,
@@ -172,10 +172,10 @@ struct Found {
     summary: Recovered,
 }
 
-/// What the batches of the chain say together.
+/// Combined statements of the batches in the chain.
 #[derive(Default)]
 struct Chain {
-    /// Highest sequence that is stated durable, by a batch or by the checkpoint.
+    /// Highest sequence stated durable, by a batch or by the checkpoint.
     durable: Seq,
     generation: Generation,
     time_ceiling: Option<Time>,
@@ -244,7 +244,7 @@ fn read(log: &dyn RandomFile, anchor: &Anchor, visit: Visit<'_>) -> Result<Found
     Ok(Found { length, links, chain, torn, summary })
 }
 
-/// The header of the batch that a checkpoint covers last, if it is where the index says. Its entries are not needed.
+/// Returns the header of the anchor's batch, if it lies where the index says. Its entries are not needed.
 fn anchor_batch(reader: &mut Reader<'_>, anchor: &Anchor) -> io::Result<Option<BatchHeader>> {
     if anchor.start == anchor.position {
         return Ok(None);
@@ -259,8 +259,8 @@ fn anchor_batch(reader: &mut Reader<'_>, anchor: &Anchor) -> io::Result<Option<B
     }))
 }
 
-/// The batch behind `last`: right behind it, or at the beginning of the ring. That it fits in sequence, names the
-/// checksum of `last` and verifies makes it the one; no other can.
+/// Returns the batch that follows `last`: right after it, or at the start of the ring. Only the successor has the
+/// next sequence, the checksum of `last` and valid checksums.
 fn successor<'r>(
     reader: &'r mut Reader<'_>,
     anchor: &Anchor,
@@ -288,7 +288,7 @@ fn successor<'r>(
     Ok(format::decode_batch(reader.fetch(position, length)?).ok())
 }
 
-/// Whether a batch lies within the ring and is no larger than `append` makes them.
+/// Checks that a batch lies within the ring and is no larger than `append` makes them.
 fn fits(header: &BatchHeader, length: u64) -> bool {
     let stored = header.stored_bytes();
     stored <= largest_stored_bytes(length)
@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
         Reader { log, length, start: 0, piece: Vec::new() }
     }
 
-    /// The bytes from `position`, a multiple of [`BLOCK`]; they lie within the ring.
+    /// Returns `bytes` bytes from `position`, a multiple of [`BLOCK`]; they must lie within the ring.
     fn fetch(&mut self, position: u64, bytes: u64) -> io::Result<&[u8]> {
         let end = self.start + self.piece.len() as u64;
         if position < self.start || position + bytes > end {

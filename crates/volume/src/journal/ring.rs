@@ -1,4 +1,4 @@
-//! The ring: batches written one behind the other into a log of fixed length.
+//! The ring: batches appended to a log of fixed length.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::journal::recovery::{self, RecoverError, Recovered};
 use crate::journal::{Apply, Visit};
 use crate::media::RandomFile;
 
-/// Bytes that are read or zeroed at once.
+/// Bytes read or zeroed at a time.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// Largest batch in the ring, header and padding included: bounds what replay holds in memory.
+/// Largest batch in the ring, with header and padding: bounds the memory of a replay.
 pub(super) const BATCH_BYTES_MAX: u64 = 16 << 20;
 
 /// Smallest ring.
@@ -26,7 +26,7 @@ const RING_BYTES_MIN: u64 = 64 << 10;
 /// Entries to append.
 #[derive(Debug)]
 pub struct Batch<'a, E> {
-    /// Open-generation of the writer; never below that of an earlier batch.
+    /// Open-generation of the writer; never decreases from batch to batch.
     pub generation: Generation,
     /// Sequence of the first entry: one above the last appended.
     pub first_seq: Seq,
@@ -34,16 +34,16 @@ pub struct Batch<'a, E> {
     pub entries: &'a [E],
     /// Last sequence known durable: a `sync` after its `append` returned `Ok`.
     pub durable: Seq,
-    /// No time beyond this was handed out.
+    /// No later time was handed out.
     pub time_ceiling: Time,
 }
 
 /// Why a batch was not appended.
 #[derive(Debug)]
 pub enum AppendError {
-    /// No room before the oldest batch that is not covered by a checkpoint. Nothing was written; trim, then try again.
+    /// No room before the oldest batch that no checkpoint covers. Nothing was written; trim, then retry.
     Full,
-    /// Writing failed now or earlier, or the batch is larger than [`Ring::largest_batch_bytes`]; the ring takes no more.
+    /// Writing failed now or earlier, or the batch exceeds [`Ring::largest_batch_bytes`]; the ring accepts no more.
     Io(io::Error),
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for AppendError {
 
 impl std::error::Error for AppendError {}
 
-/// The end of one batch that no checkpoint made free yet.
+/// A batch that no checkpoint has freed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) last_seq: Seq,
@@ -73,10 +73,10 @@ pub struct Ring {
     journal: [u8; 16],
     /// Bytes of the ring, header block included.
     length: u64,
-    /// The anchor's batch, then all behind it, in order; never empty.
+    /// The anchor's batch and all later ones, in order; never empty.
     links: VecDeque<Link>,
     generation: Generation,
-    /// The encoded batch; kept so that its memory is reused.
+    /// The encoded batch; kept to reuse its memory.
     encoded: Vec<u8>,
     failed: AtomicBool,
 }
@@ -91,7 +91,7 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Makes a new journal of all of `log` and returns its anchor. Writes every byte once, so that no later write
+    /// Formats all of `log` as a new journal and returns its anchor. Writes every byte once, so that no later write
     /// allocates space. A crash before this returns leaves no journal; the caller starts again.
     pub fn format(log: &dyn RandomFile, journal: [u8; 16]) -> io::Result<Anchor> {
         let length = usable_length(log)?;
@@ -107,7 +107,7 @@ impl Ring {
         Ok(Anchor { journal, seq: Seq(0), start: BLOCK, position: BLOCK, checksum: 0 })
     }
 
-    /// Opens the journal that belongs to `anchor`: hands every entry behind it to `apply`, in order; refuses damage;
+    /// Opens the journal that belongs to `anchor`: passes every later entry to `apply`, in order; refuses damage;
     /// cuts a torn tail; and makes what survives durable before it returns.
     pub fn recover(
         log: Arc<dyn RandomFile>,
@@ -117,7 +117,7 @@ impl Ring {
         recovery::recover(log, anchor, apply)
     }
 
-    /// Reads the journal as [`Ring::recover`] does, and changes nothing: for `check` and `dump`.
+    /// Reads the journal as [`Ring::recover`] does, without changing it: for `check` and `dump`.
     pub fn inspect(
         log: &dyn RandomFile,
         anchor: &Anchor,
@@ -126,7 +126,7 @@ impl Ring {
         recovery::inspect(log, anchor, visit)
     }
 
-    /// The ring of a journal whose batches are `links`, after recovery.
+    /// Returns the ring of a recovered journal.
     pub(super) fn recovered(
         log: Arc<dyn RandomFile>,
         journal: [u8; 16],
@@ -138,9 +138,10 @@ impl Ring {
         Ring { log, journal, length, links, generation, encoded, failed }
     }
 
-    /// Writes a batch behind the last one, in one write. It is durable only after [`Ring::sync`].
+    /// Writes a batch after the last one, in one write. It is durable only after [`Ring::sync`].
     ///
-    /// Panics if the batch is empty or does not go on where the last one ended: the caller's state is broken then.
+    /// # Panics
+    /// If the batch is empty or does not continue the last one: the caller's state is corrupt.
     pub fn append<E: AsRef<[u8]>>(&mut self, batch: &Batch<'_, E>) -> Result<(), AppendError> {
         let head = *self.head();
         assert!(!batch.entries.is_empty(), "a batch has entries");
@@ -179,14 +180,14 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes every appended batch durable. A failure is final: what was not durable before may be lost, whatever a
-    /// later sync would say, so there is none.
+    /// Makes every appended batch durable. A failure is final: whatever was not durable may be lost, even if a later
+    /// sync would succeed.
     pub fn sync(&self) -> io::Result<()> {
         self.check_usable()?;
         self.note_failure(self.log.sync())
     }
 
-    /// The anchor of a checkpoint that covers everything up to `seq`; `None` unless a batch that is still kept ends
+    /// Returns the anchor of a checkpoint that covers everything up to `seq`; `None` unless a batch in the ring ends
     /// there.
     pub fn anchor_at(&self, seq: Seq) -> Option<Anchor> {
         let at = self.links.binary_search_by_key(&seq, |link| link.last_seq).ok()?;
@@ -202,37 +203,37 @@ impl Ring {
 
     /// Frees everything before the anchor's batch. The checkpoint that holds the anchor must be durable.
     pub fn trim(&mut self, anchor: &Anchor) {
-        // The anchor's batch itself stays. If it were overwritten by a batch that a crash then tears, nothing would be
-        // left to tell a journal with a torn tail from one that never belonged to the index.
+        // The anchor's batch itself stays. If a new batch overwrote it and a crash tore that batch, a journal with a
+        // torn tail could not be distinguished from one that never belonged to the index.
         while self.links.len() > 1 && self.links[0].last_seq < anchor.seq {
             self.links.pop_front();
         }
     }
 
-    /// Bytes between the oldest batch kept and the next one, the unused end of the ring included.
+    /// Returns the bytes from the oldest batch to the end of the newest, including the unused end of the ring.
     pub fn used_bytes(&self) -> u64 {
         let (tail, head) = (self.links[0].start, self.head().end);
         if self.is_wrapped() { self.length - tail + head - BLOCK } else { head - tail }
     }
 
-    /// Bytes that the ring has for batches.
+    /// Returns the bytes that the ring has for batches.
     pub fn capacity_bytes(&self) -> u64 {
         self.length - BLOCK
     }
 
-    /// [`Ring::largest_batch_bytes`] of a log of so many bytes.
+    /// Returns [`Ring::largest_batch_bytes`] for a log of this length.
     pub fn largest_batch_of(log_bytes: u64) -> u64 {
         largest_stored_bytes((log_bytes / BLOCK * BLOCK).max(BLOCK))
             .saturating_sub(format::HEADER_BYTES as u64)
     }
 
-    /// Most payload of one batch: the lengths of its entries and 4 bytes for each. A ring that was trimmed behind its
-    /// last batch has room for it, wherever that lies.
+    /// Returns the largest payload of a batch: the entries and 4 bytes for the length of each. A ring trimmed to its
+    /// last batch has room for it, wherever that batch lies.
     pub fn largest_batch_bytes(&self) -> u64 {
         largest_stored_bytes(self.length) - format::HEADER_BYTES as u64
     }
 
-    /// The last entry appended or replayed.
+    /// Returns the last entry appended or replayed.
     pub fn last_seq(&self) -> Seq {
         self.head().last_seq
     }
@@ -241,12 +242,12 @@ impl Ring {
         self.links.back().expect("the anchor's batch is always there")
     }
 
-    /// Whether the newest batch lies before the oldest in the ring.
+    /// Whether the newest batch precedes the oldest in the ring.
     fn is_wrapped(&self) -> bool {
         self.head().start < self.links[0].start
     }
 
-    /// Where a batch of `stored` bytes goes, if there is room.
+    /// Returns the position for a batch of `stored` bytes, if there is room.
     fn place(&self, stored: u64) -> Option<u64> {
         let (tail, head) = (self.links[0].start, self.head().end);
         if self.is_wrapped() {
@@ -273,18 +274,18 @@ impl Ring {
     }
 }
 
-/// Length of the ring that fits `log`: whole blocks.
+/// Returns the length of the ring in `log`: whole blocks.
 pub(super) fn usable_length(log: &dyn RandomFile) -> io::Result<u64> {
     let length = log.len()? / BLOCK * BLOCK;
     if length < RING_BYTES_MIN {
-        let text = format!("a journal of {length} bytes is too small; it needs {RING_BYTES_MIN}");
+        let text = format!("a journal of {length} bytes is too small; it needs at least {RING_BYTES_MIN}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok(length)
 }
 
-/// Most bytes of a stored batch in a ring of `length` bytes. With only the anchor's batch kept, which is no larger, the
-/// rest of the ring is at most two pieces; so a third of the ring always fits one of them.
+/// Returns the largest stored batch in a ring of `length` bytes. With only the anchor's batch kept, which is no
+/// larger, the free space is at most two ranges, so one of them holds a third of the ring.
 pub(super) fn largest_stored_bytes(length: u64) -> u64 {
     ((length - BLOCK) / 3 / BLOCK * BLOCK).min(BATCH_BYTES_MAX)
 }

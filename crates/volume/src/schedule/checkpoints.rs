@@ -16,13 +16,13 @@ use crate::tables::memtable::Memtable;
 /// A memtable that is not empty is checkpointed after this long, so that a restart replays little.
 const AGE: Duration = Duration::from_secs(60);
 
-/// On a device without room for the index, what was removed is checkpointed after this long.
+/// On a device without room for the index, removals are checkpointed after this long.
 const AGE_WHEN_FULL: Duration = Duration::from_secs(1);
 
-/// On a full device an index is searched for free pages at least this often, and one that has settled is committed again.
+/// On a full device, how often at least an index is searched for free pages, and a settled one is committed again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// After a failed checkpoint the next one waits this long.
+/// Delay after a failed checkpoint.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// State of checkpoints.
@@ -31,23 +31,23 @@ pub struct Checkpoints {
     state: Mutex<Timing>,
     due: Condvar,
     done: AtomicU64,
-    /// Bytes of files whose places in segments were replaced since the last freeze.
+    /// Bytes in segments that newer data replaced since the last freeze.
     replaced: AtomicU64,
-    /// Held by the one that makes a checkpoint: the thread for it, or a write-back that finds the ring full.
+    /// Held while a checkpoint is made: by its thread, or by a write-back that finds the ring full.
     running: Mutex<()>,
-    /// The index could not be opened again for want of space.
+    /// Whether the index could not be reopened for lack of space.
     index_closed: AtomicBool,
     room: Mutex<IndexRoom>,
 }
 
-/// Room that the index has in its own file: pages that removed records left.
+/// Room inside the index's own file: pages that removed records left.
 #[derive(Default)]
 pub struct IndexRoom {
-    /// Bytes of pages that are not in use.
+    /// Bytes of unused pages.
     pub free: u64,
-    /// When that was looked for.
+    /// When it was measured.
     pub looked: Option<Time>,
-    /// Bytes in use then.
+    /// Bytes of used pages then.
     pub used: u64,
     /// Bytes of the file then.
     pub file: u64,
@@ -58,25 +58,25 @@ struct Timing {
     kicked: bool,
     last: Option<Time>,
     last_failure: Option<Time>,
-    /// Removed or cut files wait for more of their maps to be freed.
+    /// Whether maps of removed or truncated files remain to be freed.
     more_to_reap: bool,
-    /// Nothing had changed before the last checkpoint, which was made for what the one before it freed.
+    /// Whether nothing had changed before the last checkpoint, which was made for what its predecessor freed.
     settled: bool,
-    /// How many checkpoints there were when [`Checkpoints::may_help`] was asked last.
+    /// Number of checkpoints at the last call of [`Checkpoints::may_help`].
     looked_at: u64,
-    /// What was frozen and is not in the index yet.
+    /// What is frozen and not in the index yet.
     frozen: Option<Arc<Frozen>>,
 }
 
-/// A frozen memtable, with what else belongs to the same moment.
+/// A frozen memtable, with the other state of the same moment.
 pub struct Frozen {
     /// The memtable.
     pub memtable: Arc<Memtable>,
     /// The last entry in it.
     pub seq: Seq,
-    /// Usage counters that changed.
+    /// Changed usage counters.
     pub usage: Vec<(Key, Option<UsageRecord>)>,
-    /// Remembered answers.
+    /// Cached replies.
     pub replies: ReplyChanges,
 }
 
@@ -86,7 +86,7 @@ pub struct Pressure {
     pub is_empty: bool,
     /// Whether much of the journal's ring is used.
     pub is_ring_filling: bool,
-    /// Whether somebody was refused room lately.
+    /// Whether a caller was recently refused for lack of room.
     pub is_short: bool,
     /// Whether a checkpoint would delete segments.
     pub has_dead_segments: bool,
@@ -94,28 +94,29 @@ pub struct Pressure {
     pub is_index_full: bool,
 }
 
-/// How long not to search an index of `file` bytes again, most of which is in use: about twenty times as long as a search
-/// takes that reads 160 MiB in a second.
+/// Returns how long not to search an index file again, most of which is in use: about twenty times the duration of a
+/// search at 160 MiB per second.
 fn look_again(file: u64) -> Duration {
     const BYTES_PER_SECOND: u64 = 8 << 20;
     Duration::from_secs(file / BYTES_PER_SECOND).clamp(Duration::from_secs(1), LOOK_AGAIN)
 }
 
 impl Checkpoints {
-    /// Of a volume that is opened, where maps of removed or cut files may be left over.
+    /// Returns the state of a volume that is opened, where maps of removed or truncated files may remain to be freed.
     pub fn new(more_to_reap: bool) -> Checkpoints {
         let checkpoints = Checkpoints::default();
         checkpoints.state.lock().more_to_reap = more_to_reap;
         checkpoints
     }
 
-    /// Asks for a checkpoint.
+    /// Requests a checkpoint.
     pub fn kick(&self) {
         self.state.lock().kicked = true;
         self.due.notify_all();
     }
 
-    /// Counts bytes in segments that newer ones replaced, and asks for a checkpoint when they are `enough` since the last one.
+    /// Counts bytes in segments that newer data replaced, and requests a checkpoint once they reach `enough` since
+    /// the last one.
     pub fn note_replaced(&self, bytes: u64, enough: u64) {
         let before = self.replaced.fetch_add(bytes, Ordering::Relaxed);
         if before < enough && before + bytes >= enough {
@@ -123,8 +124,8 @@ impl Checkpoints {
         }
     }
 
-    /// Whether a checkpoint could still give room: it could not if one was made since the last look, or if the last
-    /// try failed.
+    /// Whether a checkpoint could still free space: not if one was made since the last call, or if the last attempt
+    /// failed.
     pub fn may_help(&self) -> bool {
         let mut state = self.state.lock();
         let done = self.done();
@@ -132,18 +133,18 @@ impl Checkpoints {
         state.more_to_reap || !(made_one || state.last_failure.is_some())
     }
 
-    /// The room inside the index is no more than what pages of a checkpoint left of it.
+    /// Reduces the room inside the index by what a checkpoint may have used.
     pub fn spend_room(&self, bytes: u64) {
         let mut room = self.room.lock();
         room.free = room.free.saturating_sub(bytes);
     }
 
-    /// How many were made since the volume was opened.
+    /// Returns the number of checkpoints since the volume was opened.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Blocks until a checkpoint is asked for, or the time is over.
+    /// Blocks until a checkpoint is requested, at most for `max`.
     pub fn wait(&self, max: Duration) {
         let mut state = self.state.lock();
         if !state.kicked {
@@ -151,7 +152,7 @@ impl Checkpoints {
         }
     }
 
-    /// Waits until no other checkpoint is being made, and keeps others out.
+    /// Waits for a checkpoint in progress, and excludes others until the guard is dropped.
     pub fn run(&self) -> MutexGuard<'_, ()> {
         self.running.lock()
     }
@@ -179,7 +180,7 @@ impl Checkpoints {
         !load.is_empty && (force || kicked || now.since(last) >= AGE)
     }
 
-    /// Returns what is frozen and not in the index yet, or freezes what `freeze` sets aside.
+    /// Returns what is frozen and not in the index yet; if nothing is, freezes what `freeze` returns.
     pub fn freeze(&self, freeze: impl FnOnce() -> Frozen) -> Arc<Frozen> {
         let mut state = self.state.lock();
         let frozen = state.frozen.get_or_insert_with(|| {
@@ -189,7 +190,7 @@ impl Checkpoints {
         Arc::clone(frozen)
     }
 
-    /// Notes that a checkpoint was made of what was frozen.
+    /// Ends a checkpoint of what was frozen.
     pub fn finish(&self, now: Time, more_to_reap: bool) {
         self.done.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
@@ -200,27 +201,27 @@ impl Checkpoints {
         state.more_to_reap = more_to_reap;
     }
 
-    /// Notes that a checkpoint could not be made.
+    /// Records a failed checkpoint.
     pub fn note_failure(&self, now: Time) {
         self.state.lock().last_failure = Some(now);
     }
 
-    /// Whether the index could not be opened again for want of space.
+    /// Whether the index could not be reopened for lack of space.
     pub fn is_index_closed(&self) -> bool {
         self.index_closed.load(Ordering::Acquire)
     }
 
-    /// Notes whether the index could be opened again.
+    /// Records whether the index could be reopened.
     pub fn set_index_closed(&self, closed: bool) {
         self.index_closed.store(closed, Ordering::Release);
     }
 
-    /// Bytes that are free inside the index's file, as last measured.
+    /// Returns the bytes free inside the index's file, as last measured.
     pub fn free_in_index(&self) -> u64 {
         self.room.lock().free
     }
 
-    /// Has the room inside the index measured when there is none outside: seldom, unless little of the file is in use.
+    /// Measures the room inside the index when none is left outside: seldom, unless little of the file is in use.
     pub fn refresh_room(&self, now: Time, can_grow: bool, measure: impl FnOnce(&mut IndexRoom)) {
         let mut room = self.room.lock();
         let seldom = room.used.saturating_mul(4) > room.file;

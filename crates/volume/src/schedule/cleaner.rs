@@ -1,4 +1,4 @@
-//! Which segment the cleaner works on, and which it has finished or given up.
+//! The cleaner's choice of segments, and its progress.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,25 +20,25 @@ pub struct Cleaner {
 #[derive(Default)]
 struct Work {
     current: Option<(SegmentId, u64)>,
-    /// Segments that were gone through, and wait for a checkpoint to see them dead.
+    /// Segments that were cleaned, and wait for a checkpoint to find them dead.
     finished: HashSet<SegmentId>,
-    /// Stored bytes that it moved into segments. Small extents have headers that count as dead in the live bytes of a segment,
-    /// so without this it would move them again and again.
+    /// Stored bytes that the cleaner moved into each segment. Headers of small extents count as dead in a segment's
+    /// live bytes; without this they would be moved again and again.
     packed: HashMap<SegmentId, u64>,
-    /// Those that could not be, and when that was.
+    /// Segments that could not be cleaned, and when.
     failed: HashMap<SegmentId, Time>,
 }
 
-/// A segment that could not be cleaned, for want of room or as media failed, is left alone for so long.
+/// Delay before a segment is tried again that could not be cleaned, for lack of room or as media failed.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
 
 impl Cleaner {
-    /// Segments gone through since the volume was opened.
+    /// Returns the number of segments cleaned since the volume was opened.
     pub fn cleaned(&self) -> u64 {
         self.cleaned.load(Ordering::Relaxed)
     }
 
-    /// A segment is deleted.
+    /// Forgets a deleted segment.
     pub fn forget(&self, id: SegmentId) {
         let mut state = self.state.lock();
         state.finished.remove(&id);
@@ -46,12 +46,12 @@ impl Cleaner {
         state.packed.remove(&id);
     }
 
-    /// Returns the segment that is being cleaned, and where in it the next step begins.
+    /// Returns the segment being cleaned, and where in it the next step begins.
     pub fn current(&self) -> Option<(SegmentId, u64)> {
         self.state.lock().current
     }
 
-    /// Notes that a step went on to `next`, or to the end of the segment.
+    /// Records that a step reached `next`, or the end of the segment.
     pub fn advance(&self, id: SegmentId, next: Option<u64>) {
         let mut state = self.state.lock();
         state.current = next.map(|offset| (id, offset));
@@ -66,20 +66,20 @@ impl Cleaner {
         self.state.lock().current = None;
     }
 
-    /// Notes that a segment could not be cleaned.
+    /// Records that a segment could not be cleaned.
     pub fn note_failure(&self, id: SegmentId, now: Time) {
         let mut state = self.state.lock();
         state.current = None;
         state.failed.insert(id, now);
     }
 
-    /// Counts stored bytes that were moved into a segment.
+    /// Counts stored bytes moved into a segment.
     pub fn note_moved(&self, id: SegmentId, bytes: u64) {
         *self.state.lock().packed.entry(id).or_default() += bytes;
     }
 
-    /// Chooses the segment that gives most room for the least copying, of those that are less than `percent` alive. All rows
-    /// that name its extents are in the index: no memtable from `oldest` on does.
+    /// Returns the segment that frees most for the least copying, of those less than `percent` live. `oldest` is the
+    /// oldest memtable: the rows of a chosen segment's extents are all in the index.
     pub fn choose(
         &self,
         segments: Vec<(SegmentId, SegmentInfo)>,

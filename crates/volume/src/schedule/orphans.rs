@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::api::ids::Ino;
 
-/// Who is held, and who has no name.
+/// Held files, and files without a name.
 #[derive(Debug, Default)]
 pub struct Orphans {
     state: Mutex<Holds>,
@@ -15,26 +15,26 @@ pub struct Orphans {
 
 #[derive(Debug, Default)]
 struct Holds {
-    /// How often each file is held.
+    /// Number of holders of each file.
     held: HashMap<Ino, u64>,
     /// Files without a name.
     orphans: BTreeSet<Ino>,
-    /// Those of them that are to go.
+    /// Orphans that are to be removed.
     leaving: BTreeSet<Ino>,
 }
 
 impl Orphans {
-    /// The orphans of a volume that is opened: they stay until [`Orphans::release_unheld`] is called.
+    /// Returns the orphans of a volume that is opened: they stay until [`Orphans::release_unheld`] is called.
     pub fn new(orphans: BTreeSet<Ino>) -> Orphans {
         Orphans { state: Mutex::new(Holds { orphans, ..Holds::default() }) }
     }
 
-    /// Whether anybody holds a file.
+    /// Whether a file has holders.
     pub fn is_held(&self, ino: Ino) -> bool {
         self.state.lock().held.contains_key(&ino)
     }
 
-    /// Notes that a file which is held lost its last name. Its holder may have let go of it just now.
+    /// Adds a held file that lost its last name. Its holder may have released it meanwhile.
     pub fn add(&self, ino: Ino) {
         let mut state = self.state.lock();
         state.orphans.insert(ino);
@@ -43,21 +43,21 @@ impl Orphans {
         }
     }
 
-    /// Notes that an orphan is gone.
+    /// Forgets a removed orphan.
     pub fn remove(&self, ino: Ino) {
         let mut state = self.state.lock();
         state.orphans.remove(&ino);
         state.leaving.remove(&ino);
     }
 
-    /// Counts one more holder of a file.
+    /// Adds a holder of a file.
     pub fn hold(&self, ino: Ino) {
         let mut state = self.state.lock();
         *state.held.entry(ino).or_default() += 1;
         state.leaving.remove(&ino);
     }
 
-    /// Counts one holder of a file less; an orphan without holders is to be removed.
+    /// Removes a holder of a file; an orphan without holders is to be removed.
     pub fn release(&self, ino: Ino) {
         let mut state = self.state.lock();
         let Some(times) = state.held.get_mut(&ino) else { return };
@@ -75,7 +75,7 @@ impl Orphans {
         self.state.lock().orphans.iter().copied().collect()
     }
 
-    /// Marks all orphans without holders to be removed.
+    /// Marks all orphans without holders for removal.
     pub fn release_unheld(&self) {
         let mut state = self.state.lock();
         let Holds { held, orphans, leaving } = &mut *state;
@@ -92,7 +92,7 @@ impl Orphans {
         self.state.lock().leaving.remove(&ino);
     }
 
-    /// How many there are.
+    /// Returns the number of orphans.
     pub fn len(&self) -> usize {
         self.state.lock().orphans.len()
     }

@@ -1,4 +1,4 @@
-//! Files with unstable data, and the rounds of write-back that are asked for, begun and done.
+//! Files with unstable data, and flushes: requested, begun and done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,19 +10,19 @@ use crate::api::ids::Ino;
 use crate::api::time::Time;
 use crate::file::inodes::{InodeState, SharedInode};
 
-/// Unstable data is written back at the latest this long after it came.
+/// Unstable data is written back at this age at the latest.
 const AGE: Duration = Duration::from_secs(2);
 
-/// Failed rounds that are remembered: replies wait for a round no longer than a few seconds.
+/// Failed flushes that are remembered: replies wait for a flush no longer than a few seconds.
 const FAILED_FLUSHES_MAX: usize = 1024;
 
-/// What a round takes.
+/// The work of one flush.
 pub struct Flush {
-    /// Its number.
+    /// Its generation.
     pub generation: u64,
     /// The files, with their inodes.
     pub files: Vec<(Ino, SharedInode)>,
-    /// Files that somebody waits for, also such that an earlier round has written meanwhile.
+    /// Files that callers wait for, including those that an earlier flush wrote meanwhile.
     pub requested: BTreeSet<Ino>,
 }
 
@@ -39,14 +39,14 @@ pub struct WriteBack {
 struct Requests {
     /// Files with unstable data or unsaved times, and since when.
     files: BTreeMap<Ino, (SharedInode, Time)>,
-    /// The last round that began. Their numbers are even: who waits for the odd one before waits for the same round, and
-    /// not for its success.
+    /// The last generation begun. Generations are even: a caller that waits for the odd number before one waits for
+    /// the same flush, but not for its success.
     started: u64,
     /// Files that somebody waits for.
     requested: BTreeSet<Ino>,
-    /// Whether the device or memory is short: write all back.
+    /// Whether the device or memory is short: write everything back.
     pressed: bool,
-    /// Whether somebody waits for a round, whatever it finds to do.
+    /// Whether a caller waits for a flush, whatever it finds to do.
     paced: bool,
     failed: BTreeSet<u64>,
 }
@@ -64,12 +64,12 @@ impl Default for WriteBack {
 }
 
 impl WriteBack {
-    /// Bytes of unstable data.
+    /// Returns the bytes of unstable data.
     pub fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts unstable bytes that came and went.
+    /// Replaces `before` by `after` in the sum of unstable bytes.
     pub fn count(&self, before: u64, after: u64) {
         if after >= before {
             self.dirty_bytes.fetch_add(after - before, Ordering::Relaxed);
@@ -78,32 +78,32 @@ impl WriteBack {
         }
     }
 
-    /// The identity of one more WRITE.
+    /// Returns an identity for a WRITE.
     pub fn new_write(&self) -> u64 {
         self.next_write.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The last round that is done.
+    /// Returns the last generation that is done.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }
 
-    /// Whether a round failed.
+    /// Whether this generation failed.
     pub fn has_failed(&self, flush_generation: u64) -> bool {
         flush_generation != 0 && self.state.lock().failed.contains(&flush_generation)
     }
 
-    /// Enters a locked file that has unstable data or unsaved times.
+    /// Adds a locked file that has unstable data or unsaved times.
     pub fn enter(&self, state: &InodeState, cell: &SharedInode, now: Time) {
         self.state.lock().files.entry(state.ino).or_insert_with(|| (SharedInode::clone(cell), now));
     }
 
-    /// Files that wait to be written back.
+    /// Returns the number of files to be written back.
     pub fn files(&self) -> usize {
         self.state.lock().files.len()
     }
 
-    /// Asks for a file to be written back, and says which round will have done it.
+    /// Requests that a file be written back, and returns the generation that will have done it.
     pub fn request(&self, ino: Ino) -> u64 {
         let mut state = self.state.lock();
         state.requested.insert(ino);
@@ -111,7 +111,7 @@ impl WriteBack {
         state.started + 2
     }
 
-    /// Asks for everything to be written back soon, and says what to wait for that is reached when that was tried.
+    /// Requests that everything be written back soon, and returns what to wait for: reached once that was tried.
     pub fn pace(&self) -> u64 {
         let mut state = self.state.lock();
         (state.pressed, state.paced) = (true, true);
@@ -119,13 +119,13 @@ impl WriteBack {
         state.started + 1
     }
 
-    /// Asks for everything to be written back soon.
+    /// Requests that everything be written back soon.
     pub fn press(&self) {
         self.state.lock().pressed = true;
         self.wanted.notify_one();
     }
 
-    /// Blocks until somebody asks, or the time is over.
+    /// Blocks until write-back is requested, at most for `max`.
     pub fn wait(&self, max: Duration) {
         let mut state = self.state.lock();
         if state.requested.is_empty() && !state.pressed {
@@ -133,7 +133,7 @@ impl WriteBack {
         }
     }
 
-    /// Begins a round.
+    /// Begins a flush of what is requested or old, or of everything.
     pub fn begin(&self, now: Time, everything: bool) -> Option<Flush> {
         let mut state = self.state.lock();
         let everything = std::mem::take(&mut state.pressed) || everything;
@@ -156,7 +156,7 @@ impl WriteBack {
         Some(Flush { generation: state.started, files, requested })
     }
 
-    /// Ends a round.
+    /// Ends a flush.
     pub fn finish(&self, flush_generation: u64, failed: bool) {
         if failed {
             let mut state = self.state.lock();

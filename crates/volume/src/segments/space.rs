@@ -1,14 +1,14 @@
-//! Room for data that was accepted but is not in a segment yet.
+//! Space for data that was accepted but is not in a segment yet.
 //!
 //! Unstable data and inline data reserve segment space when they are accepted, out of segments that are already
-//! allocated, so that writing them back cannot fail for want of space (rules 2 and 13 of `docs/design.md`).
+//! allocated, so that writing them back cannot fail for lack of space (rules 2 and 13 of `docs/design.md`).
 
 use parking_lot::Mutex;
 
 use crate::api::request::Error;
 use crate::media::Space;
 
-/// Reservations, and what they are made from.
+/// Reservations, and the space for them.
 #[derive(Debug, Default)]
 pub struct SpaceLedger {
     state: Mutex<Account>,
@@ -19,31 +19,32 @@ struct Account {
     reserved: u64,
     /// Whether the index cannot grow by a whole checkpoint.
     index_full: bool,
-    /// How often it was found that neither a checkpoint nor the cleaner could give more room.
+    /// How often neither a checkpoint nor the cleaner could free more space.
     exhaustions: u64,
-    /// The round in which room was first missed, until there is room again.
+    /// Value of `exhaustions` when space was first short, until there is space again.
     short_since: Option<u64>,
     device: Space,
 }
 
-/// How often all background work must have been found done before a caller is told that there is no space.
+/// How often background work must have been exhausted before a caller gets `NoSpace`.
 const EXHAUSTIONS_MAX: u64 = 3;
 
-/// A shortage is over when so much can be reserved again: one of the largest writes, in all the extents that it may touch.
+/// A shortage ends when this much can be reserved: one of the largest writes, in all the extents that it may touch.
 const ROOM_AGAIN_BYTES: u64 = {
     let transfer = crate::limits::TRANSFER_BYTES_MAX as u64;
     transfer + (transfer / crate::limits::EXTENT_BYTES_MAX as u64 + 1) * EXTENT_OVERHEAD_BYTES
 };
 
-/// Spare segments that are not for new data: one for the cleaner, one because data that is accepted as a whole is written
+/// Spare segments that new data may not use: one for the cleaner, and one because data accepted as a whole is written
 /// through two streams.
 pub(crate) const SPARES_SET_ASIDE: u64 = 2;
 
-/// What a piece of data takes in a segment beyond its bytes: header and alignment.
+/// Overhead of an extent in a segment, bytes: header and alignment.
 pub const EXTENT_OVERHEAD_BYTES: u64 = 64;
 
 impl SpaceLedger {
-    /// Reserves room out of `ready` bytes that spare segments can take, or says whether it is worth waiting.
+    /// Reserves space out of `ready` bytes of spare segments. Fails with `Busy` if waiting may help, else with
+    /// `NoSpace`.
     pub fn reserve(&self, bytes: u64, ready: u64) -> Result<(), Error> {
         let mut state = self.state.lock();
         if state.reserved + bytes <= ready && !state.index_full {
@@ -56,40 +57,40 @@ impl SpaceLedger {
         Err(if state.exhaustions >= since + EXHAUSTIONS_MAX { Error::NoSpace } else { Error::Busy })
     }
 
-    /// Reserves a little more for what was accepted already: a piece that was split needs one more header.
+    /// Reserves more for what was already accepted: a mapping that was split needs one more header.
     pub fn extend(&self, bytes: u64) {
         self.state.lock().reserved += bytes;
     }
 
-    /// Gives room back.
+    /// Releases reserved space.
     pub fn release(&self, bytes: u64) {
         let mut state = self.state.lock();
         state.reserved = state.reserved.saturating_sub(bytes);
     }
 
-    /// Something was removed: whoever misses room waits anew for what background work makes of that.
+    /// Notes a removal: callers short of space wait anew for background work to free it.
     pub fn removed(&self) {
         let mut state = self.state.lock();
         let exhaustions = state.exhaustions;
         state.short_since = state.short_since.map(|_| exhaustions);
     }
 
-    /// Bytes reserved.
+    /// Returns the bytes reserved.
     pub fn reserved(&self) -> u64 {
         self.state.lock().reserved
     }
 
-    /// Whether somebody was refused lately.
+    /// Whether a caller was recently refused.
     pub fn is_short(&self) -> bool {
         self.state.lock().short_since.is_some()
     }
 
-    /// Notes that background work is done and gave what it could.
+    /// Records that background work freed what it could.
     pub fn exhausted(&self) {
         self.state.lock().exhaustions += 1;
     }
 
-    /// Notes what there is: on the device, in spare segments, and whether a checkpoint has room.
+    /// Updates what is available: on the device, in spare segments, and whether a checkpoint has room.
     pub fn refresh(&self, ready: u64, device: Space, can_checkpoint: bool) {
         let mut state = self.state.lock();
         state.device = device;
@@ -99,12 +100,12 @@ impl SpaceLedger {
         }
     }
 
-    /// Whether the index can take a whole checkpoint, as last looked at.
+    /// Whether the index has room for a whole checkpoint, as last measured.
     pub fn can_checkpoint(&self) -> bool {
         !self.state.lock().index_full
     }
 
-    /// The device, as last looked at.
+    /// Returns the space on the device, as last measured.
     pub fn device(&self) -> Space {
         self.state.lock().device
     }

@@ -1,11 +1,11 @@
-//! The index: all records older than the journal, in a B-tree that only checkpoints write to.
+//! The index: all records older than the journal, in a B-tree that only checkpoints write.
 //!
-//! One redb table of byte strings to byte strings, in a file that verifies every block it reads ([`CheckedFile`]). Each
-//! commit is durable when it returns and is all or nothing; redb records where its free pages are in the same commit
+//! One redb table of byte strings to byte strings, in a file that verifies every block it reads ([`CheckedFile`]).
+//! Each commit is atomic and durable when it returns; redb records its free pages in the same commit
 //! (`quick_repair`), so opening after a crash does not walk the tree.
 //!
-//! A failed write leaves the committed records as they were; [`Index::reopen`] goes on from there, as after a full disk.
-//! After a failed sync nobody knows what media hold, so nothing goes on: the index stays closed until the next start.
+//! A failed write leaves the committed records as they were; [`Index::reopen`] continues from there, as after a full
+//! disk. After a failed sync the state of the media is unknown, so the index stays closed until the next start.
 
 use std::fmt;
 use std::io;
@@ -32,7 +32,7 @@ const RECORDS: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDef
 /// A key and its value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// Is shown each key and value of a scan; breaks to end it.
+/// Receives each key and value of a scan; breaks to end it.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// The index of an open volume.
@@ -40,7 +40,7 @@ pub struct Index {
     file: CheckedFile,
     cache_bytes: usize,
     warmth: Arc<Warmth>,
-    /// `None` after reopening failed.
+    /// `None` after a failed reopening.
     database: Option<Database>,
 }
 
@@ -64,8 +64,8 @@ pub struct IndexStats {
 }
 
 impl Index {
-    /// Makes an empty index of an empty file. A crash before this returns leaves none; the caller starts again with an
-    /// empty file. `cache_bytes` bounds the library's cache of pages, those not written yet included.
+    /// Creates an empty index in an empty file. A crash before this returns leaves none; the caller starts again with
+    /// an empty file. `cache_bytes` bounds the library's page cache, including pages not written yet.
     pub fn create(file: Arc<dyn RandomFile>, cache_bytes: usize) -> Result<Index, IndexError> {
         let index = Index::attach(CheckedFile::create(file)?, cache_bytes)?;
         let update = index.begin()?;
@@ -79,8 +79,8 @@ impl Index {
         Index::attach(CheckedFile::open(file)?, cache_bytes)
     }
 
-    /// Opens the same file again after an error. Older snapshots fail from now on, with [`IndexError::Closed`], unless
-    /// what they are asked for is still in memory.
+    /// Reopens the file after an error. Older snapshots fail from now on with [`IndexError::Closed`], unless the
+    /// requested pages are still in memory.
     pub fn reopen(&mut self) -> Result<(), IndexError> {
         // Two open databases on one file would destroy it.
         drop(self.database.take());
@@ -90,14 +90,14 @@ impl Index {
         Ok(())
     }
 
-    /// The records as of the last commit. Cheap; but pages that it can see are not reused while it lives, so drop it
-    /// when the next one is there.
+    /// Returns the records as of the last commit. Cheap, but pages that it can see are not reused while it lives:
+    /// drop it when the next one exists.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
         let transaction = self.database()?.begin_read()?;
         Ok(Snapshot { table: transaction.open_table(RECORDS)?, warmth: Arc::clone(&self.warmth) })
     }
 
-    /// Begins a change. There is one at a time: another call waits until this one is done.
+    /// Begins a transaction. There is one at a time: another call waits until it is done.
     pub fn begin(&self) -> Result<Update<'_>, IndexError> {
         let mut transaction = self.database()?.begin_write()?;
         transaction
@@ -107,7 +107,7 @@ impl Index {
         Ok(Update { transaction, index: PhantomData })
     }
 
-    /// Figures for operators; walks the whole index, so not for often.
+    /// Returns figures for operators. Walks the whole index.
     pub fn stats(&self) -> Result<IndexStats, IndexError> {
         let update = self.begin()?;
         let stats = update.transaction.stats()?;
@@ -120,7 +120,7 @@ impl Index {
         })
     }
 
-    /// Bytes of the file.
+    /// Returns the bytes of the file.
     pub fn file_bytes(&self) -> u64 {
         self.file.stored_len()
     }
@@ -152,17 +152,17 @@ impl fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Whether reading a few records will hardly need media: reads of late did not.
+    /// Whether reads will mostly not need media, judged by recent reads.
     pub fn is_warm(&self) -> bool {
         self.warmth.is_warm()
     }
 
-    /// Reads through snapshots that needed the file, since the index was opened.
+    /// Returns the number of reads through snapshots that needed the file, since the index was opened.
     pub fn cold_reads(&self) -> ColdReads {
         self.warmth.cold_reads()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         self.warmth.watch(|| Ok(self.table.get(key)?.map(|value| value.value().to_vec())))
     }
@@ -172,7 +172,7 @@ impl Snapshot {
         self.warmth.watch(|| scan(&self.table, from, to, visit))
     }
 
-    /// The record with the greatest key of `from <= key < bound`.
+    /// Returns the record with the greatest key in `from <= key < bound`.
     pub fn last_before(&self, from: &[u8], bound: &[u8]) -> Result<Option<Record>, IndexError> {
         if from >= bound {
             return Ok(None);
@@ -182,7 +182,7 @@ impl Snapshot {
     }
 }
 
-/// A change in progress; dropped without [`Update::commit`], it did nothing.
+/// A transaction; dropped without [`Update::commit`], it has no effect.
 pub struct Update<'i> {
     transaction: redb::WriteTransaction,
     /// The index is not reopened beneath it.
@@ -196,13 +196,14 @@ impl fmt::Debug for Update<'_> {
 }
 
 impl Update<'_> {
-    /// The records, to read and change them: opened once for many changes, as opening costs as much as a change does.
+    /// Opens the records for reading and changing. Open them once for many changes, as opening costs as much as a
+    /// change.
     pub fn records(&self) -> Result<Records<'_>, IndexError> {
         Ok(Records { table: self.transaction.open_table(RECORDS)? })
     }
 
-    /// Makes it durable and visible to later snapshots; all of it or, after an error, nothing: but a failed sync leaves
-    /// open which until the next start.
+    /// Makes the transaction durable and visible to later snapshots. It is atomic; after a failed sync, only the next
+    /// start shows whether it took effect.
     pub fn commit(self) -> Result<(), IndexError> {
         Ok(self.transaction.commit()?)
     }
@@ -213,7 +214,7 @@ impl Update<'_> {
     }
 }
 
-/// The records as a change in progress sees and changes them. There is one at a time of an [`Update`].
+/// The records as a transaction sees and changes them; one at a time per [`Update`].
 pub struct Records<'u> {
     table: Table<'u, &'static [u8], &'static [u8]>,
 }
@@ -231,7 +232,7 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Sets a record; shows `old` the value that it replaces, if any.
+    /// Sets a record; passes the replaced value to `old`, if any.
     pub fn replace<T>(
         &mut self,
         key: &[u8],
@@ -241,23 +242,23 @@ impl Records<'_> {
         Ok(self.table.insert(key, value)?.map(|replaced| old(replaced.value())))
     }
 
-    /// Removes a record if it is there.
+    /// Removes a record, if present.
     pub fn delete(&mut self, key: &[u8]) -> Result<(), IndexError> {
         self.table.remove(key)?;
         Ok(())
     }
 
-    /// Removes a record if it is there; shows `old` its value.
+    /// Removes a record, if present; passes its value to `old`.
     pub fn take<T>(&mut self, key: &[u8], old: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, IndexError> {
         Ok(self.table.remove(key)?.map(|removed| old(removed.value())))
     }
 
-    /// The value of a key, this change included.
+    /// Returns the value of a key, as changed by this transaction.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         Ok(self.table.get(key)?.map(|value| value.value().to_vec()))
     }
 
-    /// Visits records with `from <= key < to`, this change included, in order, until `visit` breaks.
+    /// Visits records with `from <= key < to`, as changed by this transaction, in order, until `visit` breaks.
     pub fn scan(&self, from: &[u8], to: &[u8], visit: Visit<'_>) -> Result<(), IndexError> {
         scan(&self.table, from, to, visit)
     }

@@ -1,4 +1,4 @@
-//! What the journal says since a checkpoint, ordered, in memory.
+//! Changes since a checkpoint: ordered, in memory.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,28 +14,28 @@ use crate::encoding::entry::Slot;
 use crate::encoding::key;
 use crate::encoding::key::Key;
 
-/// Parts that are locked one by one; a power of two.
+/// Number of shards, each with a lock of its own; a power of two.
 const SHARDS: usize = 16;
 
-/// What a record costs in memory beyond its key and value, bytes: tree node, pointers, reference counts.
+/// Memory of a record beyond key and value, bytes: tree node, pointers, reference counts.
 const RECORD_OVERHEAD_BYTES: u64 = 96;
 
 fn record_bytes(key: &Key, slot: &Slot) -> u64 {
     (key.len() + slot.as_ref().map_or(0, Value::memory_bytes)) as u64 + RECORD_OVERHEAD_BYTES
 }
 
-/// What a layer says of a key.
+/// What a memtable holds for a key.
 #[derive(Debug)]
 struct Stored {
     slot: Slot,
-    /// It was put where no older layer holds anything, so there is nothing to hide when it is deleted.
+    /// Whether no older layer holds the key, so that deleting it needs no tombstone.
     fresh: bool,
 }
 
 /// Records of the inodes that share a lock.
 type Shard = BTreeMap<Key, Stored>;
 
-/// Takes one change over; returns the bytes that came, and those that went.
+/// Applies one change; returns the bytes added and the bytes removed.
 fn apply_one(shard: &mut Shard, key: Key, slot: Slot, marked: bool) -> (u64, u64) {
     let size = record_bytes(&key, &slot);
     match shard.entry(key) {
@@ -67,7 +67,7 @@ fn is_cookie(key: &[u8]) -> bool {
 /// insertion, never across I/O.
 #[derive(Debug)]
 pub struct Memtable {
-    /// Its place in the sequence of layers.
+    /// Its number among the layers.
     pub layer: Layer,
     shards: [RwLock<Shard>; SHARDS],
     bytes: AtomicU64,
@@ -76,7 +76,7 @@ pub struct Memtable {
 }
 
 impl Memtable {
-    /// An empty layer.
+    /// Returns an empty memtable.
     pub fn new(layer: Layer) -> Memtable {
         Memtable {
             layer,
@@ -87,41 +87,41 @@ impl Memtable {
         }
     }
 
-    /// Memory that it takes, bytes.
+    /// Returns its memory, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// File data in it for which segment space is reserved, bytes.
+    /// Returns the segment space reserved for file data in it, bytes.
     pub fn inline_bytes(&self) -> u64 {
         self.inline_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes segment space reserved for file data that was put here.
+    /// Adds segment space reserved for file data in it.
     pub fn add_inline(&self, bytes: u64) {
         self.inline_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of data that holes in it hide; not those of holes that were replayed.
+    /// Returns the bytes of data that its holes hide, except holes that were replayed.
     pub fn hole_bytes(&self) -> u64 {
         self.hole_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes a hole that was put here.
+    /// Adds a hole.
     pub fn add_hole(&self, bytes: u64) {
         self.hole_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What it says of a key: nothing, deleted (`Some(None)`), or a value.
+    /// Returns what it holds for a key: nothing, a tombstone (`Some(None)`), or a value.
     pub fn get(&self, key: &Key) -> Option<Slot> {
         self.shards[key::shard(key, SHARDS)].read().get(key).map(|stored| stored.slot.clone())
     }
 
-    /// Takes changes over. `fresh` are the places of those that are put where no older layer holds anything, or deleted
-    /// so that nothing need be left of them: what comes and goes within one layer then leaves no trace.
+    /// Applies changes. `fresh` are the indices of records put where no older layer holds the key, or deleted without
+    /// need of a tombstone: what comes and goes within one layer leaves no trace.
     ///
-    /// Changes of one inode that follow each other are seen all or none: else a listing, which takes no lock of its
-    /// directory, would miss a name that a rename replaces, between the end of its old cookie and its new one.
+    /// Consecutive changes of one inode become visible together. Otherwise a listing, which does not lock its
+    /// directory, could miss a name that a rename replaces, between the removal of its old cookie and its new one.
     pub fn apply(&self, records: impl IntoIterator<Item = (Key, Slot)>, fresh: &[usize]) {
         let (mut grown, mut shrunk) = (0, 0);
         let mut locked: Option<(usize, RwLockWriteGuard<'_, Shard>)> = None;
@@ -135,8 +135,8 @@ impl Memtable {
                     self.shards[number].write()
                 }
             };
-            // A cookie is given to one name once, so one that is put here is in no older layer, and a listing need not
-            // pass over it when it is gone (rule 8 of `docs/design.md`).
+            // A cookie is given to one name only, so no older layer holds one that is put here, and a listing need
+            // not skip its tombstone (rule 8 of `docs/design.md`).
             let marked = is_cookie(&key) || fresh.contains(&place);
             let (more, less) = apply_one(&mut shard, key, slot, marked);
             grown += more;
@@ -151,7 +151,7 @@ impl Memtable {
     /// Visits records with `from <= key < to`, both within one inode of one table, in order.
     pub fn scan(&self, from: &Key, to: &Key, visit: &mut dyn FnMut(&Key, &Slot) -> ControlFlow<()>) {
         let shard = self.shards[key::shard(from, SHARDS)].read();
-        // The map would search for both ends at once, where mostly a record or two are between them.
+        // The map would search for both bounds, though mostly only a record or two lie between them.
         let range = shard.range::<Key, _>((Bound::Included(from), Bound::Unbounded));
         for (key, stored) in range.take_while(|(key, _)| *key < to) {
             if visit(key, &stored.slot).is_break() {
@@ -160,7 +160,7 @@ impl Memtable {
         }
     }
 
-    /// Visits the records of a table, whichever inodes they belong to, in no order.
+    /// Visits the records of a table, of all inodes, in no order.
     pub fn each_of(&self, member: Member, table: key::Table, visit: &mut dyn FnMut(&Key, &Slot)) {
         let (from, to) = key::table_range(member, table);
         for shard in &self.shards {
@@ -170,18 +170,18 @@ impl Memtable {
         }
     }
 
-    /// Whether nothing was put or deleted.
+    /// Whether it holds nothing, not even tombstones.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.read().is_empty())
     }
 
-    /// All records in key order; values are shared, not copied.
+    /// Returns all records in key order; values are shared, not copied.
     pub fn sorted(&self) -> Vec<(Key, Slot)> {
         let mut all: Vec<(Key, Slot)> = Vec::new();
         for shard in &self.shards {
             all.extend(shard.read().iter().map(|(key, stored)| (key.clone(), stored.slot.clone())));
         }
-        // The stable sort merges runs that are in order already, which is what each shard gave for each table.
+        // The stable sort merges runs that are already sorted, as each shard yields for each table.
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }

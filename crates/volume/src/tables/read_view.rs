@@ -1,4 +1,4 @@
-//! The layers that a lookup goes through: active memtable, frozen memtable, index.
+//! The view that lookups read through: active memtable, frozen memtable, index.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -13,36 +13,36 @@ use crate::limits::RECENT_VERSIONS_INODES_MAX;
 use crate::tables::index::{IndexError, Snapshot};
 use crate::tables::memtable::Memtable;
 
-/// Checkpoints whose changed inodes are remembered, so that cached maps of others stay valid.
+/// Checkpoints whose changed inodes are remembered, so that cached maps of all others stay valid.
 const RECENT_VERSIONS_MAX: usize = 16;
 
 /// A consistent stack of layers. Replaced as a whole when a memtable is frozen and when a checkpoint is done.
 #[derive(Clone, Debug)]
 pub struct ReadView {
-    /// Takes changes.
+    /// Receives changes.
     pub active: Arc<Memtable>,
     /// Being checkpointed.
     pub frozen: Option<Arc<Memtable>>,
-    /// All that is older.
+    /// Everything older.
     pub index: Arc<Snapshot>,
-    /// Counts the index's versions: what was read from the index under another one may be out of date.
+    /// Version of the index: what was read from another version may be stale.
     pub version: u64,
-    /// For the last versions, newest last: the inodes whose maps in the index changed with it.
+    /// For recent versions, newest last: the inodes whose maps in the index changed with it.
     pub recent_versions: VecDeque<(u64, Arc<HashSet<Ino>>)>,
 }
 
 impl ReadView {
-    /// What the memtables say of a key; `None` if only the index knows.
+    /// Returns what the memtables hold for a key; `None` if only the index may.
     pub fn recent(&self, key: &Key) -> Option<Slot> {
         self.active.get(key).or_else(|| self.frozen.as_ref()?.get(key))
     }
 
-    /// The oldest memtable.
+    /// Returns the number of the oldest memtable.
     pub fn oldest_in_memory(&self) -> Layer {
         self.frozen.as_ref().unwrap_or(&self.active).layer
     }
 
-    /// Reads a record through all layers; may read media.
+    /// Looks a record up in all layers; may read media.
     pub fn get(&self, key: &Key) -> Result<Slot, IndexError> {
         match self.recent(key) {
             Some(slot) => Ok(slot),
@@ -50,7 +50,7 @@ impl ReadView {
         }
     }
 
-    /// Whether pieces of `ino`'s map that were read from the index at `version` are still what the index says.
+    /// Whether mappings of `ino` read from the index at `version` are still current.
     pub fn is_map_current(&self, ino: Ino, version: u64) -> bool {
         let Some(note_miss) = self.version.checked_sub(version) else { return false };
         let known = self.recent_versions.iter().filter(|(switch, _)| *switch > version);
@@ -59,7 +59,7 @@ impl ReadView {
                 && known.into_iter().all(|(_, inos)| !inos.contains(&ino)))
     }
 
-    /// The stack after a checkpoint of the frozen memtable.
+    /// Returns the view after a checkpoint of the frozen memtable.
     pub fn with_index(&self, index: Arc<Snapshot>, changed: HashSet<Ino>) -> ReadView {
         let mut recent_versions = self.recent_versions.clone();
         recent_versions.push_back((self.version + 1, Arc::new(changed)));
@@ -77,7 +77,7 @@ impl ReadView {
         }
     }
 
-    /// The first `max` records with `from <= key < to`, both within one inode of one table; may read media.
+    /// Returns the first `max` records with `from <= key < to`, both within one inode of one table; may read media.
     pub fn scan(&self, from: &Key, to: &Key, max: usize) -> Result<Vec<(Key, Value)>, IndexError> {
         let mut from = from.clone();
         let mut found: Vec<(Key, Value)> = Vec::new();
@@ -89,9 +89,9 @@ impl ReadView {
                 self.frozen.as_ref().and_then(|frozen| page_of(frozen, &from, to, page, &mut merged)),
                 page_of(&self.active, &from, to, page, &mut merged),
             ];
-            // Of equal keys the last is of the newest layer. What each layer gave is in order, so this merges.
+            // Of equal keys the last is from the newest layer. Each layer's records are sorted, so this merges.
             merged.sort_by(|(a, _), (b, _)| a.cmp(b));
-            // Beyond the least of these some layer was not read yet.
+            // Beyond the least of these, some layer has more to read.
             let complete_to: Option<Key> = bounds.into_iter().flatten().min();
             let mut merged = merged.into_iter().peekable();
             while let Some((key, slot)) = merged.next() {
@@ -105,14 +105,14 @@ impl ReadView {
             }
             let Some(bound) = complete_to else { break };
             from = bound.successor();
-            // Deleted records hide others, so one page of each layer may give fewer than were asked for.
+            // Tombstones hide other records, so a page of each layer may yield fewer than wanted.
             page = max - found.len() + 64;
         }
         Ok(found)
     }
 
-    /// Visits all records of a table in key order, also of one that spans inodes; reads media, and holds what the
-    /// memtables say of that table in memory.
+    /// Visits all records of a table in key order, across inodes. Reads media, and holds the memtables' records of
+    /// that table in memory.
     pub fn each_of(
         &self,
         member: Member,
@@ -143,7 +143,7 @@ impl ReadView {
         Ok(())
     }
 
-    /// Adds a page of the index; returns its last key if there may be more behind it.
+    /// Adds a page of the index; returns its last key if more may follow.
     fn page_of_index(
         &self,
         from: &[u8],

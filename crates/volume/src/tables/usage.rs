@@ -40,12 +40,12 @@ impl Usage {
         }
     }
 
-    /// One counter.
+    /// Returns a counter.
     pub fn get(&self, kind: UsageKind, id: u64) -> UsageRecord {
         self.state.lock().counters.get(&(kind, id)).copied().unwrap_or_default()
     }
 
-    /// The records of counters that changed since the last call; a counter at zero is deleted.
+    /// Returns the records of counters that changed since the last call; a counter at zero is deleted.
     pub fn take_changed(&self) -> Vec<(Key, Option<UsageRecord>)> {
         let mut state = self.state.lock();
         let mut changed: Vec<Counter> = state.changed.drain().collect();
@@ -65,7 +65,7 @@ impl Usage {
     }
 }
 
-/// The deltas of an inode's owner, group, tree and volume for so many more bytes and inodes.
+/// Returns the changes to the counters of an inode's volume, owner, group and tree.
 pub fn deltas(inode: &InodeRecord, bytes: i64, inodes: i64) -> Vec<UsageDelta> {
     let mut deltas = vec![
         UsageDelta { kind: UsageKind::Volume, id: 0, bytes, inodes },

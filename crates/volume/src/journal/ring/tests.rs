@@ -63,7 +63,7 @@ fn numbered(seq: u64, bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_appended_comes_back_in_order() {
+fn replay_returns_entries_in_order() {
     let (file, anchor, mut ring) = new_ring(LENGTH);
     commit(&mut ring, 1, &[b"one".to_vec(), Vec::new()]).unwrap();
     commit(&mut ring, 2, &[vec![7; 9000]]).unwrap();

@@ -66,10 +66,10 @@ const SEAL_AT: usize = SECTOR - SEAL;
 const _: () =
     assert!(SECTOR as u64 == SECTOR_BYTES && BLOCK as u64 == BLOCK_BYTES && SEAL as u64 == SEAL_BYTES);
 
-/// Most bytes by which the file grows ahead of what is needed; without it each page would grow it.
+/// Most bytes by which the file grows ahead of need; otherwise each page would grow it.
 const GROWTH_BYTES: u64 = 4 << 20;
 
-/// The file.
+/// A file that verifies each block it reads.
 #[derive(Clone)]
 pub struct CheckedFile {
     file: Arc<dyn RandomFile>,
@@ -89,7 +89,7 @@ impl fmt::Debug for CheckedFile {
 }
 
 impl CheckedFile {
-    /// A new file; `file` is empty.
+    /// Returns a new file; `file` is empty.
     pub fn create(file: Arc<dyn RandomFile>) -> io::Result<CheckedFile> {
         if file.len()? != 0 {
             return Err(io::Error::other("the index file is not empty"));
@@ -103,7 +103,7 @@ impl CheckedFile {
         })
     }
 
-    /// A file as it was left.
+    /// Opens an existing file.
     pub fn open(file: Arc<dyn RandomFile>) -> io::Result<CheckedFile> {
         let stored = file.len()?;
         let mut sector = [0; SECTOR];
@@ -122,13 +122,13 @@ impl CheckedFile {
         })
     }
 
-    /// The same file after an error, as it is now; refused after a failed sync.
+    /// Returns the same file after an error, as it is now; refused after a failed sync.
     pub fn reopen(&self) -> io::Result<CheckedFile> {
         self.check_usable()?;
         CheckedFile::open(Arc::clone(&self.file))
     }
 
-    /// Length of the file below, bytes.
+    /// Returns the length of the underlying file, bytes.
     pub fn stored_len(&self) -> u64 {
         *self.stored.lock()
     }
@@ -153,7 +153,7 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Makes the file below at least `needed` bytes long.
+    /// Grows the underlying file to at least `needed` bytes.
     fn grow_to(&self, needed: u64) -> io::Result<()> {
         let mut stored = self.stored.lock();
         if needed <= *stored {
@@ -199,7 +199,7 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Gives a group a slot, unless somebody else just did.
+    /// Assigns a slot to a group, unless another thread just did.
     fn slot_for(&self, group: u64) -> io::Result<Slot> {
         let mut slots = self.slots.write();
         if let Some(slot) = slots.get(group) {
@@ -265,12 +265,12 @@ impl StorageBackend for CheckedFile {
     }
 }
 
-/// Length of the file as the library sees it.
+/// Returns the length of the file as the library sees it.
 fn length_in(sector: &[u8; SECTOR]) -> u64 {
     u64::from_be_bytes(sector[LENGTH_AT..][..8].try_into().expect("eight bytes"))
 }
 
-/// Blocks of one group that follow each other.
+/// Consecutive blocks of one group.
 struct Run {
     number: u64,
     group: u64,
@@ -281,7 +281,7 @@ struct Run {
     seals: std::ops::Range<usize>,
 }
 
-/// Takes `count` blocks from `first` apart at the ends of groups.
+/// Splits `count` blocks from `first` on at the ends of groups.
 fn runs(first: u64, count: usize) -> impl Iterator<Item = Run> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -316,7 +316,7 @@ fn damaged(number: u64, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("index block {number} {what}"))
 }
 
-/// The library reads and writes its header and whole pages; anything else would be a new release of it.
+/// The library reads and writes its header and whole pages; another release of it may differ.
 fn unsupported(offset: u64, length: usize) -> io::Error {
     let text = format!("the index library touches {length} bytes at {offset}, which are not whole blocks");
     io::Error::new(io::ErrorKind::InvalidInput, text)

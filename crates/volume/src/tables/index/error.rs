@@ -1,9 +1,9 @@
-//! Why the index refused.
+//! Errors of the index.
 
 use std::fmt;
 use std::io;
 
-/// Why the index refused. After any of these the index takes no more changes until [`super::Index::reopen`].
+/// Why the index refused. After any of these the index accepts no changes until [`super::Index::reopen`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexError {
     /// The device has no room for it.

@@ -1,13 +1,13 @@
-//! Where the blocks of the index lie in its file: groups of blocks in slots, in the order in which they were needed.
+//! Where the blocks of the index lie in its file: groups of blocks in slots, in the order of first use.
 //!
-//! The library doubles its file when it needs one more page, and then uses pages at both ends. So groups of blocks get
-//! their slots when one of their blocks is first written, and the file grows as far as it is used: on a device that is
-//! nearly full the index takes what it needs, and space that is reserved behind the file is enough.
+//! The library doubles its file when it needs one more page, and then uses pages at both ends. So a group of blocks
+//! gets its slot when one of its blocks is first written, and the file grows only as it is used: on a nearly full
+//! device the index takes what it needs, and the space reserved after the end of the file suffices.
 //!
-//! Each slot names its group in a label. A label is erased before the slot is used for another group, and a sync that
-//! makes the new label durable makes the erasure durable too. So two slots can claim one group only after a crash before
-//! that sync; neither holds anything that was committed then: the group was dropped by the library in a commit before the
-//! erasure, and what was written to the new slot was not synced. One is kept, the other erased.
+//! Each slot names its group in a label. A label is erased before the slot is reused for another group, and the sync
+//! that makes the new label durable makes the erasure durable too. So two slots can claim one group only after a
+//! crash before that sync. Neither then holds committed data: the library dropped the group in a commit before the
+//! erasure, and the writes to the new slot were not synced. One is kept, the other erased.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -31,12 +31,12 @@ const MARK: u32 = 0x4846_4947;
 
 const _: () = assert!(LABEL_BYTES + GROUP * SEAL_BYTES <= BLOCK_BYTES);
 
-/// The group of block `number`, which is not 0, and its place in it.
+/// Returns the group of block `number`, which is not 0, and the block's place in it.
 pub(super) fn group_of(number: u64) -> (u64, u64) {
     ((number - 1) / GROUP, (number - 1) % GROUP)
 }
 
-/// Which slot holds which group.
+/// The assignment of slots to groups.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     of_group: HashMap<u64, u64>,
@@ -54,19 +54,19 @@ impl Slot {
         BLOCK_BYTES + self.0 * SLOT_BYTES
     }
 
-    /// Where the block at this place of its group is.
+    /// Returns the offset of the block at this place of the group.
     pub(super) fn data_at(self, within: u64) -> u64 {
         self.start() + (1 + within) * BLOCK_BYTES
     }
 
-    /// Where its seal is.
+    /// Returns the offset of that block's seal.
     pub(super) fn seal_at(self, within: u64) -> u64 {
         self.start() + LABEL_BYTES + within * SEAL_BYTES
     }
 }
 
 impl Slots {
-    /// Reads the labels of a file of `stored` bytes, of which the library sees `blocks` blocks.
+    /// Reads the labels of a file of `stored` bytes, in which the library sees `blocks` blocks.
     pub(super) fn load(file: &dyn RandomFile, stored: u64, blocks: u64) -> io::Result<Slots> {
         let count = stored.saturating_sub(BLOCK_BYTES).div_ceil(SLOT_BYTES);
         let mut slots = Slots { count, ..Slots::default() };
@@ -94,17 +94,17 @@ impl Slots {
         Ok(slots)
     }
 
-    /// The slot of a group, if any of its blocks was written.
+    /// Returns the slot of a group, if any of its blocks was written.
     pub(super) fn get(&self, group: u64) -> Option<Slot> {
         self.of_group.get(&group).copied().map(Slot)
     }
 
-    /// The slot that a group without one will get.
+    /// Returns the slot for the next new group.
     pub(super) fn next(&self) -> Slot {
         Slot(self.free.first().copied().unwrap_or(self.count))
     }
 
-    /// Labels that slot, for which the file is long enough now.
+    /// Labels that slot; the file must be long enough.
     pub(super) fn assign(&mut self, file: &dyn RandomFile, group: u64) -> io::Result<Slot> {
         let slot = self.next();
         let mut label = [0; LABEL];
@@ -120,7 +120,8 @@ impl Slots {
         Ok(slot)
     }
 
-    /// Gives up all groups beyond the first `blocks` blocks; returns how long a file of `stored` bytes needs to be.
+    /// Frees the slots of all groups beyond the first `blocks` blocks; returns the length that a file of `stored`
+    /// bytes needs then.
     pub(super) fn shrink(&mut self, file: &dyn RandomFile, stored: u64, blocks: u64) -> io::Result<u64> {
         let mut dropped: Vec<(u64, u64)> = self
             .of_group
@@ -141,7 +142,7 @@ impl Slots {
     }
 }
 
-/// Groups that `blocks` blocks reach into; block 0 is in none.
+/// Returns the number of groups that `blocks` blocks reach into; block 0 is in none.
 fn groups(blocks: u64) -> u64 {
     blocks.saturating_sub(1).div_ceil(GROUP)
 }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_keep_their_slots_and_leave_them_to_others() {
+    fn groups_keep_their_slots_until_they_shrink() {
         let file = file_of(4);
         let mut slots = load(&file, 1 + 10 * GROUP);
         for group in [7, 0, 3] {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_slots_that_claim_a_group_one_is_freed() {
+    fn one_of_two_slots_that_claim_a_group_is_freed() {
         let file = file_of(3);
         let mut slots = load(&file, 1 + 10 * GROUP);
         slots.assign(&*file, 5).unwrap();

@@ -1,25 +1,25 @@
-//! Whether the index can be read without waiting for media, judged by how the last reads went.
+//! Whether the index can be read without waiting for media, judged by recent reads.
 //!
-//! The library does not tell what it holds in memory, and one that is told by its file that a read would have to wait takes
-//! that for a failure. So reads are watched: when many in a row needed no block of the file, the next one hardly will. A
-//! read that did need one makes the index cold again, so at most one in [`WARM_AFTER`] surprises who must not wait.
+//! The library does not tell what it caches, and it treats a read that its file refuses as a failure. So reads are
+//! observed: after many in a row that needed no block of the file, the next one will hardly need one. A read that
+//! does makes the index cold again, so at most one in [`WARM_AFTER`] surprises a caller that must not wait.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Reads in a row without a block of the file, after which the index is warm.
+/// Consecutive reads without a block of the file after which the index is warm.
 const WARM_AFTER: u32 = 1024;
 
 thread_local! {
     static BLOCK_READS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Notes that this thread reads blocks of an index file.
+/// Records that this thread reads blocks of an index file.
 pub(super) fn count_block_read() {
     BLOCK_READS.with(|reads| reads.set(reads.get() + 1));
 }
 
-/// How the last reads went.
+/// How recent reads went.
 #[derive(Debug)]
 pub(super) struct Warmth {
     /// Reads to go until the index is warm.
@@ -49,7 +49,7 @@ impl Warmth {
         self.left.load(Ordering::Relaxed) == 0
     }
 
-    /// Those that needed the file so far.
+    /// Returns the reads so far that needed the file.
     pub(super) fn cold_reads(&self) -> ColdReads {
         ColdReads {
             reads: self.cold.load(Ordering::Relaxed),
@@ -57,7 +57,7 @@ impl Warmth {
         }
     }
 
-    /// Reads, and notes whether that needed blocks of the file.
+    /// Performs a read, and records whether it needed blocks of the file.
     pub(super) fn watch<T>(&self, read: impl FnOnce() -> T) -> T {
         let before = BLOCK_READS.with(Cell::get);
         let result = read();
