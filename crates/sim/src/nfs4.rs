@@ -48,7 +48,7 @@ pub struct Plan {
     /// The number of files that all clients open.
     pub files: usize,
     /// Whether some clients use NFSv4.0.
-    pub version_zero: bool,
+    pub nfs40: bool,
     /// Whether messages are lost and repeated, and connections close.
     pub losses: bool,
     /// Whether clients are partitioned and die.
@@ -64,7 +64,7 @@ impl Default for Plan {
             clients: 5,
             slots: 3,
             files: 3,
-            version_zero: true,
+            nfs40: true,
             losses: true,
             deaths: true,
             crashes: true,
@@ -157,7 +157,7 @@ pub fn minimize(failure: &Failure, tries: u64) -> Failure {
         |plan| plan.crashes = false,
         |plan| plan.losses = false,
         |plan| plan.deaths = false,
-        |plan| plan.version_zero = false,
+        |plan| plan.nfs40 = false,
         |plan| plan.clients = plan.clients.div_ceil(2),
         |plan| plan.slots = 1,
         |plan| plan.files = 1,

@@ -61,7 +61,7 @@ pub(super) struct Client {
     /// Whether callbacks need a connection.
     pub(super) unbound: bool,
     /// The end of the partition.
-    pub(super) cut_off_until: i64,
+    pub(super) partitioned_until: i64,
     /// The last time the server received a request that renews the lease.
     pub(super) contact: i64,
     /// Whether it was silent for longer than a lease, so that its state may be revoked.
@@ -103,7 +103,7 @@ impl Client {
             create_sequence: 0,
             connections: Vec::new(),
             unbound: false,
-            cut_off_until: 0,
+            partitioned_until: 0,
             contact: now,
             overdue: false,
             slots: (0..slots).map(|_| slot()).collect(),

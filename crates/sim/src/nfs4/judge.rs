@@ -52,7 +52,12 @@ impl World {
     }
 
     /// Judges the server's answer to a call.
-    pub(super) fn judge_answer(&mut self, number: usize, taken: i64, bytes: &[u8]) -> Result<(), String> {
+    pub(super) fn judge_answer(
+        &mut self,
+        number: usize,
+        received_at: i64,
+        bytes: &[u8],
+    ) -> Result<(), String> {
         let call = &self.calls[number];
         let (client, op) = (call.client, call.op.clone());
         let results = Results::parse(bytes, call.xid).map_err(|wrong| format!("call {number}: {wrong}"))?;
@@ -60,7 +65,7 @@ impl World {
         self.note(|| format!("      the server answers {number}: {status:?}"));
         let context =
             |wrong: String| format!("call {number} of client {client}, {op:?}, {status:?}: {wrong}");
-        self.note_contact(client, taken, &results, &op);
+        self.note_contact(client, received_at, &results, &op);
         if results.is_slot_refused() {
             return self.judge_refusal(number, status).map_err(context);
         }
@@ -69,20 +74,20 @@ impl World {
             let same = before == bytes;
             let first = Results::parse(before, call.xid)?;
             let repeatable = op.is_read_only() || matches!(op, Op::Exchange | Op::Bind | Op::Commit { .. });
-            let zero = self.clients[client].minor == 0;
+            let is_nfs40 = self.clients[client].minor == 0;
             // A server of NFSv4.0 cannot know that it was asked to take the delegation before.
             let returned = matches!(op, Op::Return { .. }) && is_bad_stateid(status);
             let gone = self.clients[client].overdue || self.clients[client].phase == Phase::Gone;
             let expired = (is_state_lost(status) || is_bad_stateid(status)) && gone;
             // The server checks delegations first, and may have granted one since.
             let delayed = status == NfsStat4::Delay;
-            let again = zero && (first.status == status || returned || expired || delayed);
-            if let (true, NfsStat4::Ok, Op::Write { file, region, value, .. }) = (zero, status, &op) {
+            let again = is_nfs40 && (first.status == status || returned || expired || delayed);
+            if let (true, NfsStat4::Ok, Op::Write { file, region, value, .. }) = (is_nfs40, status, &op) {
                 // The server cannot know that it wrote this before, and writes again.
                 self.files[*file].regions[*region].values.push(*value);
             }
             // The server forgets owners that were unused for a lease, with their answers.
-            let anew = zero && self.clients[client].overdue && first.status != NfsStat4::Ok;
+            let anew = is_nfs40 && self.clients[client].overdue && first.status != NfsStat4::Ok;
             if same || repeatable || again {
                 return Ok(());
             } else if !anew {
@@ -220,9 +225,9 @@ impl World {
             _ => {}
         }
         if let Some(file) = op.file() {
-            let marks = self.files[file].regions.iter().map(|region| region.values.len() - 1);
-            self.calls[number].marks = std::array::from_fn(|_| 0);
-            for (mark, at) in self.calls[number].marks.iter_mut().zip(marks) {
+            let region_marks = self.files[file].regions.iter().map(|region| region.values.len() - 1);
+            self.calls[number].region_marks = std::array::from_fn(|_| 0);
+            for (mark, at) in self.calls[number].region_marks.iter_mut().zip(region_marks) {
                 *mark = at;
             }
         }
@@ -234,7 +239,7 @@ impl World {
     /// Judges a TRUNCATE repeated after a crash: the first one may or may not have been lost.
     fn judge_truncated(&mut self, number: usize, file: usize) -> Result<(), String> {
         // If it was not executed now, its answer proves nothing about later writes.
-        self.calls[number].marks = [0; REGIONS];
+        self.calls[number].region_marks = [0; REGIONS];
         let Some(handle) = self.files[file].handle.clone() else { return Ok(()) };
         for region in 0..REGIONS {
             let bytes = self.server.bytes_of(&handle, region_offset(region), REGION_BYTES, self.now);
@@ -244,7 +249,7 @@ impl World {
                 _ if found == values.last().copied() => {}
                 Some(0) => {
                     values.push(0);
-                    self.calls[number].marks[region] = values.len() - 1;
+                    self.calls[number].region_marks[region] = values.len() - 1;
                 }
                 _ => return Err(format!("{bytes:02x?} are in region {region}, which was not written last")),
             }
@@ -389,7 +394,7 @@ impl World {
     /// Updates a client that received an answer.
     pub(super) fn learn(&mut self, number: usize, results: &Results<'_>) -> Result<(), String> {
         let call = &self.calls[number];
-        let (client, slot, op, marks) = (call.client, call.slot, call.op.clone(), call.marks);
+        let (client, slot, op, region_marks) = (call.client, call.slot, call.op.clone(), call.region_marks);
         let status = results.status;
         self.tally.answered += 1;
         self.advance_seqids(client, slot, &op, status);
@@ -411,7 +416,7 @@ impl World {
         }
         apply(&mut state.known, (client, slot), &op, results);
         self.learn_duties(client, slot, &op, results);
-        self.learn_safety(&op, marks, results);
+        self.learn_safety(&op, region_marks, results);
         Ok(())
     }
 
@@ -505,7 +510,7 @@ impl World {
     }
 
     /// Notes which data a crash can no longer take back.
-    fn learn_safety(&mut self, op: &Op, marks: [usize; REGIONS], results: &Results<'_>) {
+    fn learn_safety(&mut self, op: &Op, region_marks: [usize; REGIONS], results: &Results<'_>) {
         match (op, results.all.last()) {
             (Op::Write { file, region, value, .. }, Some(ResOp4::Write(Ok(ok))))
                 if ok.committed != StableHow4::Unstable =>
@@ -515,7 +520,7 @@ impl World {
                 region.safe = region.safe.max(at.unwrap_or(0));
             }
             (Op::Commit { file } | Op::Truncate { file, .. }, _) => {
-                for (region, mark) in self.files[*file].regions.iter_mut().zip(marks) {
+                for (region, mark) in self.files[*file].regions.iter_mut().zip(region_marks) {
                     region.safe = region.safe.max(mark);
                 }
             }
@@ -610,8 +615,8 @@ impl World {
                 let possible: Vec<Vec<_>> = possible.iter().map(|names| names.keys().collect()).collect();
                 format!("the names of a slot are {mine:?}, expected one of {possible:?} (ended: {ended})")
             })?;
-            let taken: Vec<String> = mine.into_iter().cloned().collect();
-            for name in taken {
+            let received_at: Vec<String> = mine.into_iter().cloned().collect();
+            for name in received_at {
                 found.remove(&name);
             }
             possible.drain(..matching);

@@ -33,7 +33,7 @@ pub(super) struct SentRequest {
     pub(super) record: Vec<u8>,
     pub(super) connection: Connection,
     /// When the server received it; 0 before that.
-    pub(super) taken: i64,
+    pub(super) received_at: i64,
 }
 
 /// A call that must wait.
@@ -47,7 +47,7 @@ struct PendingCall {
 pub(super) struct Reply {
     pub(super) call: usize,
     /// When the server received the request.
-    pub(super) taken: i64,
+    pub(super) received_at: i64,
     pub(super) connection: ConnectionId,
     pub(super) bytes: Vec<u8>,
     after: Option<Wait>,
@@ -109,7 +109,7 @@ impl Server {
 
     /// Executes a request.
     pub(super) fn take(&mut self, sent: SentRequest, now: i64) -> Result<Option<Reply>, String> {
-        let sent = SentRequest { taken: now, ..sent };
+        let sent = SentRequest { received_at: now, ..sent };
         self.execute(PendingCall { sent, access: Access::Cached, progress: None }, now)
     }
 
@@ -123,8 +123,8 @@ impl Server {
         let bytes = reply.into_bytes();
         match outcome {
             Outcome::Reply { after, .. } => {
-                let (call, taken, connection) = (sent.call, sent.taken, sent.connection.id);
-                return Ok(Some(Reply { call, taken, connection, bytes, after }));
+                let (call, received_at, connection) = (sent.call, sent.received_at, sent.connection.id);
+                return Ok(Some(Reply { call, received_at, connection, bytes, after }));
             }
             Outcome::WouldBlock if bytes.is_empty() => pending.access = Access::Blocking,
             Outcome::Busy if bytes.is_empty() => {}

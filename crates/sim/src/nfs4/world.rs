@@ -36,7 +36,7 @@ pub(super) struct IssuedCall {
     /// Whether an earlier instance of the server answered, and crashed before the client received it.
     pub(super) answered_before_crash: bool,
     /// The index of each region's last value when the request was executed.
-    pub(super) marks: [usize; REGIONS],
+    pub(super) region_marks: [usize; REGIONS],
 }
 
 /// The values that a region can have: the last one now, those from `safe` on after a crash.
@@ -161,8 +161,8 @@ impl World {
         let (minor, name) = match before {
             Some(before) => (self.clients[before].minor, self.clients[before].name.clone()),
             None => {
-                let zero = self.plan.version_zero && self.random.chance(1, 3);
-                let minor = if zero { 0 } else { 1 + u32::from(self.random.chance(1, 2)) };
+                let is_nfs40 = self.plan.nfs40 && self.random.chance(1, 3);
+                let minor = if is_nfs40 { 0 } else { 1 + u32::from(self.random.chance(1, 2)) };
                 (minor, format!("client{number}"))
             }
         };
@@ -207,7 +207,7 @@ impl World {
             115..=159 => self.deliver_reply()?,
             160..=164 => {
                 let written = self.server.resume_one(&mut self.random, self.now)?;
-                self.written(written)?;
+                self.accept_reply(written)?;
             }
             165..=180 => self.server.background(&mut self.random, self.now),
             181..=190 => self.pass_time(),
@@ -252,7 +252,7 @@ impl World {
         }
         let alive = |client: usize| {
             let client = &self.clients[client];
-            client.phase != Phase::Gone && client.cut_off_until <= self.now
+            client.phase != Phase::Gone && client.partitioned_until <= self.now
         };
         let Some(client) = client.filter(|client| alive(*client)) else {
             self.server.service.callback_failed(id, now);
@@ -340,8 +340,8 @@ impl World {
         let handle = handle.and_then(|file| self.files[file].handle.clone()).unwrap_or_default();
         let record =
             self.clients[client].requester(client, slot, cache).record(xid, &op, &handle, &self.root);
-        self.note(|| format!("{client}.{slot} asks {number}: {op:?}"));
-        let marks = [0; REGIONS];
+        self.note(|| format!("{client}.{slot} sends {number}: {op:?}"));
+        let region_marks = [0; REGIONS];
         self.calls.push(IssuedCall {
             client,
             slot,
@@ -351,7 +351,7 @@ impl World {
             answer: None,
             delivered: false,
             answered_before_crash: false,
-            marks,
+            region_marks,
         });
         self.send(number);
     }
@@ -368,7 +368,12 @@ impl World {
         let client = &self.clients[call.client];
         let connection = *self.random.pick(&client.connections);
         let connection = message::connection(call.client, connection);
-        self.requests.push(SentRequest { call: number, record: call.record.clone(), connection, taken: 0 });
+        self.requests.push(SentRequest {
+            call: number,
+            record: call.record.clone(),
+            connection,
+            received_at: 0,
+        });
     }
 
     /// A random client retransmits an unanswered request.
@@ -393,7 +398,7 @@ impl World {
         let sent = self.requests.swap_remove(chosen);
         let call = &self.calls[sent.call];
         let client = &self.clients[call.client];
-        let lost = self.plan.losses && self.random.chance(1, 12) || client.cut_off_until > self.now;
+        let lost = self.plan.losses && self.random.chance(1, 12) || client.partitioned_until > self.now;
         // Nothing in NFSv4.0 keeps a request from being executed after a later one.
         let late = client.minor == 0 && call.delivered;
         if lost || late {
@@ -404,16 +409,16 @@ impl World {
             self.requests.push(again);
         }
         let written = self.server.take(sent, self.now)?;
-        self.written(written)
+        self.accept_reply(written)
     }
 
     /// Judges and parks a reply.
-    fn written(&mut self, written: Option<Reply>) -> Result<(), String> {
+    fn accept_reply(&mut self, written: Option<Reply>) -> Result<(), String> {
         let Some(written) = written else { return Ok(()) };
         if self.server.is_dead() {
             return Ok(());
         }
-        self.judge_answer(written.call, written.taken, &written.bytes)?;
+        self.judge_answer(written.call, written.received_at, &written.bytes)?;
         self.server.park(written);
         Ok(())
     }
@@ -426,7 +431,7 @@ impl World {
         let reply = self.replies.swap_remove(chosen);
         let client = &self.clients[self.calls[reply.call].client];
         let lost = self.plan.losses && self.random.chance(1, 12)
-            || client.cut_off_until > self.now
+            || client.partitioned_until > self.now
             || !client.connections.contains(&reply.connection.0);
         if lost { Ok(()) } else { self.receive_reply(reply.call, &reply.bytes) }
     }
@@ -480,10 +485,10 @@ impl World {
         self.requests = others;
         let on_it: Vec<SentRequest> = on_it;
         for sent in on_it {
-            if self.random.chance(1, 2) && self.clients[client].cut_off_until <= self.now {
+            if self.random.chance(1, 2) && self.clients[client].partitioned_until <= self.now {
                 let late = self.clients[client].minor == 0 && self.calls[sent.call].delivered;
                 let written = if late { None } else { self.server.take(sent, self.now)? };
-                self.written(written)?;
+                self.accept_reply(written)?;
             }
         }
         self.note(|| format!("connection {closed} of client {client} closes"));
@@ -505,7 +510,7 @@ impl World {
             _ => {
                 let seconds = i64::try_from(1 + self.random.below(50)).expect("less than a minute");
                 self.note(|| format!("client {client} is partitioned for {seconds} s"));
-                self.clients[client].cut_off_until = self.now + seconds * 1_000_000_000;
+                self.clients[client].partitioned_until = self.now + seconds * 1_000_000_000;
             }
         }
     }
@@ -540,7 +545,7 @@ impl World {
         self.plan = Plan { losses: false, deaths: false, crashes: false, ..self.plan };
         self.ending = true;
         self.server.cancel_death();
-        self.clients.iter_mut().for_each(|client| client.cut_off_until = 0);
+        self.clients.iter_mut().for_each(|client| client.partitioned_until = 0);
         self.note(|| "the end begins".to_owned());
         let mut quiet = 0;
         for _ in 0..ATTEMPTS_MAX {
@@ -583,7 +588,7 @@ impl World {
         }
         for _ in 0..2 * self.server.pending_count() + 1 {
             let written = self.server.resume_one(&mut self.random, self.now)?;
-            self.written(written)?;
+            self.accept_reply(written)?;
         }
         self.deliver_all_replies()
     }
@@ -665,7 +670,7 @@ impl World {
         }
         self.deliver_request()?;
         let written = self.server.resume_one(&mut self.random, self.now)?;
-        self.written(written)?;
+        self.accept_reply(written)?;
         self.deliver_all_replies()
     }
 }
