@@ -13,8 +13,6 @@ mod imports;
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## Rooms";
 const EXCEPTIONS: &str = "### Exceptions";
-/// Starts the line that names crates without a list of rooms.
-const NOT_YET_LISTED: &str = "Not yet listed:";
 
 /// Exceptions allowed in the whole workspace.
 const EXCEPTIONS_MAX: usize = 4;
@@ -27,7 +25,6 @@ const TEST_FOLDERS: &[&str] = &["tests", "scenarios"];
 struct Plan {
     /// For each crate its rooms from top to bottom; a room is the modules of a row.
     crates: BTreeMap<String, Vec<Vec<String>>>,
-    not_yet_listed: BTreeSet<String>,
     /// Allowed imports: the importing file, and the top-level module it imports.
     exceptions: Vec<(String, String)>,
     unexplained: Vec<String>,
@@ -64,12 +61,10 @@ pub(super) fn rooms(files: &[File]) -> Vec<Violation> {
                     }
                 }
             }
-            None if plan.not_yet_listed.contains(*name) => {}
             None => violations.push(format!("{DOCUMENT} does not list the rooms of `{name}`")),
         }
     }
-    let listed = plan.crates.keys().chain(&plan.not_yet_listed);
-    let gone = listed.filter(|name| !crates.contains_key(name.as_str()));
+    let gone = plan.crates.keys().filter(|name| !crates.contains_key(name.as_str()));
     violations.extend(gone.map(|name| format!("{DOCUMENT} lists rooms of `{name}`, which is not a crate")));
     let unexplained = plan.unexplained.iter();
     violations.extend(unexplained.map(|from| format!("the exception for {from} has no reason")));
@@ -90,8 +85,6 @@ fn plan(document: &str) -> Plan {
     for line in section.lines() {
         if line.starts_with("### ") {
             heading = line;
-        } else if let Some(names) = line.strip_prefix(NOT_YET_LISTED) {
-            plan.not_yet_listed.extend(quoted(names));
         } else if let Some(row) = line.strip_prefix('|') {
             let mut cells = row.split('|').map(quoted);
             let first = cells.next().unwrap_or_default();
@@ -285,7 +278,7 @@ mod tests {
             File { path: "crates/x/src/lib.rs".to_owned(), text: String::new() },
         ];
         assert_eq!(rooms(&files), ["ARCHITECTURE.md does not list the rooms of `x`"]);
-        files[0].text = "\n## Rooms\nNot yet listed: `x`, `y`.\n".to_owned();
+        files[0].text = "\n## Rooms\n### `x`\n| `lib` | a |\n### `y`\n| `lib` | b |\n".to_owned();
         assert_eq!(rooms(&files), ["ARCHITECTURE.md lists rooms of `y`, which is not a crate"]);
     }
 
