@@ -1,15 +1,15 @@
-//! Background work, each kind a step that the caller drives.
+//! Background work. Each kind is a step that the caller drives.
 
 pub(crate) mod checkpoint;
 pub(crate) mod cleaner;
 pub(crate) mod orphans;
 pub(crate) mod write_back;
 
-/// What a step of background work did.
+/// What a background step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It did something; call it again at once.
     Worked,
-    /// Nothing to do for now.
+    /// There is nothing to do for now.
     Idle,
 }

@@ -1,4 +1,4 @@
-//! The life of a volume: created, opened, closed.
+//! Creating, opening and closing a volume.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -44,20 +44,20 @@ use crate::tables::usage::Usage;
 use crate::transaction::apply;
 use crate::volume::Volume;
 
-/// What an entry takes in a batch beside its bytes.
+/// Overhead of an entry in a batch, bytes.
 const ENTRY_LENGTH_BYTES: u64 = 4;
 
 /// Memory of the index library while a volume is created, bytes.
 const CREATE_CACHE_BYTES: usize = 1 << 20;
 
-/// How a volume is created.
+/// Options of a new volume.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
     /// Its identity: random, not zero.
     pub id: VolumeId,
     /// Key of its file handles: random.
     pub handle_secret: [u8; 16],
-    /// Identity of its journal: random, so that another volume's journal is not taken for this one's.
+    /// Identity of its journal: random, so that another volume's journal is not mistaken for this one's.
     pub journal_id: [u8; 16],
     /// Mode of the root directory.
     pub root_mode: u16,
@@ -105,7 +105,7 @@ impl From<std::io::Error> for OpenError {
     }
 }
 
-/// What the index and the journal say of the whole, gathered while a volume is opened.
+/// What the index and the journal say of the whole volume, gathered while it is opened.
 pub(crate) struct Loaded {
     pub meta: MetaRecord,
     pub memtable: Memtable,
@@ -117,12 +117,12 @@ pub(crate) struct Loaded {
     next_ino: u64,
     next_extent: u64,
     next_segment: u64,
-    /// Whether the index holds maps of removed or cut files that are still to be freed.
+    /// Whether the index holds maps of removed or truncated files that remain to be freed.
     more_to_reap: bool,
 }
 
 impl Volume {
-    /// Creates an empty volume. A crash in the middle leaves something that does not open; create it again.
+    /// Creates an empty volume. A crash before this returns leaves a volume that does not open; create it again.
     ///
     /// # Errors
     /// Media failed, or are full.
@@ -159,7 +159,7 @@ impl Volume {
         Ok(update.commit()?)
     }
 
-    /// Opens a volume: replays its journal, and makes the beginning of a new generation durable.
+    /// Opens a volume: replays its journal, and makes the start of a new generation durable.
     ///
     /// # Errors
     /// The index or the journal is damaged, missing or of another volume or format; or media failed.
@@ -208,7 +208,7 @@ impl Volume {
     /// Writes all unstable data back and checkpoints, so that the next open replays nothing.
     ///
     /// # Errors
-    /// The volume refuses changes, or media failed; what was acknowledged is on media all the same.
+    /// The volume refuses changes, or media failed; what was acknowledged is on media nonetheless.
     pub fn close(&self, now: Time) -> Result<(), OpenError> {
         while self.step_write_back(now, true, true) == Progress::Worked {}
         while self.committer.step() {}
@@ -238,7 +238,7 @@ impl Volume {
         if self.committer.step() { Progress::Worked } else { Progress::Idle }
     }
 
-    /// Like [`Volume::step_commit`], but idle too if another thread is at it, or more is queued than is written in a moment.
+    /// Like [`Volume::step_commit`], but idle if another thread is writing a batch, or if a large one is queued.
     pub fn try_step_commit(&self, _now: Time) -> Progress {
         if self.committer.try_step() { Progress::Worked } else { Progress::Idle }
     }
@@ -248,19 +248,19 @@ impl Volume {
         self.committer.queued_bytes() > 0
     }
 
-    /// Wakes who waits in [`Volume::wait_commit`], if anything is queued. Whoever ran operations or steps that change
-    /// something calls it, once for many of them.
+    /// Wakes the thread in [`Volume::wait_commit`], if anything is queued. Callers of operations or steps that change
+    /// something call this, once for many of them.
     pub fn wake_commit(&self) {
         self.committer.wake();
     }
 
-    /// Blocks until entries are queued and somebody said so, or the time is over.
+    /// Blocks until entries are queued and the thread is woken, at most for `max`.
     pub fn wait_commit(&self, max: std::time::Duration) {
         self.committer.wait_for_work(max);
     }
 }
 
-/// Whether a ring takes the largest entry.
+/// Checks that a ring takes the largest entry.
 fn check_log(bytes: u64) -> Result<(), OpenError> {
     let largest = Ring::largest_batch_of(bytes);
     if largest > ENTRY_BYTES_MAX + ENTRY_LENGTH_BYTES {
@@ -271,7 +271,7 @@ fn check_log(bytes: u64) -> Result<(), OpenError> {
     )))
 }
 
-/// Whether segments can be of that size.
+/// Checks the size of segments.
 fn check_segments(bytes: u64) -> Result<(), OpenError> {
     if bytes >= SEGMENT_BYTES_MIN && bytes.is_multiple_of(BLOCK_BYTES) {
         return Ok(());
@@ -364,8 +364,8 @@ fn assemble(
     }
 }
 
-/// Takes over the segments that the index and the journal know. Others were being created when the server stopped; no
-/// entry names them, so they go.
+/// Loads the segments that the index and the journal know. Other files of segments were being created when the server
+/// stopped; no entry names them, so they are deleted.
 fn load_segments(media: &Arc<dyn Media>, options: &Options, loaded: &Loaded) -> Result<Segments, OpenError> {
     let present = media.list_blobs()?;
     let after_present = present.iter().map(|id| id.0 + 1).max().unwrap_or(0);
@@ -437,8 +437,8 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// A segment from before: nothing will be appended to it (rule 14 of `docs/design.md`). `newest_layer` is the
-    /// memtable that holds rows of extents in it, zero for none.
+    /// Adds a segment from before this opening: nothing will be appended to it (rule 14 of `docs/design.md`).
+    /// `newest_layer` is the memtable that holds rows of extents in it, zero for none.
     fn add_segment(&mut self, id: SegmentId, record: SegmentRecord, newest_layer: Layer) {
         let info = SegmentInfo {
             capacity: record.capacity,
@@ -465,7 +465,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Keeps numbers from being handed out again, and what else the records say of the whole.
+    /// Keeps numbers from being reused, and collects what else records say of the whole volume.
     fn count_record(&mut self, key: &[u8], slot: &Slot) -> Result<(), Malformed> {
         let Some((_, table, fields)) = key::parse(key) else { return Ok(()) };
         let number = key::number(fields).unwrap_or(0);

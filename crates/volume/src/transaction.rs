@@ -1,4 +1,4 @@
-//! A transaction from the first attempt to its entry in the journal and the memtable.
+//! Transactions: from the first attempt of an operation to its entry in the journal and the memtable.
 
 pub(crate) mod apply;
 pub(crate) mod attempt;

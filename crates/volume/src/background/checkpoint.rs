@@ -1,13 +1,12 @@
-//! Checkpoints: a frozen memtable becomes part of the index, and the journal gets its space back.
+//! Checkpoints: a frozen memtable becomes part of the index, and the journal regains its space.
 //!
-//! ```text
-//!   freeze ──▶ entries durable ──▶ inline data to segments, synced ──▶ index transaction ──▶ switch ──▶ trim
-//! ```
+//! Order: freeze, entries durable, inline data to segments and synced, index transaction, switch of the read view,
+//! trim.
 //!
-//! Operations go on meanwhile on a new memtable. Nothing before the index's commit changes what a crash would find: until
-//! then the journal says it all, after it the index does. The commit holds the journal position that it covers. All
-//! that touches the index's content happens here: pieces of maps that newer ones replaced, the maps of removed and cut
-//! files (in bounded portions), reference counts, live bytes of segments.
+//! Operations continue meanwhile on a new memtable. Before the index's commit, a crash loses nothing: the journal has
+//! everything; after it, the index has. The commit holds the journal position that it covers. Everything that changes
+//! the index's content happens here: replaced mappings, the maps of removed and truncated files (in bounded
+//! portions), reference counts, live bytes of segments.
 
 mod destage;
 mod merge;
@@ -29,7 +28,7 @@ use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
 
-/// Why a checkpoint was not made. The frozen memtable stays and is tried again.
+/// Why a checkpoint failed. The frozen memtable stays and is retried.
 #[derive(Debug)]
 pub enum CheckpointError {
     /// The index failed.
@@ -63,18 +62,18 @@ impl From<IndexError> for CheckpointError {
 pub struct Merged {
     /// Files whose map in the index changed.
     pub maps: std::collections::HashSet<Ino>,
-    /// Files whose cuts, up to that truncation count, are cleared out of the index.
+    /// Files whose truncations, up to this count, are cleared out of the index.
     pub cleared: Vec<(Ino, u32)>,
-    /// Extents that no map names any more, and their bytes, at most.
+    /// Extents without references, with an upper bound of their bytes.
     pub freed: Vec<(ExtentId, usize)>,
-    /// Segments that hold nothing any more.
+    /// Segments without live data.
     pub dead: Vec<SegmentId>,
-    /// Whether maps of removed or cut files are left over.
+    /// Whether maps of removed or truncated files remain to be freed.
     pub more_to_reap: bool,
 }
 
 impl Volume {
-    /// Makes a checkpoint if one is due, or if `force`.
+    /// Makes a checkpoint if one is due, or with `force`.
     pub fn step_checkpoint(&self, now: Time, force: bool) -> Progress {
         self.maintain_space();
         if self.refuses_changes().is_some() {
@@ -100,8 +99,8 @@ impl Volume {
         }
     }
 
-    /// A full device is no reason to give up: the index is opened again and the checkpoint is tried again. Any other
-    /// failure of the index means that it may not hold what it says, so the volume refuses changes.
+    /// Recovers from a failed checkpoint. After a full device the index is reopened and the checkpoint retried. After
+    /// any other failure the index may be inconsistent, so the volume refuses changes.
     fn recover_index(&self, undone: &CheckpointError) {
         let CheckpointError::Index(error) = undone else { return };
         if !matches!(error, IndexError::Full) {
@@ -111,8 +110,8 @@ impl Volume {
         self.reopen_index();
     }
 
-    /// Opens the index again. It writes a little, for which a full device may not have room either: then what is only in
-    /// the index has to wait, nothing new is accepted, and the next checkpoint tries again.
+    /// Reopens the index. That writes a little, for which a full device may lack room: then reads that need the index
+    /// wait, nothing new is accepted, and the next checkpoint retries.
     fn reopen_index(&self) -> bool {
         let mut index = self.index.lock();
         let opened = index.reopen().and_then(|()| index.snapshot());
@@ -131,8 +130,8 @@ impl Volume {
         false
     }
 
-    /// Measures how much room the index has inside, when there is none outside: an index that grew and was emptied keeps its
-    /// length. That reads all of the tree.
+    /// Measures the room inside the index when none is left outside: an index that grew and was emptied keeps its
+    /// length. Reads the whole tree.
     fn look_for_room_in_index(&self, now: Time) {
         /// An object has at least its inode, a name and a cookie.
         const BYTES_PER_OBJECT: u64 = 256;
@@ -155,7 +154,7 @@ impl Volume {
         });
     }
 
-    /// Blocks until a checkpoint is asked for, or the time is over.
+    /// Blocks until a checkpoint is requested, at most for `max`.
     pub fn wait_checkpoint(&self, max: Duration) {
         self.checkpoints.wait(max);
     }
@@ -200,7 +199,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Sets the active memtable aside, unless one still is.
+    /// Freezes the active memtable, unless one is frozen already.
     fn freeze(&self, now: Time) -> Arc<Frozen> {
         self.checkpoints.freeze(|| {
             let mut view = self.view.write();
@@ -220,7 +219,7 @@ impl Volume {
         })
     }
 
-    /// Lets lookups go to the index for what was frozen, in one step.
+    /// Switches lookups of what was frozen to the index, in one step.
     fn switch(&self, records: &[(Key, Slot)], index: Arc<crate::tables::index::Snapshot>, outcome: &Merged) {
         for (key, _) in records {
             self.records.remove(key);
@@ -238,10 +237,10 @@ impl Volume {
         }
     }
 
-    /// Lets go of the cached blocks of extents that are gone: their memory serves for new ones.
+    /// Removes freed extents from the block cache, to reuse their memory.
     fn forget_blocks(&self, freed: &[(ExtentId, usize)]) {
         for (id, bytes) in freed {
-            // Of a group or less nobody reads the whole.
+            // Extents of at most one group are not cached whole.
             let whole = (*bytes > GROUP_BYTES).then_some(WHOLE_EXTENT);
             for group in (0..).take(bytes.div_ceil(GROUP_BYTES)).chain(whole) {
                 self.blocks.remove(&(*id, group));
@@ -258,8 +257,8 @@ impl Volume {
         }
     }
 
-    /// Keeps enough empty segments allocated for what was accepted and for what may come, and room for a checkpoint; and
-    /// tells the ledger.
+    /// Keeps enough empty segments allocated for what was accepted and what may come, and room for a checkpoint;
+    /// updates the ledger.
     pub(crate) fn maintain_space(&self) {
         /// Segments kept ready for new data beyond what is reserved.
         const AHEAD: u64 = 2;

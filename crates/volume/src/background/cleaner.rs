@@ -1,8 +1,8 @@
-//! The cleaner: moves what is alive out of segments that are mostly dead, so that they can be deleted.
+//! The cleaner: moves live extents out of segments that are mostly dead, so that these can be deleted.
 //!
-//! Moving changes one row of the extent table (rule 1 of `docs/design.md`). Only the cleaner changes places, and only
-//! checkpoints change reference counts, in the index: a checkpoint that applies a moved row takes the count from the
-//! index, and drops the row if the extent was freed meanwhile. So the move needs no lock.
+//! Moving an extent changes one row of the extent table (rule 1 of `docs/design.md`). Only the cleaner changes
+//! places, and only checkpoints change reference counts, in the index: a checkpoint that applies a moved row takes
+//! the count from the index, and drops the row if the extent was freed meanwhile. So a move needs no lock.
 
 use std::io;
 
@@ -16,20 +16,20 @@ use crate::segments::find_extents;
 use crate::segments::space::SPARES_SET_ASIDE;
 use crate::volume::Volume;
 
-/// Bytes of a segment that one step looks at.
+/// Bytes of a segment that one step examines.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// A segment is cleaned when less than this share of it is alive, in percent.
+/// A segment is cleaned when less than this share of it is live, in percent.
 const LIVE_PERCENT: u64 = 50;
 
-/// The same while more than half of the device is free: what is written over and over dies by itself.
+/// The same while more than half of the device is free: data that is overwritten often dies without help.
 const LIVE_PERCENT_PLENTY: u64 = 15;
 
 /// The same when space is short.
 const LIVE_PERCENT_SHORT: u64 = 90;
 
 impl Volume {
-    /// One bounded piece of cleaning. `drive_commit` makes it run the commits that it waits for.
+    /// Cleans a bounded piece of a segment. With `drive_commit` it runs the commits that it waits for.
     pub fn step_clean(&self, now: Time, drive_commit: bool) -> Progress {
         if self.refuses_changes().is_some() {
             return Progress::Idle;
@@ -66,13 +66,13 @@ impl Volume {
         Progress::Worked
     }
 
-    /// Whether a step may take a segment: what was accepted has its room, and the other stream that it may need one more.
+    /// Whether a step may take a segment: accepted data keeps its room, and the other stream one more segment.
     fn has_room_to_clean(&self) -> bool {
         let promised = self.space.reserved().div_ceil(self.segments.usable_bytes());
         self.segments.spares() as u64 >= promised + SPARES_SET_ASIDE
     }
 
-    /// The segment that gives most for least, if one is worth it. All rows that name its extents are in the index.
+    /// Returns the most worthwhile segment, if any is.
     fn segment_to_clean(&self, now: Time) -> Option<(SegmentId, u64)> {
         let oldest_in_memory = self.view().oldest_in_memory();
         let device = self.space.device();
@@ -108,7 +108,7 @@ impl Volume {
         Ok((!is_last).then_some(offset + scanned as u64))
     }
 
-    /// Copies those extents that the extent table still finds here, and syncs the copies.
+    /// Copies the extents that the extent table still finds here, and syncs the copies.
     fn copy_live(
         &self,
         id: SegmentId,

@@ -1,8 +1,8 @@
-//! Files that protocols hold open. Where the last name of one is removed, the file stays as an *orphan*: without a name,
-//! reached by its handle, until nobody holds it any more.
+//! Files that protocols hold open. If the last name of one is removed, the file stays as an *orphan*: without a name,
+//! reached by its handle, until its last holder releases it.
 //!
-//! Who holds what is in memory only. That a file is an orphan is a record, so that it is found again after a restart, when
-//! the protocol says anew what it holds.
+//! Holders are in memory only. That a file is an orphan is a record, so that it is found again after a restart, when
+//! the protocol declares anew what it holds.
 
 use crate::api::ids::Ino;
 use crate::api::request::{Access, Durability, Error, Failure, Promised};
@@ -13,31 +13,31 @@ use crate::transaction::attempt::Stop;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Keeps a file from going with its last name, until [`Volume::release`] was called as often. Held first, then looked
-    /// at: a file that an operation finds after this call stays.
+    /// Keeps a file from being removed with its last name, until [`Volume::release`] was called as often. Hold first,
+    /// then look: a file that an operation finds after this call stays.
     ///
-    /// Costs some 50 bytes of memory for each file that is held; the caller bounds how many are.
+    /// Costs some 50 bytes of memory for each held file; the caller bounds their number.
     pub fn hold(&self, ino: Ino) {
         self.orphans.hold(ino);
     }
 
-    /// Undoes one [`Volume::hold`]. A file that has no name and is held no more goes soon after, see
+    /// Undoes one [`Volume::hold`]. A file without names and holders is removed soon after, see
     /// [`Volume::step_orphans`].
     pub fn release(&self, ino: Ino) {
         self.orphans.release(ino);
     }
 
-    /// Files without a name, by number.
+    /// Returns the files without a name, by number.
     pub fn orphans(&self) -> Vec<Ino> {
         self.orphans.list()
     }
 
-    /// Lets all orphans go that nobody holds: for after a start, when the holders have said what they hold.
+    /// Releases all orphans without holders: call it after a start, when the holders have declared what they hold.
     pub fn reap_orphans(&self) {
         self.orphans.release_unheld();
     }
 
-    /// Removes one orphan that nobody holds any more. May read media.
+    /// Removes one orphan without holders. May read media.
     pub fn step_orphans(&self, _now: Time) -> Progress {
         let Some(ino) = self.orphans.next_to_remove() else { return Progress::Idle };
         match self.run(Access::Blocking, |attempt| {
@@ -47,7 +47,7 @@ impl Volume {
                 Err(Stop::Failed(Failure { error: Error::Stale, .. })) => None,
                 Err(stop) => return Err(stop),
             };
-            // Somebody may hold it again, before it was locked.
+            // It may have gained a holder before it was locked.
             if self.orphans.is_held(ino) {
                 return Ok(Promised { value: (), after: Durability::NOW });
             }

@@ -1,9 +1,10 @@
-//! Write-back: unstable data goes to segments, and the map that finds it into the journal.
+//! Write-back: unstable data goes to segments, and the mappings that find it into the journal.
 //!
-//! It works in rounds. Who needs data stable (COMMIT, a large stable WRITE) waits for the round that begins next; one
-//! round serves all who asked before it began. The order within a round is rule 2 of `docs/design.md`: bytes to
-//! segments, sync, then the journal entry that names them, then its sync. Meanwhile writes, truncates and stable writes
-//! go on; what they replaced is found out when the map is journaled, under the inode's lock.
+//! It runs in flushes, each with a generation. A caller that needs data stable (COMMIT, a large stable WRITE) waits
+//! for the next flush; one flush serves all callers that asked before it began. The order within a flush is rule 2 of
+//! `docs/design.md`: bytes to segments, sync, then the journal entry that names them, then its sync. Writes,
+//! truncations and stable writes go on meanwhile; what they replaced is found out when the mappings are journaled,
+//! under the inode's lock.
 
 use std::io;
 
@@ -24,25 +25,25 @@ use crate::transaction::attempt::{Attempt, Stop};
 use crate::transaction::map_update::inline_mappings;
 use crate::volume::Volume;
 
-/// A checkpoint is worth it when data of so many segments was replaced: it frees them, and they are written again while
-/// others fill up. So a file that is written over and over takes little more of the device and of memory than its length.
+/// A checkpoint is worthwhile once the data of this many segments was replaced: it frees them, and they are reused
+/// while others fill. So a file that is overwritten again and again takes little more than its length.
 const RECLAIM_SEGMENTS: u64 = 8;
 
-/// An extent that was written, and which unstable data it holds.
+/// A written extent, and the unstable data in it.
 struct Planned {
     id: ExtentId,
     record: ExtentRecord,
-    /// The pieces in it.
+    /// The ranges in it.
     parts: Vec<DirtyRange>,
 }
 
-/// Marks a round that failed.
+/// A flush failed.
 #[derive(Clone, Copy)]
 struct FlushFailed;
 
 impl Volume {
-    /// One round of write-back: of what was asked for and what is old, or of everything. `drive_commit` makes it run the
-    /// commits that it waits for; else another thread must.
+    /// Runs one flush: of what is requested or old, or of everything. With `drive_commit` it runs the commits that it
+    /// waits for; otherwise another thread must.
     pub fn step_write_back(&self, now: Time, everything: bool, drive_commit: bool) -> Progress {
         self.maintain_space();
         let Some(Flush { generation: flush_generation, files, requested }) =
@@ -54,8 +55,8 @@ impl Volume {
         if failed {
             // What was accepted is still in memory, but a client may have been told that it could not be made stable.
             self.losses.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
-            // Who waits for this round gets an error; who looks later sees unstable data again, or what an earlier round
-            // made stable.
+            // Callers that wait for this generation get an error. Later readers see unstable data again, or what an
+            // earlier flush made stable.
             for cell in requested.iter().filter_map(|ino| self.inodes.peek(*ino)) {
                 let mut state = cell.lock();
                 state.flush_generation =
@@ -75,7 +76,7 @@ impl Volume {
         if failed { Progress::Idle } else { Progress::Worked }
     }
 
-    /// Blocks until a round is asked for, or the time is over.
+    /// Blocks until a flush is requested, at most for `max`.
     pub fn wait_write_back(&self, max: std::time::Duration) {
         self.write_back.wait(max);
     }
@@ -108,7 +109,7 @@ impl Volume {
         if self.committer.wait_durable(last, drive_commit) { Ok(()) } else { Err(FlushFailed) }
     }
 
-    /// Puts unstable data of files into segments, and journals where it is.
+    /// Writes unstable data of files to segments, and journals where it is.
     fn write_portion(&self, files: &[(Ino, Vec<DirtyRange>)], now: Time) -> Result<(), FlushFailed> {
         let planned = self.write_extents(files)?;
         let mut result = Ok(());
@@ -123,8 +124,8 @@ impl Volume {
         result
     }
 
-    /// Writes and syncs the unstable data of files. A segment that failed is left; what was written to it goes to a new
-    /// one, from memory, once.
+    /// Writes and syncs the unstable data of files. If a segment fails, its data is written to a new one, from
+    /// memory, once.
     fn write_extents(&self, files: &[(Ino, Vec<DirtyRange>)]) -> Result<Vec<Vec<Planned>>, FlushFailed> {
         if files.is_empty() {
             return Ok(Vec::new());
@@ -161,8 +162,8 @@ impl Volume {
         stream.flush(&self.segments)
     }
 
-    /// Journals the little unstable data that a file has, and its times; returns how many bytes. `None` if the file has
-    /// more than `max` bytes, or more than an entry takes: it may have got more since it was looked at last.
+    /// Journals a file's unstable data inline, with its times, and returns the number of bytes. Returns `None` if the
+    /// file has more than `max` bytes or more than an entry takes, as it may have grown.
     fn save_small(&self, ino: Ino, max: usize) -> Result<Option<usize>, FlushFailed> {
         let saved = self.run(Access::Blocking, |attempt| {
             let mut state = attempt.lock(ino)?;
@@ -176,7 +177,7 @@ impl Volume {
         ignore_removed(saved.map(|promised| promised.value).map_err(|failure| failure.error), Some(0))
     }
 
-    /// Journals all unstable data of a locked file with its bytes in the entry, and its times.
+    /// Journals all unstable data of a locked file inline, with its times.
     pub(crate) fn save_inline(&self, attempt: &Attempt<'_>, state: &mut InodeState) -> Result<Seq, Stop> {
         if state.dirty.is_empty() && !state.unsaved {
             return Ok(state.seq);
@@ -202,8 +203,8 @@ impl Volume {
         Ok(state.seq)
     }
 
-    /// Journals where the unstable data of a file went, as far as it is still the newest; in portions, each an entry of
-    /// bounded size. What a crash between two of them leaves is a part of an unstable write.
+    /// Journals where the unstable data of a file went, as far as it is still the newest, in entries of bounded size.
+    /// A crash between two of them leaves a part of an unstable write.
     fn save_extents(&self, ino: Ino, planned: &[Planned], now: Time) -> Result<(), FlushFailed> {
         loop {
             self.make_room_in_journal(now);
@@ -218,22 +219,23 @@ impl Volume {
         }
     }
 
-    /// The entries of background work go beyond what stops callers, and a ring that is full to the last byte stays so.
+    /// Makes a checkpoint if the ring is nearly full: background work journals beyond the limit for callers, and a
+    /// ring that is completely full would stay so.
     pub(crate) fn make_room_in_journal(&self, now: Time) {
         if self.committer.is_busy() {
             self.step_checkpoint(now, true);
         }
     }
 
-    /// No more rows of these will be journaled; what no row names is dead bytes.
+    /// Records that no more rows of these extents will be journaled; extents without a row are dead bytes.
     fn drop_pending(&self, planned: &[Planned]) {
         for plan in planned {
             self.segments.resolve_pending(plan.record.segment, 1, None);
         }
     }
 
-    /// Journals a portion of what is planned for a locked file; returns whether that was all. What is journaled is not
-    /// unstable any more, so the next call goes on behind it.
+    /// Journals a portion of what is planned for a locked file; returns whether that was all. Journaled data is no
+    /// longer unstable, so the next call continues after it.
     fn save_planned(
         &self,
         attempt: &Attempt<'_>,
@@ -260,7 +262,7 @@ impl Volume {
         let mut change = self.begin_background()?;
         let layer = change.view().active.layer;
         for (plan, _) in planned.iter().zip(used).filter(|(_, used)| *used) {
-            // In each portion again, as a checkpoint between two may have found the extent replaced and dropped its row.
+            // In every portion: a checkpoint between two may have found the extent replaced and dropped its row.
             change.put(key::extent(plan.id), plan.record.encode());
             self.put_segment(&mut change, plan.record.segment);
             self.segments.resolve_pending(plan.record.segment, 0, Some(layer));
@@ -292,7 +294,7 @@ impl Volume {
 }
 
 impl Planned {
-    /// The ranges of this extent that still hold the newest data of a locked file.
+    /// Returns the ranges of this extent that still hold the newest data of a locked file.
     fn current(&self, state: &InodeState) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for part in &self.parts {
@@ -315,7 +317,7 @@ impl Planned {
         ExtentMapping { epoch: record.epoch, start, birth: record.truncations, source }
     }
 
-    /// Keeps the bytes at hand for readers.
+    /// Caches the bytes for readers.
     fn cache(&self, volume: &Volume) {
         let group = if self.record.length as usize <= GROUP_BYTES { 0 } else { WHOLE_EXTENT };
         let whole = match &self.parts[..] {
@@ -328,7 +330,7 @@ impl Planned {
     }
 }
 
-/// Cuts unstable data into what becomes one extent each: pieces that follow each other.
+/// Groups unstable data into extents: adjacent ranges, split at multiples of the largest extent.
 fn extents(pieces: &[DirtyRange]) -> Vec<Vec<DirtyRange>> {
     let mut extents: Vec<Vec<DirtyRange>> = Vec::new();
     for piece in pieces {
@@ -352,7 +354,7 @@ fn extents(pieces: &[DirtyRange]) -> Vec<Vec<DirtyRange>> {
     extents
 }
 
-/// Divides the unstable data of files into portions of [`PORTION_BYTES`] each, or of one piece.
+/// Divides the unstable data of files into portions of [`PORTION_BYTES`], or of one range.
 fn portions(files: Vec<(Ino, Vec<DirtyRange>)>) -> Vec<Vec<(Ino, Vec<DirtyRange>)>> {
     let mut portions: Vec<Vec<(Ino, Vec<DirtyRange>)>> = Vec::new();
     let mut left = 0;
@@ -374,7 +376,7 @@ fn portions(files: Vec<(Ino, Vec<DirtyRange>)>) -> Vec<Vec<(Ino, Vec<DirtyRange>
     portions
 }
 
-/// A file that was removed meanwhile needs no write-back: `done`.
+/// Treats a file that was removed meanwhile as `done`.
 fn ignore_removed<T>(result: Result<T, Error>, done: T) -> Result<T, FlushFailed> {
     match result {
         Ok(value) => Ok(value),

@@ -1,5 +1,4 @@
-//! Applying a journal entry: the one act that recovery, operations and, later, a standby share (rule 15 of
-//! `docs/design.md`).
+//! Applying a journal entry: shared by operations, recovery and, later, a standby (rule 15 of `docs/design.md`).
 
 use crate::api::ids::Ino;
 use crate::api::request::Durability;
@@ -16,8 +15,8 @@ use crate::tables::memtable::Memtable;
 use crate::tables::usage::Usage;
 use crate::transaction::change::clip_mapping;
 
-/// Makes an entry's changes visible: records, usage, remembered answer. `after` is what its reply waits for: the entry,
-/// and a write-back round if what it shows depends on one.
+/// Makes an entry's changes visible: records, usage, cached reply. The reply waits for `after`: the entry, and a
+/// flush generation if what it shows depends on one.
 pub fn apply(
     entry: Entry,
     after: Durability,
@@ -33,11 +32,11 @@ pub fn apply(
     memtable.apply(entry.records, &entry.fresh);
 }
 
-/// What an entry's records become when the entries of several memtables are replayed into one.
+/// Applies an entry's records when entries of several memtables are replayed into one.
 ///
-/// An operation cuts back the pieces of a file's map that its own memtable holds; those of an older one it leaves, as
-/// lookups go through layers. In one memtable they would overlap, so they are cut back here. Where the entry did so
-/// itself this finds nothing.
+/// An operation clips the mappings that its own memtable holds; those of an older memtable it leaves, as lookups read
+/// layer by layer. In one memtable they would overlap, so they are clipped here. If the entry did so itself, nothing
+/// remains to be done.
 pub fn overlay(memtable: &Memtable, records: Vec<(Key, Slot)>) {
     for (key, slot) in records {
         if let (Some((ino, end)), Some(value)) = (map_key(&key), &slot)
@@ -72,10 +71,10 @@ fn map_key(key: &[u8]) -> Option<(Ino, u64)> {
     }
 }
 
-/// Checks a record of an entry from media, so that what a memtable holds always decodes.
+/// Checks a record read from media, so that everything in a memtable decodes.
 ///
 /// # Errors
-/// The key or the value is not what this release writes.
+/// The key or the value is not in this release's format.
 pub fn check_record(key: &[u8], slot: &Slot) -> Result<(), Malformed> {
     let (_, table, fields) = key::parse(key).ok_or(Malformed("key in a journal entry"))?;
     let numbers = match table {

@@ -1,7 +1,7 @@
-//! One try of an operation: it works on what is in memory, and where something is missing it stops, having changed
-//! nothing. What is missing is then read without holding any lock, and the operation is tried again.
+//! One attempt of an operation: it works on what is in memory. If something is missing it stops, having changed
+//! nothing; what is missing is then read without holding any lock, and the operation is tried again.
 //!
-//! So no lock is ever held across I/O, and an event loop can try an operation without fear of blocking.
+//! So no lock is ever held across I/O, and an event loop can try an operation without risk of blocking.
 
 use foldhash::{HashMap, HashMapExt};
 
@@ -18,23 +18,23 @@ use crate::limits::{MAP_WINDOW_MAPPINGS, MAP_WINDOW_MAPPINGS_RANDOM};
 use crate::tables::read_view::ReadView;
 use crate::volume::Volume;
 
-/// Tries that may find that the world changed beneath them before the caller is asked to come back.
+/// Most attempts that find the volume changed beneath them before the caller has to retry.
 const TRIES_MAX: usize = 1000;
 
-/// Something that must be read from media first.
+/// Something that must first be read from media.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// A record of the index.
     Record(Key),
-    /// So many pieces of a file's map in the index, from an offset on.
+    /// A number of mappings of a file in the index, from an offset on.
     Map(Ino, u64, usize),
     /// Groups of blocks of extents.
     Blocks(Vec<(ExtentId, u32)>),
-    /// How many bytes of `[from, to)` of a file are mapped.
+    /// The number of mapped bytes in `[from, to)` of a file.
     Coverage(Ino, u64, u64),
 }
 
-/// Why a try stopped.
+/// Why an attempt stopped.
 #[derive(Debug)]
 pub enum Stop {
     /// The operation fails.
@@ -57,22 +57,22 @@ impl From<Error> for Stop {
     }
 }
 
-/// What a try can see: the volume, and what was read for it.
+/// What an attempt can see: the volume, and what was read for it.
 #[derive(Debug)]
 pub struct Attempt<'v> {
     /// The volume.
     pub volume: &'v Volume,
-    /// Version of the index that `records` and `windows` come from.
+    /// Version of the index that `records` and `windows` were read from.
     version: u64,
     records: HashMap<Key, Slot>,
     windows: Vec<(Ino, MapWindow)>,
-    /// Groups of blocks of extents, which never change.
+    /// Groups of blocks of extents, which are immutable.
     pub blocks: HashMap<(ExtentId, u32), Bytes>,
-    /// Bytes that a file's map covers in some ranges, as counted without its lock.
+    /// Mapped bytes of ranges, counted without the file's lock.
     pub coverage: Vec<Coverage>,
 }
 
-/// How many bytes of a range of a file are mapped, and under which circumstances that holds.
+/// The number of mapped bytes in a range of a file, and the state for which it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coverage {
     /// The file.
@@ -81,7 +81,7 @@ pub struct Coverage {
     pub range: (u64, u64),
     /// Version of the index.
     pub version: u64,
-    /// Changes of the file's map.
+    /// Number of changes of the file's map.
     pub map_changes: u64,
     /// The bytes.
     pub bytes: u64,
@@ -93,7 +93,7 @@ pub struct LockedInodes {
 }
 
 impl LockedInodes {
-    /// One of them.
+    /// Returns one of the locked inodes.
     pub fn get(&mut self, ino: Ino) -> &mut InodeState {
         self.guards
             .iter_mut()
@@ -105,24 +105,24 @@ impl LockedInodes {
         self.guards.iter().any(|guard| guard.ino == ino)
     }
 
-    /// Whether all of them come before `ino` in the order of locks.
+    /// Whether all of them precede `ino` in the lock order.
     fn is_before(&self, ino: Ino) -> bool {
         self.guards.last().is_none_or(|guard| guard.ino < ino)
     }
 
-    /// What a reply that shows all of them waits for.
+    /// Returns what a reply that shows all of them waits for.
     pub fn durability(&self) -> Durability {
         self.guards.iter().fold(Durability::NOW, |sum, guard| sum.and(guard.durability()))
     }
 
-    /// A failure that may reveal the state of all of them.
+    /// Returns a failure that may reveal the state of all of them.
     pub fn fail(&self, error: Error) -> Stop {
         Stop::Failed(Failure { error, after: self.durability() })
     }
 }
 
 impl Volume {
-    /// Runs an operation to its end.
+    /// Runs an operation to completion.
     pub(crate) fn run<T>(
         &self,
         access: Access,
@@ -154,8 +154,8 @@ impl Volume {
 }
 
 impl Attempt<'_> {
-    /// Reads what was missing if the index has it in memory, as far as one can tell: what a worker would do costs ten times
-    /// as much. A name that is not there is left to a worker, which may read others around it.
+    /// Reads what is missing if the index seems to have it in memory: handing the call to a worker costs ten times as
+    /// much. An absent name is left to a worker, which may read the names around it.
     fn load_in_place(&mut self, missing: &Missing) -> Result<bool, Error> {
         let view = self.volume.view();
         if !view.index.is_warm() {
@@ -179,7 +179,7 @@ impl Attempt<'_> {
         Ok(true)
     }
 
-    /// Forgets what was read of an index that was replaced.
+    /// Drops what was read from an index that was replaced.
     fn follow(&mut self, view: &ReadView) {
         if view.version != self.version {
             self.version = view.version;
@@ -195,7 +195,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Reads what was missing. No lock is held.
+    /// Reads what is missing. No lock is held.
     fn load(&mut self, missing: &Missing) -> Result<(), Error> {
         let view = self.volume.view();
         self.follow(&view);
@@ -226,7 +226,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// A record, from memory.
+    /// Returns a record from memory.
     pub fn record(&self, view: &ReadView, key: &Key) -> Result<Slot, Stop> {
         match view.recent(key) {
             Some(slot) => Ok(slot),
@@ -234,7 +234,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// A record that no memtable knows.
+    /// Returns a record that no memtable holds.
     fn older_record(&self, view: &ReadView, key: &Key) -> Result<Slot, Stop> {
         if view.version == self.version
             && let Some(slot) = self.records.get(key)
@@ -244,7 +244,7 @@ impl Attempt<'_> {
         self.volume.records.get(key).ok_or_else(|| Stop::Missing(Missing::Record(key.clone())))
     }
 
-    /// Locks an inode, with its record loaded. One that is gone is `Stale`.
+    /// Locks an inode and loads its record. A removed inode is `Stale`.
     pub fn lock(&self, ino: Ino) -> Result<LockedInode, Stop> {
         let volume = self.volume;
         let cell = volume.inodes.get(ino, volume.committer.durable(), volume.flushed_generation());
@@ -262,7 +262,7 @@ impl Attempt<'_> {
     fn fill(&self, state: &mut InodeState) -> Result<(), Stop> {
         let view = self.volume.view();
         let key = key::inode(state.ino);
-        // A change that is in a memtable may not be durable, and nobody remembers which entry made it.
+        // A change in a memtable may not be durable, and the entry that made it is unknown.
         let recent = view.recent(&key);
         let seq = if recent.is_some() { self.volume.committer.last_queued() } else { Seq(0) };
         let slot = match recent {
@@ -284,7 +284,7 @@ impl Attempt<'_> {
         Ok(held)
     }
 
-    /// Locks further inodes, in order. Those that are not held already come behind all that are.
+    /// Locks further inodes, in order. Those not held yet must follow all that are.
     fn lock_more(&self, held: &mut LockedInodes, mut inos: Vec<Ino>) -> Result<(), Stop> {
         inos.sort_unstable();
         inos.dedup();
@@ -296,7 +296,7 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// What a name of a directory names that is locked by the caller.
+    /// Returns what a name refers to, in a directory that the caller has locked.
     pub fn name(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
         let known = &self.volume.name_cache;
         if let Some(record) = known.get(directory, name) {
@@ -309,7 +309,7 @@ impl Attempt<'_> {
         Ok(found)
     }
 
-    /// What a name of a directory names, or did a moment ago, as the directory is not locked.
+    /// Returns what a name refers to, or did a moment ago, as the directory is not locked.
     pub fn name_unlocked(&self, directory: Ino, name: &[u8]) -> Result<Option<NameRecord>, Stop> {
         let view = self.volume.view();
         let key = key::name(directory, name);
@@ -321,7 +321,7 @@ impl Attempt<'_> {
         slot.map(|bytes| Ok(self.volume.decode(NameRecord::decode(&bytes))?)).transpose()
     }
 
-    /// Locks directories together with what the given names in them name, and `more`.
+    /// Locks directories, the objects that the given names in them refer to, and `more`.
     pub fn lock_names<const N: usize>(
         &self,
         names: [(Ino, &[u8]); N],
@@ -333,7 +333,7 @@ impl Attempt<'_> {
         let mut held = self.lock_all(&inos)?;
         let found = self.names(names, Self::name)?;
         let named = || found.iter().flatten().map(|record| record.ino);
-        // What is in a directory was mostly made after it, so that it comes behind it in the order of locks too.
+        // Objects are mostly created after their directory, and so follow it in the lock order.
         if named().all(|ino| held.holds(ino) || held.is_before(ino)) {
             self.lock_more(&mut held, named().collect())?;
             return Ok((held, found));
@@ -344,8 +344,8 @@ impl Attempt<'_> {
         inos.extend(named());
         let held = match self.lock_all(&inos) {
             Ok(held) => held,
-            // The object of a name may be removed before it is locked; a directory that is gone stays so. Nothing is locked
-            // now, so what is found is not remembered.
+            // The object of a name may be removed before it is locked; a removed directory stays removed. Nothing is
+            // locked now, so lookups are not cached.
             Err(Stop::Failed(Failure { error: Error::Stale, after })) => {
                 let is_same = self.names(names, Self::name_unlocked)? == found;
                 #[cfg(test)]
@@ -376,13 +376,13 @@ impl Attempt<'_> {
         Ok(found)
     }
 
-    /// How many parts of a file's map were read for this attempt.
+    /// Returns the number of windows read for this attempt of a file's map.
     pub fn windows_of(&self, ino: Ino) -> usize {
         self.windows.iter().filter(|(of, _)| *of == ino).count()
     }
 
-    /// How much of a map to read at `offset`: much for whoever goes on where the last part ended and of a map that seems to
-    /// be short, little for one who reads here and there in a long one.
+    /// Returns how many mappings to read at `offset`: many for sequential access and for a map that seems short, few
+    /// for random access to a long one.
     fn window_size(&self, state: &InodeState, offset: u64) -> usize {
         let loaded = self.windows.iter().filter(|(ino, _)| *ino == state.ino).map(|(_, window)| window);
         let mut known = state.window().into_iter().chain(loaded).peekable();
@@ -394,7 +394,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// The part of a locked file's map in the index that covers `offset`.
+    /// Returns the window of a locked file's index map that covers `offset`.
     pub fn window(&self, view: &ReadView, state: &mut InodeState, offset: u64) -> Result<MapWindow, Stop> {
         let covers = |window: &MapWindow| window.from <= offset && offset < window.to;
         if let Some(window) = state.window()

@@ -1,5 +1,5 @@
-//! A transaction in the making: records, usage and the remembered request become one journal entry and one change of the
-//! active memtable.
+//! A transaction under construction: records, usage and the cached reply become one journal entry and one change of
+//! the active memtable.
 
 use std::sync::Arc;
 
@@ -21,17 +21,17 @@ use crate::tables::usage;
 use crate::transaction::apply;
 use crate::volume::Volume;
 
-/// What a piece takes in an entry beside its record, at most, bytes: tag, key and lengths.
-const EXTENT_OVERHEAD_BYTES: usize = 32;
+/// Most bytes of a mapping in an entry besides its record: tag, key and lengths.
+const MAPPING_OVERHEAD_BYTES: usize = 32;
 
-/// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no look at
-/// [`Volume::view`] but through it.
+/// A transaction. While it exists no memtable is frozen, so it must be short: no I/O, and no call of [`Volume::view`]
+/// but through it.
 pub struct Change<'v> {
     volume: &'v Volume,
     view: RwLockReadGuard<'v, Arc<ReadView>>,
     draft: Draft,
     inline_bytes: u64,
-    /// The write-back round that the remembered reply waits for.
+    /// The flush generation that the cached reply waits for.
     flush_generation: u64,
 }
 
@@ -47,7 +47,7 @@ impl Volume {
         self.begin_freeing()
     }
 
-    /// Begins a caller's transaction that works on a full disk too: one that removes, or changes what is there.
+    /// Begins a caller's transaction that works on a full disk too: it removes, or changes what exists.
     ///
     /// # Errors
     /// `ReadOnly` if the volume refuses changes, `Busy` if the journal or the memtables are so full that only background
@@ -84,15 +84,15 @@ impl Volume {
     }
 }
 
-/// A piece that newer ones replace.
+/// A mapping that newer ones replace.
 struct Older {
     end: u64,
-    /// Unless nothing is left of it.
+    /// Its value, unless nothing remains of it.
     value: Option<Value>,
 }
 
 impl Change<'_> {
-    /// The layers, which stay as they are until the transaction is done.
+    /// Returns the read view, which stays unchanged until the transaction is done.
     pub fn view(&self) -> &ReadView {
         &self.view
     }
@@ -107,14 +107,14 @@ impl Change<'_> {
         self.draft.push(key, None);
     }
 
-    /// Puts a record of which no layer holds anything, not even that it was deleted.
+    /// Puts a record whose key no layer holds, not even as a tombstone.
     pub fn put_new(&mut self, key: Key, value: Vec<u8>) {
         self.draft.mark_next_fresh();
         self.put(key, value);
     }
 
-    /// Deletes a record on which nothing depends that stays, so that none is left if it was put by
-    /// [`Change::put_new`] into the same layer.
+    /// Deletes a record on which no remaining record depends, so that it leaves no tombstone if [`Change::put_new`]
+    /// put it into the same layer.
     pub fn forget(&mut self, key: Key) {
         self.draft.mark_next_fresh();
         self.delete(key);
@@ -125,24 +125,24 @@ impl Change<'_> {
         self.put(key::inode(ino), record.encode());
     }
 
-    /// Counts bytes and inodes to those whose they are.
+    /// Adds bytes and inodes to the usage of the inode's owners.
     pub fn add_usage(&mut self, inode: &InodeRecord, bytes: i64, inodes: i64) {
         if bytes != 0 || inodes != 0 {
             self.draft.add_usage(usage::deltas(inode, bytes, inodes));
         }
     }
 
-    /// Notes segment space that was reserved for inline data in this entry; the checkpoint that moves it gives it back.
+    /// Records segment space reserved for inline data in this entry; the checkpoint that moves the data releases it.
     pub fn add_inline(&mut self, reserved: u64) {
         self.inline_bytes += reserved;
     }
 
-    /// Maps pieces of a file: `(end, mapping)` in file order, not overlapping. Pieces of the active memtable that they cover
-    /// are cut back. At most once for a file in a transaction, as it looks at the memtable and not at what is still to
-    /// come.
+    /// Puts mappings of a file: `(end, mapping)` in file order, not overlapping. Clips the mappings in the active
+    /// memtable that they cover. At most once per file and transaction, as it reads the memtable and not the
+    /// transaction.
     pub fn map<B: AsRef<[u8]>>(&mut self, ino: Ino, mappings: &[(u64, ExtentMapping<B>)]) {
         let mut older: Vec<Older> = Vec::new();
-        // Run by run: what lies between two of them, which may be very much, stays as it is.
+        // Run by run: mappings between two runs, possibly very many, stay as they are.
         for run in mappings.chunk_by(|(end, _), (_, next)| *end == next.start) {
             let (Some((_, first)), Some((last_end, _))) = (run.first(), run.last()) else { continue };
             let run = (first.start, *last_end);
@@ -156,7 +156,7 @@ impl Change<'_> {
             });
         }
         let inline = mappings.iter().filter(|(_, mapping)| matches!(mapping.source, Source::Inline(_)));
-        let data: usize = inline.map(|(_, mapping)| mapping.encoded_bytes() + EXTENT_OVERHEAD_BYTES).sum();
+        let data: usize = inline.map(|(_, mapping)| mapping.encoded_bytes() + MAPPING_OVERHEAD_BYTES).sum();
         if data > 0 {
             self.draft.prepare(data);
         }
@@ -177,9 +177,9 @@ impl Change<'_> {
         }
     }
 
-    /// Replaces an older piece by what newer ones leave of it.
+    /// Replaces an older mapping by what newer ones leave of it.
     fn cut_back<B>(&mut self, ino: Ino, old: &Older, newer: &[(u64, ExtentMapping<B>)]) {
-        // A newer one that ends there takes its record.
+        // A newer mapping that ends there replaces the record.
         if newer.binary_search_by_key(&old.end, |(end, _)| *end).is_err() {
             self.delete(key::map(ino, old.end));
         }
@@ -198,7 +198,7 @@ impl Change<'_> {
         }
     }
 
-    /// Journals it and makes it visible. The caller holds the locks of all that it changes.
+    /// Journals the transaction and makes it visible. The caller holds the locks of everything it changes.
     pub fn commit(self) -> Seq {
         let (bytes, entry) = self.draft.finish();
         let seq = self.volume.committer.push(bytes);
@@ -220,15 +220,15 @@ impl Change<'_> {
         seq
     }
 
-    /// Changes records of protocol state, which are no bigger than they may be.
+    /// Puts and deletes protocol state records, which the caller checked against their limits.
     pub fn put_state(&mut self, changes: &[StateChange]) {
         for change in changes {
             self.draft.push(key::state(&change.key), change.value.clone().map(Value::from));
         }
     }
 
-    /// Like [`Change::commit`], with the request's answer remembered, unless that is longer than any should be, and with
-    /// the protocol's state. The reply shows what was locked, so its repetition waits for what that waits for, `shown`.
+    /// Like [`Change::commit`], with the protocol's state and with the request's answer cached, unless it is too
+    /// long. The reply shows what was locked, so a repetition waits for the same, `shown`.
     pub fn commit_answered<T>(
         mut self,
         request: &Request<'_>,
@@ -250,7 +250,7 @@ impl Change<'_> {
     }
 }
 
-/// `[start, end)` of a piece that begins at `mapping.start`.
+/// Returns `[start, end)` of a mapping that begins at `mapping.start`.
 pub fn clip_mapping(mapping: &ExtentMapping, start: u64, end: u64) -> ExtentMapping {
     let skip = start - mapping.start;
     let source = match &mapping.source {

@@ -1,4 +1,4 @@
-//! Changes of a file's map, and what they mean for its size and for the bytes that it uses.
+//! Changes of a file's extent map, and their effect on its size and usage.
 
 use std::convert::Infallible;
 
@@ -15,19 +15,19 @@ use crate::transaction::attempt::{Attempt, Coverage, Missing, Stop};
 use crate::transaction::change::Change;
 use crate::volume::Volume;
 
-/// Ranges up to this are counted piece by piece under the file's lock; larger ones without it.
+/// Ranges up to this size are counted under the file's lock; larger ones without it.
 const COUNT_LOCKED_BYTES: u64 = 8 << 20;
 
 /// Step in which a large range is counted, bytes.
 const COUNT_STEP_BYTES: u64 = 256 << 20;
 
-/// Whether all of a file up to the end of its map is mapped.
+/// Whether a file has no holes before the end of its map.
 pub fn is_dense(record: &InodeRecord) -> bool {
     record.used == record.mapped_end
 }
 
 impl Attempt<'_> {
-    /// Bytes of `[from, to)` of a locked file that are mapped, unstable data left out.
+    /// Returns the bytes of `[from, to)` of a locked file that are mapped, not counting unstable data.
     pub fn mapped_bytes(&self, state: &mut InodeState, from: u64, to: u64) -> Result<u64, Stop> {
         let record = state.record();
         let to = to.min(record.mapped_end);
@@ -53,8 +53,8 @@ impl Attempt<'_> {
 }
 
 impl Volume {
-    /// Counts the mapped bytes of a large range without holding the file's lock while reading. `None` if the file is
-    /// gone or not in memory: the next try will find out.
+    /// Counts the mapped bytes of a large range without holding the file's lock while reading. Returns `None` if the
+    /// file is gone or not in memory: the next attempt will find out.
     pub(crate) fn read_coverage(
         &self,
         view: &ReadView,
@@ -77,7 +77,7 @@ impl Volume {
             let next = self.next_mapped(view, ino, start)?.filter(|mapping| *mapping < to);
             let Some(mapping) = next else { break };
             start = mapping.max(start);
-            // No more of the index than one window, whatever lies in it.
+            // Reads at most one window of the index, however many mappings lie there.
             let window = self.read_window(view, ino, start, MAP_WINDOW_MAPPINGS)?;
             let end = to.min(start.saturating_add(COUNT_STEP_BYTES)).min(window.to);
             let mut windows = |_: &mut InodeState, _| Ok::<_, Infallible>(window.clone());
@@ -85,7 +85,7 @@ impl Volume {
             bytes += covered(&runs);
             start = end;
         }
-        // The memtables may have changed while they were read; then the count of map changes tells.
+        // The memtables may have changed meanwhile; then the count of map changes differs.
         Ok(Some(Coverage {
             ino,
             range: (from, to),
@@ -95,8 +95,8 @@ impl Volume {
         }))
     }
 
-    /// Where the first piece that ends behind `from` begins, in any layer: what lies between is a hole, and may be as large
-    /// as a file can be.
+    /// Returns the start of the first mapping in any layer that ends after `from`. What lies between is a hole,
+    /// possibly a huge one.
     fn next_mapped(&self, view: &ReadView, ino: Ino, from: u64) -> Result<Option<u64>, Error> {
         let in_index = self.read_window(view, ino, from, 1)?.mappings.first().map(|mapping| mapping.start);
         let memtables = std::iter::once(&view.active).chain(&view.frozen);
@@ -122,8 +122,8 @@ impl Volume {
         }
     }
 
-    /// Whether all unstable data of a locked file is little enough to travel in one journal entry, with what that entry has
-    /// to say of the pieces that it replaces.
+    /// Whether all unstable data of a locked file fits one journal entry, with the changes to the mappings that it
+    /// replaces.
     pub(crate) fn fits_an_entry(&self, state: &InodeState) -> bool {
         let view = self.view();
         let mut left = MAP_BYTES_PER_ENTRY_MAX;
@@ -135,7 +135,7 @@ impl Volume {
             })
     }
 
-    /// What journaling `range` of a file inline takes in an entry, unless that is more than `max` bytes.
+    /// Returns the bytes of an entry that journals `range` of a file inline, unless they exceed `max`.
     pub(crate) fn inline_entry_bytes(
         &self,
         view: &ReadView,
@@ -149,7 +149,7 @@ impl Volume {
         (reached == range.1 && own + older <= max).then_some(own + older)
     }
 
-    /// Puts pieces into a locked file's map: the records, its size and its usage. `new_bytes` of them were holes.
+    /// Adds mappings to a locked file: the records, its size and its usage. `new_bytes` of them were holes.
     pub(crate) fn put_mappings<B: AsRef<[u8]>>(
         &self,
         change: &mut Change<'_>,
@@ -169,7 +169,7 @@ impl Volume {
     }
 }
 
-/// Inline pieces of `bytes` at `offset`, split at multiples of [`INLINE_MAPPING_BYTES`]: `(end, mapping)`.
+/// Splits `bytes` at `offset` into inline mappings at multiples of [`INLINE_MAPPING_BYTES`]: `(end, mapping)`.
 pub fn inline_mappings<'b>(
     record: &InodeRecord,
     offset: u64,

@@ -12,8 +12,8 @@ use crate::file::inodes::Presence;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Applies what a transaction does to names to the name cache, and returns what the filter of absent names is to be
-    /// told once the transaction is in the memtable. The directories are locked.
+    /// Applies a transaction's names to the name cache, and returns the changes that the filter needs once the
+    /// transaction is in the memtable. The directories are locked.
     pub(super) fn follow_names(&self, records: &[(Key, Slot)]) -> Vec<NameChange> {
         let change = |(key, slot): &(Key, Slot)| match (key::parse(key)?, slot) {
             ((_, Table::Inode, fields), None) => Some(NameChange::Gone(Ino(key::number(fields)?))),
@@ -34,8 +34,8 @@ impl Volume {
         records.iter().filter_map(change).collect()
     }
 
-    /// After a lookup in vain of a name: reads the names of its directory, if that is worth it. Reads media, so no lock
-    /// may be held.
+    /// After a failed lookup of a name, reads the names of its directory into the filter, if that is worthwhile.
+    /// Reads media, so no lock may be held.
     pub(crate) fn fill_filter_around(&self, key: &Key) {
         let Some((_, Table::Name, fields)) = key::parse(key) else { return };
         let Some(directory) = key::number(fields).map(Ino) else { return };
@@ -50,7 +50,7 @@ impl Volume {
         }
     }
 
-    /// Hashes of all names in a directory and of some that are gone; none if they cannot be read.
+    /// Returns the hashes of all names in a directory, and of some removed ones; `None` if they cannot be read.
     fn hashes_of(&self, directory: Ino) -> Option<Vec<u64>> {
         let view = self.view();
         let (from, to) = (key::name(directory, b""), key::name(Ino(directory.0 + 1), b""));

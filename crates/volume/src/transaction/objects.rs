@@ -1,4 +1,4 @@
-//! Names and objects in a transaction: entering and removing names, and removing the object of the last one.
+//! Names and objects in a transaction: adding and removing names, and removing objects with their last name.
 
 use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Ino};
@@ -10,8 +10,8 @@ use crate::transaction::change::Change;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Marks a change in a record: `ctime`, the version, and with `content` also `mtime`. The change time never repeats,
-    /// so neither does an mtime that follows it.
+    /// Updates `ctime`, the version and, with `content`, `mtime`. The change time never repeats, so neither does an
+    /// mtime that follows it.
     pub(crate) fn touch(&self, record: &mut InodeRecord, stamp: Time, content: bool) {
         record.ctime = stamp.max(record.ctime.next());
         if content {
@@ -20,7 +20,7 @@ impl Volume {
         record.change = self.next_change(record.change);
     }
 
-    /// Enters a name into a directory's record and journals it; returns the directory's new record.
+    /// Adds a name to a directory; returns the directory's new record.
     pub(crate) fn add_name(
         &self,
         change: &mut Change<'_>,
@@ -43,7 +43,7 @@ impl Volume {
         record
     }
 
-    /// Takes a name out of a directory's record and journals that; returns the directory's new record.
+    /// Removes a name from a directory; returns the directory's new record.
     pub(crate) fn drop_name(
         &self,
         change: &mut Change<'_>,
@@ -61,9 +61,9 @@ impl Volume {
         record
     }
 
-    /// Takes one name from an object: its new record, or `None` if that was the last and the object goes. A directory
-    /// goes at once; the caller made sure that it is empty. A file that is held stays, as an orphan. The caller commits
-    /// the change.
+    /// Removes one name of an object. Returns its new record, or `None` if that was the last name and the object
+    /// goes. A directory goes at once; the caller checked that it is empty. A held file stays, as an orphan. The
+    /// caller commits the change.
     pub(crate) fn unlink(
         &self,
         change: &mut Change<'_>,
@@ -90,11 +90,11 @@ impl Volume {
         None
     }
 
-    /// Journals that an object is gone.
+    /// Journals the removal of an object.
     pub(crate) fn remove_object(&self, change: &mut Change<'_>, state: &InodeState) {
         let (ino, record) = (state.ino, state.record());
         if record.mapped_end > 0 || !record.pending_truncations.is_empty() || record.xattrs > 0 {
-            // The checkpoint has to see that pieces of its map in the memtable are nobody's any more.
+            // The checkpoint must see that the memtable's mappings of the file are dead.
             change.delete(key::inode(ino));
             change.put(key::reap(ino), Vec::new());
         } else {
@@ -107,7 +107,7 @@ impl Volume {
         self.space.removed();
     }
 
-    /// Brings an object's state up to date with what [`Volume::unlink`] journaled.
+    /// Updates an object's state with the result of [`Volume::unlink`].
     pub(crate) fn set_unlinked(&self, state: &mut InodeState, record: Option<InodeRecord>) {
         match record {
             Some(record) => *state.record_mut() = record,
@@ -121,7 +121,7 @@ impl Volume {
     }
 }
 
-/// A size as a difference.
+/// Converts a size to a difference.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).expect("a file is below 2^63 bytes")
 }

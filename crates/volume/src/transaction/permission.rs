@@ -1,6 +1,6 @@
-//! POSIX permission checks, with NFS's own exceptions (RFC 1813 section 4.4): the owner of a file may READ and WRITE it
-//! whatever its mode says, since UNIX checks at open only and NFSv3 knows no open; and execute permission permits READ,
-//! since a client reads what it executes.
+//! POSIX permission checks, with the exceptions of NFS (RFC 1813 section 4.4): the owner of a file may READ and WRITE
+//! it whatever its mode, as UNIX checks at open only and NFSv3 has no open; and execute permission permits READ, as a
+//! client reads what it executes.
 
 use crate::api::attributes::FileType;
 use crate::api::request::{Credentials, Error};
@@ -23,7 +23,7 @@ pub const STICKY: u16 = 0o1000;
 /// Whether the mode bits grant all of `wanted`.
 pub fn may(who: &Credentials, inode: &InodeRecord, wanted: u16) -> bool {
     if who.uid == 0 {
-        // The superuser executes only what somebody may execute.
+        // The superuser executes only files with some execute bit.
         let executable = inode.file_type == FileType::Directory || inode.mode & 0o111 != 0;
         return wanted & EXECUTE == 0 || executable;
     }
@@ -42,7 +42,7 @@ pub fn check(who: &Credentials, inode: &InodeRecord, wanted: u16) -> Result<(), 
     if may(who, inode, wanted) { Ok(()) } else { Err(Error::AccessDenied) }
 }
 
-/// Whether the caller is the owner, or the superuser.
+/// Whether the caller is the owner or the superuser.
 pub fn owns(who: &Credentials, inode: &InodeRecord) -> bool {
     who.uid == 0 || who.uid == inode.uid
 }
@@ -58,13 +58,13 @@ pub fn check_write(who: &Credentials, inode: &InodeRecord) -> Result<(), Error> 
     if owns(who, inode) || may(who, inode, WRITE) { Ok(()) } else { Err(Error::AccessDenied) }
 }
 
-/// Checks that a directory's names may be changed.
+/// Checks permission to change a directory's names.
 pub fn check_change_names(who: &Credentials, directory: &InodeRecord) -> Result<(), Error> {
     check(who, directory, WRITE | EXECUTE)
 }
 
-/// Checks that a name may be removed from a directory, or replaced in it: in a sticky one only by the owner of the
-/// directory or of the object.
+/// Checks permission to remove or replace a name: in a sticky directory only for the owner of the directory or of the
+/// object.
 pub fn check_remove(who: &Credentials, directory: &InodeRecord, object: &InodeRecord) -> Result<(), Error> {
     check_change_names(who, directory)?;
     if directory.mode & STICKY != 0 && !owns(who, directory) && !owns(who, object) {
@@ -73,8 +73,8 @@ pub fn check_remove(who: &Credentials, directory: &InodeRecord, object: &InodeRe
     Ok(())
 }
 
-/// The mode after data was written or the owner changed by somebody without privilege: setuid goes, and setgid where it
-/// means execution as the group.
+/// Returns the mode after an unprivileged caller wrote data or changed the owner: without setuid, and without setgid
+/// where it means execution as the group.
 pub fn without_privilege_bits(inode: &InodeRecord) -> u16 {
     if inode.file_type == FileType::Directory {
         return inode.mode;

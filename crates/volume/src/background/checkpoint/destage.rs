@@ -1,4 +1,4 @@
-//! Inline data leaves the journal: what is still alive of it goes to segments, in file order.
+//! Destaging: inline data leaves the journal. What is still live of it goes to segments, in file order.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -12,13 +12,13 @@ use crate::limits::EXTENT_BYTES_MAX;
 use crate::segments::{Segments, Stream};
 use crate::volume::Volume;
 
-/// Visible pieces of a frozen memtable's maps, in file order: `(end, mapping)`. Inline data stays where it is.
+/// Visible mappings of a frozen memtable, in file order: `(end, mapping)`. Inline data is borrowed.
 type Visible<'r> = BTreeMap<Ino, Vec<(u64, ExtentMapping<&'r [u8]>)>>;
 
-/// What became of the maps in a frozen memtable.
+/// The maps of a frozen memtable after destaging.
 #[derive(Default)]
 pub struct Destaged {
-    /// Pieces of each file that still exists: visible ones only, in file order, none inline; holes among them.
+    /// Mappings of each remaining file: visible ones only, in file order, none inline; including holes.
     pub maps: BTreeMap<Ino, Vec<(u64, ExtentMapping)>>,
     /// Extents written for inline data, in the order of their ids.
     pub extents: Vec<(ExtentId, ExtentRecord)>,
@@ -27,12 +27,12 @@ pub struct Destaged {
 }
 
 impl Destaged {
-    /// The index knows the extents now.
+    /// Records that the index has the extents.
     pub fn complete(&self, segments: &Segments, layer: Layer) {
         self.resolve_pending(segments, Some(layer));
     }
 
-    /// The extents are dead bytes: the next try writes others.
+    /// Gives up the extents: the next attempt writes new ones.
     pub fn abandon(&self, segments: &Segments) {
         self.resolve_pending(segments, None);
     }
@@ -95,7 +95,7 @@ impl Volume {
     }
 }
 
-/// Adjacent inline pieces on their way into one extent.
+/// Adjacent inline mappings that become one extent.
 #[derive(Default)]
 struct Run<'r> {
     first: Option<&'r ExtentMapping<&'r [u8]>>,
@@ -129,7 +129,7 @@ impl Run<'_> {
     }
 }
 
-/// Finds the pieces that are visible and the files that are gone.
+/// Collects the visible mappings and the removed files.
 fn collect<'r>(records: &'r [(Key, Slot)], removed: &mut HashSet<Ino>) -> io::Result<Visible<'r>> {
     let mut maps: Visible<'r> = BTreeMap::new();
     let mut inodes: BTreeMap<Ino, InodeRecord> = BTreeMap::new();

@@ -18,10 +18,10 @@ use crate::tables::index::{Index, IndexError, Records};
 use crate::transaction::change::clip_mapping;
 use crate::volume::Volume;
 
-/// Pieces of a map that are read at once.
+/// Mappings read at a time.
 const PAGE: usize = 1024;
 
-/// For [`Merge::punch`]: no piece ends there.
+/// For [`Merge::punch`]: no mapping ends there.
 const NOTHING_LAID: u64 = 0;
 
 impl Volume {
@@ -72,8 +72,8 @@ impl Volume {
         Ok(outcome)
     }
 
-    /// The record about the family, as of now. Counters may be ahead of what the checkpoint holds; that skips numbers,
-    /// which is harmless.
+    /// Returns the record about the family, as of now. Counters may be ahead of the checkpoint's contents; that skips
+    /// numbers, which is harmless.
     pub(crate) fn meta(&self, anchor: Anchor, generation: Generation) -> MetaRecord {
         use std::sync::atomic::Ordering::Relaxed;
         MetaRecord {
@@ -90,7 +90,7 @@ impl Volume {
         }
     }
 
-    /// Writes the live bytes of segments, and deletes the rows of those that nothing can refer to any more.
+    /// Writes the live bytes of segments, and deletes the rows of segments that nothing can refer to.
     fn apply_segments(
         &self,
         merge: &mut Merge<'_>,
@@ -118,25 +118,25 @@ impl Volume {
     }
 }
 
-/// A transaction in progress.
+/// An index transaction in progress.
 struct Merge<'u> {
     index: Records<'u>,
     /// Changes of extents' reference counts, as they come.
     references: Vec<(ExtentId, i64)>,
-    /// For the bytes of one record after the other.
+    /// Buffer for encoding records.
     scratch: Vec<u8>,
     outcome: Merged,
-    /// Pieces of removed and cut files that may still be freed.
+    /// Mappings of removed and truncated files that may still be freed.
     budget: usize,
 }
 
 impl Merge<'_> {
-    /// What it changed; closes the records.
+    /// Returns what it changed; closes the records.
     fn done(self) -> Merged {
         self.outcome
     }
 
-    /// Puts and deletes what needs no second thought.
+    /// Puts and deletes records that need no other treatment.
     fn apply_records(&mut self, records: &[(Key, Slot)]) -> Result<(), IndexError> {
         for (key, slot) in records {
             let plain = matches!(
@@ -163,7 +163,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Lays newer pieces over older ones.
+    /// Replaces older mappings by newer ones.
     fn apply_maps(&mut self, destaged: &Destaged) -> Result<(), CheckpointError> {
         for (ino, mappings) in &destaged.maps {
             self.outcome.maps.insert(*ino);
@@ -179,7 +179,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Lays a piece over what it covers. Most often that is one piece of the same size, and this one takes its record.
+    /// Puts a mapping over what it covers: most often one mapping of the same size, whose record it replaces.
     fn lay(&mut self, ino: Ino, end: u64, mapping: &ExtentMapping) -> Result<(), CheckpointError> {
         self.count(mapping, 1);
         let key = key::map(ino, end);
@@ -194,7 +194,7 @@ impl Merge<'_> {
         if old.start > mapping.start { self.punch(ino, (mapping.start, old.start), end) } else { Ok(()) }
     }
 
-    /// Takes `[start, end)` out of a file's map, but for the piece that ends at `laid` and is there already.
+    /// Removes `[start, end)` from a file's map, except the mapping that ends at `laid` and is already in place.
     fn punch(&mut self, ino: Ino, (start, end): (u64, u64), laid: u64) -> Result<(), CheckpointError> {
         let mut from = start;
         loop {
@@ -216,7 +216,7 @@ impl Merge<'_> {
         }
     }
 
-    /// One reference more or less to the extent of a piece.
+    /// Changes the references of a mapping's extent.
     fn count(&mut self, mapping: &ExtentMapping, change: i64) {
         if let Source::Extent { id, .. } = mapping.source {
             self.references.push((id, change));
@@ -234,7 +234,7 @@ impl Merge<'_> {
         self.index.delete(&key::map(ino, end))
     }
 
-    /// Pieces of a file's map that end behind `from` and begin before `to`: a page of them.
+    /// Returns a page of the mappings of a file that end after `from` and begin before `to`.
     fn page(&self, ino: Ino, from: u64, to: u64) -> Result<Vec<(u64, ExtentMapping)>, CheckpointError> {
         let mut page = Vec::new();
         let mut damaged = None;
@@ -261,7 +261,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Frees what truncations hid; a record whose cuts are all done with loses them.
+    /// Frees what truncations hid; a record loses its pending truncations once they are done.
     fn clear_truncated(&mut self, records: &[(Key, Slot)]) -> Result<(), CheckpointError> {
         for (key, slot) in records {
             let (Some((_, Table::Inode, fields)), Some(value)) = (key::parse(key), slot) else { continue };
@@ -306,7 +306,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Frees the maps of removed files, and goes on with cuts that were too much for an earlier checkpoint.
+    /// Frees the maps of removed files, and continues with truncations that were too much for an earlier checkpoint.
     fn reap(&mut self) -> Result<(), CheckpointError> {
         for ino in self.waiting_to_be_reaped()? {
             if self.budget == 0 {
@@ -344,7 +344,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Takes the extended attributes of a removed object away: few, as their bytes are bounded.
+    /// Deletes the extended attributes of a removed object: few, as their bytes are bounded.
     fn reap_xattrs(&mut self, ino: Ino) -> Result<(), IndexError> {
         let mut keys: Vec<Key> = Vec::new();
         let (from, to) = (key::xattr(ino, b""), key::xattr(Ino(ino.0.saturating_add(1)), b""));
@@ -356,7 +356,7 @@ impl Merge<'_> {
         keys.iter().try_for_each(|key| self.index.delete(key))
     }
 
-    /// Files in the table of those to be reaped; as many as the budget could serve.
+    /// Returns files of the reap table, as many as the budget could serve.
     fn waiting_to_be_reaped(&self) -> Result<Vec<Ino>, CheckpointError> {
         let mut waiting = Vec::new();
         let (from, to) = key::table_range(FIRST, Table::Reap);
@@ -371,8 +371,8 @@ impl Merge<'_> {
         Ok(waiting)
     }
 
-    /// Brings the extent table up to date: new and moved rows, and reference counts. Returns by how much each segment's
-    /// live bytes changed.
+    /// Updates the extent table: new and moved rows, and reference counts. Returns the change of each segment's live
+    /// bytes.
     fn apply_extents(
         &mut self,
         records: &[(Key, Slot)],
@@ -392,7 +392,7 @@ impl Merge<'_> {
         let mut live: BTreeMap<SegmentId, i64> = BTreeMap::new();
         for of_extent in changes.chunk_by(|(id, _), (next, _)| id == next) {
             let id = of_extent[0].0;
-            // Of those that this checkpoint wrote the index has no row.
+            // The index has no row of extents that this checkpoint wrote.
             let new = written.next_if(|(written, _)| *written == id).map(|(_, row)| Cow::Borrowed(row));
             let old = match &new {
                 Some(_) => None,
@@ -427,7 +427,7 @@ impl Merge<'_> {
     }
 }
 
-/// A buffer without what was in it.
+/// Clears a buffer for reuse.
 fn cleared(buffer: &mut Vec<u8>) -> &mut Vec<u8> {
     buffer.clear();
     buffer
@@ -437,7 +437,7 @@ fn damaged_mapping(key: &[u8]) -> IndexError {
     IndexError::Corrupt(format!("the map record at {key:02x?} does not decode"))
 }
 
-/// The format that a volume which holds these records has.
+/// Returns the format of a volume that holds these records.
 fn format_of(records: &[(Key, Slot)]) -> u32 {
     let formats = records.iter().filter_map(|(key, _)| Some(MetaRecord::format_of(key::parse(key)?.1)));
     formats.max().unwrap_or(MetaRecord::FORMAT_FIRST)
