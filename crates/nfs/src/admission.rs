@@ -14,7 +14,7 @@ use wire::nfs4::{self, ArgOp4, StableHow4};
 use wire::xdr::{Decode, Decoder};
 
 use crate::incoming::IncomingRecord;
-use crate::limits::{DIRECTORY_BYTES, SMALL_REPLY_BYTES, SMALL_RESULT_BYTES};
+use crate::limits::{DIRECTORY_BYTES_MAX, SMALL_REPLY_BYTES_MAX, SMALL_RESULT_BYTES};
 
 /// The limit of a volume that a change may have to wait for. Changes that wait for the same are served in the order in
 /// which they came; changes that wait for different ones are independent.
@@ -86,7 +86,7 @@ pub struct Needs<'r> {
 
 impl<'r> Needs<'r> {
     /// What most calls need: room for a small reply.
-    const SMALL: Needs<'static> = Needs { reply_bytes_max: SMALL_REPLY_BYTES, change: None };
+    const SMALL: Needs<'static> = Needs { reply_bytes_max: SMALL_REPLY_BYTES_MAX, change: None };
 
     /// Finds out what a record needs. Only the arguments of calls that change something or whose replies may be large are
     /// decoded; what cannot be decoded needs no more than an error.
@@ -115,7 +115,7 @@ impl<'r> Needs<'r> {
     /// A reply with up to `bytes` of data or names.
     fn large(bytes: u32) -> Option<Needs<'r>> {
         let bytes = usize::try_from(bytes).ok()?;
-        Some(Needs { reply_bytes_max: bytes + SMALL_REPLY_BYTES, change: None })
+        Some(Needs { reply_bytes_max: bytes + SMALL_REPLY_BYTES_MAX, change: None })
     }
 
     fn of_nfs3(procedure: u32, arguments: &'r [u8]) -> Option<Needs<'r>> {
@@ -125,10 +125,12 @@ impl<'r> Needs<'r> {
                 return Needs::large(ReadArgs::decode(&mut input).ok()?.count.min(TRANSFER_BYTES_MAX));
             }
             Procedure::Readdir => {
-                return Needs::large(ReaddirArgs::decode(&mut input).ok()?.count.min(DIRECTORY_BYTES));
+                return Needs::large(ReaddirArgs::decode(&mut input).ok()?.count.min(DIRECTORY_BYTES_MAX));
             }
             Procedure::Readdirplus => {
-                return Needs::large(ReaddirplusArgs::decode(&mut input).ok()?.maxcount.min(DIRECTORY_BYTES));
+                return Needs::large(
+                    ReaddirplusArgs::decode(&mut input).ok()?.maxcount.min(DIRECTORY_BYTES_MAX),
+                );
             }
             Procedure::Write => {
                 let write = WriteArgs::decode(&mut Decoder::new(arguments)).ok()?;
@@ -153,7 +155,7 @@ impl<'r> Needs<'r> {
     /// Walks the operations once. The first one that changes something says what the COMPOUND waits for.
     fn of_compound(arguments: &'r [u8]) -> Option<Needs<'r>> {
         let operations = CompoundReader::new(Decoder::new(arguments)).ok()?;
-        let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES, None, None);
+        let (mut bytes, mut current, mut change) = (SMALL_REPLY_BYTES_MAX, None, None);
         for operation in operations.map_while(Result::ok) {
             if let ArgOp4::Putfh(args) = &operation {
                 current = Some(args.object.as_bytes());
@@ -166,8 +168,8 @@ impl<'r> Needs<'r> {
             let wanted = match operation {
                 ArgOp4::Read(args) => args.count.min(TRANSFER_BYTES_MAX),
                 ArgOp4::ReadPlus(args) => args.count.min(TRANSFER_BYTES_MAX),
-                ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES),
-                ArgOp4::Listxattrs(args) => args.maxcount.min(DIRECTORY_BYTES),
+                ArgOp4::Readdir(args) => args.maxcount.min(DIRECTORY_BYTES_MAX),
+                ArgOp4::Listxattrs(args) => args.maxcount.min(DIRECTORY_BYTES_MAX),
                 ArgOp4::Getxattr(_) => XATTR_BYTES,
                 _ => 0,
             };
@@ -179,7 +181,7 @@ impl<'r> Needs<'r> {
 }
 
 // The largest READ and READDIR, with all that surrounds the data, is a record.
-const _: () = assert!(SMALL_REPLY_BYTES <= OVERHEAD_BYTES_MAX);
+const _: () = assert!(SMALL_REPLY_BYTES_MAX <= OVERHEAD_BYTES_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -226,8 +228,8 @@ mod tests {
             let args = ReadArgs { file, offset: 0, count };
             reply_bytes_max(&call(nfs3::PROGRAM, Procedure::Read as u32, |out| args.encode(out)))
         };
-        assert_eq!(read(4096), 4096 + SMALL_REPLY_BYTES);
-        assert_eq!(read(u32::MAX), (1 << 20) + SMALL_REPLY_BYTES);
+        assert_eq!(read(4096), 4096 + SMALL_REPLY_BYTES_MAX);
+        assert_eq!(read(u32::MAX), (1 << 20) + SMALL_REPLY_BYTES_MAX);
         let list = ReaddirplusArgs {
             dir: file,
             cookie: 0,
@@ -236,14 +238,14 @@ mod tests {
             maxcount: 9,
         };
         let list = call(nfs3::PROGRAM, Procedure::Readdirplus as u32, |out| list.encode(out));
-        assert_eq!(reply_bytes_max(&list), 9 + SMALL_REPLY_BYTES);
+        assert_eq!(reply_bytes_max(&list), 9 + SMALL_REPLY_BYTES_MAX);
         let attributes = call(nfs3::PROGRAM, Procedure::Getattr as u32, |out| file.encode(out));
-        assert_eq!(reply_bytes_max(&attributes), SMALL_REPLY_BYTES);
+        assert_eq!(reply_bytes_max(&attributes), SMALL_REPLY_BYTES_MAX);
         let dump = call(mount3::PROGRAM, mount3::Procedure::Dump as u32, |_| {});
         assert_eq!(reply_bytes_max(&dump), RECORD_BYTES_MAX);
         assert_eq!(
             reply_bytes_max(&[0; 3]),
-            SMALL_REPLY_BYTES,
+            SMALL_REPLY_BYTES_MAX,
             "a record that is no call gets a small reply"
         );
     }

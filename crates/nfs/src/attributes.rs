@@ -1,4 +1,4 @@
-//! The engine's attributes and times in the words of NFSv3, and back (RFC 1813 sections 2.5 and 2.6).
+//! Converts attributes and times between the engine and NFSv3 (RFC 1813 sections 2.5 and 2.6).
 
 use volume::attributes::{Attributes, Before, FileType, SetAttributes, SetTime, Wcc};
 use volume::ids::VolumeId;
@@ -6,10 +6,10 @@ use volume::request::Error;
 use volume::time::Time;
 use wire::nfs3::{self, Fattr3, FileType3, NfsTime3, Sattr3, SpecData3, WccAttr, WccData};
 
-/// Nanoseconds in a second: a time whose nanoseconds reach it is none.
+/// Nanoseconds in a second. A time with that many nanoseconds is invalid.
 const NANOSECONDS: u32 = 1_000_000_000;
 
-/// Attributes of an object in `volume`, which is the file system that clients see.
+/// Converts the attributes of an object in `volume`, which clients see as a file system.
 pub(crate) fn fattr3(volume: VolumeId, attributes: &Attributes) -> Fattr3 {
     Fattr3 {
         file_type: file_type(attributes.file_type),
@@ -28,12 +28,12 @@ pub(crate) fn fattr3(volume: VolumeId, attributes: &Attributes) -> Fattr3 {
     }
 }
 
-/// Both sides of a change.
+/// Converts the attributes before and after a change.
 pub(crate) fn wcc(volume: VolumeId, wcc: &Wcc) -> WccData {
     WccData { before: Some(before(&wcc.before)), after: Some(fattr3(volume, &wcc.after)) }
 }
 
-/// Both sides of an operation that failed, so changed nothing.
+/// Returns the attributes before and after an operation that failed and changed nothing.
 pub(crate) fn unchanged(attributes: Option<Fattr3>) -> WccData {
     WccData { before: attributes.map(WccAttr::from), after: attributes }
 }
@@ -54,7 +54,7 @@ fn file_type(file_type: FileType) -> FileType3 {
     }
 }
 
-/// A time as NFSv3 counts it: unsigned seconds since 1970. What lies outside shows as the nearest that does not.
+/// Converts a time to NFSv3's unsigned seconds since 1970. A time out of range becomes the nearest one in range.
 fn time3(time: Time) -> NfsTime3 {
     match u32::try_from(time.seconds()) {
         Ok(seconds) => NfsTime3 { seconds, nanoseconds: time.subsecond_nanos() },
@@ -63,7 +63,7 @@ fn time3(time: Time) -> NfsTime3 {
     }
 }
 
-/// A time that a client names.
+/// Converts a time that a client sets.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the nanoseconds make a second or more.
@@ -74,10 +74,10 @@ pub(crate) fn time(time: NfsTime3) -> Result<Time, Error> {
     Ok(Time::from_parts(i64::from(time.seconds), time.nanoseconds))
 }
 
-/// Attributes that a client wants set.
+/// Converts attributes that a client sets.
 ///
 /// # Errors
-/// [`Error::Invalid`] for a time that is none.
+/// [`Error::Invalid`] for an invalid time.
 pub(crate) fn set_attributes(set: &Sattr3) -> Result<SetAttributes, Error> {
     Ok(SetAttributes {
         mode: set.mode,

@@ -1,4 +1,4 @@
-//! What an operation is told: its arguments, its caller, and the objects that its handles name.
+//! A call: its arguments, its caller, and the objects that its handles name.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -23,24 +23,24 @@ use crate::state::ids::FileId;
 use crate::status::Retry;
 use crate::{attributes, credentials, status};
 
-/// Why an operation wrote no result of its own; nothing was changed.
+/// Why an operation wrote no result of its own. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It needs media: run it again where that is allowed.
+    /// Media must be read: run the call again where that is allowed.
     WouldBlock,
-    /// A limit is reached, or the same call is being executed: run it again soon.
+    /// A limit is reached, or the same call is being executed: run the call again soon.
     Busy,
     /// The arguments cannot be decoded.
     Garbage,
-    /// A length in the arguments is over its limit: not worth an answer.
+    /// A length in the arguments exceeds its limit: the connection is closed.
     OverLimit,
     /// There is no such procedure.
     Unavailable,
-    /// It failed, and has no result to say so in.
+    /// It failed, and its result has no status.
     Failed,
-    /// The credential does not do.
+    /// The credential is not accepted.
     Auth(AuthStat),
-    /// It failed before it looked at any object, so that it has no attributes to show.
+    /// It failed before it accessed an object, so it has no attributes to show.
     Status(NfsStat3),
 }
 
@@ -62,7 +62,7 @@ impl From<DecodeError> for Stop {
     }
 }
 
-/// What a reply waits for; nothing, if it shows nothing of a volume.
+/// What a reply waits for: the durability of a volume's contents that it shows, if any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct After<'a>(pub(crate) Option<(&'a Arc<Volume>, Durability)>);
 
@@ -71,51 +71,51 @@ impl After<'_> {
     pub(crate) const NOW: After<'static> = After(None);
 }
 
-/// What became of an operation: it wrote a result, a failure included, or it did not.
+/// The outcome of an operation: it wrote a result (a failure is one too), or it did not.
 pub(crate) type Handled<'a> = Result<After<'a>, Stop>;
 
 /// A procedure of a program.
 pub(crate) struct Operation {
-    /// Executes a call and writes its whole result, behind the header of an accepted reply. What it wrote before it
-    /// stopped is taken back.
+    /// Executes a call and writes its result behind the header of an accepted reply. If it stops, what it wrote is
+    /// removed.
     pub(crate) run: for<'a> fn(&Call<'a>, &mut Encoder<'_>) -> Handled<'a>,
     /// Writes the result of a failure that shows no attributes; none for procedures that cannot fail.
     pub(crate) failed: Option<fn(NfsStat3, &mut Encoder<'_>)>,
-    /// Whether it changes a volume, so that back-pressure applies to it.
+    /// Whether it changes a volume. Back-pressure applies to such calls.
     pub(crate) changes: bool,
 }
 
-/// A call whose program, version and procedure are known to exist.
+/// A call of a procedure that exists.
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a ServiceContext,
     pub(crate) header: &'a CallHeader<'a>,
-    /// What follows the header.
+    /// The bytes behind the header.
     pub(crate) arguments: &'a [u8],
     pub(crate) connection: &'a Connection,
     pub(crate) now: Time,
     pub(crate) access: Access,
-    /// The end of the reply, if it is not in the buffer that the operation writes to.
+    /// File data that ends the reply without being copied into its buffer.
     pub(crate) tail: Cell<Vec<Slice>>,
-    /// How far the call came when it was run before; what an operation leaves here it finds again.
+    /// How far the call came when it was last run. An operation that stops leaves it here.
     pub(crate) progress: Cell<Option<Progress>>,
-    /// Bytes of the whole record.
+    /// Length of the whole record, bytes.
     pub(crate) bytes: usize,
-    /// Whether the call turned out to change a volume, beside procedures that always do.
+    /// Whether the call changed a volume; for procedures that do not always.
     pub(crate) changed: Cell<bool>,
 }
 
 impl<'a> Call<'a> {
-    /// Reads the arguments. Bytes after them are ignored, as other servers do.
+    /// Decodes the arguments. Bytes after them are ignored, as by other servers.
     pub(crate) fn arguments<T: Decode<'a>>(&self) -> Result<T, Stop> {
         Ok(T::decode(&mut Decoder::new(self.arguments))?)
     }
 
-    /// The client's address, the same however it reaches us.
+    /// Returns the client's address. IPv4 mapped into IPv6 becomes IPv4.
     pub(crate) fn client(&self) -> IpAddr {
         self.connection.peer.ip().to_canonical()
     }
 
-    /// Finds what a handle names, and under which rules this caller may use it.
+    /// Resolves a handle and applies the rules of the export to the caller.
     pub(crate) fn object(&self, handle: FileHandle3<'_>) -> Result<Object<'a>, Stop> {
         let found = self.service.locate(handle.as_bytes(), self.connection.peer);
         let Located { volume, export, ino } = match found {
@@ -124,14 +124,14 @@ impl<'a> Call<'a> {
             Err(Refused::Stale) => return Err(Stop::Status(NfsStat3::Stale)),
             Err(Refused::NotAdmitted) => return Err(Stop::Status(NfsStat3::Acces)),
         };
-        if !export.is_content_with(&self.header.credential) {
+        if !export.accepts_credential(&self.header.credential) {
             return Err(Stop::Auth(AuthStat::TooWeak));
         }
         Ok(Object::new(volume, ino, export, &self.header.credential, self.now, self.access))
     }
 }
 
-/// An object that a handle names, and in whose name it is used.
+/// An object that a handle names, and the credentials to use it with.
 pub(crate) struct Object<'a> {
     pub(crate) volume: &'a Arc<Volume>,
     pub(crate) ino: Ino,
@@ -142,7 +142,7 @@ pub(crate) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// An object, in the name of whom the credential says.
+    /// Makes an object that is used with `credential`, squashed by the rules of the export.
     pub(crate) fn new(
         volume: &'a Arc<Volume>,
         ino: Ino,
@@ -160,48 +160,48 @@ impl<'a> Object<'a> {
         FileId { volume: self.volume.id(), ino: self.ino }
     }
 
-    /// Another object of the same volume, in the same name.
+    /// Returns another object of the same volume, with the same credentials.
     pub(crate) fn beside(&self, ino: Ino) -> Object<'a> {
         let Object { volume, export, now, access, .. } = *self;
         Object { volume, ino, export, credentials: self.credentials.clone(), now, access }
     }
 
-    /// What the engine is told about the caller of an idempotent operation.
+    /// Returns the engine's request for an idempotent operation.
     pub(crate) fn request(&self) -> Request<'_> {
         Request { credentials: &self.credentials, now: self.now, access: self.access, key: None }
     }
 
-    /// The same for an operation whose answer is remembered.
+    /// Returns the engine's request for an operation whose reply is remembered.
     pub(crate) fn request_once<'r>(&'r self, key: &'r RequestKey) -> Request<'r> {
         Request { key: Some(key), ..self.request() }
     }
 
-    /// Whether two handles are of the same volume.
+    /// Whether two objects are in the same volume.
     pub(crate) fn is_beside(&self, other: &Object<'_>) -> bool {
         Arc::ptr_eq(self.volume, other.volume)
     }
 
-    /// The reply waits for this.
+    /// Returns what a reply waits for.
     pub(crate) fn after(&self, after: Durability) -> After<'a> {
         After(Some((self.volume, after)))
     }
 
-    /// Attributes of an object of the same volume.
+    /// Converts attributes of an object of the same volume.
     pub(crate) fn fattr3(&self, attributes: &Attributes) -> Fattr3 {
         attributes::fattr3(self.volume.id(), attributes)
     }
 
-    /// Both sides of a change in the same volume.
+    /// Converts the attributes before and after a change in the same volume.
     pub(crate) fn wcc(&self, wcc: &Wcc) -> WccData {
         attributes::wcc(self.volume.id(), wcc)
     }
 
-    /// The bytes of a handle of the same volume; [`file_handle`] makes them one.
+    /// Returns the bytes of a handle of the same volume, for [`file_handle`].
     pub(crate) fn handle_bytes(&self, ino: Ino) -> [u8; HANDLE_BYTES] {
         self.volume.handle(ino).to_bytes()
     }
 
-    /// The attributes of this object for a failure to show, if they can be had; `after` then waits for them too.
+    /// Returns the attributes of this object, if available, for a failure to show; `after` then waits for them too.
     pub(crate) fn shown(&self, after: &mut Durability) -> Result<Option<Fattr3>, Stop> {
         match self.volume.attributes(&self.request(), self.ino) {
             Ok(promised) => {
@@ -209,7 +209,7 @@ impl<'a> Object<'a> {
                 Ok(Some(self.fattr3(&promised.value)))
             }
             Err(failure) => {
-                // Fails here only if nothing can be answered yet; which of the errors it is matters to nobody.
+                // Returns early only if the call must be run again; the kind of error does not matter.
                 status::nfs3(failure.error)?;
                 *after = after.and(failure.after);
                 Ok(None)
@@ -232,7 +232,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The handle of these bytes.
+/// Makes a handle of the engine's bytes.
 pub(crate) fn file_handle(bytes: &[u8; HANDLE_BYTES]) -> FileHandle3<'_> {
     FileHandle3::new(bytes).expect("the engine's handles are within the limit of NFSv3, see limits.rs")
 }

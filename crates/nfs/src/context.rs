@@ -63,10 +63,10 @@ impl ServiceContext {
         self.volumes.get(&id)
     }
 
-    /// Finds what the bytes of a handle name, for a client at `peer`.
+    /// Resolves the bytes of a handle for a client at `peer`.
     pub(crate) fn locate(&self, handle: &[u8], peer: SocketAddr) -> Result<Located<'_>, Refused> {
         let handle = Handle::parse(handle).ok_or(Refused::BadHandle)?;
-        // The checksum of a volume that is not served any more cannot be verified; such a handle is as good as gone.
+        // The checksum of a volume that is no longer served cannot be verified; its handles count as stale.
         let volume = self.volume(handle.volume).ok_or(Refused::Stale)?;
         let export = self.exports.admitting(handle.volume, peer).ok_or(Refused::NotAdmitted)?;
         match volume.resolve(&handle) {
@@ -77,7 +77,7 @@ impl ServiceContext {
     }
 }
 
-/// What a handle names, and by which export the client may use it.
+/// What a handle names, and the export whose rules apply.
 pub(crate) struct Located<'a> {
     pub(crate) volume: &'a Arc<Volume>,
     pub(crate) export: &'a Export,
@@ -87,9 +87,9 @@ pub(crate) struct Located<'a> {
 /// Why a handle cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// No server of ours made it.
+    /// It was not made by this server.
     BadHandle,
-    /// What it names is not here any more.
+    /// The object it names no longer exists here.
     Stale,
     /// No export admits the client.
     NotAdmitted,

@@ -1,12 +1,11 @@
-//! In whose name the engine is asked: the caller's AUTH_SYS credential after the squashing of the export.
+//! Credentials for the engine: the caller's AUTH_SYS credential, squashed as the export says.
 
 use volume::request::Credentials;
 use wire::rpc::{AuthSys, Credential};
 
 use crate::exports::{Export, Squash};
 
-/// Whom the engine takes the caller for. AUTH_NONE is the export's anonymous user, and so is everything that is not
-/// AUTH_SYS.
+/// Squashes a credential. Every flavor but AUTH_SYS means the export's anonymous user.
 pub(crate) fn credentials(credential: &Credential<'_>, export: &Export) -> Credentials {
     match (credential, export.squash) {
         (Credential::Sys(sys), Squash::None) => {
@@ -17,12 +16,12 @@ pub(crate) fn credentials(credential: &Credential<'_>, export: &Export) -> Crede
     }
 }
 
-/// The anonymous user.
+/// Returns the export's anonymous user.
 fn anonymous(export: &Export) -> Credentials {
     Credentials { uid: export.anonymous_uid, gid: export.anonymous_gid, groups: Vec::new() }
 }
 
-/// The caller, with the superuser replaced; the superuser's group too, as it owns much of a system.
+/// Replaces the superuser, and the superuser's group, which owns much of a system.
 fn without_root(sys: &AuthSys<'_>, export: &Export) -> Credentials {
     let user = |uid| if uid == 0 { export.anonymous_uid } else { uid };
     let group = |gid| if gid == 0 { export.anonymous_gid } else { gid };
@@ -53,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn squashing_replaces_whom_it_names() {
+    fn squashing_replaces_the_named_users() {
         let root = sys(0, 0, &[0, 5]);
         let user = sys(7, 8, &[9, 0]);
         assert_eq!(seen(&root, Squash::None), (0, 0, vec![0, 5]));
@@ -65,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_say_who_he_is_is_nobody() {
+    fn callers_without_auth_sys_are_anonymous() {
         for credential in [Credential::None, Credential::Other(OpaqueAuth::NONE)] {
             for squash in [Squash::None, Squash::Root, Squash::All] {
                 assert_eq!(seen(&credential, squash), (1001, 1002, vec![]));

@@ -6,14 +6,14 @@ use wire::{mount3, nfs4, nlm4, nsm, portmap};
 
 use crate::call::Operation;
 
-/// One version of a program; its procedures stand in the order of their numbers.
+/// One version of a program, with its procedures in the order of their numbers.
 struct Version {
     program: u32,
     version: u32,
     procedures: &'static [Operation],
 }
 
-/// What is served, the busiest first.
+/// The programs that are served, the busiest first.
 static VERSIONS: [Version; 8] = [
     Version { program: nfs3::PROGRAM, version: nfs3::VERSION, procedures: &crate::v3::OPERATIONS },
     Version { program: nfs4::PROGRAM, version: nfs4::VERSION, procedures: &crate::v4::OPERATIONS },
@@ -29,10 +29,10 @@ static VERSIONS: [Version; 8] = [
     Version { program: portmap::PROGRAM, version: 4, procedures: &crate::portmap::RPCBIND_OPERATIONS },
 ];
 
-/// The operation that a call is for.
+/// Finds the operation of a procedure.
 ///
 /// # Errors
-/// What to answer if there is none (RFC 5531 section 9).
+/// The status to reply if it does not exist (RFC 5531 section 9).
 pub(crate) fn find(program: u32, version: u32, procedure: u32) -> Result<&'static Operation, AcceptStat> {
     let known = VERSIONS.iter().find(|known| known.program == program && known.version == version);
     let Some(known) = known else { return Err(unknown_version(program)) };
@@ -50,7 +50,7 @@ fn unknown_version(program: u32) -> AcceptStat {
     }
 }
 
-/// The programs and versions that are served, for the portmapper to list.
+/// Returns the programs and versions that are served, for the portmapper.
 pub(crate) fn served() -> impl Iterator<Item = (u32, u32)> {
     VERSIONS.iter().map(|known| (known.program, known.version))
 }

@@ -1,8 +1,8 @@
-//! Exports: which volume is reached by whom, and with what rights.
+//! Exports: which clients reach which volume, with what rights.
 //!
-//! Rules are applied to every request, not only to MNT, so that whoever learns a handle gains nothing from it. A handle
-//! names its volume and not the path by which it was mounted; so several exports of one volume are alternatives, of
-//! which the first that admits the client holds, whatever path it mounted.
+//! The rules apply to every request, not only to MNT, so a client gains nothing by learning a handle. A handle names its
+//! volume, not the path by which it was mounted; so several exports of one volume are alternatives: the first that admits
+//! the client applies, whatever path it mounted.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -17,24 +17,24 @@ use crate::limits::UNPRIVILEGED_PORT;
 
 pub(crate) mod pseudo;
 
-/// Whose claims about themselves are not believed.
+/// Whose credentials are replaced by those of the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// User 0 and group 0 become the anonymous user and group.
+    /// Those of user 0 and group 0.
     #[default]
     Root,
-    /// Everybody becomes the anonymous user.
+    /// Those of everybody.
     All,
-    /// Everybody is believed.
+    /// Those of nobody.
     None,
 }
 
 /// One volume under one path, with its rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
-    /// What clients mount, for example `/main`; directories beneath it can be mounted as well.
+    /// The path that clients mount, for example `/main`. Directories beneath it can be mounted too.
     pub path: String,
-    /// The volume whose root directory is there.
+    /// The volume whose root directory is at the path.
     pub volume: VolumeId,
     /// Whether changes are answered with NFS3ERR_ROFS.
     pub read_only: bool,
@@ -44,18 +44,18 @@ pub struct Export {
     pub anonymous_uid: u32,
     /// The group that replaces others.
     pub anonymous_gid: u32,
-    /// The networks of the clients that are admitted; none for all.
+    /// The networks whose clients are admitted; if empty, all clients are.
     pub clients: Vec<IpNet>,
-    /// Whether a client must call from a port below 1024, which only its superuser can use.
+    /// Whether clients must call from a port below 1024, which only their superuser can use.
     pub privileged_port_required: bool,
-    /// Whether AUTH_NONE is answered with AUTH_TOOWEAK instead of being taken for the anonymous user.
+    /// Whether AUTH_NONE is refused with AUTH_TOOWEAK, instead of meaning the anonymous user.
     pub auth_sys_required: bool,
     /// Whether clients of NFSv4 may be given delegations of its files (RFC 8881 section 10.2).
     pub delegations: bool,
 }
 
 impl Export {
-    /// An export with the usual rules: changes allowed, root squashed, everybody admitted.
+    /// Makes an export with the default rules: changes allowed, root squashed, everybody admitted.
     #[must_use]
     pub fn new(path: impl Into<String>, volume: VolumeId) -> Export {
         Export {
@@ -72,12 +72,12 @@ impl Export {
         }
     }
 
-    /// Whether the way in which a caller says who he is will do.
-    pub(crate) fn is_content_with(&self, credential: &Credential<'_>) -> bool {
+    /// Whether the flavor of a credential is accepted.
+    pub(crate) fn accepts_credential(&self, credential: &Credential<'_>) -> bool {
         !self.auth_sys_required || matches!(credential, Credential::Sys(_))
     }
 
-    /// Whether a client at `address` may use it. IPv4 addresses that are mapped into IPv6 count as IPv4.
+    /// Whether a client at `address` may use the export. IPv4 addresses mapped into IPv6 count as IPv4.
     #[must_use]
     pub fn admits(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
@@ -136,12 +136,12 @@ impl std::error::Error for ExportsError {}
 pub(crate) struct Exports {
     /// In the order of the configuration.
     list: Vec<Arc<Export>>,
-    /// Those of each volume, in the same order.
+    /// The exports of each volume, in the same order.
     by_volume: HashMap<VolumeId, Vec<Arc<Export>>>,
 }
 
 impl Exports {
-    /// Checks paths.
+    /// Checks the paths of exports.
     pub(crate) fn new(exports: Vec<Export>) -> Result<Exports, ExportsError> {
         let mut checked = Exports::default();
         for export in exports {
@@ -160,18 +160,19 @@ impl Exports {
         Ok(checked)
     }
 
-    /// The exports in the order of the configuration.
+    /// Returns the exports in the order of the configuration.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Export> {
         self.list.iter().map(Arc::as_ref)
     }
 
-    /// The export whose rules hold when a client at `address` uses a handle of `volume`; none if it is not admitted.
+    /// Returns the export whose rules apply to a client at `address` that uses a handle of `volume`; none if no export
+    /// admits it.
     pub(crate) fn admitting(&self, volume: VolumeId, address: SocketAddr) -> Option<&Export> {
         self.by_volume.get(&volume)?.iter().map(Arc::as_ref).find(|export| export.admits(address))
     }
 
-    /// The exports that a path leads to, which is the longest export path that it begins with, and the rest of the path:
-    /// nothing, or further components. None if it leads nowhere.
+    /// Returns the exports at the longest export path that `path` begins with, and the rest of `path`. None if there is no
+    /// such export.
     pub(crate) fn at<'p>(&self, path: &'p [u8]) -> Option<(impl Iterator<Item = &Export>, &'p [u8])> {
         let (found, rest) = self
             .iter()
@@ -181,7 +182,7 @@ impl Exports {
     }
 }
 
-/// What follows `export` in `path`, if `path` is that directory or one beneath it.
+/// Returns what follows `export` in `path`, if `path` is that directory or one beneath it.
 fn beneath<'p>(export: &str, path: &'p [u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(export.trim_end_matches('/').as_bytes())?;
     (path.starts_with(b"/") && (rest.is_empty() || rest.starts_with(b"/"))).then_some(rest)

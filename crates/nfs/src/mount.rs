@@ -1,7 +1,7 @@
 //! MOUNT version 3 (RFC 1813 appendix I): one procedure per file.
 //!
-//! Only MNT matters to clients: it turns a path into a handle. What it notes of who has mounted what informs
-//! administrators, is bounded, and is forgotten with the process; nothing depends on it.
+//! Clients need only MNT, which turns a path into a handle. The list of mounts informs administrators; nothing depends on
+//! it.
 
 use crate::call::Operation;
 use crate::v3::null;

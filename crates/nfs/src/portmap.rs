@@ -1,5 +1,5 @@
-//! Portmapper version 2 and rpcbind versions 3 and 4 (RFC 1833), as far as a client needs that asks this port where NFS
-//! is: here. Nothing can be registered.
+//! Portmapper version 2 and rpcbind versions 3 and 4 (RFC 1833): tell clients that all programs are at this port. Nothing
+//! can be registered.
 
 use std::net::SocketAddr;
 
@@ -31,8 +31,8 @@ pub(crate) static RPCBIND_OPERATIONS: [Operation; 5] = [
     Operation { run: dump_rpcbs, failed: None, changes: false },
 ];
 
-/// Whether a program is here in any version. As with other portmappers the version asked for does not matter: whoever
-/// calls it learns from PROG_MISMATCH which there are.
+/// Whether any version of a program is served. As in other portmappers, the requested version does not matter: callers
+/// learn the versions from PROG_MISMATCH.
 fn serves(program: u32) -> bool {
     dispatch::served().any(|(served, _)| served == program)
 }
@@ -44,7 +44,7 @@ fn refuse_mapping<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     Ok(After::NOW)
 }
 
-/// PMAPPROC_GETPORT: 0 is "not here".
+/// PMAPPROC_GETPORT: 0 if the program is not served.
 fn get_port<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let wanted: Mapping = call.arguments()?;
     let here = wanted.protocol == PROTOCOL_TCP && serves(wanted.program);
@@ -70,11 +70,11 @@ fn refuse_rpcb<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     Ok(After::NOW)
 }
 
-/// RPCBPROC_GETADDR: an empty string is "not here".
+/// RPCBPROC_GETADDR: an empty string if the program is not served.
 fn get_address<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let wanted: Rpcb<'_> = call.arguments()?;
     let local = local(call);
-    // Who names no network means the one that the question came by.
+    // Without a network id, the network of the connection is meant.
     let here = matches!(wanted.netid.0, b"" | b"tcp" | b"tcp6") && serves(wanted.program);
     let address = if here { universal_address(&local) } else { String::new() };
     RpcbString(address.as_bytes()).encode(out);
@@ -95,7 +95,7 @@ fn dump_rpcbs<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     Ok(After::NOW)
 }
 
-/// Our end of the connection; IPv4 that is mapped into IPv6 as the IPv4 that the client used.
+/// Returns the local address of the connection. IPv4 mapped into IPv6 becomes IPv4.
 fn local(call: &Call<'_>) -> SocketAddr {
     let local = call.connection.local;
     SocketAddr::new(local.ip().to_canonical(), local.port())

@@ -1,4 +1,4 @@
-//! A COMPOUND that stopped on its way.
+//! A COMPOUND that stopped before its end.
 
 use volume::bytes::Slice;
 use volume::ids::VolumeId;
@@ -8,9 +8,9 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::state::SlotGuard;
 
-/// A COMPOUND that stopped on its way, to be gone on with. Dropped, it ends: what was done stands, and the operation at
-/// which it stopped is answered with NFS4ERR_DELAY should the client ask again; or if that is too much to be kept, with
-/// NFS4ERR_RETRY_UNCACHED_REP.
+/// A COMPOUND that stopped before its end, to be continued. Dropping it ends the COMPOUND: the results so far are final, and
+/// a retransmission finds NFS4ERR_DELAY for the operation that stopped it, or NFS4ERR_RETRY_UNCACHED_REP if the reply is
+/// too large for the slot.
 #[derive(Debug)]
 pub struct Progress(Option<Box<Suspended>>);
 
@@ -30,23 +30,23 @@ impl Drop for Progress {
         if let Some(slot) = suspended.slot.take() {
             let wait = suspended.waits.first().copied();
             let reply = suspended.delayed();
-            // Of what need not be kept a slot has no room for more than of what is.
+            // A slot has room for no more than a reply that it must keep.
             let kept = (reply.len() <= slot.reply_bytes_cached_max()).then_some(&reply[..]);
             slot.finish(kept, wait);
         }
     }
 }
 
-/// All that a COMPOUND needs to be gone on with, besides its bytes.
+/// What a COMPOUND needs to be continued, besides its bytes.
 #[derive(Debug)]
 pub(crate) struct Suspended {
-    /// The operation that is next.
+    /// The index of the next operation.
     pub(crate) index: u32,
-    /// Its number; none if all are done.
+    /// Its number; none if all operations are done.
     pub(crate) operation: Option<OpNum4>,
     pub(crate) status: NfsStat4,
     pub(crate) tag: Box<[u8]>,
-    /// The results of those before.
+    /// The results of the operations before it.
     pub(crate) results: Vec<u8>,
     pub(crate) current: Option<Box<[u8]>>,
     pub(crate) saved: Option<Box<[u8]>>,
@@ -59,7 +59,7 @@ pub(crate) struct Suspended {
 }
 
 impl Suspended {
-    /// The reply that ends it where it stopped.
+    /// Returns the reply that ends it where it stopped.
     fn delayed(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(64 + self.results.len());
         let mut out = Encoder::new(&mut bytes);
@@ -76,9 +76,9 @@ impl Suspended {
     }
 }
 
-/// Writes what follows the status of a failure.
+/// Writes the rest of a failed result, after its status.
 pub(crate) fn failure_body(operation: OpNum4, out: &mut Encoder<'_>) {
-    // SETATTR names the attributes that it set, none of them, even then.
+    // A failed SETATTR returns the attributes it set: none.
     if operation == OpNum4::Setattr {
         out.u32(0);
     }

@@ -1,12 +1,12 @@
-//! Retransmitted calls get the first answer again (rule 11 of `docs/design.md`).
+//! The duplicate request cache: a retransmitted call gets the first reply again (rule 11 of `docs/design.md`).
 //!
 //! A non-idempotent call has a [`RequestKey`]. The engine journals, together with the effect of the call, the key and the
 //! *result body*: what follows the accepted RPC header, from the status on. A duplicate gets a header of its own and that
-//! body. Failures changed nothing, so they are remembered in memory only.
+//! body. Failures changed nothing and are remembered in memory only.
 //!
-//! While a thread executes a call, its key is in [`crate::context::in_progress::InProgress`]; a duplicate that another thread meets then is told to
-//! come back, and finds the answer. The key enters the set *before* the answer is looked for and leaves it after the
-//! answer was recorded, so that no duplicate can slip between the two.
+//! While a thread executes a call, its key is in [`crate::context::in_progress::InProgress`]; a duplicate on another thread must
+//! be run again, and then finds the reply. The key enters the set *before* the reply is looked up and leaves it after the
+//! reply was recorded, so no duplicate is executed between the two.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const KEY_BYTES: usize = 40;
 
 const _: () = assert!(KEY_BYTES <= volume::limits::REQUEST_KEY_BYTES_MAX);
 
-/// Identifies a call. The address comes first, because the engine bounds answers per client by it.
+/// Identifies a call. The address comes first: the engine limits remembered replies per client by it.
 fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> RequestKey {
     let mut key = Vec::with_capacity(KEY_BYTES);
     key.extend_from_slice(&mapped(client));
@@ -36,7 +36,7 @@ fn request_key(client: IpAddr, header: &CallHeader<'_>, arguments: &[u8]) -> Req
     RequestKey(key.into())
 }
 
-/// The sixteen bytes of an address, the same for both ways to write one of IPv4.
+/// Returns the sixteen bytes of an address, with IPv4 mapped into IPv6.
 pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
     match client {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -44,26 +44,26 @@ pub(crate) fn mapped(client: IpAddr) -> [u8; 16] {
     }
 }
 
-/// Tells calls apart that reuse an xid. Stored in journals, so it never changes; its key is no secret, as a client that
-/// makes collisions fools only itself.
+/// Distinguishes calls that reuse an xid. It is stored in journals, so it never changes. Its key is not secret: a client
+/// that makes collisions harms only itself.
 pub(crate) fn checksum(arguments: &[u8]) -> u64 {
     SipHasher24::new().hash(arguments)
 }
 
-/// Given to the engine to encode the answer for its journal; named so beside XDR's own `Encode`.
+/// Encodes the reply for the engine's journal. (Named so because XDR has an `Encode` too.)
 pub(crate) type ToJournal<'e, T> = request::Encode<'e, T>;
 
-/// A non-idempotent operation: what [`once`] needs to execute it at most once.
+/// A non-idempotent operation, for [`once`].
 pub(crate) struct Once<R, S, F> {
-    /// Asks the engine.
+    /// Calls the engine.
     pub(crate) run: R,
     /// Writes the whole result of a success.
     pub(crate) succeed: S,
-    /// Makes the resfail body, and merges what the attributes in it wait for.
+    /// Makes the resfail body, and adds what its attributes wait for.
     pub(crate) fail: F,
 }
 
-/// Executes an operation on `object`, or repeats what was answered to it before. Read-only exports refuse it.
+/// Executes an operation on `object` at most once, or repeats the reply to it. Read-only exports refuse it.
 pub(crate) fn once<'a, T, B: Encode>(
     call: &Call<'a>,
     object: &Object<'a>,
@@ -96,8 +96,8 @@ pub(crate) fn once<'a, T, B: Encode>(
         Ok(promised) => {
             match journaled {
                 Some(answer) => out.raw(&answer),
-                // It succeeded without a change, so without a journal entry; a retransmission must not change
-                // anything either, whatever happened since.
+                // It succeeded without a change, so without a journal entry. A retransmission must not change anything
+                // either, whatever happened since.
                 None => {
                     let answer = encoded(|out| succeed(&promised.value, out));
                     out.raw(&answer);
@@ -116,7 +116,7 @@ pub(crate) fn once<'a, T, B: Encode>(
     }
 }
 
-/// The bytes of a result, to be kept.
+/// Encodes a result to be remembered.
 pub(crate) fn encoded(write: impl FnOnce(&mut Encoder<'_>)) -> Arc<[u8]> {
     let mut bytes = Vec::with_capacity(256);
     write(&mut Encoder::new(&mut bytes));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_a_format_that_never_changes() {
+    fn the_format_of_keys_never_changes() {
         let mut expected = vec![0; 10];
         expected.extend_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
         expected.extend_from_slice(&[0, 0, 0, 5, 0, 1, 0x86, 0xa3, 0, 0, 0, 3, 0, 0, 0, 12]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_calls_apart() {
+    fn different_calls_have_different_keys() {
         let one = key("192.0.2.1", 5, 12, b"name");
         assert_eq!(one, key("192.0.2.1", 5, 12, b"name"));
         assert_ne!(one, key("192.0.2.2", 5, 12, b"name"));

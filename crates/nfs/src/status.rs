@@ -1,11 +1,11 @@
-//! The engine's errors in the words of the protocols: the one place that translates them.
+//! Maps the engine's errors to the statuses of the protocols.
 
 use volume::request::Error;
 use wire::mount3::MountStat3;
 use wire::nfs3::NfsStat3;
 use wire::nfs4::NfsStat4;
 
-/// Errors that are not answered: the call is run again.
+/// Errors that are not sent to clients: the call is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
     /// Media must be read.
@@ -14,10 +14,10 @@ pub(crate) enum Retry {
     Busy,
 }
 
-/// The status that tells a client of `error` (RFC 1813 section 2.6).
+/// Maps an error to a status of NFSv3 (RFC 1813 section 2.6).
 ///
 /// # Errors
-/// [`Retry`] for what clients do not see.
+/// [`Retry`] for errors that clients do not see.
 pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Retry> {
     Ok(match error {
         Error::NotPermitted => NfsStat3::Perm,
@@ -45,7 +45,7 @@ pub(crate) fn nfs3(error: Error) -> Result<NfsStat3, Retry> {
     })
 }
 
-/// The same in the words of NFSv4 (RFC 8881 section 15.1).
+/// Maps an error to a status of NFSv4 (RFC 8881 section 15.1).
 pub(crate) fn nfs4(error: Error) -> NfsStat4 {
     match error {
         Error::NotPermitted => NfsStat4::Perm,
@@ -55,7 +55,7 @@ pub(crate) fn nfs4(error: Error) -> NfsStat4 {
         Error::Exists => NfsStat4::Exist,
         Error::NotDirectory => NfsStat4::NotDir,
         Error::IsDirectory => NfsStat4::IsDir,
-        // No operation of NFSv4 has a guard that is a time.
+        // No operation of NFSv4 has a ctime guard.
         Error::Invalid | Error::NotSync => NfsStat4::Inval,
         Error::FileTooLarge => NfsStat4::Fbig,
         Error::NoSpace => NfsStat4::NoSpc,
@@ -72,7 +72,7 @@ pub(crate) fn nfs4(error: Error) -> NfsStat4 {
     }
 }
 
-/// The status of MNT that says the same (RFC 1813 section 5.1.5): its numbers are those of NFS, but there are fewer.
+/// Maps a status of NFSv3 to one of MNT (RFC 1813 section 5.1.5), which has the same numbers but fewer of them.
 pub(crate) fn mount3(status: NfsStat3) -> MountStat3 {
     match MountStat3::from_code(status.code()) {
         None | Some(MountStat3::Ok) => MountStat3::ServerFault,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_has_a_status_of_its_own() {
+    fn every_error_has_its_own_status() {
         let errors = [
             (Error::NotPermitted, 1),
             (Error::NoEntry, 2),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_says_the_same_where_it_can() {
+    fn mount_statuses_have_the_numbers_of_nfs() {
         assert_eq!(mount3(NfsStat3::NoEnt), MountStat3::NoEnt);
         assert_eq!(mount3(NfsStat3::NotDir), MountStat3::NotDir);
         assert_eq!(mount3(NfsStat3::Stale), MountStat3::ServerFault);

@@ -1,7 +1,7 @@
 //! NFS version 3 (RFC 1813 section 3): one procedure per file, named as the RFC names it.
 //!
-//! Each file has `run`, which executes a call and writes its result, and `failed`, which writes a failure that shows no
-//! attributes. Changes go through [`crate::rpc_cache::once`], except WRITE, which may be repeated.
+//! Each file has `run`, which executes a call and writes its result, and `failed`, which writes a failure without
+//! attributes. Changes go through [`crate::rpc_cache::once`], except WRITE, which is idempotent.
 
 use wire::nfs3::{Failed, NfsStat3};
 use wire::xdr::{Encode, Encoder};

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nfs::limits::COMPOUND_REPLY_BYTES;
+use nfs::limits::COMPOUND_REPLY_BYTES_MAX;
 use nfs::service::{
     Connection, ConnectionId, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service,
 };
@@ -319,7 +319,7 @@ impl World {
                     self.work();
                     let durable = after.map_or(Durable::Yes, |wait| wait.volume.durability(wait.durability));
                     assert_eq!(durable, Durable::Yes, "committed changes are durable");
-                    assert!(out.len() <= COMPOUND_REPLY_BYTES + HEAD_BYTES, "a reply of {} bytes", out.len());
+                    assert!(out.len() <= COMPOUND_REPLY_BYTES_MAX + HEAD_BYTES, "a reply of {} bytes", out.len());
                     return Some(out);
                 }
                 Outcome::WouldBlock => access = Access::Blocking,

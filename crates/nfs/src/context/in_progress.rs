@@ -3,22 +3,22 @@
 use parking_lot::Mutex;
 use volume::request::RequestKey;
 
-use crate::limits::{IN_PROGRESS_PER_SHARD, IN_PROGRESS_SHARDS};
+use crate::limits::{IN_PROGRESS_PER_SHARD_MAX, IN_PROGRESS_SHARDS};
 
-/// The non-idempotent calls that threads execute at this moment.
+/// The non-idempotent calls that threads are executing.
 #[derive(Debug, Default)]
 pub(crate) struct InProgress {
     shards: [Mutex<Vec<RequestKey>>; IN_PROGRESS_SHARDS],
 }
 
 impl InProgress {
-    /// Enters a call; none if it is being executed already, or too many are.
+    /// Enters a call; returns none if it is being executed already, or if the shard is full.
     pub(crate) fn enter(&self, key: &RequestKey) -> Option<Entered<'_>> {
-        // The checksum ends the key; its last byte is as good as any.
+        // The last byte of the key belongs to a checksum, so it is evenly distributed.
         let shard = usize::from(key.0.last().copied().unwrap_or(0)) % IN_PROGRESS_SHARDS;
         let shard = self.shards.get(shard)?;
         let mut keys = shard.lock();
-        if keys.len() >= IN_PROGRESS_PER_SHARD || keys.contains(key) {
+        if keys.len() >= IN_PROGRESS_PER_SHARD_MAX || keys.contains(key) {
             return None;
         }
         keys.push(key.clone());
@@ -65,9 +65,9 @@ mod tests {
         let set = InProgress::default();
         let same_shard = (0..).map(|xid| key(xid));
         let entered: Vec<_> =
-            same_shard.clone().take(IN_PROGRESS_PER_SHARD).map(|key| set.enter(&key).is_some()).collect();
+            same_shard.clone().take(IN_PROGRESS_PER_SHARD_MAX).map(|key| set.enter(&key).is_some()).collect();
         assert!(entered.iter().all(|entered| *entered), "each left at once");
-        let keys: Vec<_> = same_shard.take(IN_PROGRESS_PER_SHARD + 1).collect();
+        let keys: Vec<_> = same_shard.take(IN_PROGRESS_PER_SHARD_MAX + 1).collect();
         let (last, others) = keys.split_last().unwrap();
         let mut entered: Vec<_> = others.iter().map(|key| set.enter(key).unwrap()).collect();
         assert!(set.enter(last).is_none());

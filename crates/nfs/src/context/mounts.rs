@@ -5,37 +5,37 @@ use std::net::IpAddr;
 
 use parking_lot::Mutex;
 
-use crate::limits::MOUNTS;
+use crate::limits::MOUNTS_MAX;
 
-/// A client and the path that it mounted.
+/// A client and the path it mounted.
 type Mount = (IpAddr, Box<[u8]>);
 
-/// Who has mounted what, as far as is remembered; the oldest first, at most [`MOUNTS`].
+/// Remembered mounts, the oldest first, at most [`MOUNTS_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Mounts(Mutex<VecDeque<Mount>>);
 
 impl Mounts {
-    /// Notes a mount; one that is known moves to the end.
+    /// Adds a mount, or moves a known one to the end.
     pub(crate) fn add(&self, client: IpAddr, path: &[u8]) {
         let mut mounts = self.0.lock();
         mounts.retain(|(other, known)| *other != client || **known != *path);
-        if mounts.len() >= MOUNTS {
+        if mounts.len() >= MOUNTS_MAX {
             mounts.pop_front();
         }
         mounts.push_back((client, path.into()));
     }
 
-    /// Forgets one mount of a client.
+    /// Removes one mount of a client.
     pub(crate) fn remove(&self, client: IpAddr, path: &[u8]) {
         self.0.lock().retain(|(other, known)| *other != client || **known != *path);
     }
 
-    /// Forgets all mounts of a client.
+    /// Removes all mounts of a client.
     pub(crate) fn remove_all(&self, client: IpAddr) {
         self.0.lock().retain(|(other, _)| *other != client);
     }
 
-    /// All of them.
+    /// Returns all mounts.
     pub(crate) fn list(&self) -> Vec<Mount> {
         self.0.lock().iter().cloned().collect()
     }
@@ -46,21 +46,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_bounded_and_the_oldest_give_way() {
+    fn the_oldest_mounts_give_way() {
         let mounts = Mounts::default();
         let client: IpAddr = "192.0.2.1".parse().unwrap();
-        for number in 0..=MOUNTS {
+        for number in 0..=MOUNTS_MAX {
             mounts.add(client, format!("/main/{number}").as_bytes());
         }
         mounts.add(client, b"/main/1");
         let list = mounts.list();
-        assert_eq!(list.len(), MOUNTS);
+        assert_eq!(list.len(), MOUNTS_MAX);
         assert_eq!(&*list.first().unwrap().1, b"/main/2");
         assert_eq!(&*list.last().unwrap().1, b"/main/1");
     }
 
     #[test]
-    fn a_client_takes_back_only_its_own() {
+    fn removing_mounts_leaves_those_of_other_clients() {
         let mounts = Mounts::default();
         let (one, two): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
         for path in [&b"/a"[..], b"/b", b"/c"] {

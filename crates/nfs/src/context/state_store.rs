@@ -26,7 +26,7 @@ impl StateStore for ServiceContext {
     }
 
     fn change(&self, volume: VolumeId, changes: &[StateChange]) -> Result<Durability, Error> {
-        // A volume that is not served any more takes nothing; its state goes with it when it is served again.
+        // A volume that is no longer served takes no changes; its state is dropped when it is served again.
         self.volume(volume).ok_or(Error::Stale)?.change_state(changes)
     }
 
@@ -43,7 +43,7 @@ impl StateStore for ServiceContext {
     }
 
     fn durability(&self, token: DurabilityToken) -> Durable {
-        // What is not served any more is not waited for.
+        // Nothing waits for a volume that is no longer served.
         self.volume(token.volume).map_or(Durable::Failed, |volume| volume.durability(token.after))
     }
 

@@ -1,11 +1,11 @@
 //! The pseudo file system (RFC 8881 section 7.3): one root, and under it all exports at their paths.
 //!
-//! A directory of it is there because the path of an export leads through it. Where an export is, the root directory of
-//! its volume takes the directory's place; only the number of the directory that it covers still shows, as
-//! `mounted_on_fileid`. A client sees what leads to an export that admits it, and nothing else.
+//! Its directories are the components of the paths of exports. At the path of an export, the root directory of the volume
+//! covers the directory; only the fileid of the covered directory remains visible, as `mounted_on_fileid`. A client sees
+//! the directories that lead to an export that admits it, and no others.
 //!
-//! Numbers and handles are made from paths and nothing else, so that they survive a restart, and a change of the
-//! configuration as long as the path remains.
+//! Fileids and handles are derived from paths alone, so they survive a restart, and a change of the configuration as long
+//! as the path remains.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,44 +18,44 @@ use volume::time::Time;
 
 use crate::exports::{Export, Exports};
 
-/// Format number of the handles of directories of the pseudo file system; that of volumes' handles is 1.
+/// Format number of the handles of pseudo directories; that of volumes' handles is 1.
 const FORMAT: u32 = 2;
 
-/// Length of such a handle: format and number.
+/// Length of such a handle: format and fileid.
 pub(crate) const PSEUDO_HANDLE_BYTES: usize = 12;
 
 /// A directory of the pseudo file system.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Its number, and what its handle is made from.
+    /// Its fileid, from which its handle is made.
     pub(crate) fileid: u64,
-    /// The number of its parent; its own for the root.
+    /// The fileid of its parent; the root is its own parent.
     pub(crate) parent: u64,
-    /// What is in it by name, by number.
+    /// The fileids of its entries, by name.
     pub(crate) children: BTreeMap<Box<[u8]>, u64>,
-    /// The volume whose root takes its place.
+    /// The volume whose root covers it.
     pub(crate) volume: Option<VolumeId>,
-    /// Exports at this very path or beneath it, by their places in the list.
+    /// The exports at this path or beneath it, by their indexes in the list.
     beneath: Vec<usize>,
 }
 
-/// The whole of it.
+/// The pseudo file system.
 #[derive(Debug)]
 pub(crate) struct Pseudo {
     nodes: BTreeMap<u64, Node>,
     root: u64,
-    /// Differs whenever the tree does.
+    /// The change attribute; differs whenever the tree does.
     pub(crate) change: u64,
 }
 
-/// The number of a path, of which the root's is empty. Never changes, as handles are made from it; never the number of the
-/// root of a volume.
+/// Returns the fileid of a path; the path of the root is empty. Handles are made from it, so it never changes. It is never
+/// the fileid of the root of a volume.
 fn fileid(path: &str) -> u64 {
     SipHasher24::new_with_key(b"pseudo filesystm").hash(path.as_bytes()) | 1 << 63
 }
 
 impl Pseudo {
-    /// The tree of these exports.
+    /// Builds the tree of `exports`.
     pub(crate) fn new(exports: &Exports) -> Pseudo {
         let root = fileid("");
         let mut tree = Pseudo { nodes: BTreeMap::new(), root, change: 0 };
@@ -88,24 +88,25 @@ impl Pseudo {
         self.nodes.get_mut(&fileid).expect("it was put there before its children")
     }
 
-    /// The root.
+    /// Returns the root.
     pub(crate) fn root(&self) -> &Node {
         self.nodes.get(&self.root).expect("there always is one")
     }
 
-    /// The directory with this number.
+    /// Returns the directory with this fileid.
     pub(crate) fn node(&self, fileid: u64) -> Option<&Node> {
         self.nodes.get(&fileid)
     }
 
-    /// The directory of this handle; none if the bytes are no such handle, the inner none if it is not there any more.
+    /// Resolves a handle. Returns none if the bytes are not a handle of this kind, and an inner none if the directory no
+    /// longer exists.
     pub(crate) fn resolve(&self, handle: &[u8]) -> Option<Option<&Node>> {
         let (format, fileid) = handle.split_first_chunk::<4>()?;
         let fileid: &[u8; 8] = fileid.try_into().ok()?;
         (*format == FORMAT.to_be_bytes()).then(|| self.node(u64::from_be_bytes(*fileid)))
     }
 
-    /// What is called `name` in `node`, as far as a client at `peer` may see it.
+    /// Looks up `name` in `node` for a client at `peer`.
     pub(crate) fn child(
         &self,
         node: &Node,
@@ -117,7 +118,7 @@ impl Pseudo {
         child.is_visible(exports, peer).then_some(child)
     }
 
-    /// The first place at which a client at `peer` finds the root of a volume.
+    /// Returns the first directory that the root of a volume covers, as a client at `peer` sees it.
     pub(crate) fn place_of(&self, volume: VolumeId, exports: &Exports, peer: SocketAddr) -> Option<&Node> {
         let export = exports.admitting(volume, peer)?;
         let mut path = String::new();
@@ -130,7 +131,7 @@ impl Pseudo {
 }
 
 impl Pseudo {
-    /// What a directory shows of itself.
+    /// Returns the attributes of a directory.
     pub(crate) fn attributes(&self, node: &Node) -> Attributes {
         Attributes {
             ino: Ino(node.fileid),
@@ -155,7 +156,7 @@ impl Node {
         Node { fileid, parent, children: BTreeMap::new(), volume: None, beneath: Vec::new() }
     }
 
-    /// The bytes that clients hold.
+    /// Returns the bytes of the handle.
     pub(crate) fn handle(&self) -> [u8; PSEUDO_HANDLE_BYTES] {
         let mut bytes = [0; PSEUDO_HANDLE_BYTES];
         let (format, fileid) = bytes.split_at_mut(4);
@@ -164,7 +165,7 @@ impl Node {
         bytes
     }
 
-    /// Whether it leads a client at `peer` anywhere.
+    /// Whether it leads to an export that admits a client at `peer`.
     pub(crate) fn is_visible(&self, exports: &Exports, peer: SocketAddr) -> bool {
         exports
             .iter()

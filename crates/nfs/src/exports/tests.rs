@@ -17,7 +17,7 @@ fn located<'p>(exports: &Exports, path: &'p str) -> Option<(VolumeId, &'p [u8])>
 }
 
 #[test]
-fn no_networks_admit_everybody() {
+fn without_networks_everybody_is_admitted() {
     let export = Export::new("/main", ONE);
     assert!(export.admits(at("192.0.2.1:2000")));
     assert!(export.admits(at("[2001:db8::1]:2000")));
@@ -52,7 +52,7 @@ fn a_privileged_port_can_be_required() {
 }
 
 #[test]
-fn the_first_export_that_admits_a_client_holds() {
+fn the_first_export_that_admits_a_client_applies() {
     let exports = Exports::new(vec![
         Export { clients: networks(&["10.0.0.0/8"]), ..Export::new("/main", ONE) },
         Export { clients: networks(&["192.0.2.0/24"]), read_only: true, ..Export::new("/main", ONE) },
@@ -67,7 +67,7 @@ fn the_first_export_that_admits_a_client_holds() {
 }
 
 #[test]
-fn a_path_leads_to_the_longest_export() {
+fn paths_resolve_to_the_longest_export() {
     let exports = Exports::new(vec![Export::new("/main", ONE), Export::new("/main/b", TWO)]).unwrap();
     assert_eq!(located(&exports, "/main"), Some((ONE, &b""[..])));
     assert_eq!(located(&exports, "/main/"), Some((ONE, &b"/"[..])));

@@ -1,4 +1,4 @@
-//! DUMP (RFC 1813 section 5.2.2): who has mounted what, as far as is remembered.
+//! DUMP (RFC 1813 section 5.2.2): the remembered mounts.
 
 use wire::mount3::{DirPath, MountBody, MountList, Name};
 use wire::xdr::{Encode, Encoder};

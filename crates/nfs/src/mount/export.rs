@@ -1,4 +1,4 @@
-//! EXPORT (RFC 1813 section 5.2.5): what may be mounted, and by whom.
+//! EXPORT (RFC 1813 section 5.2.5): the exports and the networks that may mount them.
 
 use wire::list::List;
 use wire::mount3::{DirPath, ExportNode, Exports, Name};

@@ -1,4 +1,4 @@
-//! MNT (RFC 1813 section 5.2.1): from the path of an export, or of a directory beneath it, to a handle.
+//! MNT (RFC 1813 section 5.2.1): the handle of an export, or of a directory beneath it.
 
 use volume::attributes::FileType;
 use volume::ids::Ino;
@@ -20,7 +20,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let export = exports.find(|export| export.admits(call.connection.peer));
     let export = export.ok_or(Stop::Status(NfsStat3::Acces))?;
     let volume = service.volume(export.volume).ok_or(Stop::Status(NfsStat3::NoEnt))?;
-    // Whoever may mount the export may reach any directory of it by its path; what is in there is guarded by modes.
+    // A client that may mount the export may mount any directory in it; modes guard what is in there.
     let root = Credentials::root();
     let request = Request { credentials: &root, now: call.now, access: call.access, key: None };
     match walk(volume, &request, rest) {
@@ -39,8 +39,8 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     }
 }
 
-/// Goes down from the root of a volume; `path` has components with slashes before, between and after them. Every one of
-/// them must be a directory: links are the clients' to follow.
+/// Resolves `path` from the root of a volume. Slashes may precede and follow components. Every component must be a
+/// directory: clients follow symbolic links themselves.
 fn walk(volume: &Volume, request: &Request<'_>, path: &[u8]) -> Answer<Ino> {
     let mut reached = Promised { value: Ino::ROOT, after: Durability::NOW };
     for name in path.split(|byte| *byte == b'/') {

@@ -1,4 +1,4 @@
-//! UMNT (RFC 1813 section 5.2.3): the client does not use a mount any more. Its handles stay good.
+//! UMNT (RFC 1813 section 5.2.3): removes a mount of the client from the list. Its handles stay valid.
 
 use wire::mount3::DirPath;
 use wire::xdr::Encoder;

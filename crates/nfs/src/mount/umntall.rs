@@ -1,4 +1,4 @@
-//! UMNTALL (RFC 1813 section 5.2.4): the client does not use any of its mounts any more.
+//! UMNTALL (RFC 1813 section 5.2.4): removes all mounts of the client from the list.
 
 use wire::xdr::Encoder;
 

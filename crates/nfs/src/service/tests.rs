@@ -97,7 +97,7 @@ fn results(record: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn null_of_every_program_answers_everybody() {
+fn null_of_every_program_replies_to_everybody() {
     for (program, version) in dispatch::served() {
         for credential in [sys(), Credential::None] {
             let record = record_as(credential, program, version, NULL, &());
@@ -107,7 +107,7 @@ fn null_of_every_program_answers_everybody() {
 }
 
 #[test]
-fn what_is_not_served_is_named() {
+fn unknown_programs_versions_and_procedures_are_reported() {
     let mismatch = |low, high| accepted(AcceptStat::ProgMismatch { low, high });
     let cases = [
         (100_011, 4, NULL, accepted(AcceptStat::ProgUnavail)),
@@ -127,7 +127,7 @@ fn what_is_not_served_is_named() {
 }
 
 #[test]
-fn another_version_of_rpc_is_a_mismatch() {
+fn other_rpc_versions_are_a_mismatch() {
     let mut call = nfs(Procedure::Null, &());
     call.get_mut(8..12).unwrap().copy_from_slice(&[0, 0, 0, 3]);
     let denied = RejectedReply::RpcMismatch { low: 2, high: 2 };
@@ -135,7 +135,7 @@ fn another_version_of_rpc_is_a_mismatch() {
 }
 
 #[test]
-fn credentials_that_nobody_can_read_are_bad() {
+fn unknown_credentials_are_bad() {
     let bad = (ReplyBody::Denied(RejectedReply::AuthError(AuthStat::BadCred)), vec![]);
     for flavor in [6, 390_003] {
         let other = Credential::Other(OpaqueAuth { flavor, body: b"12345678" });
@@ -146,7 +146,7 @@ fn credentials_that_nobody_can_read_are_bad() {
 }
 
 #[test]
-fn arguments_that_cannot_be_decoded_are_garbage() {
+fn undecodable_arguments_are_garbage() {
     for procedure in Procedure::ALL.iter().skip(1) {
         let found = reply(&nfs(*procedure, &()));
         assert_eq!(found, (accepted(AcceptStat::GarbageArgs), vec![]), "{}", procedure.name());
@@ -171,7 +171,7 @@ fn lengths_over_their_limit_close_the_connection() {
 }
 
 #[test]
-fn records_that_are_no_calls_are_dropped_or_end_the_connection() {
+fn records_that_are_not_calls_are_dropped_or_close_the_connection() {
     let mut reply = Vec::new();
     ReplyHeader::accepted(1, AcceptStat::Success).encode(&mut Encoder::new(&mut reply));
     assert!(matches!(handle(&reply), (Outcome::Nothing, out) if out.is_empty()));
@@ -182,7 +182,7 @@ fn records_that_are_no_calls_are_dropped_or_end_the_connection() {
 }
 
 #[test]
-fn bytes_after_the_arguments_do_not_matter() {
+fn bytes_after_the_arguments_are_ignored() {
     let mut call = nfs(Procedure::Getattr, &0_u32);
     call.extend_from_slice(b"12345");
     assert_eq!(results(&call), NfsStat3::BadHandle.code().to_be_bytes());
@@ -195,7 +195,7 @@ fn getattr_of(handle: &[u8]) -> nfs3::NfsStat3 {
 }
 
 #[test]
-fn handles_of_nobody_are_bad_and_those_of_unknown_volumes_stale() {
+fn foreign_handles_are_bad_and_those_of_unknown_volumes_stale() {
     assert_eq!(getattr_of(b""), NfsStat3::BadHandle);
     assert_eq!(getattr_of(&[1; 36]), NfsStat3::BadHandle);
     let elsewhere = Handle::new(VolumeId(9), Ino::ROOT, SnapshotId::LIVE, &[0; 16]);
@@ -203,13 +203,13 @@ fn handles_of_nobody_are_bad_and_those_of_unknown_volumes_stale() {
 }
 
 #[test]
-fn an_export_needs_its_volume() {
+fn exports_need_their_volume() {
     let refused = Service::new(vec![Export::new("/main", VolumeId(1))], Vec::new()).err();
     assert_eq!(refused, Some(ExportsError::NoVolume("/main".into())));
 }
 
 #[test]
-fn what_was_lost_fails_in_the_form_of_its_procedure() {
+fn failure_replies_have_the_form_of_their_procedure() {
     let failure = |record: &[u8]| {
         let mut out = Vec::new();
         service().failure_reply(IncomingRecord::decode(record).id().unwrap(), &mut out);
@@ -256,7 +256,7 @@ fn every_failure_decodes_as_its_procedure() {
 }
 
 #[test]
-fn back_pressure_is_for_what_changes() {
+fn back_pressure_applies_to_changes() {
     let in_flight: Vec<&str> = Procedure::ALL
         .iter()
         .zip(&crate::v3::OPERATIONS)
@@ -269,7 +269,7 @@ fn back_pressure_is_for_what_changes() {
 }
 
 #[test]
-fn the_portmapper_names_this_port() {
+fn the_portmapper_returns_this_port() {
     let ask = |program, protocol| {
         let wanted = portmap::Mapping { program, version: 3, protocol, port: 0 };
         let results = results(&record(portmap::PROGRAM, 2, portmap::Procedure::Get.code(), &wanted));
@@ -282,7 +282,7 @@ fn the_portmapper_names_this_port() {
 }
 
 #[test]
-fn rpcbind_names_this_address() {
+fn rpcbind_returns_this_address() {
     let ask = |program, netid: &[u8]| {
         let empty = portmap::RpcbString(b"");
         let wanted = portmap::Rpcb {
@@ -301,7 +301,7 @@ fn rpcbind_names_this_address() {
 }
 
 #[test]
-fn the_portmapper_lists_what_is_served_and_takes_nothing_in() {
+fn the_portmapper_lists_programs_and_registers_none() {
     let results2 = results(&record(portmap::PROGRAM, 2, portmap::Procedure::Dump.code(), &()));
     let listed: portmap::MappingList<'_> = decode_all(&results2).unwrap();
     let listed: Vec<_> =
@@ -319,7 +319,7 @@ fn the_portmapper_lists_what_is_served_and_takes_nothing_in() {
 }
 
 #[test]
-fn a_mount_of_nothing_has_no_entry() {
+fn failed_mounts_are_not_listed() {
     let results = results(&record(mount3::PROGRAM, 3, 1, &mount3::DirPath(b"/main")));
     let mounted: mount3::MntRes<'_> = decode_all(&results).unwrap();
     assert_eq!(mounted, Err(mount3::MountStat3::NoEnt));

@@ -1,4 +1,4 @@
-//! ACCESS (RFC 1813 section 3.3.4): which of the permissions asked about the caller has.
+//! ACCESS (RFC 1813 section 3.3.4): checks permissions of the caller.
 
 use volume::results::AccessMask;
 use wire::nfs3::{AccessArgs, AccessFail, AccessOk, AccessRes, NfsStat3, access};
@@ -6,7 +6,7 @@ use wire::xdr::{Encode, Encoder};
 
 use crate::call::{Call, Handled};
 
-/// The permissions that a read-only export grants nobody.
+/// The permissions that a read-only export does not grant.
 const CHANGES: u32 = access::MODIFY | access::EXTEND | access::DELETE;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {

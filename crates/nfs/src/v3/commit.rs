@@ -1,4 +1,4 @@
-//! COMMIT (RFC 1813 section 3.3.21): makes data stable that was written without. The reply waits for that.
+//! COMMIT (RFC 1813 section 3.3.21): makes unstable data stable. The reply waits for it.
 
 use wire::nfs3::{CommitArgs, CommitFail, CommitOk, CommitRes, NfsStat3, WccData};
 use wire::xdr::{Encode, Encoder};

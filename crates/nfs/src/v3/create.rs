@@ -1,4 +1,4 @@
-//! CREATE (RFC 1813 section 3.3.8): a regular file. MKDIR, SYMLINK and MKNOD answer in the same form.
+//! CREATE (RFC 1813 section 3.3.8): creates a regular file. MKDIR, SYMLINK and MKNOD have results of the same form.
 
 use volume::ids::Ino;
 use volume::request::{Error, Request};
@@ -31,7 +31,7 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     once(call, &directory, out, operation)
 }
 
-/// `known` is the file that may be cut.
+/// `known` is the file that may be truncated.
 fn how(how: &CreateHow3, known: Option<Ino>) -> Result<CreateHow, Error> {
     Ok(match how {
         CreateHow3::Unchecked(set) if set.size.is_some() => {

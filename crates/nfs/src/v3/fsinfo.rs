@@ -1,4 +1,4 @@
-//! FSINFO (RFC 1813 section 3.3.19): what the server can do, and how it likes to be asked.
+//! FSINFO (RFC 1813 section 3.3.19): capabilities and preferred sizes.
 
 use volume::limits::{FILE_BYTES_MAX, TRANSFER_BYTES_MAX};
 use wire::nfs3::{FsinfoArgs, FsinfoFail, FsinfoOk, FsinfoRes, NfsStat3, NfsTime3, properties};

@@ -1,4 +1,4 @@
-//! FSSTAT (RFC 1813 section 3.3.18): how much room there is.
+//! FSSTAT (RFC 1813 section 3.3.18): total and free space.
 
 use volume::request::{Answer, Promised};
 use volume::results::VolumeStatus;

@@ -1,4 +1,4 @@
-//! GETATTR (RFC 1813 section 3.3.1): the attributes of an object.
+//! GETATTR (RFC 1813 section 3.3.1): returns the attributes of an object.
 
 use wire::nfs3::{GetattrArgs, GetattrOk, GetattrRes, NfsStat3};
 use wire::xdr::{Encode, Encoder};

@@ -1,4 +1,4 @@
-//! LINK (RFC 1813 section 3.3.15): gives an object one more name.
+//! LINK (RFC 1813 section 3.3.15): adds a name to an object.
 
 use volume::request::Request;
 use volume::results::Linked;

@@ -1,4 +1,4 @@
-//! LOOKUP (RFC 1813 section 3.3.3): from a name to a handle.
+//! LOOKUP (RFC 1813 section 3.3.3): finds the handle of a name.
 
 use wire::nfs3::{LookupArgs, LookupFail, LookupOk, LookupRes, NfsStat3};
 use wire::xdr::{Encode, Encoder};

@@ -1,4 +1,4 @@
-//! MKDIR (RFC 1813 section 3.3.9): a directory.
+//! MKDIR (RFC 1813 section 3.3.9): creates a directory.
 
 use volume::request::Request;
 use wire::nfs3::{CreateFail, MkdirArgs};

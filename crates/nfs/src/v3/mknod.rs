@@ -1,4 +1,4 @@
-//! MKNOD (RFC 1813 section 3.3.11): a device, a socket or a named pipe. Other types are NFS3ERR_BADTYPE.
+//! MKNOD (RFC 1813 section 3.3.11): creates a device, a socket or a named pipe. Other types are NFS3ERR_BADTYPE.
 
 use volume::attributes::Device;
 use volume::request::{Error, Request};

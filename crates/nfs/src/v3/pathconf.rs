@@ -1,4 +1,4 @@
-//! PATHCONF (RFC 1813 section 3.3.20): what POSIX programs ask about names and links.
+//! PATHCONF (RFC 1813 section 3.3.20): POSIX limits of names and links.
 
 use volume::limits::{LINKS_MAX, NAME_BYTES_MAX};
 use wire::nfs3::{NfsStat3, PathconfArgs, PathconfFail, PathconfOk, PathconfRes};

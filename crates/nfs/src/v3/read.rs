@@ -1,4 +1,5 @@
-//! READ (RFC 1813 section 3.3.6): data of a file. Little is copied into the reply, much leaves from the engine's buffers.
+//! READ (RFC 1813 section 3.3.6): reads data. Small data is copied into the reply; large data is sent from the engine's
+//! buffers.
 
 use volume::limits::TRANSFER_BYTES_MAX;
 use volume::results::{Piece, ReadData};
@@ -8,14 +9,15 @@ use wire::xdr::Encoder;
 use crate::call::{Call, Handled};
 use crate::state::stateids::IoMode;
 
-/// The least that is not copied, bytes: below it a copy costs less than one more entry in the vector of a system call.
+/// Data of this length and more is not copied, bytes. Below it, a copy costs less than one more entry in the vector of a
+/// system call.
 const IN_PARTS_BYTES_MIN: usize = 16 << 10;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     let args: ReadArgs<'_> = call.arguments()?;
     let file = call.object(args.file)?;
     drop(call.check_io(&file, IoMode::Read)?);
-    // A READ may return less than was asked for (RFC 1813 section 3.3.6).
+    // A READ may return less than requested (RFC 1813 section 3.3.6).
     let to_the_end = u32::try_from(u64::MAX - args.offset).unwrap_or(u32::MAX);
     let count = args.count.min(TRANSFER_BYTES_MAX).min(to_the_end);
     match file.volume.read(&file.request(), file.ino, args.offset, count) {

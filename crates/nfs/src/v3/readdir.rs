@@ -1,6 +1,6 @@
-//! READDIR (RFC 1813 section 3.3.16): names of a directory, as many as the client has room for.
+//! READDIR (RFC 1813 section 3.3.16): lists names of a directory, as many as the client has room for.
 //!
-//! Cookies stay valid for ever, so the cookie verifier is always the same, and whichever the client sends will do.
+//! Cookies stay valid forever. So the cookie verifier is always the same, and that of the client is not checked.
 
 use volume::attributes::Attributes;
 use volume::ids::Cookie;
@@ -10,12 +10,12 @@ use wire::nfs3::{Entry3, Filename3, NfsStat3, ReaddirArgs, ReaddirEncoder, Readd
 use wire::xdr::Encoder;
 
 use crate::call::{Call, Handled, Object};
-use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES, NAMES_AT_ONCE};
+use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX};
 
-/// An entry with a name of a dozen bytes; only a guess at how many to ask the engine for.
+/// Bytes of an entry with a name of a dozen bytes, to guess how many names to request from the engine.
 const USUAL_ENTRY_BYTES: usize = 4 + 8 + (4 + 12) + 8;
 
-/// Fewest names to ask the engine for, once the guess was too low.
+/// The least number of names to request from the engine after the guess was too low.
 const NAMES_MORE: usize = 16;
 
 pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
@@ -30,21 +30,21 @@ pub(super) fn run<'a>(call: &Call<'a>, out: &mut Encoder<'_>) -> Handled<'a> {
     })
 }
 
-/// What a client wants of a listing.
+/// What a client requests.
 pub(super) struct Asked {
-    /// The last name that it has.
+    /// The cookie of the last name it has.
     pub(super) cookie: u64,
-    /// Most bytes of numbers, names and cookies.
+    /// Most bytes of fileids, names and cookies.
     pub(super) dircount: usize,
     /// Most bytes in all.
     pub(super) maxcount: usize,
-    /// How many names are expected to fit.
+    /// The number of names expected to fit.
     pub(super) guess: usize,
-    /// Whether attributes are wanted.
+    /// Whether attributes are requested.
     pub(super) plus: bool,
 }
 
-/// Lists the directory; `push` adds a name to the result, or says that it does not fit.
+/// Lists the directory. `push` adds a name to the result, or returns false if it does not fit.
 pub(super) fn answer<'a>(
     directory: &Object<'a>,
     asked: &Asked,
@@ -59,7 +59,7 @@ pub(super) fn answer<'a>(
             if result.entries() > 0 || nothing_to_list {
                 result.finish(&attributes, COOKIE_VERIFIER, listed.eof);
             } else {
-                // The client left no room for even one name.
+                // The client has no room for even one name.
                 result.abandon();
                 super::fail(out, NfsStat3::TooSmall, ReaddirFail { dir_attributes: Some(attributes) });
             }
@@ -72,26 +72,26 @@ pub(super) fn answer<'a>(
     }
 }
 
-/// The bytes that a client allows, within our own limit.
+/// Limits the bytes that a client allows to our own maximum.
 pub(super) fn budget(bytes: u32) -> usize {
-    usize::try_from(bytes.min(DIRECTORY_BYTES)).expect("1 MiB fits")
+    usize::try_from(bytes.min(DIRECTORY_BYTES_MAX)).expect("1 MiB fits")
 }
 
-/// What [`list`] went through.
+/// The result of [`list`].
 struct Listed {
-    /// The directory, at the end.
+    /// The directory after the last name.
     directory: Attributes,
-    /// Whether the last name of the directory was taken, or was before the cookie.
+    /// Whether no name follows those taken.
     eof: bool,
 }
 
-/// Hands names after the cookie to `take` until it refuses one or there are no more.
+/// Passes names after the cookie to `take` until it refuses one or no more follow.
 fn list(directory: &Object<'_>, asked: &Asked, mut take: impl FnMut(&Entry) -> bool) -> Answer<Listed> {
     let mut cookie = Cookie(asked.cookie);
     let mut taken = 0;
     let mut after = Durability::NOW;
     loop {
-        let most = asked.guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE);
+        let most = asked.guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX);
         let promised =
             directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, asked.plus)?;
         after = after.and(promised.after);

@@ -1,7 +1,7 @@
-//! READDIRPLUS (RFC 1813 section 3.3.17): names of a directory with attributes and handles.
+//! READDIRPLUS (RFC 1813 section 3.3.17): lists names of a directory with attributes and handles.
 //!
-//! `maxcount` bounds the whole result. `dircount` bounds names and cookies alone; RFC 1813 calls it a hint, so one name is
-//! returned whatever it is.
+//! `maxcount` bounds the whole result. `dircount` bounds names and cookies alone; RFC 1813 calls it a hint, so at least one
+//! name is returned whatever its value.
 
 use wire::nfs3::{EntryPlus3, Fattr3, Filename3, NfsStat3, ReaddirFail, ReaddirplusArgs};
 use wire::xdr::Encoder;
@@ -9,7 +9,7 @@ use wire::xdr::Encoder;
 use crate::call::{Call, Handled, file_handle};
 use crate::v3::readdir::{Asked, answer, budget};
 
-/// Number, name and cookie of an entry with a name of a dozen bytes; only a guess at how many to ask the engine for.
+/// Bytes of fileid, name and cookie of an entry with a name of a dozen bytes, to guess how many names to request.
 const USUAL_NAME_BYTES: usize = 8 + (4 + 12) + 8;
 
 /// The same with attributes and handle.

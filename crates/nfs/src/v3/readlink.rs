@@ -1,4 +1,4 @@
-//! READLINK (RFC 1813 section 3.3.5): where a symbolic link points.
+//! READLINK (RFC 1813 section 3.3.5): reads a symbolic link.
 
 use wire::nfs3::{NfsPath3, NfsStat3, ReadlinkArgs, ReadlinkFail, ReadlinkOk, ReadlinkRes};
 use wire::xdr::{Encode, Encoder};

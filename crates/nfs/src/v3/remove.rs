@@ -1,4 +1,5 @@
-//! REMOVE (RFC 1813 section 3.3.12): takes away the name of anything but a directory. RMDIR answers in the same form.
+//! REMOVE (RFC 1813 section 3.3.12): removes a name of an object other than a directory. RMDIR has results of the same
+//! form.
 
 use volume::request::Request;
 use volume::results::Removed;

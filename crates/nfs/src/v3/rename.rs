@@ -1,4 +1,4 @@
-//! RENAME (RFC 1813 section 3.3.14): moves a name, over another one if that is there.
+//! RENAME (RFC 1813 section 3.3.14): moves a name, replacing an existing one.
 
 use volume::request::Request;
 use volume::results::Renamed;

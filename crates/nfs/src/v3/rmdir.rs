@@ -1,4 +1,4 @@
-//! RMDIR (RFC 1813 section 3.3.13): takes away an empty directory.
+//! RMDIR (RFC 1813 section 3.3.13): removes an empty directory.
 
 use volume::request::Request;
 use wire::nfs3::{RemoveFail, RmdirArgs};

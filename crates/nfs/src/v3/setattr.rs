@@ -1,4 +1,4 @@
-//! SETATTR (RFC 1813 section 3.3.2): sets attributes, on condition of a ctime if the client gives one.
+//! SETATTR (RFC 1813 section 3.3.2): sets attributes, guarded by a ctime if the client gives one.
 
 use volume::request::Request;
 use wire::nfs3::{NfsStat3, SetattrArgs, SetattrFail, SetattrOk, SetattrRes, WccData};

@@ -1,4 +1,4 @@
-//! SYMLINK (RFC 1813 section 3.3.10): a symbolic link.
+//! SYMLINK (RFC 1813 section 3.3.10): creates a symbolic link.
 
 use volume::request::Request;
 use wire::nfs3::{CreateFail, SymlinkArgs};

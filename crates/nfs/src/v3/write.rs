@@ -1,4 +1,4 @@
-//! WRITE (RFC 1813 section 3.3.7): data into a file. It may be repeated, so no answer is remembered.
+//! WRITE (RFC 1813 section 3.3.7): writes data. It is idempotent, so no reply is remembered.
 
 use volume::request::{Answer, Error};
 use volume::results::{Stability, Written};

@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::context::{Located, Refused, ServiceContext};
 use crate::exports::Export;
 use crate::exports::pseudo::Node;
-use crate::limits::COMPOUND_REPLY_BYTES;
+use crate::limits::COMPOUND_REPLY_BYTES_MAX;
 use crate::progress::Suspended;
 use crate::state::SlotGuard;
 use crate::status;
@@ -296,7 +296,7 @@ impl<'c> Compound<'c> {
     /// filehandle (RFC 8881 section 2.6.3.1).
     pub(crate) fn set_current(&mut self, target: Target<'c>) -> Result<(), OpStop> {
         if let Target::Stored(object) = &target
-            && !object.export.is_content_with(&self.header.credential)
+            && !object.export.accepts_credential(&self.header.credential)
             && !self.following().is_some_and(operations::needs_no_security)
         {
             return Err(NfsStat4::WrongSec.into());
@@ -409,7 +409,7 @@ impl<'c> Compound<'c> {
     fn reply_bytes_max(&self) -> usize {
         self.slot
             .as_ref()
-            .map_or(COMPOUND_REPLY_BYTES, |slot| slot.reply_bytes_max().min(COMPOUND_REPLY_BYTES))
+            .map_or(COMPOUND_REPLY_BYTES_MAX, |slot| slot.reply_bytes_max().min(COMPOUND_REPLY_BYTES_MAX))
     }
 
     /// Returns the bytes that remain for this operation's result, which begins at `position` of the buffer.

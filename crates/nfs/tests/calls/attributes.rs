@@ -15,7 +15,7 @@ fn setattr(
 }
 
 #[test]
-fn the_root_is_a_directory_of_its_volume() {
+fn the_root_is_a_directory() {
     let server = Server::new();
     let attributes = server.getattr(server.root());
     assert_eq!(attributes.file_type, FileType3::Dir);
@@ -25,7 +25,7 @@ fn the_root_is_a_directory_of_its_volume() {
 }
 
 #[test]
-fn attributes_become_what_they_are_set_to() {
+fn setattr_sets_attributes() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     let old = server.getattr(file);
@@ -47,7 +47,7 @@ fn attributes_become_what_they_are_set_to() {
 }
 
 #[test]
-fn a_guard_holds_until_the_object_changes() {
+fn setattr_guards_fail_after_a_change() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     let ctime = server.getattr(file).ctime;
@@ -59,7 +59,7 @@ fn a_guard_holds_until_the_object_changes() {
 }
 
 #[test]
-fn times_that_are_none_are_invalid() {
+fn invalid_times_are_refused() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     let bad = NfsTime3 { seconds: 5, nanoseconds: 1_000_000_000 };
@@ -71,7 +71,7 @@ fn times_that_are_none_are_invalid() {
 }
 
 #[test]
-fn access_is_what_the_mode_grants() {
+fn access_follows_the_mode() {
     let server = Server::new();
     let file = server.create(client(7, 7), server.mkdir(root(), server.root(), "all", 0o777), "file", 0o640);
     let access = |who, access| {
@@ -88,7 +88,7 @@ fn access_is_what_the_mode_grants() {
 }
 
 #[test]
-fn the_volume_tells_the_truth_about_itself() {
+fn fsstat_fsinfo_and_pathconf_match_the_volume() {
     let server = Server::new();
     let fsroot = server.root();
     let info: FsinfoRes = server.call(root(), Procedure::Fsinfo, &FsinfoArgs { fsroot });

@@ -44,7 +44,7 @@ fn send<T: wire::xdr::Decode<'static>>(server: &Server, procedure: Procedure, ar
 }
 
 #[test]
-fn every_name_is_listed_once_whatever_the_room() {
+fn every_name_is_listed_once_at_any_count() {
     let server = Server::new();
     let (dir, names) = directory(&server);
     for count in [188, 200, 256, 511, 1024, 4096, 1 << 20, u32::MAX] {
@@ -69,7 +69,7 @@ fn every_name_is_listed_once_whatever_the_room() {
 }
 
 #[test]
-fn a_reply_is_as_full_as_it_can_be() {
+fn listings_fill_the_count() {
     let server = Server::new();
     let (dir, _) = directory(&server);
     let (whole, res) = readdir(&server, dir, 0, 1 << 20);
@@ -98,7 +98,7 @@ fn a_reply_is_as_full_as_it_can_be() {
 }
 
 #[test]
-fn the_end_needs_room_too() {
+fn listings_need_room_for_the_end() {
     let server = Server::new();
     let (dir, _) = directory(&server);
     let (_, res) = readdir(&server, dir, 0, 1 << 20);
@@ -111,7 +111,7 @@ fn the_end_needs_room_too() {
 }
 
 #[test]
-fn plus_shows_what_lookup_would() {
+fn readdirplus_matches_lookup() {
     let server = Server::new();
     let (dir, names) = directory(&server);
     for (dircount, maxcount) in
@@ -149,7 +149,7 @@ fn plus_shows_what_lookup_would() {
 }
 
 #[test]
-fn removing_what_was_listed_skips_nothing() {
+fn removing_listed_names_skips_none() {
     let server = Server::new();
     let (dir, names) = directory(&server);
     let (mut cookie, mut seen) = (0, BTreeSet::new());
@@ -174,7 +174,7 @@ fn removing_what_was_listed_skips_nothing() {
 }
 
 #[test]
-fn a_large_directory_takes_many_batches() {
+fn large_directories_take_many_batches() {
     let server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o755);
     for number in 0..1500 {
@@ -189,7 +189,7 @@ fn a_large_directory_takes_many_batches() {
 }
 
 #[test]
-fn only_directories_are_listed_and_only_their_cookies_are_good() {
+fn only_directories_and_their_cookies_are_listed() {
     let server = Server::new();
     let (dir, _) = directory(&server);
     let file = server.lookup(root(), dir, "n").unwrap();

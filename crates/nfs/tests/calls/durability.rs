@@ -34,7 +34,7 @@ fn waits(outcome: &Outcome) -> bool {
 }
 
 #[test]
-fn a_change_and_all_that_reveals_it_wait_for_the_journal() {
+fn replies_that_reveal_a_change_wait_for_the_journal() {
     let server = Server::new();
     let dir = server.root();
     let old = server.create(root(), dir, "old", 0o644);
@@ -72,7 +72,7 @@ fn a_change_and_all_that_reveals_it_wait_for_the_journal() {
 }
 
 #[test]
-fn a_failure_waits_for_its_reason_and_for_what_it_shows() {
+fn failures_wait_for_the_changes_they_reveal() {
     let server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o755);
     let create =
@@ -87,7 +87,7 @@ fn a_failure_waits_for_its_reason_and_for_what_it_shows() {
 }
 
 #[test]
-fn what_was_not_changed_does_not_wait() {
+fn replies_without_recent_changes_do_not_wait() {
     let server = Server::new();
     let dir = server.root();
     let (one, two) = (server.mkdir(root(), dir, "one", 0o755), server.mkdir(root(), dir, "two", 0o755));
@@ -100,7 +100,7 @@ fn what_was_not_changed_does_not_wait() {
 }
 
 #[test]
-fn a_change_that_media_refuse_is_an_io_error() {
+fn changes_fail_with_io_when_media_fail() {
     let server = Server::new();
     let dir = server.root();
     let file = server.create(root(), dir, "file", 0o644);
@@ -118,7 +118,7 @@ fn a_change_that_media_refuse_is_an_io_error() {
 }
 
 #[test]
-fn a_retransmission_of_what_was_lost_is_an_io_error_at_once() {
+fn retransmissions_of_lost_changes_fail_at_once() {
     let server = Server::new();
     let dir = server.root();
     server.media.fail();

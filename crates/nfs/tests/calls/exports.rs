@@ -19,7 +19,7 @@ fn status_of(server: &Server, who: Client, object: FileHandle3<'_>) -> NfsStat3 
 }
 
 #[test]
-fn a_read_only_export_refuses_changes_and_shows_what_is() {
+fn read_only_exports_refuse_changes() {
     let mut server = Server::new();
     let dir = server.root();
     let file = server.create(root(), dir, "file", 0o666);
@@ -66,7 +66,7 @@ fn a_read_only_export_refuses_changes_and_shows_what_is() {
 }
 
 #[test]
-fn clients_elsewhere_can_do_nothing_with_a_handle() {
+fn handles_are_useless_to_clients_that_are_not_admitted() {
     let mut server = Server::new();
     let dir = server.root();
     server.export(vec![Export { clients: vec!["10.0.0.0/8".parse().unwrap()], ..open_export() }]);
@@ -91,7 +91,7 @@ fn a_privileged_port_can_be_required() {
 }
 
 #[test]
-fn squashed_users_own_what_they_make_as_nobody() {
+fn squashed_users_create_files_as_anonymous() {
     let mut server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o777);
     let owner = |server: &Server, who, name| {
@@ -125,7 +125,7 @@ fn auth_sys_can_be_required() {
 }
 
 #[test]
-fn forged_handles_are_bad() {
+fn forged_handles_are_refused() {
     let server = Server::new();
     let bytes = server.root().as_bytes().to_vec();
     for bit in 0..bytes.len() * 8 {

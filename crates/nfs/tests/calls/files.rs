@@ -14,7 +14,7 @@ fn write_args(
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn reads_return_written_data() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     let written = server.write(file, 0, b"hello").unwrap();
@@ -54,7 +54,7 @@ fn reading_past_the_end_is_empty() {
 }
 
 #[test]
-fn a_read_is_no_longer_than_fsinfo_says() {
+fn reads_are_limited_to_rtmax() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     let data: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
@@ -87,7 +87,7 @@ fn unstable_data_is_made_stable_by_commit_under_the_same_verifier() {
 }
 
 #[test]
-fn a_count_that_is_not_the_data_is_invalid() {
+fn writes_whose_count_differs_from_the_data_are_invalid() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     for count in [0, 4, 6, u32::MAX] {
@@ -100,7 +100,7 @@ fn a_count_that_is_not_the_data_is_invalid() {
 }
 
 #[test]
-fn a_file_has_a_largest_size() {
+fn files_have_a_maximum_size() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o644);
     let largest = i64::MAX as u64;
@@ -113,7 +113,7 @@ fn a_file_has_a_largest_size() {
 }
 
 #[test]
-fn only_files_have_data() {
+fn reads_and_writes_need_a_regular_file() {
     let server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o755);
     let read = server.read(dir, 0, 10).unwrap_err();
@@ -128,7 +128,7 @@ fn only_files_have_data() {
 }
 
 #[test]
-fn a_mode_keeps_others_out() {
+fn modes_guard_data() {
     let server = Server::new();
     let file = server.create(root(), server.root(), "file", 0o600);
     let args = ReadArgs { file, offset: 0, count: 1 };
@@ -142,7 +142,7 @@ fn a_mode_keeps_others_out() {
 }
 
 #[test]
-fn a_file_that_was_removed_is_stale() {
+fn removed_files_are_stale() {
     let server = Server::new();
     let dir = server.root();
     let file = server.create(root(), dir, "file", 0o644);

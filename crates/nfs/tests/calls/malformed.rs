@@ -62,7 +62,7 @@ fn calls(dir: FileHandle3<'_>, file: FileHandle3<'_>) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn damaged_calls_harm_nobody() {
+fn damaged_calls_do_no_harm() {
     let server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o755);
     let file = server.create(root(), dir, "file", 0o644);

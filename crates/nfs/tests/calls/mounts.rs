@@ -19,7 +19,7 @@ fn dump(server: &Server) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_export_is_mounted_with_its_flavors() {
+fn mnt_returns_the_flavors_of_the_export() {
     let mut server = Server::new();
     let mounted = mnt(&server, "/main").unwrap();
     assert_eq!(mounted.auth_flavors.as_slice(), [AUTH_SYS, AUTH_NONE]);
@@ -30,7 +30,7 @@ fn an_export_is_mounted_with_its_flavors() {
 }
 
 #[test]
-fn directories_beneath_an_export_are_mounted_too() {
+fn directories_beneath_an_export_can_be_mounted() {
     let server = Server::new();
     let a = server.mkdir(root(), server.root(), "a", 0o700);
     let b = server.mkdir(root(), a, "b", 0o700);
@@ -47,7 +47,7 @@ fn directories_beneath_an_export_are_mounted_too() {
 }
 
 #[test]
-fn mounts_are_remembered_until_they_are_taken_back() {
+fn dump_lists_mounts_until_umnt() {
     let server = Server::new();
     server.mkdir(root(), server.root(), "a", 0o755);
     mnt(&server, "/main/a").unwrap();
@@ -60,7 +60,7 @@ fn mounts_are_remembered_until_they_are_taken_back() {
 }
 
 #[test]
-fn exports_are_listed_with_their_networks() {
+fn export_lists_networks() {
     let mut server = Server::new();
     let clients = vec!["10.0.0.0/8".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
     server.export(vec![open_export(), Export { clients, ..Export::new("/again", VolumeId(1)) }]);

@@ -17,7 +17,7 @@ fn mknod(server: &Server, to: DirOpArgs3<'_>, what: MknodData3) -> MknodRes<'sta
 }
 
 #[test]
-fn a_created_file_is_found_with_its_attributes() {
+fn created_files_are_found_with_their_attributes() {
     let server = Server::new();
     let dir = server.root();
     let before = server.getattr(dir);
@@ -38,7 +38,7 @@ fn a_created_file_is_found_with_its_attributes() {
 }
 
 #[test]
-fn failures_show_the_directory_as_it_is() {
+fn failures_return_the_attributes_of_the_directory() {
     let server = Server::new();
     let dir = server.root();
     server.create(root(), dir, "file", 0o644);
@@ -80,7 +80,7 @@ fn names_that_are_too_long_are_refused() {
 }
 
 #[test]
-fn an_exclusive_create_is_known_by_its_verifier() {
+fn exclusive_creates_are_recognized_by_their_verifier() {
     let server = Server::new();
     let dir = server.root();
     let create = |verifier| -> CreateRes<'_> {
@@ -93,7 +93,7 @@ fn an_exclusive_create_is_known_by_its_verifier() {
 }
 
 #[test]
-fn a_link_points_where_it_was_told() {
+fn symlinks_keep_their_target() {
     let server = Server::new();
     let dir = server.root();
     let target = NfsPath3(b"../some where/else");
@@ -115,7 +115,7 @@ fn a_link_points_where_it_was_told() {
 }
 
 #[test]
-fn nodes_are_what_they_were_made_as() {
+fn mknod_makes_each_type() {
     let server = Server::new();
     let dir = server.root();
     let set = Sattr3 { mode: Some(0o600), ..Sattr3::default() };
@@ -139,7 +139,7 @@ fn nodes_are_what_they_were_made_as() {
 }
 
 #[test]
-fn a_rename_moves_a_name_and_shows_both_directories() {
+fn rename_moves_a_name_and_returns_both_directories() {
     let server = Server::new();
     let dir = server.root();
     let (one, two) = (server.mkdir(root(), dir, "one", 0o755), server.mkdir(root(), dir, "two", 0o755));
@@ -158,7 +158,7 @@ fn a_rename_moves_a_name_and_shows_both_directories() {
 }
 
 #[test]
-fn a_file_has_as_many_names_as_it_was_given() {
+fn links_are_counted() {
     let server = Server::new();
     let dir = server.root();
     let file = server.create(root(), dir, "file", 0o644);
@@ -177,7 +177,7 @@ fn a_file_has_as_many_names_as_it_was_given() {
 }
 
 #[test]
-fn nothing_goes_from_one_volume_to_another() {
+fn names_do_not_cross_volumes() {
     let server = Server::of_two();
     let (main, other) = (server.root(), server.root_of("/other"));
     let file = server.create(root(), main, "file", 0o644);
@@ -190,7 +190,7 @@ fn nothing_goes_from_one_volume_to_another() {
 }
 
 #[test]
-fn directories_are_removed_only_when_they_are_empty() {
+fn only_empty_directories_are_removed() {
     let server = Server::new();
     let dir = server.mkdir(root(), server.root(), "dir", 0o755);
     server.create(root(), dir, "file", 0o644);

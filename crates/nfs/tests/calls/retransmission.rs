@@ -9,7 +9,7 @@ fn create_args<'a>(dir: FileHandle3<'a>, name: &'a str) -> CreateArgs<'a> {
 }
 
 #[test]
-fn a_repeated_change_is_made_once() {
+fn retransmitted_changes_are_made_once() {
     let server = Server::new();
     let dir = server.root();
     let create =
@@ -26,7 +26,7 @@ fn a_repeated_change_is_made_once() {
 }
 
 #[test]
-fn every_kind_of_change_is_remembered() {
+fn the_reply_to_every_kind_of_change_is_remembered() {
     let server = Server::new();
     let dir = server.root();
     let file = server.create(root(), dir, "file", 0o644);
@@ -64,7 +64,7 @@ fn every_kind_of_change_is_remembered() {
 }
 
 #[test]
-fn answers_survive_a_restart() {
+fn remembered_replies_survive_a_restart() {
     let server = Server::new();
     let dir = server.root();
     server.create(root(), dir, "old", 0o644);
@@ -81,7 +81,7 @@ fn answers_survive_a_restart() {
 }
 
 #[test]
-fn a_failure_stays_the_answer_too() {
+fn failures_are_remembered() {
     let server = Server::new();
     let dir = server.root();
     let remove = || -> RemoveRes {
@@ -95,7 +95,7 @@ fn a_failure_stays_the_answer_too() {
 }
 
 #[test]
-fn another_client_or_other_arguments_make_another_call() {
+fn other_clients_or_arguments_make_other_calls() {
     let server = Server::new();
     let dir = server.root();
     let create = |who, name: &'static str| -> CreateRes<'_> {

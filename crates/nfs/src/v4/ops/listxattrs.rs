@@ -3,11 +3,11 @@
 use wire::nfs4::{Component4, ListxattrsArgs, ListxattrsEncoder, NfsStat4};
 use wire::xdr::Encoder;
 
-use crate::limits::{DIRECTORY_BYTES, NAMES_AT_ONCE};
+use crate::limits::{DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX};
 use crate::v4::context::{Compound, Done, Target};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ListxattrsArgs, out: &mut Encoder<'_>) -> Done {
-    let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES)).expect("1 MiB fits");
+    let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES_MAX)).expect("1 MiB fits");
     let maxcount = maxcount.min(compound.room(out.position() + 4));
     if maxcount < ListxattrsEncoder::EMPTY_BYTES {
         return Err(NfsStat4::TooSmall.into());
@@ -19,7 +19,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ListxattrsArgs, out: &mut 
         }
         Target::Stored(object) => object,
     };
-    let names = object.volume.list_xattrs(&object.request(), object.ino, args.cookie, NAMES_AT_ONCE);
+    let names = object.volume.list_xattrs(&object.request(), object.ino, args.cookie, NAMES_AT_ONCE_MAX);
     let names = compound.answered(object.volume, names)?;
     let mut result = ListxattrsEncoder::begin(out, maxcount);
     let fitting = names.names.iter().take_while(|name| result.push(Component4(name))).count();

@@ -12,7 +12,7 @@ use wire::xdr::Encoder;
 
 use crate::call::Object;
 use crate::exports::pseudo::Node;
-use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES, NAMES_AT_ONCE};
+use crate::limits::{COOKIE_VERIFIER, DIRECTORY_BYTES_MAX, NAMES_AT_ONCE_MAX};
 use crate::v4::attributes::{self, Shown};
 use crate::v4::context::{Compound, Done, OpStop, Target};
 
@@ -35,7 +35,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReaddirArgs, out: &mut Enc
     if matches!(args.cookie, 1..COOKIES_RESERVED) {
         return Err(NfsStat4::BadCookie.into());
     }
-    let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES)).expect("1 MiB fits");
+    let maxcount = usize::try_from(args.maxcount.min(DIRECTORY_BYTES_MAX)).expect("1 MiB fits");
     // The status does not count.
     let maxcount = maxcount.min(compound.room(out.position() + 4));
     if maxcount < ReaddirEncoder::EMPTY_BYTES {
@@ -100,7 +100,7 @@ fn list<'c>(
     let mut cookie = Cookie(args.cookie.max(COOKIES_RESERVED - 1));
     let (guess, mut taken) = (maxcount / USUAL_ENTRY_BYTES, 0);
     loop {
-        let most = guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE);
+        let most = guess.saturating_sub(taken).clamp(NAMES_MORE, NAMES_AT_ONCE_MAX);
         let listing =
             directory.volume.read_directory(&directory.request(), directory.ino, cookie, most, plus);
         let listing = compound.answered(directory.volume, listing)?;

@@ -1,7 +1,7 @@
 //! Input: reads from connections and executes the calls that arrive, as far as there is memory for them and their replies.
 
 use nfs::admission::Needs;
-use nfs::limits::SMALL_REPLY_BYTES;
+use nfs::limits::SMALL_REPLY_BYTES_MAX;
 use nfs::service::IncomingRecord;
 use wire::limits::RECORD_BYTES_MAX;
 use wire::record::RecordReader;
@@ -195,7 +195,7 @@ impl EventLoop {
     fn arrival<'r>(&self, record: &'r [u8]) -> Arrival<'r> {
         let record = IncomingRecord::decode(record);
         let needs = self.shared.calls.needs(&record);
-        let is_large = needs.reply_bytes_max > SMALL_REPLY_BYTES;
+        let is_large = needs.reply_bytes_max > SMALL_REPLY_BYTES_MAX;
         let reply_bytes = if is_large { 2 * needs.reply_bytes_max } else { 0 };
         Arrival { record, needs, reply_bytes }
     }
