@@ -1,4 +1,4 @@
-//! The administrator's socket: whoever connects to `DATA/admin.sock` is sent one line of JSON that says what is going on.
+//! The administrator's socket: a process that connects to `DATA/admin.sock` receives the status, one line of JSON.
 
 pub(crate) mod status;
 
@@ -20,10 +20,10 @@ const NAME: &str = "admin.sock";
 /// Longest path that a UNIX-domain socket's address holds, bytes.
 const PATH_BYTES_MAX: usize = 107;
 
-/// How long one who asks may take to read the answer.
+/// How long a peer may take to read the reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The socket, and the thread that answers there.
+/// The socket and its thread.
 pub(crate) struct Admin {
     path: PathBuf,
     thread: JoinHandle<()>,
@@ -40,7 +40,7 @@ fn socket_path(root: &Path) -> io::Result<PathBuf> {
 }
 
 impl Admin {
-    /// Answers with what `status` returns. The caller holds the data directory, so a socket that is there is left over.
+    /// Replies with what `status` returns. The caller holds the data directory, so an existing socket is left over.
     pub(crate) fn start(root: &Path, status: Box<dyn Fn() -> String + Send>) -> io::Result<Admin> {
         let path = socket_path(root)?;
         let _ = std::fs::remove_file(&path);
@@ -54,7 +54,7 @@ impl Admin {
                     return;
                 }
                 if let Ok(stream) = stream {
-                    // One who does not listen misses the answer.
+                    // Best effort: the peer may be gone.
                     let _ = answer(stream, &status());
                 }
             }
@@ -62,10 +62,10 @@ impl Admin {
         Ok(Admin { path, thread, stop })
     }
 
-    /// Stops answering and removes the socket.
+    /// Stops the thread and removes the socket.
     pub(crate) fn stop(self) {
         self.stop.store(true, Ordering::Release);
-        // Ends the wait for the next one.
+        // Wakes the thread.
         if UnixStream::connect(&self.path).is_ok() {
             join(self.thread);
         }
@@ -79,7 +79,7 @@ fn answer(mut stream: UnixStream, status: &str) -> io::Result<()> {
     stream.write_all(b"\n")
 }
 
-/// Asks the server that serves the data directory at `root` for its status, a line of JSON.
+/// Returns the status of the server of the data directory at `root`, a line of JSON.
 pub fn ask(root: &Path) -> Result<String, Error> {
     let read = || -> io::Result<String> {
         let mut stream = UnixStream::connect(socket_path(root)?)?;
@@ -94,7 +94,7 @@ pub fn ask(root: &Path) -> Result<String, Error> {
             root.display()
         )),
         _ => Error::failed(format!(
-            "cannot ask the server of {}: {error}; ask as the user that runs it",
+            "cannot read the status of the server of {}: {error}; run this as the user that runs the server",
             root.display()
         )),
     })
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_asks_is_answered() {
+    fn each_connection_receives_the_status() {
         let root = std::env::temp_dir().join(format!("holdfast-admin-{}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
         assert!(ask(&root).unwrap_err().sentence.contains("no server runs"));

@@ -10,26 +10,26 @@ use serde::Deserialize;
 
 use crate::config::size::Size;
 
-/// A commented configuration that says what the defaults are.
+/// A commented configuration with the defaults.
 pub const EXAMPLE: &str = include_str!("config/example.toml");
 
-/// Where a server listens unless told otherwise: this machine only, at NFS's port, which needs no root.
+/// Default address: this machine only, at NFS's port, which does not need root.
 pub const LISTEN_DEFAULT: &str = "127.0.0.1:2049";
 
-/// Bytes of a new volume's journal unless told otherwise.
+/// Default size of a new volume's journal, bytes.
 pub const JOURNAL_BYTES_DEFAULT: u64 = 512 << 20;
 
-/// Seconds of a lease unless told otherwise.
+/// Default duration of a lease, seconds.
 pub const LEASE_SECONDS_DEFAULT: u32 = 60;
 
-/// How many seconds a lease may have: clients renew it after two thirds, and an hour is too long to wait for a lock.
+/// Permitted durations of a lease, seconds: clients renew it after two thirds, and an hour is too long to wait for a lock.
 pub const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 5..=3600;
 
-/// A configuration file's content.
+/// The contents of a configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// Addresses and ports to listen at.
+    /// Addresses and ports to listen on.
     pub listen: Option<Vec<SocketAddr>>,
     /// The data directory.
     pub data: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct Config {
     pub journal: Option<PathBuf>,
     /// Bytes of the journal of new volumes.
     pub journal_size: Option<Size>,
-    /// Bound of the process's memory.
+    /// Limit of the process's memory.
     pub memory: Option<Size>,
     /// Event loops; one per core by default.
     pub threads: Option<usize>,
@@ -45,61 +45,61 @@ pub struct Config {
     pub workers: Option<usize>,
     /// Whether to register with the system's rpcbind.
     pub rpcbind: Option<bool>,
-    /// Seconds that a client of NFSv4 may be silent.
+    /// Duration of a lease of NFSv4, seconds.
     pub lease: Option<u32>,
     /// What is logged.
     #[serde(default)]
     pub log: Log,
-    /// What is exported; every volume at its name if there is none.
+    /// Exports; if there are none, every volume is exported at its name.
     #[serde(default)]
     pub export: Vec<Export>,
 }
 
-/// What is logged, and how.
+/// Settings of the log.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
-    /// For people or for programs.
+    /// The format of events.
     pub format: Option<LogFormat>,
-    /// The least important events that are shown.
+    /// The level of the least important events that are logged.
     pub level: Option<LogLevel>,
 }
 
-/// How events are written.
+/// Formats of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// A line of text for each.
+    /// A line of text for each event.
     #[default]
     Human,
-    /// A JSON object on a line for each.
+    /// A line with a JSON object for each event.
     Json,
 }
 
-/// Importance of events.
+/// Levels of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Failures that need somebody.
+    /// Failures that need attention.
     Error,
-    /// What may become one.
+    /// Conditions that may become failures.
     Warn,
-    /// Each event an operator wants; none per request.
+    /// Events for operators; none per request.
     #[default]
     Info,
-    /// Connections too.
+    /// Connections as well.
     Debug,
     /// Everything.
     Trace,
 }
 
-/// One export: a path that clients mount, and who may do what there.
+/// One export: a path that clients mount, and its rules.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Export {
-    /// What clients mount.
+    /// The path that clients mount.
     pub path: String,
-    /// The volume behind it.
+    /// The name of the volume.
     pub volume: String,
     /// Whether changes are refused.
     #[serde(default)]
@@ -113,7 +113,7 @@ pub struct Export {
     /// The anonymous group.
     #[serde(default = "nobody")]
     pub anonymous_gid: u32,
-    /// Networks that may use it; everybody who can reach the server if there is none.
+    /// Networks that may use it; if there are none, every client that can reach the server.
     #[serde(default)]
     pub clients: Vec<Network>,
     /// Whether a client must call from a port below 1024.
@@ -124,12 +124,12 @@ pub struct Export {
     pub delegations: bool,
 }
 
-/// What is so unless it is switched off.
+/// The default of settings that are on.
 fn yes() -> bool {
     true
 }
 
-/// User and group of whom nothing is known, as every system has it.
+/// The usual user and group `nobody`.
 fn nobody() -> u32 {
     65534
 }
@@ -158,12 +158,12 @@ impl TryFrom<String> for Network {
     fn try_from(text: String) -> Result<Network, String> {
         let single = || text.parse().map(|address: std::net::IpAddr| IpNet::from(address));
         IpNet::from_str(&text).or_else(|_| single()).map(Network).map_err(|_| {
-            format!("{text:?} is no network: write an address such as \"10.0.0.7\" or a network such as \"10.0.0.0/8\"")
+            format!("{text:?} is not a network: write an address such as \"10.0.0.7\" or a network such as \"10.0.0.0/8\"")
         })
     }
 }
 
-/// Why a configuration is refused: one sentence with the place.
+/// Why a configuration is refused: one sentence, with the position.
 #[derive(Debug)]
 pub struct ConfigError(String);
 
@@ -200,7 +200,7 @@ impl Config {
         Ok(config)
     }
 
-    /// What the types cannot say.
+    /// Checks what types cannot express.
     fn check(&self) -> Result<(), String> {
         let mut paths = std::collections::BTreeSet::new();
         for export in &self.export {
@@ -213,7 +213,7 @@ impl Config {
             }
         }
         if self.listen.as_ref().is_some_and(Vec::is_empty) {
-            return Err("listen is empty: name an address and port, or leave the key away".to_owned());
+            return Err("listen is empty: name an address and port, or remove the key".to_owned());
         }
         for (name, value, most) in [
             ("threads", self.threads, crate::limits::THREADS_MAX),
@@ -227,7 +227,7 @@ impl Config {
     }
 }
 
-/// Line and column, both from 1, of the byte at `offset`.
+/// Returns line and column, both counted from 1, of the byte at `offset`.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

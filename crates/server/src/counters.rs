@@ -1,4 +1,4 @@
-//! What an operator can see of the event loops.
+//! Counters and gauges of event loops.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -31,7 +31,7 @@ const NFS_PROCEDURES: [&str; 22] = [
 ];
 const MOUNT_PROCEDURES: [&str; 6] = ["NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT"];
 
-/// Counters of one event loop; only the loop writes them.
+/// Counters of one event loop. Only the loop writes them.
 #[derive(Default)]
 pub(crate) struct Counters {
     nfs: [AtomicU64; NFS_PROCEDURES.len()],
@@ -47,7 +47,7 @@ pub(crate) struct Counters {
     pub(crate) waited: AtomicU64,
     /// Bytes read from sockets.
     pub(crate) received: AtomicU64,
-    /// Connections that were closed because of what they sent, or for holding memory that was needed.
+    /// Connections that were closed because of what they sent, or because they stalled while memory was short.
     pub(crate) refused: AtomicU64,
     /// Gauges, set in each turn.
     pub(crate) connections: AtomicUsize,
@@ -55,17 +55,17 @@ pub(crate) struct Counters {
     pub(crate) retry_queued: AtomicUsize,
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) held_bytes_highest: AtomicUsize,
-    /// What the loop may hold; set once.
+    /// The limit of the loop; set once.
     pub(crate) held_bytes_max: AtomicUsize,
 }
 
 impl Counters {
-    /// Of a loop that may hold so many bytes.
+    /// Makes the counters of a loop that may hold `held_bytes_max` bytes.
     pub(crate) fn new(held_bytes_max: usize) -> Counters {
         Counters { held_bytes_max: AtomicUsize::new(held_bytes_max), ..Counters::default() }
     }
 
-    /// Counts a call that was answered or is going to be.
+    /// Counts a call.
     pub(crate) fn count(&self, call: Option<CallId>) {
         let counter = call.and_then(|call| {
             let procedure = usize::try_from(call.procedure).ok()?;
@@ -79,7 +79,7 @@ impl Counters {
     }
 }
 
-/// Adds to a counter of which this thread is the only writer.
+/// Adds to a counter that only this thread writes.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
 }
@@ -90,7 +90,7 @@ pub(crate) struct Totals {
     pub(crate) gauges: Vec<(&'static str, u64)>,
 }
 
-/// Adds up what all loops counted; procedures that were never called are left out.
+/// Sums the counters of all loops. Procedures that were never called are omitted.
 pub(crate) fn totals<'a>(loops: impl Iterator<Item = &'a Counters> + Clone) -> Totals {
     let sum = |counter: fn(&Counters) -> u64| loops.clone().map(counter).sum::<u64>();
     let mut calls = Vec::new();

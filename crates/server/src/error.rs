@@ -1,34 +1,34 @@
-//! Why the server could not start or stop as it should.
+//! Errors of starting and stopping a server.
 
 use std::fmt;
 
-/// What kind of trouble it is, as far as a caller decides by it.
+/// Kinds of errors that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// What was asked for makes no sense: the command line or the configuration is to be corrected.
+    /// The command line or the configuration must be corrected.
     Usage,
     /// Another process uses the data directory or a volume.
     InUse,
-    /// Anything else.
+    /// Any other error.
     Failed,
 }
 
-/// A sentence that says what is wrong and what to do.
+/// An error: a sentence that says what happened and what to do.
 #[derive(Debug)]
 pub struct Error {
-    /// What kind of trouble it is.
+    /// The kind.
     pub kind: ErrorKind,
     /// The sentence.
     pub sentence: String,
 }
 
 impl Error {
-    /// A failure.
+    /// Makes an error of kind [`ErrorKind::Failed`].
     pub fn failed(sentence: impl Into<String>) -> Error {
         Error { kind: ErrorKind::Failed, sentence: sentence.into() }
     }
 
-    /// A mistake in what was asked for.
+    /// Makes an error of kind [`ErrorKind::Usage`].
     pub fn usage(sentence: impl Into<String>) -> Error {
         Error { kind: ErrorKind::Usage, sentence: sentence.into() }
     }

@@ -1,4 +1,4 @@
-//! From the configuration's exports to those of the service.
+//! Resolves the exports of the configuration.
 
 use std::net::SocketAddr;
 
@@ -41,14 +41,15 @@ pub(crate) fn resolve(
         .collect()
 }
 
-/// Every volume at `/NAME`. On loopback addresses only, the superuser is believed: the first mount is made by this
-/// machine's own superuser, who is to be able to write. From elsewhere, anybody can say to be the superuser.
+/// Exports every volume at `/NAME`. If the server listens on loopback addresses only, the superuser is not squashed: the
+/// first mount is made by this machine's own superuser, who must be able to write. On other machines, anybody can claim
+/// to be the superuser.
 fn default_exports(volumes: &[Served], addresses: &[SocketAddr]) -> Vec<Export> {
     let local = addresses.iter().all(|address| address.ip().is_loopback());
     let squash = if local { Squash::None } else { Squash::Root };
     tracing::info!(
         squash = if local { "none" } else { "root" },
-        "no exports are configured: each volume is exported at its name, to everybody who can reach the server"
+        "no exports are configured: each volume is exported at its name, to every client that can reach the server"
     );
     let export =
         |served: &Served| Export { squash, ..Export::new(format!("/{}", served.name), served.volume.id()) };

@@ -1,4 +1,4 @@
-//! A server from start to end.
+//! Starts and stops a server.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,21 +30,21 @@ use crate::protocol::calls::Calls;
 use crate::protocol::commits::Commits;
 use crate::volumes::{self, Served, milliseconds_since};
 
-/// The volume that a new data directory gets.
+/// The volume of a new data directory.
 pub const FIRST_VOLUME: &str = "main";
 
-/// All that a server is told.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The data directory; created if it is not there.
+    /// The data directory; created if it does not exist.
     pub data: PathBuf,
-    /// Where to listen.
+    /// Addresses to listen at.
     pub listen: Vec<SocketAddr>,
     /// Directory of journals.
     pub journal: Option<PathBuf>,
     /// Bytes of the journal of a new volume.
     pub journal_bytes: u64,
-    /// Bound of memory, bytes.
+    /// Limit of memory, bytes.
     pub memory: u64,
     /// Event loops.
     pub threads: usize,
@@ -52,11 +52,11 @@ pub struct Settings {
     pub workers: usize,
     /// Whether to register with rpcbind.
     pub rpcbind: bool,
-    /// How long a client of NFSv4 may be silent before others can take what it holds.
+    /// Duration of a lease of NFSv4.
     pub lease: Duration,
-    /// What to export; every volume if there is nothing.
+    /// Exports; if there are none, every volume is exported.
     pub exports: Vec<Export>,
-    /// How long a sync of the device takes at least, for measurements; zero otherwise.
+    /// Minimum duration of a sync of the device, for measurements; normally zero.
     pub sync_delay: Duration,
 }
 
@@ -92,7 +92,7 @@ impl Server {
         let state_bytes = memory::shares(settings.memory, 1).state;
         let service = service.with_lease(settings.lease).with_state_bytes(state_bytes);
         service.restore_state(now()).map_err(|error| {
-            Error::failed(format!("what clients held could not be read back ({error:?}); check the volumes"))
+            Error::failed(format!("cannot restore the state of clients ({error:?}); check the volumes"))
         })?;
         let commits = open.iter().map(Commits::of).collect();
         let protocol = Arc::new(Protocol { service, volumes: open, commits });
@@ -122,14 +122,14 @@ impl Server {
                 Ok(server)
             }
             Err(error) => {
-                // What was started is to end well; the first error is the one to report.
+                // Stops what was started. The first error is reported.
                 let _ = server.stop();
                 Err(error)
             }
         }
     }
 
-    /// What needs the server to be whole: volumes are driven, and the world is told.
+    /// Starts what needs the whole server: the threads of volumes, callbacks, copies, the administrator's socket.
     fn start_rest(&mut self, settings: &Settings) -> Result<(), Error> {
         for (served, commits) in self.volumes.iter().zip(&self.protocol.commits) {
             let mailboxes = self.loops.mailboxes.clone();
@@ -151,7 +151,7 @@ impl Server {
         Ok(())
     }
 
-    /// Without its socket a server can be used all the same.
+    /// A server works without its administrator's socket.
     fn start_admin(&self) -> Option<Admin> {
         let volumes = self.volumes.iter().map(|served| (served.name.clone(), Arc::clone(&served.volume)));
         let source = status::Source {
@@ -167,33 +167,33 @@ impl Server {
         let started = Admin::start(self.directory.root(), Box::new(move || source.to_json().to_string()));
         started
             .map_err(
-                |error| tracing::warn!(%error, "`holdfast status` will not work: no administrator's socket"),
+                |error| tracing::warn!(%error, "cannot make the administrator's socket; `holdfast status` will not work"),
             )
             .ok()
     }
 
-    /// Where it listens, with the ports that the system chose.
+    /// Returns the addresses it listens at, with the ports that the system chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The paths that clients may mount.
+    /// Returns the paths that clients may mount.
     pub fn export_paths(&self) -> &[String] {
         &self.paths
     }
 
-    /// The data directory's absolute path.
+    /// Returns the absolute path of the data directory.
     pub fn root(&self) -> &Path {
         self.directory.root()
     }
 
-    /// Finishes what is in flight, writes everything back, checkpoints, and lets go of the data directory.
+    /// Finishes the calls in flight, writes back, checkpoints, and releases the data directory.
     pub fn stop(self) -> Result<(), Error> {
         let start = Instant::now();
         if self.registered
             && let Err(error) = rpcbind::unregister(&self.addresses)
         {
-            tracing::warn!(%error, "the registration with rpcbind stays");
+            tracing::warn!(%error, "cannot remove the registration with rpcbind");
         }
         if let Some(copies) = self.copies {
             copies.stop();
@@ -235,14 +235,14 @@ fn local_addresses(listeners: &[TcpListener]) -> Result<Vec<SocketAddr>, Error> 
     let local = |listener: &TcpListener| {
         listener.local_addr().map_err(|error| {
             Error::failed(format!(
-                "cannot tell where we listen: {error}; choose another address with --listen"
+                "cannot read the address of a listening socket: {error}; choose another with --listen"
             ))
         })
     };
     listeners.iter().map(local).collect()
 }
 
-/// Opens the volumes that are exported; creates the first one in a new data directory.
+/// Opens the exported volumes; creates the first one in a new data directory.
 fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served>, Error> {
     let mut names = directory.volumes()?;
     for name in directory.strays()? {
@@ -278,12 +278,12 @@ fn open_volumes(directory: &Directory, settings: &Settings) -> Result<Vec<Served
     names.iter().map(open).collect()
 }
 
-/// Each connection takes a descriptor; the default limit of most systems is 1024.
+/// Raises the limit of descriptors. Each connection takes one, and most systems allow 1024 by default.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }

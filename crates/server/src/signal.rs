@@ -1,10 +1,10 @@
-//! Wakes a thread that waits for something to do.
+//! Wakes a background thread.
 
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-/// What a thread waits for.
+/// The state that the thread waits for.
 #[derive(Default)]
 pub(crate) struct Signal {
     state: Mutex<State>,
@@ -18,19 +18,19 @@ struct State {
 }
 
 impl Signal {
-    /// There is something to do.
+    /// Wakes the thread.
     pub(crate) fn raise(&self) {
         self.state.lock().due = true;
         self.changed.notify_one();
     }
 
-    /// The thread is to end.
+    /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.state.lock().stopped = true;
         self.changed.notify_one();
     }
 
-    /// Sleeps until something is due, or for `most`; false when the thread is to end.
+    /// Sleeps until the signal is raised, at most for `most`. Returns false when the thread must end.
     pub(crate) fn wait(&self, most: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.due && !state.stopped {

@@ -1,4 +1,4 @@
-//! Volumes of a data directory: created with random identities, opened with their share of memory.
+//! Creates volumes with random identities, and opens them with their share of memory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,12 +24,12 @@ pub(crate) struct Served {
 fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
-        Error::failed(format!("the system gives no random numbers: {error}; check /dev/urandom"))
+        Error::failed(format!("cannot get random numbers from the system: {error}; check /dev/urandom"))
     })?;
     Ok(bytes)
 }
 
-/// Creates a volume, whose root directory belongs to the user that this process runs as.
+/// Creates a volume whose root directory belongs to the user of this process.
 pub fn create(
     directory: &Directory,
     name: &str,
@@ -46,7 +46,7 @@ pub fn create(
         now: now(),
     };
     let requested = Size(journal_bytes);
-    // A size that overflows is refused by the store.
+    // The store refuses a size that overflows.
     let journal_bytes = journal_bytes.checked_next_multiple_of(LOG_FILE_BYTES).unwrap_or(journal_bytes);
     if Size(journal_bytes) != requested {
         tracing::warn!(
@@ -70,7 +70,7 @@ pub fn create(
     Ok(())
 }
 
-/// Opens a volume, with `memory` bytes for itself and syncs that take `sync_delay` at least.
+/// Opens a volume with `memory` bytes. Its syncs take at least `sync_delay`.
 pub(crate) fn open(
     directory: &Directory,
     name: &str,

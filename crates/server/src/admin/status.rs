@@ -1,4 +1,4 @@
-//! What a running server says about itself.
+//! The status of a running server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::counters::{Counters, totals};
 use crate::net::workers::Workers;
 use crate::protocol::Protocol;
 
-/// Where the status comes from.
+/// The sources of the status.
 pub(crate) struct Source {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) exports: Vec<String>,
@@ -20,13 +20,13 @@ pub(crate) struct Source {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) protocol: Arc<Protocol>,
     pub(crate) workers: Arc<Workers>,
-    /// The setting, bytes.
+    /// The `memory` setting, bytes.
     pub(crate) memory: u64,
     pub(crate) started: Instant,
 }
 
 impl Source {
-    /// The status now.
+    /// Returns the current status.
     pub(crate) fn to_json(&self) -> Value {
         let totals = totals(self.counters.iter().map(Arc::as_ref));
         let mut server: Map<String, Value> =

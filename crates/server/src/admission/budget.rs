@@ -1,20 +1,20 @@
-//! What one event loop's connections hold in memory, counted, and when more may be taken in.
+//! The memory that one event loop's connections hold, and when more may be taken.
 //!
-//! Requests and replies have a half each, so that neither can keep the other from being finished. A reply that may be
-//! large is counted with its greatest size before the call runs; it is begun only while that fits. Small ones are not
-//! asked for, but have a part of their half that large ones leave free, and nothing is read while that is used up.
+//! Requests and replies have a half each, so that neither can keep the other from completing. The greatest size of a large
+//! reply is reserved before its call runs; the call begins only if that fits. Small replies are not reserved; they draw on
+//! headroom that large ones leave, and nothing is read while that is used up.
 
 use crate::limits::{REQUEST_SLACK_BYTES, SMALL_REPLIES_BYTES};
 
-/// Bytes held, and how many may be.
+/// Bytes held, and their limit.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: usize,
     /// Records that are arriving, and calls that wait.
     requests: usize,
-    /// Replies that are being made, wait or have not left; memory for more.
+    /// Replies that are being made, wait or are unsent; output buffers.
     replies: usize,
-    /// The most that was held at a time.
+    /// The highest sum of both so far.
     highest: usize,
 }
 
@@ -23,12 +23,12 @@ impl Budget {
         Budget { limit, requests: 0, replies: 0, highest: 0 }
     }
 
-    /// What is held.
+    /// Returns the bytes held.
     pub(crate) fn held(&self) -> usize {
         self.requests + self.replies
     }
 
-    /// The most that was ever held.
+    /// Returns the most bytes ever held.
     pub(crate) fn highest(&self) -> usize {
         self.highest
     }
@@ -45,7 +45,7 @@ impl Budget {
         self.highest = self.highest.max(self.held());
     }
 
-    /// Bytes of requests that may be taken in.
+    /// Returns the bytes of requests that may be read.
     pub(crate) fn room_to_read(&self) -> usize {
         if self.is_full_of_replies() {
             return 0;
@@ -53,17 +53,17 @@ impl Budget {
         (self.limit / 2 - REQUEST_SLACK_BYTES).saturating_sub(self.requests)
     }
 
-    /// Bytes of large replies that may be begun.
+    /// Returns the bytes of large replies that may be begun.
     pub(crate) fn room_to_reply(&self) -> usize {
         (self.limit / 2 - SMALL_REPLIES_BYTES).saturating_sub(self.replies)
     }
 
-    /// Whether so much is held that memory which is only kept for later is to be given back.
+    /// Whether memory that is kept for reuse must be freed.
     pub(crate) fn is_tight(&self) -> bool {
         self.requests > self.limit / 4 || self.replies > self.limit / 4
     }
 
-    /// Whether not even small replies may be made.
+    /// Whether the headroom of small replies is used up, too.
     pub(crate) fn is_full_of_replies(&self) -> bool {
         self.replies >= self.limit / 2
     }

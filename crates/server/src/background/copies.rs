@@ -1,4 +1,4 @@
-//! Copies that go on after the reply to COPY: a thread of their own does them, part by part.
+//! The thread that continues copies after the reply to COPY, part by part.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Copies what clients of `protocol` ask for.
+    /// Starts the thread for the copies of `protocol`.
     pub(crate) fn start(protocol: &Arc<Protocol>) -> io::Result<Copies> {
         let (signal, protocol) = (Arc::new(Signal::default()), Arc::clone(protocol));
         let notified = Arc::clone(&signal);
@@ -34,8 +34,7 @@ impl Copies {
         Ok(Copies { thread, signal })
     }
 
-    /// Ends the thread when it has copied the part that it is at. Clients whose copies did not end are told after the next
-    /// start.
+    /// Ends the thread after its current part. Clients of unfinished copies are told after the next start.
     pub(crate) fn stop(self) {
         self.signal.stop();
         join(self.thread);

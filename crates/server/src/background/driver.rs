@@ -13,13 +13,13 @@ use crate::clock::now;
 use crate::protocol::commits::Commits;
 use crate::volumes::Served;
 
-/// The longest that a thread sleeps without looking whether it is to end.
+/// The longest sleep of a thread before it checks whether it must end.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How often the cleaner looks for something to do, and the volume for whether it still accepts changes.
+/// How often the cleaner looks for work, and checks whether the volume still accepts changes.
 const CLEAN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The least time between two pieces of cleaning, so that the device mostly serves clients.
+/// The pause between two cleaning steps, so that the device mostly serves clients.
 const CLEAN_PAUSE: Duration = Duration::from_millis(20);
 
 /// The threads of one volume.
@@ -30,7 +30,7 @@ pub(crate) struct Drivers {
     others_stop: Arc<Stop>,
 }
 
-/// Tells threads to end, and ends their sleep.
+/// Ends threads, and their sleep.
 #[derive(Default)]
 struct Stop {
     stopped: AtomicBool,
@@ -58,7 +58,7 @@ impl Stop {
 }
 
 impl Drivers {
-    /// Starts driving a volume.
+    /// Starts the threads of a volume.
     pub(crate) fn start(served: &Served, commits: &Arc<Commits>) -> io::Result<Drivers> {
         let spawn = |role: &str, run: Box<dyn FnOnce() + Send>| {
             thread::Builder::new().name(format!("{role} {}", served.name)).spawn(run)
@@ -78,7 +78,7 @@ impl Drivers {
         Ok(Drivers { committer, committer_stop, others, others_stop })
     }
 
-    /// Ends the threads. The committer goes last: the others wait for it.
+    /// Ends the threads. The committer ends last, because the others wait for it.
     pub(crate) fn stop(self) {
         self.others_stop.set();
         for thread in self.others {
@@ -89,7 +89,7 @@ impl Drivers {
     }
 }
 
-/// Waits for a thread to end; one that panicked has been reported by the panic hook.
+/// Waits for a thread to end. The panic hook has reported a panic.
 pub(crate) fn join(thread: JoinHandle<()>) {
     let _ = thread.join();
 }
@@ -119,15 +119,15 @@ fn checkpoint(volume: &Volume, stop: &Stop) {
 }
 
 fn clean(volume: &Volume, stop: &Stop) {
-    let mut told = false;
+    let mut logged = false;
     while !stop.is_set() {
         while volume.step_clean(now(), false) == Progress::Worked && !stop.is_set() {
             volume.wake_commit();
             stop.sleep(CLEAN_PAUSE);
         }
-        if !told && let Some(reason) = volume.refuses_changes() {
-            told = true;
-            tracing::error!(volume = %volume.id(), reason, "changes are refused until the server is restarted");
+        if !logged && let Some(reason) = volume.refuses_changes() {
+            logged = true;
+            tracing::error!(volume = %volume.id(), reason, "changes are refused; restart the server");
         }
         stop.sleep(CLEAN_INTERVAL);
     }

@@ -1,14 +1,14 @@
-//! How much memory this machine gives us, and how the server divides its own share.
+//! The memory of the machine, and how the server divides its share.
 
 use std::fs;
 use std::path::Path;
 
 use crate::limits::LOOP_BYTES_MIN;
 
-/// The least that a server is run with, bytes: below it, one large request would take a good part of it.
+/// The least memory of a server, bytes. With less, one large request would take a good part of it.
 pub const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
-/// What is taken if the machine does not say how much memory it has, bytes.
+/// The memory assumed if the system does not report it, bytes.
 const MEMORY_BYTES_UNKNOWN: u64 = 1 << 30;
 
 /// The default of the `memory` setting: a quarter of the machine's memory, or of the control group's limit if that
@@ -27,8 +27,8 @@ fn total_of(meminfo: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// The lowest limit of the control group that `/proc/self/cgroup` names, and of those above it. A version 1 group
-/// lists its controllers between the colons, a version 2 group none.
+/// Returns the lowest limit of the control group that `/proc/self/cgroup` names and of the groups above it. A version 1
+/// group lists its controllers between the colons; a version 2 group lists none.
 fn group_limit(cgroup: &str) -> Option<u64> {
     cgroup
         .lines()
@@ -45,7 +45,7 @@ fn group_limit(cgroup: &str) -> Option<u64> {
             let mut limits = Vec::new();
             for ancestor in Path::new(path.trim_start_matches('/')).ancestors() {
                 let text = fs::read_to_string(Path::new(root).join(ancestor).join(file)).unwrap_or_default();
-                // "max" is no number: no limit.
+                // "max" is not a number and means no limit.
                 limits.extend(text.trim().parse::<u64>());
             }
             limits.into_iter().min()
@@ -53,26 +53,26 @@ fn group_limit(cgroup: &str) -> Option<u64> {
         .min()
 }
 
-/// How the `memory` setting is divided.
+/// The shares of the `memory` setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Requests that are being received or executed and replies that have not left, bytes, for all event loops.
+    /// Requests that are being received or executed and unsent replies, bytes, for all event loops.
     pub requests: u64,
-    /// What clients of NFSv4 and NLM hold, bytes.
+    /// State of NFSv4 and NLM clients, bytes.
     pub state: u64,
     /// Each volume, bytes.
     pub volume: u64,
 }
 
-/// Stacks, code, descriptors and tables, bytes: what is resident before the first request.
+/// Stacks, code, descriptors and tables, bytes, resident before the first request.
 const FIXED_BYTES: u64 = 16 << 20;
 
-/// The part of all memory, one in so many, that nobody gets: what the allocator holds beyond what it was asked for, as
+/// The divisor of the part of all memory that is not shared out: what the allocator holds beyond what was requested, as
 /// measured; see `docs/decisions/2026-11-21-system-allocator.md`.
 const ALLOCATOR_SHARE: u64 = 4;
 
-/// Divides `memory` bytes: what is fixed and what the allocator takes first, an eighth for requests, a sixteenth for what
-/// clients hold, the rest to the volumes evenly.
+/// Divides `memory` bytes: first the fixed part and that of the allocator, then an eighth for requests and a sixteenth for
+/// the state of clients; the volumes share the rest evenly.
 pub fn shares(memory: u64, volumes: usize) -> Shares {
     let (requests, state) = (memory / 8, memory / 16);
     let taken = requests + state + memory / ALLOCATOR_SHARE + FIXED_BYTES;
@@ -81,20 +81,20 @@ pub fn shares(memory: u64, volumes: usize) -> Shares {
     Shares { requests, state, volume: rest / volumes }
 }
 
-/// How many event loops there are if `wanted` are: each has its least memory out of what all requests have.
+/// Returns the number of event loops, at most `wanted`, that have their least memory from the share of requests.
 pub(crate) fn loops(memory: u64, wanted: usize) -> usize {
     let requests = usize::try_from(shares(memory, 1).requests).unwrap_or(usize::MAX);
     wanted.min(requests / LOOP_BYTES_MIN).max(1)
 }
 
-/// A field of `/proc/self/status` that is in KiB, in bytes; zero if the system does not tell.
+/// Returns a field of `/proc/self/status` in bytes; zero if the system does not report it.
 fn status_field(status: &str, name: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     kibibytes.unwrap_or(0).saturating_mul(1024)
 }
 
-/// What this process has in memory now, and the most it had, bytes.
+/// Returns the current and the highest resident memory of this process, bytes.
 pub(crate) fn resident() -> (u64, u64) {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     (status_field(&status, "VmRSS"), status_field(&status, "VmHWM"))
@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meminfo() {
+    fn meminfo_is_parsed() {
         assert_eq!(total_of("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
         assert_eq!(total_of("nothing"), None);
         assert!(default_memory_bytes() >= MEMORY_BYTES_MIN);
     }
 
     #[test]
-    fn shares_stay_within_the_whole() {
+    fn shares_stay_within_the_setting() {
         for volumes in [0, 1, 3] {
             let shares = shares(1 << 30, volumes);
             let count = u64::try_from(volumes.max(1)).unwrap();
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn every_event_loop_has_its_least() {
+    fn every_event_loop_has_its_minimum() {
         assert_eq!((loops(64 << 20, 16), loops(256 << 20, 16), loops(16 << 30, 16)), (1, 4, 16));
         assert_eq!(loops(1, 16), 1);
     }
 
     #[test]
-    fn what_is_resident() {
+    fn resident_memory_is_parsed() {
         assert_eq!(status_field("VmHWM:\t     8 kB\nVmRSS:\t  16 kB\n", "VmRSS"), 16 << 10);
         let (now, most) = resident();
         assert!(0 < now && now <= most);

@@ -1,11 +1,11 @@
-//! Sizes as people write them: `4 GiB`, `256MiB`, `1048576`.
+//! Sizes with units: `4 GiB`, `256MiB`, `1048576`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-/// Units, largest first so that the first that fits is the one to show.
+/// Units, the largest first, so that the first that fits is displayed.
 const UNITS: [(&str, u64); 8] = [
     ("TiB", 1 << 40),
     ("TB", 1_000_000_000_000),
@@ -40,7 +40,9 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Size, String> {
         let wrong = || {
-            format!("{text:?} is no size: write a whole number and a unit, such as \"4 GiB\" or \"512 MiB\"")
+            format!(
+                "{text:?} is not a size: write a whole number and a unit, such as \"4 GiB\" or \"512 MiB\""
+            )
         };
         let trimmed = text.trim();
         let digits = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());

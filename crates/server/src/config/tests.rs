@@ -4,7 +4,7 @@ fn refusal(text: &str) -> String {
     Config::parse(text).unwrap_err()
 }
 
-/// The example with the comments of its settings taken away, so that each of them is parsed.
+/// Returns the example with its settings uncommented, so that each is parsed.
 fn example_with_everything() -> String {
     let setting = |line: &str| {
         let bare = line.strip_prefix('#')?;
@@ -46,7 +46,7 @@ fn an_unknown_key_is_refused_with_its_place() {
 #[test]
 fn wrong_values_are_refused_with_their_place() {
     let cases = [
-        ("memory = \"lots\"", "line 1, column 10: \"lots\" is no size"),
+        ("memory = \"lots\"", "line 1, column 10: \"lots\" is not a size"),
         ("memory = -1", "line 1, column 10: a size cannot be negative"),
         ("listen = [\"here\"]", "line 1, column 11: "),
         ("[[export]]\npath = \"/a\"", "line 1, column 1: missing field `volume`"),
@@ -56,7 +56,7 @@ fn wrong_values_are_refused_with_their_place() {
         ),
         (
             "[[export]]\npath = \"/a\"\nvolume = \"a\"\nclients = [\"10.0.0.0/99\"]",
-            "line 4, column 11: \"10.0.0.0/99\" is no network",
+            "line 4, column 11: \"10.0.0.0/99\" is not a network",
         ),
         ("memory = ", "line 1, column 10: "),
         ("threads = 0", "threads must be between 1 and"),

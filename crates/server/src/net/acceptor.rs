@@ -1,4 +1,4 @@
-//! Accepts connections in the first loop and deals them out to all of them in turn.
+//! Accepts connections in the first loop and distributes them to all loops in turn.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,26 +11,26 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use nfs::service::Connection as Ends;
 
-use crate::limits::{ACCEPT_PAUSE, CLIENTS_GREETED_MAX, CONNECTIONS_MAX};
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, KNOWN_CLIENTS_MAX};
 use crate::net::callbacks::connection_id;
 use crate::net::listener::prepare;
 use crate::net::mailbox::{MAILBOX, Mailbox, Message};
 
-/// The listening sockets, and whose turn it is.
+/// The listening sockets, and the loop of the next connection.
 pub(crate) struct Acceptor {
     listeners: Vec<TcpListener>,
     /// Some listener may have connections.
     pending: bool,
-    /// No descriptors or too many connections: not before this.
+    /// When to accept again after descriptors ran out or there were too many connections.
     paused: Option<Instant>,
-    /// The operator was told why, and nothing was accepted since.
-    told: bool,
-    /// Of all loops; the first is the one that this runs in.
+    /// The reason was logged, and nothing was accepted since.
+    logged: bool,
+    /// The mailboxes of all loops. The first loop runs this.
     loops: Vec<Arc<Mailbox>>,
     next: usize,
-    /// Connections so far.
+    /// Connections accepted so far.
     accepted: u64,
-    greeted: HashSet<IpAddr>,
+    known_clients: HashSet<IpAddr>,
 }
 
 impl Acceptor {
@@ -39,11 +39,11 @@ impl Acceptor {
             listeners,
             pending: false,
             paused: None,
-            told: false,
+            logged: false,
             loops,
             next: 0,
             accepted: 0,
-            greeted: HashSet::new(),
+            known_clients: HashSet::new(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Acceptor {
         self.paused
     }
 
-    /// Accepts what has come; `connections` counts those of all loops, `own` takes those for the loop this runs in.
+    /// Accepts pending connections. `connections` counts those of all loops; `own` takes those for the first loop.
     pub(crate) fn accept(&mut self, connections: &AtomicUsize, mut own: impl FnMut(TcpStream, Ends)) {
         if self.paused.is_some_and(|time| Instant::now() >= time) {
             self.paused = None;
@@ -76,7 +76,7 @@ impl Acceptor {
         for number in 0..self.listeners.len() {
             while self.paused.is_none() {
                 if connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
-                    self.pause("all connections are taken; others wait");
+                    self.pause("new connections wait: the limit of connections is reached");
                     break;
                 }
                 match self.listeners[number].accept() {
@@ -85,10 +85,10 @@ impl Acceptor {
                         if prepare(&stream, local, peer).is_err() {
                             continue;
                         }
-                        self.told = false;
-                        self.greet(peer.ip());
+                        self.logged = false;
+                        self.log_first(peer.ip());
                         connections.fetch_add(1, Ordering::Relaxed);
-                        self.deal(stream, peer, local, &mut own);
+                        self.distribute(stream, peer, local, &mut own);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error)
@@ -102,7 +102,7 @@ impl Acceptor {
         }
     }
 
-    fn deal(
+    fn distribute(
         &mut self,
         stream: TcpStream,
         peer: SocketAddr,
@@ -122,15 +122,15 @@ impl Acceptor {
     }
 
     fn pause(&mut self, why: &str) {
-        if !self.told {
-            self.told = true;
+        if !self.logged {
+            self.logged = true;
             tracing::warn!("{why}");
         }
         self.paused = Some(Instant::now() + ACCEPT_PAUSE);
     }
 
-    fn greet(&mut self, client: IpAddr) {
-        if self.greeted.len() < CLIENTS_GREETED_MAX && self.greeted.insert(client) {
+    fn log_first(&mut self, client: IpAddr) {
+        if self.known_clients.len() < KNOWN_CLIENTS_MAX && self.known_clients.insert(client) {
             tracing::info!(%client, "client connected for the first time");
         }
     }

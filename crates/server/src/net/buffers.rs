@@ -1,4 +1,4 @@
-//! Output buffers of a loop's connections, reused so that an idle connection holds none.
+//! A pool of output buffers, so that idle connections hold none.
 
 /// Empty buffers.
 pub(crate) struct Buffers {
@@ -8,12 +8,12 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Keeps at most so many bytes.
+    /// Keeps at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Buffers {
         Buffers { free: Vec::new(), bytes: 0, bytes_max }
     }
 
-    /// What is kept.
+    /// Returns the bytes that are kept.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -28,9 +28,9 @@ impl Buffers {
         }
     }
 
-    /// Takes the memory of an empty buffer.
+    /// Keeps the memory of an empty buffer.
     pub(crate) fn take_back(&mut self, buffer: &mut Vec<u8>) {
-        assert!(buffer.is_empty(), "bytes in it have not left");
+        assert!(buffer.is_empty(), "the buffer has unsent bytes");
         let buffer = std::mem::take(buffer);
         if buffer.capacity() > 0 && self.bytes + buffer.capacity() <= self.bytes_max {
             self.bytes += buffer.capacity();

@@ -11,13 +11,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen,
 /// Connections that the kernel completes before we accept them.
 const BACKLOG: i32 = 1024;
 
-/// How long a connection is silent before the kernel asks whether its peer is still there, and how often it asks.
-/// A client that vanished is let go of after five minutes.
+/// How long a connection is silent before the kernel probes its peer, and how often it does. The connection of a client
+/// that vanished is closed after five minutes.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(120);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEPALIVE_PROBES: u32 = 6;
 
-/// Listens at `address`; an error is a sentence.
+/// Listens at `address`.
+///
+/// # Errors
+/// A sentence that says what to do.
 pub(crate) fn listen_at(address: SocketAddr) -> Result<TcpListener, String> {
     open(address).map_err(|error| {
         let advice = match error.kind() {
@@ -42,7 +45,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        // So that [::] and 0.0.0.0 can be listened at together, and an IPv4 client always looks like one.
+        // So that a server can listen at [::] and 0.0.0.0 together, and IPv4 clients have IPv4 addresses.
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, &address)?;
@@ -50,15 +53,17 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(std::net::TcpListener::from(socket)))
 }
 
-/// Congestion control of connections within this machine, where nothing can be congested. What the system is set to may
-/// pace segments with timers (BBR does), which costs more than sending them; Reno does not, and any process may choose it.
+/// Congestion control of connections within this machine, where nothing can be congested. The system's default may pace
+/// segments with timers (BBR does), which costs more than sending them; Reno does not, and any process may choose it.
 const LOCAL_CONGESTION_CONTROL: &str = "reno";
 
-/// Sets what every connection wants: replies leave at once, and vanished peers are noticed.
+/// Sets the options of a connection: replies are sent at once, and vanished peers are noticed.
 pub(crate) fn prepare(stream: &TcpStream, local: SocketAddr, peer: SocketAddr) -> io::Result<()> {
     stream.set_nodelay(true)?;
     if local.ip() == peer.ip() && sockopt::set_tcp_congestion(stream, LOCAL_CONGESTION_CONTROL).is_err() {
-        tracing::debug!("the system's congestion control stays, which may make local connections slower");
+        tracing::debug!(
+            "cannot select Reno: local connections keep the system's congestion control and may be slower"
+        );
     }
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
@@ -72,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_told_with_what_to_do() {
+    fn errors_say_what_to_do() {
         let first = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
         let taken = first.local_addr().unwrap();
         let sentence = listen_at(taken).unwrap_err();
@@ -82,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn only_connections_within_the_machine_do_without_the_systems_congestion_control() {
+    fn only_local_connections_select_reno() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let local = listener.local_addr().unwrap();
         let stream = TcpStream::from_std(std::net::TcpStream::connect(local).unwrap());

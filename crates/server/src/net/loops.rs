@@ -19,12 +19,12 @@ use crate::net::mailbox::{Mailbox, Message};
 use crate::net::workers::Workers;
 use crate::protocol::calls::Calls;
 
-/// How many threads there are, and what they may hold.
+/// The number of threads, and their memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) threads: usize,
     pub(crate) workers: usize,
-    /// Bytes of requests and replies in all loops together.
+    /// Bytes of requests and replies of all loops.
     pub(crate) request_bytes: usize,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Loops {
 }
 
 impl Loops {
-    /// Serves `calls` to whoever connects to `listeners`.
+    /// Starts loops and workers that serve `calls` on `listeners`.
     pub(crate) fn start(
         size: Size,
         listeners: Vec<TcpListener>,
@@ -83,7 +83,7 @@ impl Loops {
         Ok(Loops { mailboxes, counters, workers, threads, worker_threads })
     }
 
-    /// Finishes what is in flight, and ends the threads.
+    /// Finishes the calls in flight, and ends the threads.
     pub(crate) fn stop(self) {
         for mailbox in &self.mailboxes {
             mailbox.send(Message::Drain);

@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use wire::record::RecordReader;
 
 use crate::background::driver::join;
-use crate::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_KEPT, OUTBOUND_QUEUED, OUTBOUND_THREADS};
+use crate::limits::{OUTBOUND_ANSWER_BYTES_MAX, OUTBOUND_KEPT_MAX, OUTBOUND_QUEUED_MAX, OUTBOUND_THREADS};
 use crate::net::rpcbind;
 
 /// How long a client may take to accept a connection, and to answer a call.
@@ -40,7 +40,7 @@ impl Queue {
     /// Queues a call; returns it if the queue is full.
     pub(crate) fn push(&self, callback: Callback) -> Result<(), Callback> {
         let mut state = self.state.lock();
-        if state.closed || state.callbacks.len() >= OUTBOUND_QUEUED {
+        if state.closed || state.callbacks.len() >= OUTBOUND_QUEUED_MAX {
             return Err(callback);
         }
         state.callbacks.push_back(callback);
@@ -126,7 +126,7 @@ impl Kept {
 
     fn put(&self, address: SocketAddr, stream: TcpStream) {
         let mut streams = self.streams.lock();
-        if streams.len() < OUTBOUND_KEPT {
+        if streams.len() < OUTBOUND_KEPT_MAX {
             streams.insert(address, (stream, Instant::now()));
         }
     }

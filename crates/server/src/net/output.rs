@@ -1,4 +1,4 @@
-//! What is on its way to a socket: bytes, and between them data that lies elsewhere and is sent from there.
+//! Output of a connection: bytes, and between them file data that is sent from the engine's buffers.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -9,7 +9,7 @@ use volume::bytes::Slice;
 use crate::limits::{SEND_EARLY_BYTES, SENT_BYTES_KEPT_MAX};
 use crate::net::buffers::Buffers;
 
-/// Parts that one system call takes along; the most that the kernel takes is 1024.
+/// Parts that are sent in one system call. The kernel's limit is 1024.
 const PARTS_MAX: usize = 64;
 
 /// Returns the memory that a reply holds, bytes.
@@ -17,33 +17,33 @@ pub(crate) fn held_bytes(reply: &ReplyBuffer) -> usize {
     reply.bytes.capacity() + reply.tail_bytes()
 }
 
-/// Replies that leave.
+/// Replies to be sent.
 #[derive(Default)]
 pub(crate) struct Output {
-    /// All but the tails.
+    /// All output but the tails.
     pub(crate) bytes: Vec<u8>,
-    /// What of `bytes` has left.
+    /// Bytes of `bytes` that were sent.
     written: usize,
-    /// Tails, each with its place: how much of `bytes` leaves before it.
+    /// Tails, each with its position: the bytes of `bytes` that are sent before it.
     tails: VecDeque<(usize, Slice)>,
-    /// What of the first tail has left.
+    /// Bytes of the first tail that were sent.
     tail_written: usize,
-    /// What of all tails has not.
+    /// Bytes of all tails that were not sent.
     tail_bytes: usize,
 }
 
 impl Output {
-    /// Bytes that wait for the socket to take them.
+    /// Returns the bytes that the socket has not taken.
     pub(crate) fn unsent(&self) -> usize {
         self.bytes.len() - self.written + self.tail_bytes
     }
 
-    /// What it holds in memory.
+    /// Returns the bytes of memory it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.tail_bytes
     }
 
-    /// Data that leaves behind what is in `bytes` now; returns how much that is.
+    /// Appends data behind the current end of `bytes`. Returns its length.
     pub(crate) fn push_tail(&mut self, tail: &mut Vec<Slice>) -> usize {
         let length = tail.iter().map(|slice| slice.len()).sum();
         self.tail_bytes += length;
@@ -52,7 +52,7 @@ impl Output {
         length
     }
 
-    /// Adds a reply.
+    /// Appends a reply.
     pub(crate) fn push(&mut self, mut reply: ReplyBuffer, buffers: &mut Buffers) {
         if self.unsent() == 0 && reply.bytes.len() >= SEND_EARLY_BYTES {
             self.clear(buffers);
@@ -64,11 +64,11 @@ impl Output {
         self.push_tail(&mut reply.tail);
     }
 
-    /// Shows `send` what has not left, in order, as far as one system call takes it along.
+    /// Passes the unsent parts to `send`, in order, up to the limit of one system call.
     pub(crate) fn with_parts<T>(&self, send: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
         let mut parts = [IoSlice::new(&[]); PARTS_MAX];
         let (mut count, mut from, mut skip) = (0, self.written, self.tail_written);
-        // The rest of `bytes`, or a tail with the bytes before it: two parts at most.
+        // Each step adds the rest of `bytes`, or a tail with the bytes before it: two parts at most.
         let rest = std::iter::once((self.bytes.len(), None));
         for (place, tail) in self.tails.iter().map(|(place, tail)| (*place, Some(tail))).chain(rest) {
             if count + 2 > PARTS_MAX {
@@ -86,7 +86,7 @@ impl Output {
         send(&parts[..count])
     }
 
-    /// Forgets what has left: the first `count` bytes.
+    /// Removes the first `count` bytes, which were sent.
     pub(crate) fn advance(&mut self, mut count: usize) {
         while let Some((place, tail)) = self.tails.front() {
             let before = (place - self.written).min(count);
@@ -105,7 +105,7 @@ impl Output {
         self.written += count;
     }
 
-    /// Moves what has not left to the front, if that is worth it.
+    /// Moves unsent bytes to the front, if enough were sent.
     pub(crate) fn compact(&mut self) {
         if self.written > SENT_BYTES_KEPT_MAX {
             self.bytes.drain(..self.written);
@@ -114,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Gives the memory of output back that has left.
+    /// Returns the memory of output that was sent entirely.
     pub(crate) fn clear(&mut self, buffers: &mut Buffers) {
         self.bytes.clear();
         self.written = 0;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_leaves_in_order_however_little_the_socket_takes() {
+    fn output_is_sent_in_order_in_parts_of_any_size() {
         for step in 1..12 {
             let mut buffers = Buffers::new(1 << 20);
             let mut output = Output::default();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn many_parts_take_several_calls() {
+    fn many_parts_take_several_system_calls() {
         let mut output = Output::default();
         output.bytes.extend(b"head");
         output.push_tail(&mut (0..200).map(|_| slice(b"-x")).collect());
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn compacting_keeps_the_places_of_tails() {
+    fn compacting_keeps_the_positions_of_tails() {
         let mut output = Output::default();
         output.bytes.extend(vec![1; SENT_BYTES_KEPT_MAX + 8]);
         output.push_tail(&mut vec![slice(b"-\x02\x02")]);

@@ -1,5 +1,5 @@
-//! Registration with the system's rpcbind, so that clients find our port by themselves; and the question to a client's
-//! rpcbind where a program of its own listens.
+//! Registers with the system's rpcbind, so that clients find our port, and asks the rpcbind of a client where its programs
+//! listen.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -12,13 +12,13 @@ use wire::xdr::{Decode as _, Decoder, Encode, Encoder};
 
 use crate::error::Error;
 
-/// How long rpcbind may take for anything.
+/// Timeout for rpcbind.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The longest answer that we expect, bytes.
+/// The longest reply that is accepted, bytes.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// What we serve.
+/// The programs that are served.
 const PROGRAMS: [(u32, u32); 5] = [
     (wire::nfs3::PROGRAM, wire::nfs3::VERSION),
     (wire::nfs4::PROGRAM, wire::nfs4::VERSION),
@@ -27,11 +27,11 @@ const PROGRAMS: [(u32, u32); 5] = [
     (wire::nsm::PROGRAM, wire::nsm::VERSION),
 ];
 
-/// Registers them at these addresses, of which rpcbind keeps one for each of IPv4 and IPv6.
+/// Registers the programs at these addresses; rpcbind keeps one for each of IPv4 and IPv6.
 pub(crate) fn register(addresses: &[SocketAddr]) -> Result<(), Error> {
     for address in families(addresses) {
         for (program, version) in PROGRAMS {
-            // What a server that was killed left would be in the way.
+            // Registrations of a server that was killed would be in the way.
             ask(Procedure::Unset, program, version, address)?;
             if !ask(Procedure::Set, program, version, address)? {
                 return Err(Error::failed(format!(
@@ -45,7 +45,7 @@ pub(crate) fn register(addresses: &[SocketAddr]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the registrations back.
+/// Removes the registrations.
 pub(crate) fn unregister(addresses: &[SocketAddr]) -> Result<(), Error> {
     for address in families(addresses) {
         for (program, version) in PROGRAMS {
@@ -55,7 +55,7 @@ pub(crate) fn unregister(addresses: &[SocketAddr]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first address of each family.
+/// Returns the first address of each family.
 fn families(addresses: &[SocketAddr]) -> impl Iterator<Item = SocketAddr> {
     let first = |v4: bool| addresses.iter().copied().find(|address| address.is_ipv4() == v4);
     [first(true), first(false)].into_iter().flatten()
@@ -70,16 +70,16 @@ fn ask(procedure: Procedure, program: u32, version: u32, address: SocketAddr) ->
     })
 }
 
-/// What went wrong with rpcbind.
+/// An error of rpcbind.
 type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
-/// IPv4 is registered with version 2, which every rpcbind and portmapper has; IPv6 needs version 3.
+/// IPv4 is registered with version 2, which every rpcbind and portmapper supports; IPv6 needs version 3.
 fn exchange(procedure: Procedure, program: u32, version: u32, address: SocketAddr) -> Result<bool, Trouble> {
     let result = call(IpAddr::V4(Ipv4Addr::LOCALHOST), procedure, program, version, address)?;
     Ok(Decoder::new(&result).bool()?)
 }
 
-/// The port at which `host` offers a program over TCP, if it does.
+/// Returns the port at which `host` offers a program over TCP, if it does.
 pub(crate) fn port_of(host: IpAddr, program: u32, version: u32) -> Result<Option<u16>, Trouble> {
     let nowhere = SocketAddr::new(host, 0);
     let result = call(host, Procedure::Get, program, version, nowhere)?;
@@ -93,7 +93,7 @@ pub(crate) fn port_of(host: IpAddr, program: u32, version: u32) -> Result<Option
     Ok((port != 0).then_some(port))
 }
 
-/// Asks the rpcbind of `host` something about a program at `address`: the bytes of its result.
+/// Calls the rpcbind of `host` about a program at `address`. Returns the bytes of the result.
 fn call(
     host: IpAddr,
     procedure: Procedure,

@@ -1,9 +1,9 @@
-//! Who runs a volume's commit step: its own thread, or an event loop that has nothing else to do.
+//! Decides which thread runs a volume's commit step: its own, or an event loop that has nothing else to do.
 //!
-//! Handing a batch to another thread and hearing of it again costs two switches. Where a sync takes longer than that, it is
-//! the committer's, so that no loop waits for the device. Where the last ones took less (a device that keeps its cache
-//! when power fails, memory), a loop that served one connection and has no other with input writes the batch itself.
-//! One commit that takes long is enough to leave them to the committer again.
+//! Handing a batch to another thread and back costs two switches of threads. If a sync takes longer, the committer does it,
+//! so that no loop waits for the device. If recent syncs took less (memory, or a device whose cache survives power
+//! failures), a loop that served one connection and has no other with input writes the batch itself. One long commit
+//! returns them to the committer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,7 @@ pub(crate) struct Commits {
     pace: Pace,
 }
 
-/// How many of the last commits were short, up to [`SHORT_COMMITS_MIN`].
+/// The number of short commits in a row, up to [`SHORT_COMMITS_MIN`].
 #[derive(Default)]
 struct Pace(AtomicU32);
 
@@ -29,7 +29,7 @@ impl Commits {
         Arc::new(Commits { volume: Arc::clone(volume), pace: Pace::default() })
     }
 
-    /// The committer's step.
+    /// Runs one step of the committer.
     pub(crate) fn step(&self) -> Progress {
         let start = Instant::now();
         let progress = self.volume.step_commit(now());
@@ -39,7 +39,7 @@ impl Commits {
         progress
     }
 
-    /// Commits what is queued here and now, if that will be short; else wakes the committer. Answers whether something
+    /// Commits queued entries at once if that is expected to be short; else wakes the committer. Returns whether something
     /// became durable.
     pub(crate) fn commit_here(&self) -> bool {
         if !self.volume.awaits_commit() {
@@ -48,7 +48,7 @@ impl Commits {
         let start = Instant::now();
         if self.pace.is_short() && self.volume.try_step_commit(now()) == Progress::Worked {
             self.pace.took(start.elapsed());
-            // What others queued meanwhile, and what waits for a fence.
+            // For entries queued meanwhile, and those behind a fence.
             self.volume.wake_commit();
             return true;
         }
@@ -62,7 +62,7 @@ impl Pace {
         self.0.load(Ordering::Relaxed) >= SHORT_COMMITS_MIN
     }
 
-    /// Remembers how long a commit took. That two threads may count one as none does not matter.
+    /// Notes how long a commit took. Two threads may count two commits as one, which does no harm.
     fn took(&self, time: Duration) {
         let short = self.0.load(Ordering::Relaxed);
         let short = if time > SHORT_COMMIT { 0 } else { (short + 1).min(SHORT_COMMITS_MIN) };
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_long_commit_ends_the_trust_that_many_short_ones_earn() {
+    fn one_long_commit_returns_commits_to_the_committer() {
         let pace = Pace::default();
         for _ in 0..SHORT_COMMITS_MIN {
             assert!(!pace.is_short());
