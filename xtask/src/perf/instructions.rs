@@ -23,7 +23,7 @@ const NOISE: f64 = 0.01;
 
 /// Callgrind counts inside the first function and writes a file after the second.
 const COUNTED: &str = "--toggle-collect=*instructions::counted*";
-const TOLD: &str = "--dump-after=*instructions::print_count*";
+const DUMP: &str = "--dump-after=*instructions::print_count*";
 
 const BUILD: Duration = Duration::from_secs(1800);
 
@@ -88,7 +88,7 @@ fn count() -> Result<Vec<(String, u64)>, String> {
     let scratch = Scratch::at(&target_directory())?;
     let out = scratch.folder.join("callgrind");
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["-q", "--tool=callgrind", "--collect-atstart=no", COUNTED, TOLD]);
+    valgrind.args(["-q", "--tool=callgrind", "--collect-atstart=no", COUNTED, DUMP]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.arg(target_directory().join("release/instructions"));
     let output =
