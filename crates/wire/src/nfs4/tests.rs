@@ -87,6 +87,21 @@ fn operations_before_a_malformed_one_are_decoded() {
 }
 
 #[test]
+fn unsupported_operations_are_decoded_up_to_the_next_one() {
+    let layoutget = [50, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let write_same = [70, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    for (operation, num) in [(&layoutget[..], OpNum4::Layoutget), (&write_same[..], OpNum4::WriteSame)] {
+        let bytes = compound(2, 2, &[operation, &[24]].concat());
+        let mut reader = CompoundReader::new(Decoder::new(&bytes)).unwrap();
+        assert_eq!(reader.next().unwrap().unwrap().num(), num);
+        assert_eq!(reader.next(), Some(Ok(ArgOp4::Putrootfh)));
+        let truncated = compound(2, 1, &operation[..operation.len() - 1]);
+        let error = CompoundReader::new(Decoder::new(&truncated)).unwrap().next().unwrap().unwrap_err();
+        assert_eq!((error.num(), error.status(2)), (num, NfsStat4::BadXdr));
+    }
+}
+
+#[test]
 fn operations_of_later_minor_versions_are_illegal() {
     let first = |minorversion, code| {
         let bytes = compound(minorversion, 1, &[[code].as_slice(), &[0; 20]].concat());
