@@ -1,7 +1,7 @@
 //! The operations that protocols call, one per file, named as RFC 1813 names them.
 //!
-//! Each finds what it needs, decides, journals and answers, under the locks of the inodes that it touches; see
-//! [`crate::transaction::attempt`] for what happens when something is not in memory.
+//! Each finds what it needs, decides, journals and answers, under the locks of the inodes that it touches.
+//! [`crate::transaction::attempt`] explains what happens when something is not in memory.
 
 mod access;
 mod clone;
@@ -28,7 +28,7 @@ use crate::api::request::Error;
 use crate::api::time::Time;
 use crate::encoding::record::InodeRecord;
 
-/// The time that a client asked for.
+/// Returns the time to set.
 fn chosen(set: SetTime, current: Time, stamp: Time) -> Time {
     match set {
         SetTime::Keep => current,
@@ -37,12 +37,12 @@ fn chosen(set: SetTime, current: Time, stamp: Time) -> Time {
     }
 }
 
-/// The directory that an operation needs.
+/// Checks that an object is a directory.
 fn check_directory(record: &InodeRecord) -> Result<(), Error> {
     if record.file_type == FileType::Directory { Ok(()) } else { Err(Error::NotDirectory) }
 }
 
-/// Names that no operation may create, remove or move.
+/// Whether a name is `.` or `..`, which no operation may create, remove or move.
 fn is_dot(name: &[u8]) -> bool {
     name == b"." || name == b".."
 }

@@ -3,7 +3,7 @@
 use crate::api::ids::Seq;
 use crate::media::BLOCK_BYTES;
 
-/// Where replay begins: the last batch that a checkpoint covers, and the place behind it.
+/// Where replay begins: the last batch that a checkpoint covers, and the position after it.
 ///
 /// Only a batch that was synced may become the anchor of a durable checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Anchor {
     pub seq: Seq,
     /// Position of that batch in the ring, bytes.
     pub start: u64,
-    /// Position where the next batch begins, unless it goes back to the ring's beginning.
+    /// Position where the next batch begins, unless it wraps to the start of the ring.
     pub position: u64,
     /// Checksum of that batch; zero if the journal is new.
     pub checksum: u32,
@@ -24,7 +24,7 @@ impl Anchor {
     /// Bytes of an encoded anchor.
     pub const BYTES: usize = 44;
 
-    /// How the index stores it: the fields in order, big-endian.
+    /// Encodes the anchor for the index: the fields in order, big-endian.
     pub fn to_bytes(&self) -> [u8; Anchor::BYTES] {
         let mut bytes = [0; Anchor::BYTES];
         bytes[..16].copy_from_slice(&self.journal);
@@ -35,7 +35,7 @@ impl Anchor {
         bytes
     }
 
-    /// Takes stored bytes apart; `None` if they cannot be an anchor.
+    /// Decodes an anchor; `None` if the bytes cannot be one.
     pub fn from_bytes(bytes: &[u8]) -> Option<Anchor> {
         let bytes: &[u8; Anchor::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));

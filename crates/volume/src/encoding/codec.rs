@@ -1,4 +1,4 @@
-//! Reading and writing the fixed, big-endian encodings of keys, records and journal entries.
+//! Reading and writing the big-endian encodings of keys, records and journal entries.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Takes bytes apart from the front.
+/// Decodes bytes from the front.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -34,12 +34,12 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// All that is left.
+    /// Returns all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// Whether nothing is left.
+    /// Whether no bytes remain.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
@@ -74,24 +74,24 @@ impl<'a> Reader<'a> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
-    /// Bytes behind a two-byte length.
+    /// Bytes preceded by a two-byte length.
     pub fn short_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u16()?;
         self.take(usize::from(length))
     }
 
-    /// Bytes behind a four-byte length.
+    /// Bytes preceded by a four-byte length.
     pub fn long_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()?;
         self.take(usize::try_from(length).map_err(|_| Malformed(self.what))?)
     }
 
-    /// An error in these bytes.
+    /// Returns an error in these bytes.
     pub fn malformed(&self) -> Malformed {
         Malformed(self.what)
     }
 
-    /// Succeeds if nothing is left over.
+    /// Succeeds if no bytes remain.
     pub fn finish(self) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed(self.what)) }
     }
@@ -127,13 +127,13 @@ pub trait Write {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// Bytes behind a two-byte length; callers keep within 65,535.
+    /// Bytes preceded by a two-byte length; at most 65,535.
     fn short_bytes(&mut self, bytes: &[u8]) {
         self.u16(u16::try_from(bytes.len()).expect("limits keep short fields below 64 KiB"));
         self.bytes(bytes);
     }
 
-    /// Bytes behind a four-byte length; callers keep below 4 GiB.
+    /// Bytes preceded by a four-byte length; less than 4 GiB.
     fn long_bytes(&mut self, bytes: &[u8]) {
         self.u32(u32::try_from(bytes.len()).expect("limits keep fields below 4 GiB"));
         self.bytes(bytes);

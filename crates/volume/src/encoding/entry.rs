@@ -1,4 +1,4 @@
-//! Journal entries: one transaction each. Replay puts and deletes, and adds usage; it re-runs no logic.
+//! Journal entries, one per transaction. Replay puts, deletes and adds usage; it re-runs no logic.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub struct UsageDelta {
     pub kind: UsageKind,
     /// Which one of that kind.
     pub id: u64,
-    /// Bytes more, or fewer.
+    /// Change in bytes.
     pub bytes: i64,
-    /// Inodes more, or fewer.
+    /// Change in inodes.
     pub inodes: i64,
 }
 
-/// A remembered request: its key, when it was answered, and how.
+/// A cached request: its key, when it was answered, and the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// The request.
@@ -45,12 +45,13 @@ pub struct Remembered {
 pub struct Entry {
     /// Records to put and delete, in order.
     pub records: Vec<(Key, Slot)>,
-    /// Which of them are put where no layer holds anything, or may be deleted without a trace if they were put so: see
-    /// [`crate::tables::memtable::Memtable::apply`]. Known to who makes the change, and not among its bytes: replay does without.
+    /// Indices of records put where no layer holds the key, or deleted without need of a tombstone: see
+    /// [`crate::tables::memtable::Memtable::apply`]. Known to the transaction only and not encoded: replay does
+    /// without.
     pub fresh: Vec<usize>,
     /// Usage to add.
     pub usage: Vec<UsageDelta>,
-    /// The request that asked for it, if a retransmission must not execute again.
+    /// The request that caused it, if a retransmission must not execute again.
     pub remembered: Option<Remembered>,
 }
 
@@ -73,7 +74,7 @@ fn encode_record(out: &mut Vec<u8>, key: &[u8], slot: &Slot) {
 }
 
 impl Entry {
-    /// Its bytes.
+    /// Encodes the entry.
     pub fn encode(&self) -> Vec<u8> {
         let values: usize =
             self.records.iter().map(|(key, slot)| key.len() + 7 + slot.as_ref().map_or(0, |v| v.len())).sum();
@@ -87,7 +88,7 @@ impl Entry {
         out
     }
 
-    /// What comes behind the records.
+    /// Encodes what follows the records.
     fn encode_rest(&self, out: &mut Vec<u8>) {
         out.u16(u16::try_from(self.usage.len()).expect("an entry changes a handful of counters"));
         for delta in &self.usage {
@@ -104,7 +105,7 @@ impl Entry {
         }
     }
 
-    /// Takes its bytes apart.
+    /// Decodes an entry.
     pub fn decode(bytes: &[u8]) -> Result<Entry, Malformed> {
         let mut reader = Reader::new(bytes, "journal entry");
         let r = &mut reader;

@@ -1,7 +1,7 @@
-//! Keys of records: `member (4) | table (1) | fields`, big-endian, so that byte order is the order of a scan.
+//! Keys of records: `member (4) | table (1) | fields`, big-endian, so that byte order is scan order.
 //!
-//! The member comes first so that a clone can read through to its parent (rule 7 of `docs/design.md`). Member 0 is the
-//! family: tables that all its volumes share. `docs/format.md` lists the tables.
+//! The member comes first so that a clone can read through to its parent (rule 7 of `docs/design.md`). Member 0 is
+//! the family: tables that all its volumes share. `docs/format.md` lists the tables.
 
 use crate::api::ids::{Cookie, ExtentId, Ino, Member, SegmentId};
 use crate::encoding::codec::Reader;
@@ -19,19 +19,19 @@ pub const FIRST: Member = Member(1);
 /// Bytes before the first field.
 const PREFIX: usize = 5;
 
-/// What a record is about. Numbers are part of the format.
+/// Tables of records. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Table {
     /// `ino` → attributes.
     Inode = 0x01,
-    /// `directory, name` → what it names.
+    /// `directory, name` → the object.
     Name = 0x02,
     /// `directory, cookie` → the same name, in READDIR's order.
     Cookie = 0x03,
     /// `ino, end offset` → where that range of the file's data lies.
     Map = 0x04,
-    /// `ino` → a removed file whose map is still to be freed.
+    /// `ino` → a removed file whose map remains to be freed.
     Reap = 0x05,
     /// `kind, id` → bytes and inodes in use.
     Usage = 0x06,
@@ -39,15 +39,15 @@ pub enum Table {
     Symlink = 0x07,
     /// `ino, name` → value of an extended attribute.
     Xattr = 0x08,
-    /// `bytes of a protocol` → a record that a protocol keeps here.
+    /// `protocol bytes` → a protocol state record.
     State = 0x09,
-    /// `ino` → a file without a name that somebody holds.
+    /// `ino` → a held file without a name.
     Orphan = 0x0a,
     /// `extent` → place, checksums and reference count.
     Extent = 0x10,
     /// `segment` → size and live bytes.
     Segment = 0x11,
-    /// `request key` → remembered answer.
+    /// `request key` → cached reply.
     Reply = 0x12,
     /// The one record about the whole family.
     Meta = 0x13,
@@ -132,7 +132,7 @@ pub fn xattr(ino: Ino, name: &[u8]) -> Key {
     build(FIRST, Table::Xattr, &[&ino.0.to_be_bytes(), name])
 }
 
-/// Key of a record of protocol state.
+/// Key of a protocol state record.
 pub fn state(state: &[u8]) -> Key {
     build(FIRST, Table::State, &[state])
 }
@@ -152,22 +152,22 @@ pub fn segment(id: SegmentId) -> Key {
     build(FAMILY, Table::Segment, &[&id.0.to_be_bytes()])
 }
 
-/// Key of a remembered answer.
+/// Key of a cached reply.
 pub fn reply(request: &[u8]) -> Key {
     build(FAMILY, Table::Reply, &[request])
 }
 
-/// Key of the record about the family.
+/// Key of the family's record.
 pub fn meta() -> Key {
     build(FAMILY, Table::Meta, &[])
 }
 
-/// First key of a table, and the first one behind it.
+/// Returns the first key of a table, and the first key after it.
 pub fn table_range(member: Member, table: Table) -> (Key, Key) {
     (build(member, table, &[]), Key::of(&[&prefix(member, table as u8 + 1)]))
 }
 
-/// The table and first field's bytes of a key; `None` for bytes that are no key.
+/// Splits a key into member, table and fields; `None` if it is no key.
 pub fn parse(key: &[u8]) -> Option<(Member, Table, &[u8])> {
     let mut reader = Reader::new(key, "key");
     let member = Member(reader.u32().ok()?);
@@ -175,18 +175,18 @@ pub fn parse(key: &[u8]) -> Option<(Member, Table, &[u8])> {
     Some((member, table, reader.rest()))
 }
 
-/// The eight-byte number that a key's fields begin with.
+/// Returns the eight-byte number that a key's fields begin with.
 pub fn number(fields: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*fields.first_chunk::<8>()?))
 }
 
-/// The second eight-byte number of a key's fields: a cookie, or the end of a range.
+/// Returns the second eight-byte number of a key's fields: a cookie, or the end of a range.
 pub fn second_number(fields: &[u8]) -> Option<u64> {
     number(fields.get(8..)?)
 }
 
-/// Which of `shards` (a power of two) a key belongs to: all records of one inode and table share one, so that a scan
-/// within an inode stays within a shard.
+/// Returns which of `shards` (a power of two) a key belongs to. All records of one inode and table share a shard, so
+/// that a scan within an inode stays in it.
 pub fn shard(key: &[u8], shards: usize) -> usize {
     usize::from(key.get(PREFIX + 7).copied().unwrap_or(0)) & (shards - 1)
 }

@@ -1,7 +1,8 @@
-//! Values of records. Each belongs to a table of [`crate::encoding::key::Table`]; `docs/format.md` gives every byte.
+//! Values of records. Each belongs to a table of [`crate::encoding::key::Table`]; `docs/format.md` describes every
+//! byte.
 //!
-//! Values of a volume's tables begin with the epoch in which they were born, as snapshots will need it; but those of the
-//! reap and orphan tables are empty, and those of the state table are whatever a protocol says.
+//! Values of a volume's tables begin with their epoch of birth, for snapshots. Exceptions: values of the reap and
+//! orphan tables are empty, and those of the state table are whatever a protocol stores.
 
 mod directory;
 mod extent;
@@ -22,10 +23,10 @@ use crate::api::ids::Epoch;
 use crate::encoding::codec::{Malformed, Reader, Write};
 use crate::limits::{STATE_VALUE_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 
-/// Decodes any value of `table`, to find out whether it does.
+/// Checks that a value of `table` decodes.
 ///
 /// # Errors
-/// It does not: damage, or another release's format.
+/// Damage, or another release's format.
 pub fn check(table: crate::encoding::key::Table, bytes: &[u8]) -> Result<(), Malformed> {
     use crate::encoding::key::Table;
     match table {

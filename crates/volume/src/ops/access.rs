@@ -9,7 +9,7 @@ use crate::transaction::permission::{EXECUTE, READ, WRITE, may};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Which of the wanted permissions the caller has.
+    /// Returns which of the wanted permissions the caller has.
     pub fn access(&self, request: &Request<'_>, ino: Ino, wanted: AccessMask) -> Answer<Accessible> {
         self.run(request.access, |attempt| {
             let state = attempt.lock(ino)?;
@@ -22,8 +22,8 @@ impl Volume {
     }
 }
 
-/// What the mode bits grant. The owner's exceptions for READ and WRITE are left out: they stand in for an open that was
-/// checked, and a client asks here because it opens.
+/// Returns what the mode bits grant, without the owner's exceptions for READ and WRITE: those stand in for an open
+/// that was checked, and a client that asks here is about to open.
 fn granted(who: &Credentials, inode: &InodeRecord) -> u32 {
     let mut granted = 0;
     let is_directory = inode.file_type == FileType::Directory;

@@ -1,8 +1,8 @@
 //! CLONE and COPY (RFC 7862 sections 15.13 and 15.2): two files share extents.
 //!
-//! A piece of the target's map names an extent that the source's map shows. While that is journaled both files are
-//! locked, and the source shows the extent in a layer that no later checkpoint takes away without seeing the new piece
-//! too: so no checkpoint finds the extent without references in between.
+//! A mapping of the target names an extent that the source's map shows. While that is journaled both files are
+//! locked, and the source shows the extent in a layer that no later checkpoint removes without also seeing the new
+//! mapping. So no checkpoint finds the extent without references in between.
 
 use crate::api::attributes::{FileType, Wcc};
 use crate::api::ids::Ino;
@@ -21,7 +21,7 @@ use crate::transaction::objects::signed;
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
-/// What is to be shared: `count` bytes of one file, from an offset on, at an offset of another or the same.
+/// What to share: `count` bytes of one file, from an offset on, at an offset of another or the same.
 #[derive(Clone, Copy)]
 struct Share {
     from: (Ino, u64),
@@ -29,7 +29,7 @@ struct Share {
     count: u64,
 }
 
-/// What a part of it becomes in the map of the target.
+/// A part of it, as mappings of the target.
 struct Part<'r> {
     /// Bytes of the range, holes counted.
     length: u64,
@@ -39,15 +39,15 @@ struct Part<'r> {
 }
 
 impl Volume {
-    /// Makes a range of one file the content of a range of another or of the same, without copying what is in segments.
-    /// Offsets are multiples of [`CLONE_BLOCK_BYTES`], and so is `count`, unless it reaches to the end of the source; zero
-    /// means up to that end.
+    /// Makes a range of one file the content of a range of another or the same, without copying what is in segments.
+    /// Offsets are multiples of [`CLONE_BLOCK_BYTES`], and so is `count`, unless the range ends at the end of the
+    /// source; zero means up to that end.
     ///
-    /// What one call does is in one journal entry. Of much it may do less than was asked for; the caller goes on behind
-    /// that. Unstable data of the source is made stable first, which may take a round of write-back: then it is `Busy`.
+    /// One call makes one journal entry, and may share less than was asked for; the caller continues after that.
+    /// Unstable data of the source is made stable first; if that takes a flush, the result is `Busy`.
     ///
     /// # Errors
-    /// `Invalid` beyond the end of the source, for other offsets, and for ranges of one file that overlap.
+    /// `Invalid` beyond the end of the source, for other offsets, and for overlapping ranges of one file.
     pub fn clone_range(
         &self,
         request: &Request<'_>,
@@ -58,10 +58,10 @@ impl Volume {
         self.share(request, Share { from, to, count }, CLONE_BLOCK_BYTES)
     }
 
-    /// The same at any offset: pieces of maps begin and end at any byte.
+    /// Like [`Volume::clone_range`] at any offset: mappings begin and end at any byte.
     ///
     /// # Errors
-    /// Those of [`Volume::clone_range`], for other offsets none.
+    /// Those of [`Volume::clone_range`], except for offsets.
     pub fn copy_range(
         &self,
         request: &Request<'_>,
@@ -90,7 +90,7 @@ impl Volume {
         })
     }
 
-    /// Whether that may be done; returns how many bytes are meant.
+    /// Checks whether this may be done; returns the number of bytes.
     fn check_share(
         &self,
         request: &Request<'_>,
@@ -120,7 +120,7 @@ impl Volume {
         Ok(count)
     }
 
-    /// Sees that a range of a locked file has no unstable data.
+    /// Makes sure that a locked file has no unstable data in a range.
     fn make_stable(
         &self,
         attempt: &Attempt<'_>,
@@ -198,8 +198,8 @@ impl Volume {
     }
 }
 
-/// What a range of the source, which shows these runs, becomes at offset `at` of the target: as much of it as one entry
-/// takes.
+/// Returns what a range of the source, which shows these runs, becomes at offset `at` of the target, as far as one
+/// entry takes it.
 fn part<'r>(runs: &'r [Run], (start, end): (u64, u64), at: u64, target: &InodeRecord) -> Part<'r> {
     let moved = |offset: u64| at + (offset - start);
     let mut part = Part { length: 0, mappings: Vec::new(), data: 0 };
@@ -225,7 +225,7 @@ fn part<'r>(runs: &'r [Run], (start, end): (u64, u64), at: u64, target: &InodeRe
     part
 }
 
-/// A hole, as far as there may be something beneath it.
+/// Adds a hole, as far as the target may have data beneath it.
 fn put_hole(part: &mut Part<'_>, (from, to): (u64, u64), target: &InodeRecord) {
     let to = to.min(target.mapped_end);
     if from < to {
@@ -234,7 +234,7 @@ fn put_hole(part: &mut Part<'_>, (from, to): (u64, u64), target: &InodeRecord) {
     }
 }
 
-/// The first bytes of a run.
+/// Adds the first bytes of a run.
 fn put_run<'r>(part: &mut Part<'r>, run: &'r Run, (at, bytes): (u64, u64), target: &InodeRecord) {
     let (epoch, birth) = (target.epoch, target.truncations);
     part.data += bytes;

@@ -9,8 +9,8 @@ use crate::transaction::permission::check_write;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Makes the unstable data of a file stable. The whole file is committed, whatever range is asked for: that is
-    /// allowed, and the rest would follow in a moment anyway. A little data goes into the journal at once.
+    /// Makes the unstable data of a file stable. Commits the whole file, whatever range is given: that is allowed,
+    /// and the rest would follow soon anyway. A small amount goes into the journal at once.
     pub fn commit(&self, request: &Request<'_>, ino: Ino, _offset: u64, _count: u32) -> Answer<Committed> {
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;

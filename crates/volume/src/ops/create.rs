@@ -21,14 +21,14 @@ use crate::volume::{Volume, check_name};
 const DEFAULT_FILE_MODE: u32 = 0o644;
 const DEFAULT_DIRECTORY_MODE: u32 = 0o755;
 
-/// What is to be made.
+/// The object to create.
 struct New<'a> {
     file_type: FileType,
     set: SetAttributes,
     device: Device,
     target: &'a [u8],
     verifier: Option<[u8; 8]>,
-    /// Whether an existing file will do.
+    /// Which existing object is acceptable.
     existing: Existing,
 }
 
@@ -36,9 +36,9 @@ struct New<'a> {
 enum Existing {
     Refuse,
     Take,
-    /// Only the one that the name stood for before.
+    /// Only the one that the name referred to before.
     TakeKnown(Option<Ino>),
-    /// Only one that was made with the same verifier.
+    /// Only one created with the same verifier.
     TakeOwn([u8; 8]),
 }
 
@@ -64,7 +64,7 @@ fn exclusive(verifier: [u8; 8], set: SetAttributes) -> New<'static> {
 }
 
 impl Volume {
-    /// Makes a regular file.
+    /// Creates a regular file.
     pub fn create_file(
         &self,
         request: &Request<'_>,
@@ -87,7 +87,7 @@ impl Volume {
         self.make(request, directory, name, &new, encode)
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub fn make_directory(
         &self,
         request: &Request<'_>,
@@ -100,7 +100,7 @@ impl Volume {
         self.make(request, directory, name, &New::plain(FileType::Directory, set), encode)
     }
 
-    /// Makes a symbolic link to `target`: 1 to 4095 bytes, none of them NUL.
+    /// Creates a symbolic link to `target`: 1 to 4095 bytes, without NUL.
     pub fn make_symlink(
         &self,
         request: &Request<'_>,
@@ -121,7 +121,7 @@ impl Volume {
         self.make(request, directory, name, &new, encode)
     }
 
-    /// Makes a device node, socket or FIFO; device nodes are the superuser's to make.
+    /// Creates a device node, socket or FIFO; only the superuser may create device nodes.
     pub fn make_node(
         &self,
         request: &Request<'_>,
@@ -171,8 +171,8 @@ impl Volume {
         })
     }
 
-    /// An existing file in answer to CREATE. Only a size that was given is set on it (RFC 1813 section 3.3.8), as a
-    /// change of its own.
+    /// Answers CREATE with an existing file. Only a given size is set on it (RFC 1813 section 3.3.8), as a change of
+    /// its own.
     fn take_existing(
         &self,
         request: &Request<'_>,
@@ -254,7 +254,8 @@ impl Volume {
         if let Err(error) = check_new(request, &old, new) {
             return Err(held.fail(error));
         }
-        // Its number is the highest of all, so locking it last keeps the order; nobody else can know it yet.
+        // The new number is the highest of all, so locking it last keeps the lock order; no other thread can know it
+        // yet.
         let ino = self.new_ino();
         let cell = self.inodes.get(ino, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
@@ -346,7 +347,7 @@ impl Volume {
     }
 }
 
-/// Whether the caller may make that in this directory.
+/// Checks whether the caller may create this object in this directory.
 fn check_new(request: &Request<'_>, directory: &InodeRecord, new: &New<'_>) -> Result<(), Error> {
     let who = request.credentials;
     permission::check_change_names(who, directory)?;

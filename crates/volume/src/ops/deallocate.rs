@@ -13,9 +13,9 @@ use crate::transaction::objects::signed;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Makes a range of a file usable: the file grows to its end, and there is room on the device for what of it is a hole
-    /// now. That room is not set aside: a log has no place for data before it is written. The range reads as before,
-    /// zeros where there was nothing.
+    /// Makes a range of a file usable: the file grows to its end, and the device has room for its holes at the
+    /// moment. That room is not set aside, as a log has no place for data before it is written. The range reads as
+    /// before, with zeros where there was nothing.
     pub fn allocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
@@ -38,8 +38,8 @@ impl Volume {
         })
     }
 
-    /// Makes a hole of a range of a file, which then reads as zeros and takes no room. The size stays. A very large range
-    /// is done in parts, each of which is stable or not after a crash.
+    /// Makes a range of a file a hole, which reads as zeros and takes no space. The size stays. A very large range is
+    /// done in parts, each of which is stable or not after a crash.
     pub fn deallocate(&self, request: &Request<'_>, ino: Ino, offset: u64, length: u64) -> Answer<Wcc> {
         let (mut at, mut first) = (offset, None);
         self.run(request.access, |attempt| {
@@ -57,7 +57,7 @@ impl Volume {
         })
     }
 
-    /// Where a range of a file ends that the caller may change.
+    /// Returns the end of a range of a file that the caller may change.
     fn check_range(
         &self,
         request: &Request<'_>,
@@ -72,7 +72,8 @@ impl Volume {
         offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(Error::FileTooLarge)
     }
 
-    /// Makes a hole at the beginning of a range of a locked file, as far as one entry takes it; returns where that ends.
+    /// Makes a hole at the start of a range of a locked file, as far as one entry takes it; returns the end of the
+    /// hole.
     fn punch(
         &self,
         request: &Request<'_>,
@@ -119,7 +120,7 @@ impl Volume {
         if is_tail {
             // What a truncation does, but for the size.
             if from < record.mapped_end {
-                record.cut(from);
+                record.truncate(from);
                 record.mapped_end = from;
             }
         } else {

@@ -6,7 +6,7 @@ use crate::api::request::{Answer, Promised, Request};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Attributes of an object.
+    /// Returns the attributes of an object.
     pub fn attributes(&self, request: &Request<'_>, ino: Ino) -> Answer<Attributes> {
         self.run(request.access, |attempt| {
             let state = attempt.lock(ino)?;

@@ -11,7 +11,7 @@ use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
-    /// Gives an object, not a directory, one more name.
+    /// Adds a name to an object other than a directory.
     pub fn link(
         &self,
         request: &Request<'_>,

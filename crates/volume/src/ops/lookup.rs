@@ -10,7 +10,7 @@ use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
-    /// The directory that a directory is in (LOOKUPP, RFC 7530 section 16.14); the root is in none.
+    /// Returns the parent of a directory (LOOKUPP, RFC 7530 section 16.14); the root has none.
     pub fn lookup_parent(&self, request: &Request<'_>, directory: Ino) -> Answer<Found> {
         if directory == Ino::ROOT {
             return Err(Error::NoEntry.into());
@@ -18,7 +18,7 @@ impl Volume {
         self.lookup(request, directory, b"..")
     }
 
-    /// What a name in a directory names; `.` and `..` are the directory and its parent.
+    /// Returns what a name in a directory refers to; `.` and `..` are the directory and its parent.
     pub fn lookup(&self, request: &Request<'_>, directory: Ino, name: &[u8]) -> Answer<Found> {
         self.run(request.access, |attempt| {
             let state = attempt.lock(directory)?;

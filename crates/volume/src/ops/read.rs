@@ -16,11 +16,11 @@ use crate::transaction::attempt::{Attempt, Missing, Stop};
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
-/// An atime that is older than this is updated by a read even if the file did not change since, as `relatime` does.
+/// A read updates an atime older than this even if the file did not change since, as `relatime` does.
 const ATIME_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Volume {
-    /// Reads up to `count` bytes at `offset`; fewer, without the end being reached, where the file is in very many pieces.
+    /// Reads up to `count` bytes at `offset`. May return fewer before the end of a very fragmented file.
     pub fn read(&self, request: &Request<'_>, ino: Ino, offset: u64, count: u32) -> Answer<ReadData> {
         self.run(request.access, |attempt| {
             let mut state = attempt.lock(ino)?;
@@ -74,11 +74,11 @@ impl Volume {
         }
     }
 
-    /// Updates the access time as `relatime` does: in memory; it is saved with the next write-back.
+    /// Updates the access time as `relatime` does: in memory, saved by the next write-back.
     fn note_read(&self, state: &mut LockedInode, now: Time) {
         let record = state.record();
         let stale = record.atime <= record.mtime || record.atime <= record.ctime;
-        // Each such file stays in memory until it is saved, with more than an inode takes that is not in use.
+        // Each such file stays in memory until it is saved, and takes more than an unused inode.
         let has_room = || self.write_back.files() < self.limits.inodes() / 16;
         if (stale || now.since(record.atime) >= ATIME_AGE) && now > record.atime && has_room() {
             state.record_mut().atime = now;

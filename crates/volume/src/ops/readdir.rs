@@ -19,12 +19,12 @@ const DOT: Cookie = Cookie(1);
 const DOT_DOT: Cookie = Cookie(2);
 
 impl Volume {
-    /// The names after `cookie` (zero: from the start), at most `max`, in the order in which they were made; with
-    /// `plus`, with attributes. What is removed or made meanwhile may or may not show; all else shows once.
+    /// Returns up to `max` names after `cookie` (zero: from the start), in the order of their creation; with `plus`,
+    /// with attributes. Names removed or added meanwhile may or may not show; all others show exactly once.
     ///
     /// # Errors
-    /// `BadCookie` for a cookie that was never handed out. It always reads media: with [`Access::Cached`] it is
-    /// `WouldBlock`.
+    /// `BadCookie` for a cookie that was never handed out; `WouldBlock` with [`Access::Cached`], as it always reads
+    /// media.
     pub fn read_directory(
         &self,
         request: &Request<'_>,
@@ -63,7 +63,7 @@ impl Volume {
         Ok(Promised { value: listing, after: after.and(own.after) })
     }
 
-    /// Adds the names behind `cookie`; returns whether they are the last.
+    /// Adds the names after `cookie`; returns whether they are the last.
     fn add_names(
         &self,
         directory: Ino,
@@ -101,11 +101,11 @@ impl Volume {
         Ok(after)
     }
 
-    /// Adds the attributes of objects that only the index knows, in its order: one who lists a large directory would else
-    /// drive all other inodes out of memory. What the index says is durable. An object that is changed meanwhile may show
-    /// as it was after the names were read.
+    /// Adds the attributes of objects that only the index knows, in its order: listing a large directory would
+    /// otherwise evict all other inodes. What the index says is durable. An object changed meanwhile may show a state
+    /// from after the names were read.
     fn add_attributes_of_index(&self, entries: &mut [Entry]) -> Result<(), Error> {
-        /// Inodes so near to each other are read in one scan, with those between them.
+        /// Inodes this close to each other are read in one scan, including those between them.
         const NEAR: u64 = 8;
         let view = self.view();
         let only_in_index =

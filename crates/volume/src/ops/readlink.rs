@@ -9,7 +9,7 @@ use crate::encoding::record::decode_symlink;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Where a symbolic link points.
+    /// Returns the target of a symbolic link.
     pub fn read_link(&self, request: &Request<'_>, ino: Ino) -> Answer<LinkTarget> {
         self.run(request.access, |attempt| {
             let state = attempt.lock(ino)?;

@@ -10,7 +10,7 @@ use crate::transaction::permission::EXECUTE;
 use crate::volume::{Volume, check_name};
 
 impl Volume {
-    /// Removes the name of anything but a directory; an object without names is gone at once, its data is freed in the
+    /// Removes a name of anything but a directory. An object without names is gone at once; its data is freed in the
     /// background.
     pub fn remove(
         &self,

@@ -17,7 +17,7 @@ use crate::volume::{Volume, check_name};
 /// A directory and a name in it.
 type Name<'a> = (Ino, &'a [u8]);
 
-/// What is renamed, and what it replaces.
+/// A rename: what moves, and what it replaces.
 struct Move<'a> {
     from: Name<'a>,
     to: Name<'a>,
@@ -26,7 +26,7 @@ struct Move<'a> {
 }
 
 impl Volume {
-    /// Moves a name; an object that had the new name is replaced, in one step.
+    /// Renames an object. An object that had the new name is replaced, atomically.
     pub fn rename(
         &self,
         request: &Request<'_>,
@@ -95,7 +95,7 @@ impl Volume {
         })
     }
 
-    /// Why there is nothing to rename.
+    /// Returns why there is nothing to rename.
     fn no_source(
         &self,
         request: &Request<'_>,
@@ -114,7 +114,7 @@ impl Volume {
         held.fail(Error::NoEntry)
     }
 
-    /// A directory and all directories above it. While it runs no directory changes its parent.
+    /// Returns a directory and all its ancestors. While this runs no directory changes its parent.
     fn ancestors(&self, attempt: &Attempt<'_>, directory: Ino) -> Result<Vec<Ino>, Stop> {
         let mut ancestors = vec![directory];
         let mut ino = directory;
@@ -173,8 +173,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Journals the rename and brings the records of all but the replaced object up to date. Returns what is left of
-    /// that, if there is one.
+    /// Journals the rename and updates the records of all but the replaced object. Returns what remains of that
+    /// object, if there is one.
     fn move_name(
         &self,
         change: &mut Change<'_>,

@@ -12,17 +12,18 @@ use crate::transaction::map_update::is_dense;
 use crate::transaction::permission::check_read;
 use crate::volume::Volume;
 
-/// What a bounded part of the search gave.
+/// Result of a bounded part of the search.
 enum Step {
     Found(Sought),
-    /// Nothing up to there.
+    /// Nothing before this offset.
     On(u64),
 }
 
 impl Volume {
-    /// Where data, or a hole, begins at or behind `offset`; the end of the file begins a hole. Unstable data is data.
+    /// Returns where data or a hole begins at or after `offset`; the end of the file begins a hole. Unstable data is
+    /// data.
     ///
-    /// A long search goes through the file in parts. It sees what others change meanwhile, or does not.
+    /// A long search proceeds in steps, and may or may not see concurrent changes.
     pub fn seek(
         &self,
         request: &Request<'_>,

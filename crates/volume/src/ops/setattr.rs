@@ -16,7 +16,7 @@ use crate::transaction::permission::{SETGID, WRITE, owns, without_privilege_bits
 use crate::volume::Volume;
 
 impl Volume {
-    /// Sets attributes; with `guard`, only if the change time is still that.
+    /// Sets attributes; with `guard`, only if the change time still equals it.
     pub fn set_attributes(
         &self,
         request: &Request<'_>,
@@ -55,7 +55,7 @@ impl Volume {
         })
     }
 
-    /// Begins a transaction that gives a locked file another size. What is left to the caller is to put its record.
+    /// Begins a transaction that changes the size of a locked file. The caller puts its record.
     pub(super) fn resize(
         &self,
         request: &Request<'_>,
@@ -77,7 +77,7 @@ impl Volume {
             record.mode = without_privilege_bits(record);
         }
         if size < mapped_end {
-            record.cut(size);
+            record.truncate(size);
             record.mapped_end = size;
             record.used -= freed;
         }
@@ -133,8 +133,8 @@ fn check(
     Ok(())
 }
 
-/// Sets what is asked for, apart from the size. Setuid and setgid go when the owner changes, unless the same request sets
-/// the mode.
+/// Sets what was requested, apart from the size. Setuid and setgid are cleared when the owner changes, unless the
+/// same request sets the mode.
 fn apply(who: &Credentials, record: &mut InodeRecord, set: &SetAttributes, stamp: Time) {
     if set.uid.is_some() || set.gid.is_some() {
         record.mode = without_privilege_bits(record);
@@ -149,7 +149,7 @@ fn apply(who: &Credentials, record: &mut InodeRecord, set: &SetAttributes, stamp
     record.create_verifier = None;
 }
 
-/// The mode that the caller may set on an object of that group: setgid only for a member of it.
+/// Returns the mode that the caller may set on an object of that group: setgid only for a member of it.
 pub(super) fn permitted_mode(who: &Credentials, gid: u32, mode: u32) -> u16 {
     let mode = u16::try_from(mode & 0o7777).expect("twelve bits");
     if who.uid == 0 || who.in_group(gid) { mode } else { mode & !SETGID }

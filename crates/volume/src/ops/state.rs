@@ -1,8 +1,8 @@
-//! Records that protocols keep with a volume: who its clients are, what they have open, which ranges they have locked.
-//! The engine journals and returns them, and knows nothing of what they say.
+//! Records that protocols keep with a volume: their clients, opens and locks. The engine journals and returns them
+//! without interpreting them.
 //!
-//! They survive restarts like every other record. They are not part of the tree: no snapshot will hold them, no quota
-//! counts them.
+//! They survive restarts like every other record. They are not part of the tree: snapshots will not hold them, and
+//! quotas do not count them.
 
 use crate::api::request::{Durability, Error, RequestKey};
 use crate::api::state::StateChange;
@@ -12,18 +12,18 @@ use crate::limits::STATE_BYTES_PER_ENTRY_MAX;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Changes records of protocol state, in order. Up to [`STATE_BYTES_PER_ENTRY_MAX`] are in one journal entry, so that a
-    /// crash leaves all of them or none; of more it may leave the first.
+    /// Changes protocol state records, in order. Up to [`STATE_BYTES_PER_ENTRY_MAX`] go into one journal entry, so
+    /// that a crash leaves all of them or none; of more it may leave the first.
     ///
-    /// The caller sees to it that no record is changed by two threads at once, as the engine locks none: the journal might
-    /// have one order and memory the other.
+    /// The caller ensures that no two threads change one record at once. The engine does not lock them: the journal
+    /// could end up with one order and memory with the other.
     ///
-    /// Returns what a reply waits for that tells of it.
+    /// Returns what a reply that reveals the change waits for.
     ///
     /// # Errors
-    /// `Invalid` if a key or a value is too long; `NoSpace` if something is put and there is no room to checkpoint it;
-    /// `ReadOnly` if the volume refuses changes; `Busy` if the journal or the memtables are full just now, when nothing
-    /// or the first entries of a long list were changed: doing all of it again is right.
+    /// `Invalid` if a key or a value is too long; `NoSpace` if something is put and there is no room to checkpoint
+    /// it; `ReadOnly` if the volume refuses changes; `Busy` if the journal or the memtables are full at the moment.
+    /// Then nothing, or the first entries of a long list, were changed: repeat all of it.
     pub fn change_state(&self, changes: &[StateChange]) -> Result<Durability, Error> {
         if !changes.iter().all(StateChange::fits) {
             return Err(Error::Invalid);
@@ -46,8 +46,8 @@ impl Volume {
         Ok(after)
     }
 
-    /// Visits all records of protocol state, in the order of their keys. May read media; for the start of a server, as it
-    /// reads the whole table.
+    /// Visits all protocol state records, in key order. May read media. Meant for the start of a server, as it reads
+    /// the whole table.
     ///
     /// # Errors
     /// `Io` if the index cannot be read, `Busy` if it is being opened again.
@@ -58,7 +58,7 @@ impl Volume {
         scanned.map_err(|error| self.index_failed(&error))
     }
 
-    /// Visits the keys of all requests whose answers are remembered, in no order. `visit` must not call the volume.
+    /// Visits the keys of all cached requests, in no order. `visit` must not call the volume.
     pub fn remembered_keys(&self, visit: &mut dyn FnMut(&RequestKey)) {
         self.duplicate_requests.each_key(visit);
     }

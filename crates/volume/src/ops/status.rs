@@ -7,14 +7,14 @@ use crate::segments::SegmentInfo;
 use crate::segments::space::SPARES_SET_ASIDE;
 use crate::volume::Volume;
 
-/// Bytes that an object takes at least: its records in the index, twice for what a tree leaves unused.
+/// Least bytes of an object: its records in the index, doubled for what a tree leaves unused.
 const BYTES_PER_OBJECT: u64 = 1024;
 
-/// Streams that each have a segment open.
+/// Streams that each have an open segment.
 const STREAMS: u64 = 3;
 
 impl Volume {
-    /// Room and use. Space that checkpoints and the cleaner will give back counts as free, what is kept in reserve does
+    /// Returns space and usage. Space that checkpoints and the cleaner will free counts as free; reserved space does
     /// not.
     pub fn status(&self, _request: &Request<'_>) -> Answer<VolumeStatus> {
         let usage = self.usage.get(UsageKind::Volume, 0);

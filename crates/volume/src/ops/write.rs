@@ -24,9 +24,9 @@ use crate::volume::Volume;
 const _: () = assert!(REPLACED_ENTRY_BYTES_MAX <= MAP_BYTES_PER_ENTRY_MAX);
 
 impl Volume {
-    /// Writes `data`, at most [`TRANSFER_BYTES_MAX`], at `offset`. A small stable write travels in the journal; a large one, or
-    /// one over very many pieces, is unstable until the next round of write-back made it stable, and its reply waits for
-    /// that.
+    /// Writes `data`, at most [`TRANSFER_BYTES_MAX`], at `offset`. A small stable write travels in the journal. A
+    /// large one, or one that replaces very many mappings, is unstable until the next flush made it stable; its reply
+    /// waits for that.
     pub fn write(
         &self,
         request: &Request<'_>,
@@ -82,7 +82,7 @@ impl Volume {
         if self.refuses_changes().is_some() { Err(Error::ReadOnly) } else { Ok(()) }
     }
 
-    /// The record of a file whose content changes.
+    /// Returns the record of a file whose content changes.
     pub(super) fn written_record(
         &self,
         request: &Request<'_>,
@@ -97,8 +97,8 @@ impl Volume {
         record
     }
 
-    /// Whether so much data, and what is to be said of the pieces that it replaces, fits one journal entry: always, if that is a
-    /// page of a database.
+    /// Whether the data, with the changes to the mappings that it replaces, fits one journal entry: always for a
+    /// database page.
     fn fits_inline(&self, state: &LockedInode, offset: u64, length: usize) -> bool {
         let range = (offset, offset + length as u64);
         length as u64 <= INLINE_MAPPING_BYTES
@@ -132,8 +132,8 @@ impl Volume {
         Ok(state.durability())
     }
 
-    /// Accepts data that the next write-back puts into segments. Large writes begin it early, while their bytes are in the
-    /// processor's cache: unlike small ones they are rarely written again soon.
+    /// Accepts data that the next write-back puts into segments. Large writes start it early, while their bytes are
+    /// in the processor's cache: unlike small ones they are rarely overwritten soon.
     fn write_unstable(
         &self,
         request: &Request<'_>,
@@ -163,7 +163,7 @@ impl Volume {
         state.reserved_bytes += reserved;
         state.unstable_size = Some(state.size().max(end));
         let write = self.write_back.new_write();
-        // In pieces that become extents as they are.
+        // Split into ranges that become extents as they are.
         let mut rest = data;
         while !rest.is_empty() {
             let start = end - rest.len() as u64;
@@ -182,7 +182,7 @@ impl Volume {
         if is_stable {
             state.flush_generation = self.write_back.request(state.ino);
         }
-        // A reply that waits slows its client smoothly, long before memory is used up and calls have to be tried again.
+        // A reply that waits slows its client smoothly, long before memory is exhausted and calls have to be retried.
         let waits = is_large && held + data.len() as u64 > (2 * PORTION_BYTES).min(limit / 2);
         let shown = state.durability();
         let flush_generation = if waits && shown.flush_generation <= self.flushed_generation() {
@@ -193,7 +193,7 @@ impl Volume {
         Ok(shown.and(Durability { seq: ceiling, flush_generation }))
     }
 
-    /// Journals a file's record by itself: a change of its mode is not unstable, even if unstable data caused it.
+    /// Journals a file's record by itself: a change of its mode is stable, even if unstable data caused it.
     fn save_record(&self, state: &mut LockedInode) -> Result<(), Stop> {
         let mut change = self.begin_background()?;
         change.put_inode(state.ino, state.record());
@@ -201,7 +201,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Reserves segment space, and asks for more if there is none.
+    /// Reserves segment space, and requests more if there is none.
     pub(super) fn reserve(&self, bytes: u64) -> Result<(), Error> {
         let spares = (self.segments.spares() as u64).saturating_sub(SPARES_SET_ASIDE);
         let reserved = self.space.reserve(bytes, spares * self.segments.usable_bytes());

@@ -16,13 +16,13 @@ use crate::transaction::permission;
 use crate::transaction::permission::{READ, WRITE};
 use crate::volume::Volume;
 
-/// What an attribute counts towards the limit of its file, bytes.
+/// Returns the bytes of an attribute that count towards the limit of its file.
 fn charge(name: &[u8], value: &[u8]) -> u32 {
     u32::try_from(name.len() + value.len() + XATTR_OVERHEAD_BYTES).expect("both are bounded")
 }
 
 impl Volume {
-    /// The value of an extended attribute. `name` is without the prefix `user.`.
+    /// Returns the value of an extended attribute. `name` excludes the prefix `user.`.
     ///
     /// # Errors
     /// `NoEntry` if there is none of that name.
@@ -107,8 +107,8 @@ impl Volume {
         })
     }
 
-    /// Names of extended attributes, in the order of their bytes, at most `max`, behind the first `cookie` of them. What
-    /// is set and removed between two calls moves those behind it.
+    /// Returns up to `max` names of extended attributes, in byte order, after the first `cookie` of them. Changes
+    /// between two calls shift the names after them.
     ///
     /// # Errors
     /// With [`Access::Cached`] it is `WouldBlock` for a file that has any.
@@ -151,7 +151,7 @@ impl Volume {
         Ok(Promised { value: names, after: before.after.and(look()?.after) })
     }
 
-    /// The value of an attribute of a locked file.
+    /// Returns the value of an attribute of a locked file.
     fn xattr(
         &self,
         attempt: &Attempt<'_>,
@@ -185,7 +185,7 @@ impl Volume {
     }
 }
 
-/// Any bytes but NUL, as other systems end names with it.
+/// Checks a name: any bytes but NUL, as other systems end names with it.
 fn check_name(name: &[u8]) -> Result<(), Error> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Error::NameTooLong);
@@ -193,8 +193,8 @@ fn check_name(name: &[u8]) -> Result<(), Error> {
     if name.is_empty() || name.contains(&0) { Err(Error::Invalid) } else { Ok(()) }
 }
 
-/// Who may read a file may read its attributes, who may write it may set them; they are for files and directories, as
-/// the modes of other objects say nothing of that.
+/// Checks permission: read for attributes of a readable file, write for those of a writable one. Only files and
+/// directories have them, as the modes of other objects do not cover them.
 fn check(who: &Credentials, record: &InodeRecord, wanted: u16) -> Result<(), Error> {
     if !matches!(record.file_type, FileType::Regular | FileType::Directory) {
         return Err(Error::NotPermitted);

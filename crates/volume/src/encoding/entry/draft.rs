@@ -1,4 +1,4 @@
-//! An entry in the making.
+//! An entry under construction.
 
 use std::ops::Range;
 
@@ -8,11 +8,11 @@ use crate::encoding::codec::Write;
 use crate::encoding::key::Key;
 use crate::encoding::record::ExtentMapping;
 
-/// What an entry with file data takes beside it, mostly, bytes: it is kept as long as the data.
+/// Typical overhead of an entry with file data, bytes: it is kept as long as the data.
 const BESIDE_DATA_BYTES: usize = 320;
 
-/// An entry that is encoded while it is made, if there is file data in it: that is copied once, to where the journal takes
-/// it from and where lookups find it. Another is encoded in the end, when it is known how long it is.
+/// An entry that is encoded while it is built, if it contains file data: the data is copied once, to where the
+/// journal takes it from and where lookups find it. Other entries are encoded at the end, when their length is known.
 #[derive(Debug, Default)]
 pub struct Draft {
     entry: Entry,
@@ -31,7 +31,7 @@ impl Draft {
         self.entry.records.push((key, slot));
     }
 
-    /// Puts a piece of a file's map with inline data.
+    /// Puts an extent mapping with inline data.
     pub fn push_mapping<B: AsRef<[u8]>>(&mut self, key: Key, mapping: &ExtentMapping<B>) {
         let length = mapping.encoded_bytes();
         if self.bytes.is_empty() {
@@ -56,12 +56,12 @@ impl Draft {
         self.entry.usage.extend(deltas);
     }
 
-    /// Remembers the request that asked for it.
+    /// Caches the request that caused the entry.
     pub fn remember(&mut self, remembered: Remembered) {
         self.entry.remembered = Some(remembered);
     }
 
-    /// Makes room for `data` bytes of pieces with inline data, and for all the rest; spares growing by and by.
+    /// Allocates room for `data` bytes of inline mappings and the rest of the entry, to avoid growing step by step.
     pub fn prepare(&mut self, data: usize) {
         if !self.bytes.is_empty() {
             self.bytes.reserve(data);
@@ -74,7 +74,7 @@ impl Draft {
         }
     }
 
-    /// Its bytes, and what they say.
+    /// Returns the encoded entry, and its contents.
     pub fn finish(mut self) -> (Bytes, Entry) {
         if self.bytes.is_empty() {
             return (self.entry.encode().into(), self.entry);

@@ -1,4 +1,4 @@
-//! Keys that are held in memory.
+//! Owned keys.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -6,13 +6,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
-/// Longest key that takes no memory of its own, bytes: those of all tables that have numbers only.
+/// Longest key without an allocation of its own, bytes: those of all tables with numeric fields only.
 const SHORT_BYTES: usize = 22;
 
 /// A record's key.
 ///
-/// A short one lies where it is held. So a search in a tree of them, which compares a dozen, reads the nodes of the tree
-/// and nothing else, and each place that it need not read is one that it need not wait for.
+/// A short key is stored in place. So a search in a tree of keys, which compares a dozen, reads only the nodes of the
+/// tree and misses the processor's cache less.
 #[derive(Clone)]
 pub struct Key(Repr);
 
@@ -23,7 +23,7 @@ enum Repr {
 }
 
 impl Key {
-    /// The key that consists of these parts.
+    /// Returns the concatenation of these parts.
     pub(super) fn of(parts: &[&[u8]]) -> Key {
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
         if length > SHORT_BYTES {
@@ -38,7 +38,7 @@ impl Key {
         Key(Repr::Short { length: u8::try_from(length).expect("compared with the most above"), bytes })
     }
 
-    /// The least key that comes behind this one.
+    /// Returns the least key greater than this one.
     pub fn successor(&self) -> Key {
         Key::of(&[self, &[0]])
     }
@@ -106,7 +106,7 @@ impl Ord for Key {
     }
 }
 
-/// Numbers that are ordered like the bytes.
+/// Returns numbers that are ordered like the bytes.
 fn numbers(bytes: &[u8; SHORT_BYTES]) -> (u128, u64) {
     let first = bytes.first_chunk().expect("22 bytes are more than 16");
     // What it repeats of the first is equal where the rest is compared.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_takes_no_more_room_than_a_pointer_with_its_length_and_eight_bytes() {
+    fn a_key_takes_three_words() {
         assert_eq!(size_of::<Key>(), 24);
     }
 }

@@ -1,4 +1,4 @@
-//! Names: each is stored twice, by name for LOOKUP and by cookie for READDIR.
+//! Names. Each is stored twice: by name for LOOKUP and by cookie for READDIR.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::api::attributes::FileType;
 use crate::api::ids::{Cookie, Epoch, Ino};
 use crate::encoding::codec::{Malformed, Reader, Write};
 
-/// What a name names.
+/// The object that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameRecord {
     /// Epoch of birth.
@@ -21,7 +21,7 @@ pub struct NameRecord {
 }
 
 impl NameRecord {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(21);
         out.u32(self.epoch.0);
@@ -31,7 +31,7 @@ impl NameRecord {
         out
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<NameRecord, Malformed> {
         let mut r = Reader::new(bytes, "name record");
         let (epoch, ino, cookie) = (Epoch(r.u32()?), Ino(r.u64()?), Cookie(r.u64()?));
@@ -53,7 +53,7 @@ pub struct CookieRecord {
 }
 
 impl CookieRecord {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(12 + self.name.len());
         out.u32(self.epoch.0);
@@ -62,7 +62,7 @@ impl CookieRecord {
         out
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<CookieRecord, Malformed> {
         let mut r = Reader::new(bytes, "cookie record");
         Ok(CookieRecord { epoch: Epoch(r.u32()?), ino: Ino(r.u64()?), name: r.rest().into() })

@@ -1,4 +1,4 @@
-//! Extents and segments: where file data lies on media, and how it is verified.
+//! Extents and segments: where file data lies on media, and its checksums.
 
 use crate::api::ids::{ExtentId, SegmentId};
 use crate::encoding::codec::{Malformed, Reader, Write};
@@ -9,27 +9,27 @@ pub const BLOCK: usize = 4096;
 /// An extent: an immutable run of file data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtentRecord {
-    /// The segment that it lies in.
+    /// The segment that contains it.
     pub segment: SegmentId,
-    /// Where its bytes begin in that segment.
+    /// Offset of its bytes in that segment.
     pub offset: u64,
-    /// Bytes as stored.
+    /// Stored bytes.
     pub stored: u32,
-    /// Bytes of file data; the same as `stored` unless transformed.
+    /// Bytes of file data; equal to `stored` unless transformed.
     pub length: u32,
-    /// 0: as it is. Other numbers are kept for compression and encryption.
+    /// 0: stored as is. Other numbers are reserved for compression and encryption.
     pub transform: u8,
-    /// 0: on the volume's own media. Other numbers are kept for colder tiers.
+    /// 0: on the volume's own media. Other numbers are reserved for colder tiers.
     pub tier: u8,
-    /// How many pieces of maps refer to it.
+    /// Number of mappings that refer to it.
     pub references: u32,
     /// CRC32C of each [`BLOCK`] of stored bytes (the last may be shorter), continued over segment and offset.
     pub checksums: Vec<u32>,
 }
 
 impl ExtentRecord {
-    /// Checksum of one block of an extent: of its bytes and of the place where they belong, so that a misplaced write
-    /// or read is found too.
+    /// Returns the checksum of a block of an extent: over its bytes and its location, so that misplaced writes and
+    /// reads are detected.
     pub fn checksum(block: &[u8], segment: SegmentId, offset: u64) -> u32 {
         let mut place = [0; 16];
         place[..8].copy_from_slice(&segment.0.to_be_bytes());
@@ -37,7 +37,7 @@ impl ExtentRecord {
         crc32c::crc32c_append(crc32c::crc32c(block), &place)
     }
 
-    /// The record of `bytes`, stored as they are.
+    /// Returns the record of `bytes`, stored as is.
     pub fn of(bytes: &[u8], segment: SegmentId, offset: u64) -> ExtentRecord {
         let length = u32::try_from(bytes.len()).expect("extents are far below 4 GiB");
         let checksums = bytes
@@ -57,14 +57,14 @@ impl ExtentRecord {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(34 + 4 * self.checksums.len());
         self.encode_into(self.references, &mut out);
         out
     }
 
-    /// Appends its bytes, if it had so many references.
+    /// Appends the encoded record, with this number of references.
     pub fn encode_into(&self, references: u32, out: &mut Vec<u8>) {
         out.u64(self.segment.0);
         out.u64(self.offset);
@@ -78,7 +78,7 @@ impl ExtentRecord {
         }
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<ExtentRecord, Malformed> {
         let mut r = Reader::new(bytes, "extent record");
         let mut record = ExtentRecord {
@@ -108,14 +108,14 @@ impl ExtentRecord {
 /// A segment, as of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentRecord {
-    /// Bytes allocated to it.
+    /// Allocated bytes.
     pub capacity: u64,
-    /// Stored bytes of the extents in the extent table that lie in it.
+    /// Stored bytes of its extents in the extent table.
     pub live: u64,
 }
 
 impl SegmentRecord {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16);
         out.u64(self.capacity);
@@ -123,7 +123,7 @@ impl SegmentRecord {
         out
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<SegmentRecord, Malformed> {
         let mut r = Reader::new(bytes, "segment record");
         let record = SegmentRecord { capacity: r.u64()?, live: r.u64()? };
@@ -132,11 +132,11 @@ impl SegmentRecord {
     }
 }
 
-/// What stands before each extent in its segment, so that a segment can be read without the index: 24 bytes, magic,
-/// extent id, length and a CRC32C of these.
+/// Precedes each extent in its segment, so that a segment can be read without the index: 24 bytes, magic, extent id,
+/// length and a CRC32C of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentHeader {
-    /// Which extent follows.
+    /// The extent that follows.
     pub id: ExtentId,
     /// Its stored bytes.
     pub length: u32,
@@ -147,7 +147,7 @@ impl ExtentHeader {
     pub const BYTES: usize = 24;
     const MAGIC: [u8; 8] = *b"HfExtent";
 
-    /// Its bytes.
+    /// Encodes the header.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = Vec::with_capacity(Self::BYTES);
         out.bytes(&Self::MAGIC);
@@ -157,7 +157,7 @@ impl ExtentHeader {
         out.try_into().expect("the fields above are 24 bytes")
     }
 
-    /// Takes its bytes apart; `None` if they are no header.
+    /// Decodes a header; `None` if the bytes are not one.
     pub fn decode(bytes: &[u8]) -> Option<ExtentHeader> {
         let bytes = bytes.get(..Self::BYTES)?;
         let mut r = Reader::new(bytes, "extent header");

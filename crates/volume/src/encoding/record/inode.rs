@@ -5,13 +5,13 @@ use crate::api::ids::{Cookie, Epoch, Ino};
 use crate::api::time::Time;
 use crate::encoding::codec::{Malformed, Reader, Write};
 
-/// A truncation whose victims may still be in the map: hides what an older piece of the map says about offsets at and
-/// beyond `from`.
+/// A truncation whose victims may still be in the map: hides what older mappings say about offsets at and after
+/// `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingTruncation {
-    /// The size to which the file was cut, in bytes.
+    /// The size that the file was truncated to, bytes.
     pub from: u64,
-    /// The file's truncation count after it: pieces born under a smaller count are hidden.
+    /// The file's truncation count after it: mappings born under a smaller count are hidden.
     pub count: u32,
 }
 
@@ -24,7 +24,7 @@ pub struct InodeRecord {
     pub file_type: FileType,
     /// Low 12 bits of `st_mode`.
     pub mode: u16,
-    /// Names; a directory has 2 and one for each subdirectory.
+    /// Link count; a directory has 2 and one for each subdirectory.
     pub links: u32,
     /// Owner.
     pub uid: u32,
@@ -32,9 +32,9 @@ pub struct InodeRecord {
     pub gid: u32,
     /// Size in bytes; of a directory, zero.
     pub size: u64,
-    /// Bytes that the map covers.
+    /// Mapped bytes.
     pub used: u64,
-    /// No piece of the map reaches beyond this offset.
+    /// No mapping extends beyond this offset.
     pub mapped_end: u64,
     /// Device numbers.
     pub device: Device,
@@ -46,31 +46,31 @@ pub struct InodeRecord {
     pub ctime: Time,
     /// Version.
     pub change: u64,
-    /// Of a directory: the directory that it is in; the root is in itself. Of other files zero.
+    /// For a directory: its parent; the root is its own. Zero for other objects.
     pub parent: Ino,
-    /// Of a directory: the next cookie to hand out.
+    /// For a directory: the next cookie to hand out.
     pub next_cookie: Cookie,
-    /// Of a directory: how many names it has, `.` and `..` not counted.
+    /// For a directory: the number of its names, not counting `.` and `..`.
     pub entries: u64,
     /// Quota tree that it belongs to; zero is none.
     pub tree: u64,
     /// Verifier of the exclusive CREATE that made it, until it is changed by SETATTR.
     pub create_verifier: Option<[u8; 8]>,
-    /// How often it was truncated.
+    /// Number of truncations.
     pub truncations: u32,
-    /// Truncations not yet cleared out of the map, oldest first; `from` and `count` both grow.
+    /// Truncations not yet cleared out of the map, oldest first; both `from` and `count` increase.
     pub pending_truncations: Vec<PendingTruncation>,
-    /// How many extended attributes it has.
+    /// Number of extended attributes.
     pub xattrs: u32,
-    /// What they count towards their limit, bytes: see [`crate::limits::XATTR_BYTES_PER_FILE_MAX`].
+    /// Bytes of them that count towards [`crate::limits::XATTR_BYTES_PER_FILE_MAX`].
     pub xattr_bytes: u32,
 }
 
-/// Bytes that a name adds to the size that a directory shows.
+/// Bytes that each name adds to the visible size of a directory.
 const BYTES_PER_NAME_SHOWN: u64 = 32;
 
 impl InodeRecord {
-    /// What GETATTR shows of it.
+    /// Returns the attributes that GETATTR shows.
     pub fn attributes(&self, ino: Ino) -> Attributes {
         let size = match self.file_type {
             FileType::Directory => self.entries.saturating_add(2).saturating_mul(BYTES_PER_NAME_SHOWN),
@@ -93,14 +93,14 @@ impl InodeRecord {
         }
     }
 
-    /// Records a truncation to `from`; cuts that it makes superfluous go.
-    pub fn cut(&mut self, from: u64) {
+    /// Records a truncation to `from`, and drops pending ones that it makes superfluous.
+    pub fn truncate(&mut self, from: u64) {
         self.truncations += 1;
         self.pending_truncations.retain(|cut| cut.from < from);
         self.pending_truncations.push(PendingTruncation { from, count: self.truncations });
     }
 
-    /// Where a piece of the map that was born under `birth` truncations ends, at the latest.
+    /// Returns the upper bound of the visible end of a mapping born under `birth` truncations.
     pub fn visible_end(&self, birth: u32) -> u64 {
         self.pending_truncations
             .iter()
@@ -110,7 +110,7 @@ impl InodeRecord {
             .unwrap_or(u64::MAX)
     }
 
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(160);
         out.u32(self.epoch.0);
@@ -145,7 +145,7 @@ impl InodeRecord {
         out
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<InodeRecord, Malformed> {
         let mut reader = Reader::new(bytes, "inode record");
         let r = &mut reader;
@@ -230,7 +230,7 @@ pub(crate) fn type_byte(file_type: FileType) -> u8 {
     }
 }
 
-/// The file type of a number.
+/// Returns the file type of a number.
 pub(crate) fn type_from_byte(byte: u8) -> Option<FileType> {
     TYPES.get(usize::from(byte.checked_sub(1)?)).copied()
 }

@@ -1,5 +1,5 @@
-//! The map of a file: which bytes lie where. The key holds the end of the range, so that the piece which covers an offset
-//! is the first one whose key is greater.
+//! Extent mappings: which bytes of a file lie where. The key holds the end of the range, so that the mapping that
+//! covers an offset is the first one whose key is greater.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::api::ids::{Epoch, ExtentId};
 use crate::bytes::Value;
 use crate::encoding::codec::{Malformed, Reader, Write};
 
-/// Where the bytes of a piece are. Those in the record are its own, or, as a `&[u8]`, somebody else's.
+/// Where the bytes of a mapping are. Inline bytes are owned, or borrowed as `&[u8]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source<B = Arc<[u8]>> {
     /// In this record, until a checkpoint moves them to a segment.
@@ -16,14 +16,14 @@ pub enum Source<B = Arc<[u8]>> {
     Extent {
         /// Which extent.
         id: ExtentId,
-        /// Bytes of it before this piece.
+        /// Where in the extent the mapping begins.
         offset: u32,
     },
-    /// Nowhere: it hides what older layers have there, until a checkpoint takes both out of the index.
+    /// Nowhere: the mapping hides what older layers have there, until a checkpoint removes both from the index.
     Hole,
 }
 
-/// A piece of a file's map.
+/// A mapping of a range of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtentMapping<B = Arc<[u8]>> {
     /// Epoch of birth.
@@ -32,25 +32,25 @@ pub struct ExtentMapping<B = Arc<[u8]>> {
     pub start: u64,
     /// The file's truncation count when it was written.
     pub birth: u32,
-    /// Where its bytes are.
+    /// Where the bytes are.
     pub source: Source<B>,
 }
 
-/// Bytes of a record before what says where its bytes are.
+/// Bytes of a record before its source.
 const HEAD_BYTES: usize = 17;
 
 /// Bytes of an extent's id and an offset in it.
 const PLACE_BYTES: usize = 12;
 
 impl<B: AsRef<[u8]>> ExtentMapping<B> {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.encoded_bytes());
         self.encode_into(&mut out);
         out
     }
 
-    /// How many they are.
+    /// Returns the length of the encoded record.
     pub fn encoded_bytes(&self) -> usize {
         HEAD_BYTES
             + match &self.source {
@@ -60,7 +60,7 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
             }
     }
 
-    /// Appends its bytes.
+    /// Appends the encoded record.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         out.u32(self.epoch.0);
         out.u64(self.start);
@@ -79,7 +79,7 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
         }
     }
 
-    /// The same, with inline data of its own.
+    /// Returns the same mapping with owned inline data.
     pub fn to_owned(&self) -> ExtentMapping {
         let source = match &self.source {
             Source::Inline(bytes) => Source::Inline(bytes.as_ref().into()),
@@ -91,8 +91,9 @@ impl<B: AsRef<[u8]>> ExtentMapping<B> {
 }
 
 impl ExtentMapping {
-    /// Where the piece of an encoded record that ends at `end` begins, without taking the rest apart. Only a piece with inline
-    /// data is so long, and then its length says it: what it holds, which may have left the processor's cache, is not read.
+    /// Returns the start of an encoded mapping that ends at `end`, without decoding the rest. Only a mapping with
+    /// inline data exceeds the length of the others, and then its length gives the start: its data, which may have
+    /// left the processor's cache, is not read.
     pub fn start_of(end: u64, value: &Value) -> Option<u64> {
         if value.length() > HEAD_BYTES + PLACE_BYTES {
             return end.checked_sub((value.length() - HEAD_BYTES) as u64);
@@ -100,14 +101,14 @@ impl ExtentMapping {
         Some(u64::from_be_bytes(*value.get(4..)?.first_chunk::<8>()?))
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<ExtentMapping, Malformed> {
         Ok(ExtentMapping::borrow(bytes)?.to_owned())
     }
 }
 
 impl<'a> ExtentMapping<&'a [u8]> {
-    /// The same, with inline data left where they are: the end of `bytes`.
+    /// Decodes a record without copying inline data, which is the end of `bytes`.
     pub fn borrow(bytes: &'a [u8]) -> Result<ExtentMapping<&'a [u8]>, Malformed> {
         let mut r = Reader::new(bytes, "map record");
         let (epoch, start, birth) = (Epoch(r.u32()?), r.u64()?, r.u32()?);

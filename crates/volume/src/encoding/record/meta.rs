@@ -1,4 +1,4 @@
-//! Records about the whole: the family, usage, remembered answers.
+//! Records about the whole: the family, usage, cached replies.
 
 use std::sync::Arc;
 
@@ -26,21 +26,21 @@ pub struct MetaRecord {
     pub next_extent: ExtentId,
     /// Next segment.
     pub next_segment: SegmentId,
-    /// No time beyond this was handed out before the checkpoint.
+    /// No later time was handed out before the checkpoint.
     pub time_ceiling: Time,
-    /// Where the journal goes on after this checkpoint.
+    /// Where the journal continues after this checkpoint.
     pub anchor: Anchor,
 }
 
 impl MetaRecord {
     /// The format of a new volume, which every release knows.
     pub const FORMAT_FIRST: u32 = 1;
-    /// The newest format that this release reads and writes: of a volume that has held a record of a table for which
-    /// [`MetaRecord::format_of`] gives it. Once a volume has it, it stays.
+    /// The newest format that this release reads and writes: that of a volume that has held a record of a table for
+    /// which [`MetaRecord::format_of`] requires it. A volume never returns to an older format.
     pub const FORMAT: u32 = 2;
 
-    /// The format that a volume with records of this table has at least. A release that does not know the table would
-    /// open the index, pass over them, and let them go out of step with what it changes.
+    /// Returns the least format of a volume with records of this table. A release that does not know the table would
+    /// ignore the records, and let them become inconsistent with what it changes.
     pub fn format_of(table: crate::encoding::key::Table) -> u32 {
         match table {
             crate::encoding::key::Table::Xattr
@@ -50,7 +50,7 @@ impl MetaRecord {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         out.u32(self.format);
@@ -66,7 +66,7 @@ impl MetaRecord {
         out
     }
 
-    /// Takes its bytes apart; another format is refused by its number, whatever follows.
+    /// Decodes a record; another format is refused by its number, whatever follows.
     pub fn decode(bytes: &[u8]) -> Result<MetaRecord, Malformed> {
         let mut r = Reader::new(bytes, "meta record");
         let format = r.u32()?;
@@ -88,7 +88,7 @@ impl MetaRecord {
     }
 }
 
-/// Whose usage is counted. Numbers are part of the format.
+/// Whose usage is counted. The numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UsageKind {
     /// The volume; its id is 0.
@@ -102,7 +102,7 @@ pub enum UsageKind {
 }
 
 impl UsageKind {
-    /// Its number.
+    /// Returns the number of the kind.
     pub fn byte(self) -> u8 {
         match self {
             UsageKind::Volume => 0,
@@ -112,7 +112,7 @@ impl UsageKind {
         }
     }
 
-    /// The kind of a number.
+    /// Returns the kind of a number.
     pub fn from_byte(byte: u8) -> Option<UsageKind> {
         [UsageKind::Volume, UsageKind::Tree, UsageKind::User, UsageKind::Group]
             .get(usize::from(byte))
@@ -120,17 +120,17 @@ impl UsageKind {
     }
 }
 
-/// What is in use, by one of [`UsageKind`].
+/// The usage of one owner of a [`UsageKind`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageRecord {
-    /// Bytes of file data, holes left out.
+    /// Bytes of file data, not counting holes.
     pub bytes: u64,
     /// Objects.
     pub inodes: u64,
 }
 
 impl UsageRecord {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(20);
         out.u32(0);
@@ -139,7 +139,7 @@ impl UsageRecord {
         out
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<UsageRecord, Malformed> {
         let mut r = Reader::new(bytes, "usage record");
         r.u32()?;
@@ -149,19 +149,19 @@ impl UsageRecord {
     }
 }
 
-/// A remembered answer.
+/// A cached reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyRecord {
     /// When it was given.
     pub time: Time,
-    /// Sequence of the entry that did what was asked.
+    /// Sequence of the entry with the request's effect.
     pub seq: Seq,
     /// The encoded result.
     pub answer: Arc<[u8]>,
 }
 
 impl ReplyRecord {
-    /// Its bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 + self.answer.len());
         out.i64(self.time.nanos());
@@ -170,7 +170,7 @@ impl ReplyRecord {
         out
     }
 
-    /// Takes its bytes apart.
+    /// Decodes a record.
     pub fn decode(bytes: &[u8]) -> Result<ReplyRecord, Malformed> {
         let mut r = Reader::new(bytes, "reply record");
         Ok(ReplyRecord { time: Time::from_nanos(r.i64()?), seq: Seq(r.u64()?), answer: r.rest().into() })

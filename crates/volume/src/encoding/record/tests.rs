@@ -119,16 +119,16 @@ fn a_volume_of_either_format_is_known_and_no_other() {
 #[test]
 fn a_cut_hides_older_pieces_beyond_it_and_forgets_those_that_it_dominates() {
     let mut record = InodeRecord { truncations: 0, pending_truncations: Vec::new(), ..inode() };
-    record.cut(100);
-    record.cut(200);
+    record.truncate(100);
+    record.truncate(200);
     assert_eq!((record.visible_end(0), record.visible_end(1), record.visible_end(2)), (100, 200, u64::MAX));
-    record.cut(150);
+    record.truncate(150);
     assert_eq!(
         record.pending_truncations,
         [PendingTruncation { from: 100, count: 1 }, PendingTruncation { from: 150, count: 3 }]
     );
     assert_eq!((record.visible_end(0), record.visible_end(2), record.visible_end(3)), (100, 150, u64::MAX));
-    record.cut(0);
+    record.truncate(0);
     assert_eq!(record.pending_truncations, [PendingTruncation { from: 0, count: 4 }]);
 }
 

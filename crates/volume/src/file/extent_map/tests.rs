@@ -87,7 +87,7 @@ impl File {
     fn truncate(&mut self, size: u64) {
         let record = self.state.record_mut();
         if size < record.mapped_end {
-            record.cut(size);
+            record.truncate(size);
             record.mapped_end = size;
         }
         self.state.dirty.remove(size, u64::MAX);
