@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owners_name_has_its_process() {
+    fn owner_names_contain_their_process() {
         assert_eq!(owner_of(&owner_name(7, b"7@one")), (7, &b"7@one"[..]));
         assert_eq!(owner_of(b""), (0, &b""[..]));
     }

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stateid_tells_whose_it_is() {
+    fn stateids_name_their_client() {
         let client = ClientId::new(0x6543_2100, 7);
         assert_eq!(client.instance(), 0x6543_2100);
         let other = Other::new(client, 9);

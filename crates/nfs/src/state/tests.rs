@@ -18,10 +18,10 @@ mod limits;
 mod model;
 mod races;
 
-/// The volume of everything.
+/// The only volume.
 const VOLUME: VolumeId = VolumeId(7);
 
-/// What happens while a change is journaled; an error is that of the journal.
+/// Runs while a change is journaled; an error is that of the journal.
 type Meanwhile = Box<dyn FnMut() -> Result<(), Error> + Send>;
 
 /// Records in memory: what a volume would hold.
@@ -31,7 +31,7 @@ struct Memory {
     held: Mutex<HashMap<FileId, i32>>,
     full: Mutex<bool>,
     meanwhile: Mutex<Option<Meanwhile>>,
-    /// How many changes of a list a crash leaves.
+    /// How many changes of a list survive a crash.
     left: Mutex<Option<usize>>,
 }
 
@@ -79,7 +79,7 @@ impl StateStore for Memory {
     }
 }
 
-/// A state machine, its records, and the clock.
+/// The shared state, its records, and the clock.
 struct World {
     memory: Memory,
     state: SharedState,
@@ -104,7 +104,7 @@ impl World {
         self.now = self.now.plus(Duration::from_secs(seconds));
     }
 
-    /// The server is killed, and starts again.
+    /// Kills the server and starts it again.
     fn restart(&mut self) {
         self.pass(2);
         self.state = SharedState::default();
@@ -129,7 +129,7 @@ impl World {
         create_session(&self.state, &self.context(), client, sequence, back)
     }
 
-    /// A confirmed client that has said that it reclaims nothing.
+    /// Returns a confirmed client that has completed its reclaims.
     fn client(&self, name: &[u8], verifier: u8, back: u32) -> (Arc<Client>, SessionId) {
         client(&self.state, &self.context(), name, verifier, back)
     }
@@ -205,7 +205,7 @@ fn client(
     (client, session)
 }
 
-/// Waits until somebody who is to change a file has said so.
+/// Waits until a modification of a file has begun.
 fn wait_for_change(state: &SharedState, file: FileId) {
     let patience = std::time::Instant::now() + Duration::from_secs(20);
     while !is_changing(state, file) && std::time::Instant::now() < patience {

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_mean_nothing_are_told_so() {
+    fn invalid_names_get_their_status() {
         let long = [b'n'; NAME_BYTES_MAX + 1];
         let cases: [(&[u8], NfsStat4); 8] = [
             (b"", NfsStat4::Inval),

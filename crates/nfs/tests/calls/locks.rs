@@ -1,4 +1,4 @@
-//! NLM and NSM: locks of hosts with NFSv3, beside those of NFSv4, through calls and callbacks.
+//! NLM and NSM: locks of NFSv3 hosts, through calls and callbacks.
 
 use nfs::service::{Callback, Destination};
 use volume::request::Access;
@@ -13,13 +13,13 @@ use crate::support::{Call, Client, Server, client, encoded, open_export, results
 
 mod mixed;
 
-/// A process of a host: who calls, the host's name and the process.
+/// A process of a host: address, host name and process number.
 #[derive(Clone, Copy)]
 struct Process {
     who: Client,
     host: &'static [u8],
     svid: u32,
-    /// What the host's status monitor says.
+    /// The state of the host's status monitor.
     state: i32,
 }
 
@@ -29,7 +29,7 @@ fn process(number: u8, svid: u32) -> Process {
     Process { who, host: names[usize::from(number)], svid, state: 3 }
 }
 
-/// A range to be locked, exclusively or not.
+/// A range to lock, and whether exclusively.
 type Wish = (u64, u64, bool);
 
 const WHOLE: Wish = (0, 0, true);
@@ -104,7 +104,7 @@ fn share(
     res.stat
 }
 
-/// A status monitor says that its host restarted.
+/// A status monitor reports that its host restarted.
 fn notify(server: &Server, of: Process, state: i32) {
     let args = encoded(&StatChge { mon_name: nsm::HostName(of.host), state });
     let procedure = nsm::Procedure::Notify.code();
@@ -121,7 +121,7 @@ struct Called {
     args: &'static [u8],
 }
 
-/// What is to be sent now.
+/// Takes the calls to send.
 fn called(server: &Server) -> Vec<Called> {
     server.service.tick(server.time());
     let take = |callback: Callback| {
@@ -136,7 +136,7 @@ fn called(server: &Server) -> Vec<Called> {
     server.service.take_callbacks().into_iter().map(take).collect()
 }
 
-/// The only one: NLM_GRANTED at a host, for a lock.
+/// Takes the only call, NLM_GRANTED, at a host for a lock.
 fn granted(server: &Server, host: &str) -> (Called, TestArgs<'static>) {
     let mut all = called(server);
     assert_eq!(all.len(), 1, "one call");
@@ -183,7 +183,7 @@ fn locks_exclude_processes_and_hosts() {
 }
 
 #[test]
-fn shared_locks_are_shared() {
+fn shared_locks_coexist() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 7));
@@ -195,7 +195,7 @@ fn shared_locks_are_shared() {
 }
 
 #[test]
-fn who_waits_is_called_when_it_has_the_lock() {
+fn waiters_are_called_when_they_get_the_lock() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -216,13 +216,13 @@ fn who_waits_is_called_when_it_has_the_lock() {
 }
 
 #[test]
-fn who_has_been_given_a_lock_is_called_though_another_host_answers_nothing() {
+fn grants_are_called_even_if_another_host_is_unresponsive() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
     assert_eq!(lock(&server, one, file, WHOLE), Granted);
     assert_eq!(wait(&server, two, file, WHOLE), Blocked);
-    // As many as there may be, and then small ones, so that nothing else finds room.
+    // As many large ones as fit, then small ones, so that nothing else has room.
     for cookie in [&[1; 1024][..], &[]] {
         let args = TestArgs { cookie: Netobj(cookie), exclusive: true, alock: alock(&one, file, WHOLE) };
         (0..4000).for_each(|_| call(&server, one.who, Procedure::TestMsg, &args));
@@ -235,7 +235,7 @@ fn who_has_been_given_a_lock_is_called_though_another_host_answers_nothing() {
 }
 
 #[test]
-fn waiters_have_their_turns_in_order() {
+fn waiters_get_locks_in_order() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -254,7 +254,7 @@ fn waiters_have_their_turns_in_order() {
         answer(&server, &called, Granted);
         holder = *waiter;
     }
-    // Shared ones have it together.
+    // Readers share it.
     let readers = [process(1, 30), process(2, 31)];
     readers.iter().for_each(|reader| assert_eq!(wait(&server, *reader, file, (0, 0, false)), Blocked));
     assert_eq!(unlock(&server, holder, file, WHOLE), Granted);
@@ -262,17 +262,17 @@ fn waiters_have_their_turns_in_order() {
 }
 
 #[test]
-fn what_a_waiter_does_not_want_any_more_is_free() {
+fn refused_grants_are_freed() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
-    // It says so.
+    // It acknowledges the grant.
     assert_eq!(lock(&server, one, file, WHOLE), Granted);
     assert_eq!(wait(&server, two, file, WHOLE), Blocked);
     assert_eq!(unlock(&server, one, file, WHOLE), Granted);
     answer(&server, &granted(&server, "192.0.2.2").0, Denied);
     assert_eq!(lock(&server, one, file, WHOLE), Granted);
-    // It cancels while it is called.
+    // It cancels while it is being called.
     assert_eq!(wait(&server, two, file, WHOLE), Blocked);
     assert_eq!(unlock(&server, one, file, WHOLE), Granted);
     assert_eq!(cancel(&server, two, file, WHOLE), Granted);
@@ -283,7 +283,7 @@ fn what_a_waiter_does_not_want_any_more_is_free() {
 }
 
 #[test]
-fn who_cannot_be_called_loses_what_it_waited_for_after_a_lease() {
+fn uncallable_waiters_lose_their_grant_after_a_lease() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -306,7 +306,7 @@ fn who_cannot_be_called_loses_what_it_waited_for_after_a_lease() {
 }
 
 #[test]
-fn who_asks_again_knows_what_it_has() {
+fn repeated_locks_acknowledge_grants() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -315,7 +315,7 @@ fn who_asks_again_knows_what_it_has() {
     assert_eq!(unlock(&server, one, file, WHOLE), Granted);
     let (called_two, _) = granted(&server, "192.0.2.2");
     assert_eq!(wait(&server, two, file, WHOLE), Granted);
-    // A late call finds nobody who waits.
+    // A late answer finds no waiter.
     answer(&server, &called_two, Denied);
     assert_eq!(lock(&server, one, file, WHOLE), Denied);
 }
@@ -366,7 +366,7 @@ fn message(
 }
 
 #[test]
-fn a_restart_loses_nothing_and_hosts_are_told() {
+fn restarts_keep_locks_and_notify_hosts() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -386,14 +386,14 @@ fn a_restart_loses_nothing_and_hosts_are_told() {
         let args: StatChge<'_> = decode_all(notice.args).unwrap();
         assert_eq!(args, StatChge { mon_name: nsm::HostName(b"192.0.2.2"), state });
     }
-    // One answers; the other is told again.
+    // One answers; the other is notified again.
     let done = encoded(&ReplyHeader::accepted(notices[0].xid, AcceptStat::Success));
     server.service.callback_answered(&done, server.time());
     server.service.callback_failed(notices[1].id, server.time());
     assert!(called(&server).is_empty());
     server.pass(6);
     assert_eq!(called(&server).len(), 1);
-    // What was held is held.
+    // Locks survive.
     assert_eq!(lock(&server, two, file, (0, 1, false)), Denied);
     assert_eq!(lock(&server, two, file, (5, 2, false)), Granted, "shared");
     assert_eq!(unlock(&server, two, file, WHOLE), Granted);
@@ -402,7 +402,7 @@ fn a_restart_loses_nothing_and_hosts_are_told() {
     assert_eq!(share(&server, one, file, Procedure::Share, Fsh4Mode::DenyNone), Denied);
     assert_eq!(unlock(&server, one, file, WHOLE), Granted);
     assert_eq!(lock(&server, two, file, WHOLE), Granted);
-    // What was unlocked stays so.
+    // Unlocked ranges stay unlocked.
     let server = server.restarted();
     assert_eq!(lock(&server, one, file, WHOLE), Denied);
     assert_eq!(unlock(&server, two, file, WHOLE), Granted);
@@ -420,7 +420,7 @@ fn monitor_state(server: &Server) -> i32 {
 }
 
 #[test]
-fn a_host_that_restarted_has_nothing() {
+fn restarted_hosts_lose_their_locks() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -439,14 +439,14 @@ fn a_host_that_restarted_has_nothing() {
     assert_eq!(lock(&server, two, file, WHOLE), Denied, "the notice was repeated");
     let server = server.restarted();
     assert_eq!(lock(&server, two, file, WHOLE), Denied);
-    // The notice was lost, but what it counts is seen.
+    // The notice was lost, but its state is noticed.
     let again = Process { state: 7, svid: 1, ..one };
     assert_eq!(lock(&server, again, file, (3, 1, true)), Granted);
     assert_eq!(lock(&server, two, file, (4, 1, true)), Granted);
 }
 
 #[test]
-fn free_all_frees_all_of_one_name() {
+fn free_all_frees_the_locks_of_one_name() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -462,7 +462,7 @@ fn free_all_frees_all_of_one_name() {
 }
 
 #[test]
-fn shares_deny_and_are_taken_back() {
+fn shares_deny_until_unshared() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -476,7 +476,7 @@ fn shares_deny_and_are_taken_back() {
 }
 
 #[test]
-fn shares_bind_those_who_open_nothing() {
+fn shares_bind_callers_without_opens() {
     let server = Server::new();
     let file = file_of(&server);
     let (one, two) = (process(1, 7), process(2, 8));
@@ -507,7 +507,7 @@ fn shares_bind_those_who_open_nothing() {
 }
 
 #[test]
-fn what_cannot_be_locked_is_refused() {
+fn unlockable_objects_are_refused() {
     let mut server = Server::new();
     let file = file_of(&server);
     let one = process(1, 7);
@@ -529,7 +529,7 @@ fn what_cannot_be_locked_is_refused() {
 }
 
 #[test]
-fn a_locked_file_stays_until_it_is_unlocked() {
+fn locked_files_stay_until_unlocked() {
     let server = Server::new();
     let file = file_of(&server);
     let one = process(1, 7);
@@ -546,7 +546,7 @@ fn a_locked_file_stays_until_it_is_unlocked() {
 }
 
 #[test]
-fn volumes_that_are_not_home_hold_locks_too() {
+fn all_volumes_hold_locks() {
     let server = Server::of_two();
     let file = server.create(root(), server.root_of("/other"), "file", 0o644);
     assert_eq!(lock(&server, process(1, 7), file, WHOLE), Granted);
@@ -554,7 +554,7 @@ fn volumes_that_are_not_home_hold_locks_too() {
 }
 
 #[test]
-fn local_procedures_are_not_for_the_network() {
+fn local_procedures_are_unavailable() {
     let server = Server::new();
     let unavailable = |program: u32, version: u32, procedure: u32| {
         let call = Call { xid: server.next_xid(), program, version, procedure, args: &[] };
@@ -566,7 +566,7 @@ fn local_procedures_are_not_for_the_network() {
 }
 
 #[test]
-fn arguments_that_are_cut_short_are_garbage() {
+fn truncated_arguments_are_garbage() {
     let server = Server::new();
     let file = file_of(&server);
     let one = process(1, 7);
@@ -575,7 +575,7 @@ fn arguments_that_are_cut_short_are_garbage() {
         for length in 0..whole.len() {
             let args = &whole[..length];
             let call = Call { xid: server.next_xid(), program: nlm4::PROGRAM, version: 4, procedure, args };
-            // Anything but a panic.
+            // It may fail, but not panic.
             server.offer(one.who, &call.record(one.who), Access::Blocking);
         }
     }

@@ -250,7 +250,7 @@ fn names_are_checked_before_anything_happens() {
 }
 
 #[test]
-fn access_tells_what_the_mode_grants() {
+fn access_follows_the_mode() {
     let mut world = World::new();
     let file = world.file("f");
     let directory = open_directory(&mut world, "d", 0o751);

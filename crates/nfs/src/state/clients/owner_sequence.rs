@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_in_order_and_the_last_is_answered_again() {
+    fn owner_requests_execute_in_order_and_the_last_is_replayed() {
         let sequence = OwnerSequence::new(Time::EPOCH);
         go(&sequence, u32::MAX, b"a");
         go(&sequence, 0, b"b");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_answer_counts_with_its_owner() {
+    fn the_last_reply_counts_with_its_owner() {
         let counter = Arc::new(AtomicU64::new(0));
         let sequence = OwnerSequence::new(Time::EPOCH).counted(CountedBytes::new(&counter, 7));
         let count = || counter.load(Ordering::Relaxed);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_at_a_time_and_one_that_did_not_count_is_forgotten() {
+    fn owners_execute_one_request_at_a_time_and_forget_uncounted_ones() {
         let sequence = OwnerSequence::new(Time::EPOCH);
         go(&sequence, 1, b"a");
         let turn = begin(&sequence, 2);

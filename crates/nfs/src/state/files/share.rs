@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn some_access_is_needed_and_bits_are_two() {
+    fn modes_need_access_and_have_two_bits_each() {
         assert_eq!(Mode::new(0, 0), None);
         assert_eq!(Mode::new(4, 0), None);
         assert_eq!(Mode::new(1, 4), None);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_denies_the_other_may_not_do() {
+    fn modes_conflict_where_one_denies_what_the_other_accesses() {
         assert!(mode(1, 0).conflicts(mode(2, 1)));
         assert!(mode(1, 2).conflicts(mode(3, 0)));
         assert!(!mode(1, 2).conflicts(mode(1, 2)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_back_only_to_what_was_opened() {
+    fn downgrades_reach_only_unions_of_opened_modes() {
         let modes = Modes::default().with(mode(1, 0)).with(mode(2, 0));
         assert_eq!(modes.union(), Some(mode(3, 0)));
         assert_eq!(modes.downgraded(mode(3, 0)), Some(modes));

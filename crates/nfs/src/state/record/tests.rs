@@ -8,7 +8,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes never change: a volume that an earlier version wrote must be understood.
+/// The bytes never change: volumes of earlier versions must be readable.
 fn golden<R: Record + Debug + PartialEq>(record: &R, expected: &str) {
     let bytes = record.to_bytes();
     assert_eq!(hex(&bytes), expected.replace(' ', ""));
@@ -22,7 +22,7 @@ fn golden<R: Record + Debug + PartialEq>(record: &R, expected: &str) {
 }
 
 #[test]
-fn keys_have_a_format_that_never_changes() {
+fn keys_keep_their_format() {
     let other = Other::new(CLIENT, 9);
     let keys = [
         (Key::Client(CLIENT), "43 6500000000000001"),
@@ -45,7 +45,7 @@ fn keys_have_a_format_that_never_changes() {
 }
 
 #[test]
-fn clients_have_a_format_that_never_changes() {
+fn client_records_keep_their_format() {
     let callback = CallbackAddress {
         program: 0x4000_0000,
         netid: b"tcp"[..].into(),
@@ -76,7 +76,7 @@ fn clients_have_a_format_that_never_changes() {
 }
 
 #[test]
-fn hosts_have_a_format_that_never_changes() {
+fn host_records_keep_their_format() {
     let (address, server) = ("192.0.2.1".parse().unwrap(), "2001:db8::2".parse().unwrap());
     let host = ClientRecord {
         name: b"me"[..].into(),
@@ -93,7 +93,7 @@ fn hosts_have_a_format_that_never_changes() {
 }
 
 #[test]
-fn sessions_have_a_format_that_never_changes() {
+fn session_records_keep_their_format() {
     let channel = Channel { request_bytes: 1, reply_bytes: 2, cached_bytes: 3, operations: 4, slots: 5 };
     let session = SessionRecord {
         fore: channel,
@@ -110,7 +110,7 @@ fn sessions_have_a_format_that_never_changes() {
 }
 
 #[test]
-fn what_is_held_has_a_format_that_never_changes() {
+fn records_of_opens_locks_and_delegations_keep_their_format() {
     let open = OpenRecord { owner: b"own"[..].into(), seqid: 2, modes: 0x8002, confirmed: true };
     golden(&open, "00000001 00000003 6f776e00 00000002 00008002 00000001");
     let locks = LockStateRecord { owner: b"lock"[..].into(), open: Other::new(CLIENT, 9), seqid: 4 };

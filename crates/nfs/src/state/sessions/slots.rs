@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_executed_once() {
+    fn a_slot_executes_each_request_once() {
         let slot = Slot::new();
         assert!(matches!(slot.begin(0, 7), SlotCheck::Misordered));
         assert!(matches!(slot.begin(2, 7), SlotCheck::Misordered));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sequence_wraps_around() {
+    fn slot_sequences_wrap_around() {
         let slot = Slot::restored(Some(u32::MAX - 1));
         go(&slot, u32::MAX);
         go(&slot, 0);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restart_what_was_remembered_may_be_repeated_and_nothing_older() {
+    fn restored_slots_accept_remembered_sequences_and_later_ones() {
         assert!(matches!(Slot::restored(None).begin(12, 7), SlotCheck::ExecuteAfterRestart));
         let slot = Slot::restored(Some(5));
         assert!(matches!(slot.begin(4, 7), SlotCheck::Misordered));

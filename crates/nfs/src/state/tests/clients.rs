@@ -2,7 +2,7 @@ use super::*;
 
 /// The cases of RFC 8881 section 18.35.5.
 #[test]
-fn exchange_id_finds_each_case() {
+fn exchange_id_distinguishes_all_cases() {
     let world = World::new();
     let one = world.exchange_id(b"one", 1, 0).unwrap();
     let again = world.exchange_id(b"one", 1, 0).unwrap();
@@ -29,7 +29,7 @@ fn exchange_id_finds_each_case() {
 }
 
 #[test]
-fn create_session_is_executed_once_also_over_a_restart() {
+fn create_session_executes_once_even_across_a_restart() {
     let mut world = World::new();
     let one = world.exchange_id(b"one", 1, 0).unwrap();
     assert_eq!(refused(world.create_session(one.id, 2, 0)), StateError::OutOfSequence);
@@ -42,7 +42,7 @@ fn create_session_is_executed_once_also_over_a_restart() {
 }
 
 #[test]
-fn a_full_journal_leaves_nothing_half_done() {
+fn a_full_journal_leaves_no_partial_state() {
     let world = World::new();
     let one = world.exchange_id(b"one", 1, 0).unwrap();
     *world.memory.full.lock() = true;
@@ -59,7 +59,7 @@ fn a_full_journal_leaves_nothing_half_done() {
 }
 
 #[test]
-fn a_silent_client_keeps_what_it_has_until_somebody_minds() {
+fn an_idle_client_keeps_its_state_until_a_conflict() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, 0);
     let opened = world.open(&one, b"o", file(1), (3, 2)).unwrap();
@@ -74,9 +74,9 @@ fn a_silent_client_keeps_what_it_has_until_somebody_minds() {
     assert_eq!(world.memory.records.lock().len(), 3, "the other client, its session, its open");
 }
 
-/// It has an open since before a restart, and nobody else has come since.
+/// It has had an open since before a restart, and no other client has come since.
 #[test]
-fn a_client_without_sessions_that_was_expired_is_told_so_after_a_restart_too() {
+fn expired_v40_clients_get_expired_after_a_restart_too() {
     let mut world = World::new();
     let who = |name| Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
     let nowhere =

@@ -19,7 +19,7 @@ fn delegate(world: &World, client: &Arc<Client>, ask: DelegationWant, mode: (u32
 }
 
 #[test]
-fn a_conflict_recalls_and_a_lease_later_revokes() {
+fn conflicts_recall_and_a_lease_later_revokes() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
@@ -43,7 +43,7 @@ fn a_conflict_recalls_and_a_lease_later_revokes() {
     assert_eq!(world.state.test_stateid(&one, stateid), Err(StateError::BadStateId));
 }
 
-/// A confirmed client of NFSv4.0 that can be called.
+/// Returns a confirmed NFSv4.0 client that can be called.
 fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
     let who = Introduction { name, verifier: [1; 8], principal: Principal::User(0) };
     let callback = CallbackAddress {
@@ -62,7 +62,7 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
 }
 
 #[test]
-fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
+fn v40_clients_hear_of_a_revocation_until_they_acknowledge_it() {
     let mut world = World::new();
     let one = called_client(&world, b"one");
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
@@ -91,7 +91,7 @@ fn a_client_without_sessions_is_told_of_a_revocation_until_it_knows() {
 }
 
 #[test]
-fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
+fn write_delegations_conflict_with_reads_and_survive_a_restart() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let Delegated::Write(stateid) = delegate(&world, &one, DelegationWant::Any, (3, 0)) else {
@@ -111,7 +111,7 @@ fn one_to_write_is_in_the_way_of_reading_too_and_survives_a_restart() {
 }
 
 #[test]
-fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_open_meanwhile() {
+fn recalled_files_are_not_delegated_again_at_once() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
@@ -135,7 +135,7 @@ fn what_was_recalled_is_not_granted_again_at_once_though_nobody_has_the_file_ope
 }
 
 #[test]
-fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_back() {
+fn clients_that_lost_a_delegation_do_not_get_it_again_at_once() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     assert!(matches!(delegate(&world, &one, DelegationWant::NoPreference, (3, 0)), Delegated::Write(_)));
@@ -152,7 +152,7 @@ fn who_was_silent_and_lost_a_delegation_is_not_given_the_file_again_when_he_is_b
     assert!(matches!(delegate(&world, &back, DelegationWant::NoPreference, (3, 0)), Delegated::Write(_)));
 }
 
-/// Whether a request in a slot of a session is answered with the flag that delegations may be lost.
+/// Returns whether a request in a slot is answered with the flag that delegations may be lost.
 fn is_told(world: &World, session: SessionId, slot: u32, sequence: u32) -> bool {
     let session = world.state.session(session).unwrap();
     let request =
@@ -166,9 +166,9 @@ fn is_told(world: &World, session: SessionId, slot: u32, sequence: u32) -> bool 
     }
 }
 
-/// A crash loses what was granted with its last batch, which no record names.
+/// A crash loses the delegations of its last batch, which no record names.
 #[test]
-fn who_may_have_lost_a_delegation_in_a_crash_is_told_until_a_reply_has_reached_him() {
+fn possible_delegation_losses_are_reported_until_a_reply_arrived() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let before: Vec<_> = world.memory.records.lock().keys().cloned().collect();
@@ -192,9 +192,9 @@ fn who_may_have_lost_a_delegation_in_a_crash_is_told_until_a_reply_has_reached_h
     assert!(!is_told(&world, session, 0, 1), "a client that came after the restart has lost nothing");
 }
 
-/// Nothing would keep others from what its holder locks by itself.
+/// Nothing would keep others from the ranges that its holder locks by itself.
 #[test]
-fn one_to_write_is_durable_before_it_is_told_and_so_is_each_of_those_who_cannot_be_told_of_its_loss() {
+fn write_and_v40_delegations_are_durable_before_the_reply() {
     let world = World::new();
     let waits = |client: &Arc<Client>, ino: u64, mode: (u32, u32)| {
         let opened = world.open(client, b"o", file(ino), mode).unwrap();
@@ -209,7 +209,7 @@ fn one_to_write_is_durable_before_it_is_told_and_so_is_each_of_those_who_cannot_
     assert!(waits(&called_client(&world, b"two"), 3, (1, 0)));
 }
 
-/// A client answers all calls with a status; how many there were.
+/// Answers all calls to a client with a status. Returns their number.
 fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
     let calls = world.state.take_callbacks();
     for call in &calls {
@@ -223,9 +223,9 @@ fn answer(world: &World, client: &Client, status: NfsStat4) -> usize {
     calls.len()
 }
 
-/// The call may be faster than the reply to the OPEN, or the client may have answered one of its sequence before a restart.
+/// The call may overtake the reply to the OPEN, or the client may have answered its sequence before a restart.
 #[test]
-fn who_did_not_know_what_is_recalled_is_asked_again_until_he_does() {
+fn recalls_of_unknown_delegations_are_repeated() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, CONN_BACK_CHAN);
     delegate(&world, &one, DelegationWant::NoPreference, (1, 0));

@@ -1,4 +1,4 @@
-//! Whole calls of a name that is given to another file, which is delegated, between the look for delegations and the change.
+//! Whole calls on a name that another file takes, which is delegated, between the check for delegations and the change.
 
 use std::thread;
 
@@ -18,10 +18,10 @@ use crate::exports::{Export, Squash};
 use crate::service::{Connection, Incoming, IncomingRecord, Outcome, ReplyBuffer, Service};
 use crate::state::delegations::{Delegated, DelegationWant};
 
-/// What each file is long.
+/// The size of each file.
 const SIZE: u64 = 4096;
 
-/// A server of a volume.
+/// A server with one volume.
 struct Server {
     service: Service,
     volume: Arc<Volume>,
@@ -76,7 +76,7 @@ impl Server {
         self.with_request(|request| self.volume.rename(request, from, to, nothing)).unwrap();
     }
 
-    /// Has a file delegated to somebody else than who calls.
+    /// Delegates a file to another client.
     fn delegate(&self, file: FileId) {
         let (state, context) = (self.state(), self.service.context.context(self.now));
         let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
@@ -88,7 +88,7 @@ impl Server {
         assert!(matches!(delegated, Delegated::Read(_)), "nobody minds");
     }
 
-    /// Calls, and returns the status.
+    /// Executes a call and returns its status.
     fn call(&self, (program, version, procedure): (u32, u32, u32), args: &[u8]) -> u32 {
         let groups = Groups::default();
         let credential =
@@ -111,18 +111,18 @@ impl Server {
                 other => panic!("{other:?}"),
             }
         }
-        // A record mark, and a header of six words.
+        // After a record mark and a header of six words.
         u32::from_be_bytes(*reply.into_bytes()[28..].first_chunk().unwrap())
     }
 
-    /// Calls a procedure of NFSv3.
+    /// Executes a procedure of NFSv3.
     fn three(&self, procedure: nfs3::Procedure, args: &impl Encode) -> u32 {
         let mut bytes = Vec::new();
         args.encode(&mut Encoder::new(&mut bytes));
         self.call((nfs3::PROGRAM, nfs3::VERSION, procedure.code()), &bytes)
     }
 
-    /// Executes an operation in the root directory, which is the saved one too, with NFSv4.0.
+    /// Executes an operation of NFSv4.0 with the root as current and saved directory.
     fn four(&self, operation: &ArgOp4<'_>) -> u32 {
         let root = self.root();
         let mut bytes = Vec::new();
@@ -150,7 +150,7 @@ impl Server {
         self.three(nfs3::Procedure::Rename, &args)
     }
 
-    /// CREATE of a name that may stand for a file, which is cut then.
+    /// CREATE of a name, which truncates an existing file.
     fn three_cut(&self, name: &str) -> u32 {
         let root = self.root();
         let how = nfs3::CreateHow3::Unchecked(nfs3::Sattr3 { size: Some(0), ..nfs3::Sattr3::default() });
@@ -171,8 +171,8 @@ fn place<'a>(directory: &'a [u8], name: &'a str) -> DirOpArgs3<'a> {
     DirOpArgs3 { dir: FileHandle3::new(directory).unwrap(), name: Filename3(name.as_bytes()) }
 }
 
-/// An operation on the name `known` finds that nobody has its file delegated. Before it goes on, that is replaced by a file
-/// that is; and `coming` gets a file. Returns the status, and how much is recalled.
+/// Runs an operation on the name `known`, whose file is not delegated when it looks. Before it goes on, a delegated
+/// file takes the name, and `coming` names another file. Returns the status, and the number of recalls.
 fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
     let server = Server::new();
     let known = server.create("known");
@@ -180,7 +180,7 @@ fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
     server.create("free");
     server.delegate(delegated);
     let status = thread::scope(|scope| {
-        // It cannot see whether the file is delegated as long as this is held.
+        // Keeps the operation from looking whether the file is delegated.
         let looked_at = server.state().files.write(&known);
         let notifying = scope.spawn(|| operation(&server));
         wait_for_change(server.state(), known);
@@ -194,26 +194,27 @@ fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
 }
 
 #[test]
-fn what_loses_its_name_unforeseen_by_remove_is_recalled() {
+fn remove_recalls_a_file_that_took_the_name_meanwhile() {
     assert_eq!(meanwhile(|server| server.three_remove("known")), (0, 1));
     assert_eq!(meanwhile(|server| server.four_remove("known")), (0, 1));
 }
 
 #[test]
-fn what_is_moved_unforeseen_by_rename_is_recalled() {
+fn rename_recalls_a_source_that_took_the_name_meanwhile() {
     assert_eq!(meanwhile(|server| server.three_rename("known", "new")), (0, 1));
     assert_eq!(meanwhile(|server| server.four_rename("known", "new")), (0, 1));
 }
 
 #[test]
-fn what_is_replaced_unforeseen_by_rename_is_recalled() {
+fn rename_recalls_a_target_that_took_the_name_meanwhile() {
     assert_eq!(meanwhile(|server| server.three_rename("coming", "known")), (0, 1));
     assert_eq!(meanwhile(|server| server.four_rename("coming", "known")), (0, 1));
 }
 
-/// It is looked for again, and recalled before it is cut. NFSv4 cuts what it has looked up by its number.
+/// The name is looked up again, and the file recalled before it is truncated. NFSv4 truncates the file that it looked
+/// up, by number.
 #[test]
-fn what_takes_a_name_is_not_cut_by_create_before_it_is_recalled() {
+fn create_does_not_truncate_a_file_that_took_the_name_meanwhile() {
     let jukebox = nfs3::NfsStat3::Jukebox.code();
     assert_eq!(meanwhile(|server| server.three_cut("known")), (jukebox, 1));
 }

@@ -1,4 +1,4 @@
-//! What no client can exceed, alone or with others.
+//! Limits that no client can exceed, alone or with others.
 
 use super::*;
 use crate::state::clients::client::{Host, LockOwner};
@@ -20,7 +20,7 @@ fn lock(world: &World, client: &Arc<Client>, file: FileId, first: u64) -> Result
 use ids::StateId;
 
 #[test]
-fn ranges_that_are_split_by_unlocking_are_bounded_too() {
+fn ranges_split_by_unlocking_are_bounded() {
     let world = World::with(Config { ranges_per_file: 8, ..Config::default() });
     let (client, _) = world.client(b"one", 1, 0);
     let stateid = lock(&world, &client, file(1), 0).unwrap();
@@ -29,7 +29,7 @@ fn ranges_that_are_split_by_unlocking_are_bounded_too() {
     let failed = (1..100).find_map(|number| unlock(number * 2).err());
     assert_eq!(failed, Some(StateError::TooManyRanges), "nobody else can make room");
     assert!(gauge(&world, "nfs4_locked_ranges") <= 8);
-    // What makes nothing more may be done all the same.
+    // Changes that need no room still work.
     unlock(0).unwrap();
     world.state.unlock(&world.context(), &locks, Range { first: 0, last: u64::MAX }).unwrap();
     assert_eq!(gauge(&world, "nfs4_locked_ranges"), 0);
@@ -44,9 +44,9 @@ fn ranges_of_all_files_are_bounded() {
     }
     let (two, _) = world.client(b"two", 1, 0);
     assert_eq!(lock(&world, &two, file(9), 0), Err(LockError::Failed(StateError::TryLater)));
-    // Of one that is there as much as ever may be locked.
+    // In a file that already has the maximum.
     lock(&world, &client, file(1), 0).unwrap();
-    // There is hope: who is silent gives way.
+    // Time helps: idle clients give way.
     world.pass(61);
     two.renew(world.now);
     world.state.tick(&world.context());
@@ -54,8 +54,8 @@ fn ranges_of_all_files_are_bounded() {
 }
 
 #[test]
-fn what_the_slots_of_all_sessions_may_keep_is_bounded() {
-    // 64 slots of sessions such as those of these tests.
+fn cached_replies_of_all_sessions_are_bounded() {
+    // 64 slots of sessions like those of these tests.
     let bytes = 64 * (512 + sessions::SLOT_BYTES);
     let world = World::with(Config { slot_bytes: bytes, ..Config::default() });
     let slots = |session| world.state.session(session).unwrap().fore.slots;
@@ -72,7 +72,7 @@ fn what_the_slots_of_all_sessions_may_keep_is_bounded() {
 }
 
 #[test]
-fn when_there_are_too_many_clients_those_that_are_silent_give_way() {
+fn idle_clients_give_way_when_there_are_too_many() {
     let mut world = World::with(Config { clients: 3, ..Config::default() });
     let all: Vec<_> = [b"1", b"2", b"3"].iter().map(|name| world.client(*name, 1, 0)).collect();
     assert_eq!(refused(world.exchange_id(b"4", 1, 0)), StateError::TryLater);
@@ -85,7 +85,7 @@ fn when_there_are_too_many_clients_those_that_are_silent_give_way() {
 }
 
 #[test]
-fn when_there_are_too_many_opens_those_of_silent_clients_give_way() {
+fn opens_of_idle_clients_give_way_when_there_are_too_many() {
     let mut world = World::with(Config { entries: 8, ..Config::default() });
     let ((one, _), (two, _)) = (world.client(b"one", 1, 0), world.client(b"two", 1, 0));
     for number in 0..8 {
@@ -102,7 +102,7 @@ fn when_there_are_too_many_opens_those_of_silent_clients_give_way() {
 }
 
 #[test]
-fn who_is_not_confirmed_keeps_nobody_else_out() {
+fn unconfirmed_clients_keep_nobody_out() {
     let world = World::with(Config { clients: 16, ..Config::default() });
     for number in 0..100_u8 {
         world.exchange_id(&[number], 1, 0).unwrap();
@@ -111,9 +111,9 @@ fn who_is_not_confirmed_keeps_nobody_else_out() {
     world.open(&client, b"o", file(1), (3, 0)).unwrap();
 }
 
-/// With what there is room for at the least, and with more than the limits need.
+/// With the least memory that works, and with more than the limits need.
 #[test]
-fn what_clients_hold_is_bounded_by_memory() {
+fn state_is_bounded_by_memory() {
     for mebibytes in [0, 1, 4, 64, 512] {
         let bytes = mebibytes << 20;
         let config = Config::default().bound(bytes);
@@ -122,10 +122,10 @@ fn what_clients_hold_is_bounded_by_memory() {
             + 64 * config.ranges
             + config.slot_bytes
             + clients * (4096 + u64::from(config.cached_bytes));
-        // The least that there always is: 16 clients, and one of each.
+        // The guaranteed minimum: 16 clients, and one of each kind.
         assert!(all <= bytes + (256 << 10), "{mebibytes} MiB: {all} bytes");
         assert!(all >= bytes * 3 / 4, "{mebibytes} MiB: {all} bytes");
-        // No host of NFSv3, whose clients are never silent, and no file takes all for itself.
+        // No NFSv3 host, whose clients never expire, and no file takes everything.
         assert!(config.names_per_host <= config.clients / 4, "{mebibytes} MiB");
         assert!(config.ranges_per_file as u64 <= (config.ranges / 4).max(1), "{mebibytes} MiB");
     }
@@ -133,7 +133,7 @@ fn what_clients_hold_is_bounded_by_memory() {
 }
 
 #[test]
-fn when_slots_keep_as_much_as_they_may_each_client_has_one_session() {
+fn each_client_gets_one_session_when_slot_memory_is_used_up() {
     let bytes = 8 * (512 + sessions::SLOT_BYTES);
     let world = World::with(Config { slot_bytes: bytes, ..Config::default() });
     let names: Vec<[u8; 1]> = (0..8).map(|number| [number]).collect();
@@ -145,9 +145,9 @@ fn when_slots_keep_as_much_as_they_may_each_client_has_one_session() {
     world.create_session(another.id, 2, 0).unwrap();
 }
 
-/// However long their names are: those count in place of opens.
+/// However long their names are: these count in place of opens.
 #[test]
-fn owners_are_bounded_with_what_they_hold() {
+fn owners_count_against_the_limit_of_opens() {
     let mut world = World::with(Config { entries: 20, ..Config::default() });
     let (client, _) = world.client(b"one", 1, 0);
     let long = |number: u8| [number; record::NAME_BYTES];
@@ -168,7 +168,7 @@ fn owners_are_bounded_with_what_they_hold() {
 }
 
 #[test]
-fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
+fn nlm_owners_are_created_only_for_recordable_state() {
     let mut world = World::new();
     let (address, server) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
     let host = world.state.host(&world.context(), Host { address, server, state: 1 }, b"three").unwrap();
@@ -192,7 +192,7 @@ fn owners_of_hosts_are_made_only_for_what_they_hold_and_can_keep() {
 }
 
 #[test]
-fn calls_to_hosts_that_do_not_answer_are_bounded() {
+fn calls_to_unresponsive_hosts_are_bounded() {
     let mut world = World::new();
     let host = "192.0.2.1".parse().unwrap();
     let made = |world: &World| {
@@ -206,14 +206,14 @@ fn calls_to_hosts_that_do_not_answer_are_bounded() {
     world.pass(11);
     world.state.tick(&world.context());
     assert_eq!(made(&world), first, "they are given up");
-    // Each host can be told of a restart; the name of this server in that call has at most 39 letters.
+    // Each host can be notified of a restart; this server's name in the call has at most 39 bytes.
     let notices = Config::default().clients * (size_of::<hosts::Message>() + 2 * (4 + 40 + 4));
     assert!(notices as u64 <= hosts::CALLS_BYTES, "{notices} bytes");
 }
 
-/// What is counted for each, beside what these types are: allocations, and tables that have just grown.
+/// Besides the sizes of the types, allocations and freshly grown tables count.
 #[test]
-fn clients_and_owners_take_no_more_than_is_counted() {
+fn clients_and_owners_take_no_more_memory_than_counted() {
     let entry = 2 * (size_of::<(Box<[u8]>, Arc<LockOwner>)>() + 1);
     let allocations = 4 * 16;
     assert!(size_of::<LockOwner>() + entry + allocations <= config::OWNER_BYTES);

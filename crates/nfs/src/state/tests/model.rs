@@ -1,4 +1,4 @@
-//! Random operations of several clients against a simple model: a table of modes, and a cell for each byte.
+//! Compares random operations of several clients with a simple model: a table of modes, and a cell for each byte.
 
 use super::stateids::IoMode;
 use super::*;
@@ -23,10 +23,10 @@ impl Random {
     }
 }
 
-/// What an open owner has of a file.
+/// An open owner's state of a file.
 #[derive(Clone, Debug, Default)]
 struct Opened {
-    /// With which access and deny it was opened.
+    /// Access and deny of its opens.
     modes: Vec<(u32, u32)>,
     stateid: Option<StateId>,
 }
@@ -249,7 +249,7 @@ impl Model {
         assert_eq!(io(StateId { seqid: 0, ..current }, number, IoMode::Read), Ok(()), "seed {seed}");
     }
 
-    /// A client restarts: all that it had is free.
+    /// Restarts a client, which frees its state.
     fn restart_client(&mut self) {
         let client = self.random.below(CLIENTS);
         let verifier = self.verifiers.get_mut(client).unwrap();
@@ -261,7 +261,7 @@ impl Model {
         self.cells.retain(|key, _| key.0 != client);
     }
 
-    /// The server restarts: nothing changes.
+    /// Restarts the server, which changes nothing.
     fn restart(&mut self) {
         self.world.restart();
         for client in &mut self.clients {
@@ -269,7 +269,7 @@ impl Model {
         }
     }
 
-    /// What a stranger would be told is what the model says; and exactly the files are held of which there is state.
+    /// Checks that a stranger's conflicts are those of the model, and that exactly the files with state are held.
     fn check(&self) {
         for number in 0..FILES {
             for byte in 0..BYTES {

@@ -1,4 +1,4 @@
-//! What another thread does between two steps of one.
+//! Another thread acts between two steps of an operation.
 
 use std::thread;
 
@@ -12,9 +12,9 @@ fn wanted(first: u64, last: u64, kind: LockKind) -> LockRequest {
     LockRequest { range: Range { first, last }, kind, waits: false }
 }
 
-/// LOCK, OPEN_DOWNGRADE and LOCKU have looked at the stateid; CLOSE comes before they have the lock of the file.
+/// CLOSE comes after LOCK, OPEN_DOWNGRADE or LOCKU has checked the stateid, and before it has the lock of the file.
 #[test]
-fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
+fn a_closed_open_takes_no_lock_and_leaves_no_record() {
     let world = World::new();
     let (client, _) = world.client(b"one", 1, 0);
     let records = world.memory.records.lock().len();
@@ -41,14 +41,14 @@ fn what_was_closed_a_moment_ago_takes_no_lock_and_leaves_no_record() {
 }
 
 #[test]
-fn a_client_that_is_heard_of_just_before_it_is_expired_keeps_what_it_has() {
+fn a_renewal_just_before_expiry_keeps_the_state() {
     let mut world = World::new();
     let clients = [world.client(b"one", 1, 0), world.client(b"two", 1, 0)];
     for (client, _) in &clients {
         world.open(client, b"o", file(1), (1, 2)).unwrap();
     }
     world.pass(100);
-    // The first that is expired takes its time.
+    // Expiring the first one takes time.
     let (third, _) = world.client(b"three", 1, 0);
     let (now, heard) = (world.now, clients.clone());
     *world.memory.meanwhile.lock() = Some(Box::new(move || {
@@ -62,16 +62,16 @@ fn a_client_that_is_heard_of_just_before_it_is_expired_keeps_what_it_has() {
     assert_eq!(left, 1, "only the first was not heard of in time");
 }
 
-/// The journal is full in the middle of it.
+/// The journal is full halfway.
 #[test]
-fn a_client_that_is_half_removed_can_begin_anew() {
+fn a_half_removed_client_can_start_anew() {
     let mut world = World::new();
     let (one, _) = world.client(b"one", 1, 0);
     world.open(&one, b"o", file(1), (3, 2)).unwrap();
     let (two, _) = world.client(b"two", 1, 0);
     world.pass(100);
     two.renew(world.now);
-    // Its session is gone then.
+    // By then its session is gone.
     let mut changes = 0;
     *world.memory.meanwhile.lock() = Some(Box::new(move || {
         changes += 1;
@@ -86,9 +86,9 @@ fn a_client_that_is_half_removed_can_begin_anew() {
     world.open(&two, b"o", file(1), (2, 0)).unwrap();
 }
 
-/// A change of very many ranges is in several entries of the journal, of which a crash may leave the first.
+/// A change of very many ranges takes several journal entries, of which a crash may keep only the first.
 #[test]
-fn what_was_locked_stays_so_while_ranges_are_joined() {
+fn locked_bytes_stay_locked_while_ranges_join() {
     for left in 0..6 {
         let mut world = World::new();
         let (one, session) = world.client(b"one", 1, 0);
@@ -118,9 +118,9 @@ fn what_was_locked_stays_so_while_ranges_are_joined() {
     }
 }
 
-/// An operation has looked for delegations, and found none; OPEN comes before it has changed the file.
+/// OPEN comes after an operation has looked for delegations in vain, and before it has changed the file.
 #[test]
-fn what_is_being_changed_is_not_delegated() {
+fn files_being_modified_are_not_delegated() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let delegate = |ino: u64| {
@@ -132,7 +132,7 @@ fn what_is_being_changed_is_not_delegated() {
     let in_flight = check(ConflictKind::Modify).unwrap();
     assert_eq!(delegate(1), contended);
     drop(in_flight);
-    // Of a name it is known what it stands for only if somebody has looked.
+    // A name's file is known only after a lookup.
     let renaming = world.state.begin_modification_of_name(file(9));
     assert!(!world.state.has_delegations());
     assert_eq!(delegate(1), contended);
@@ -148,9 +148,9 @@ fn what_is_being_changed_is_not_delegated() {
     assert!(matches!(delegate(3), Delegated::Read(_)), "a change that was refused is none");
 }
 
-/// A file has its name, so that others find it; they come before the open that created it is there.
+/// Others find the file by its name before the open that created it exists.
 #[test]
-fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() {
+fn created_files_are_not_delegated_before_their_open_exists() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, 0);
     let (two, _) = world.client(b"two", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
@@ -171,9 +171,9 @@ fn what_was_created_is_not_delegated_before_the_open_that_created_it_is_there() 
     assert!(matches!(delegate(), Delegated::Read(_)));
 }
 
-/// Who looks at a stateid in order to write may find it held a moment before it is given back.
+/// A write may find its stateid held just before it is returned.
 #[test]
-fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
+fn files_are_not_delegated_while_a_write_is_checked() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, 0);
     let opened = world.open(&one, b"o", file(1), (3, 0)).unwrap();
@@ -188,7 +188,7 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
     let checks: [&(dyn Fn() -> Result<(), StateError> + Sync); 2] = [&lasting, &once];
     for check in checks {
         thread::scope(|scope| {
-            // It cannot look as long as this is held.
+            // Keeps it from looking up the stateid.
             let looked_at = world.state.stateids.write(&opened.stateid.other);
             let checking = scope.spawn(check);
             wait_for_change(&world.state, file(1));
@@ -200,9 +200,9 @@ fn what_is_about_to_be_written_is_not_delegated_while_it_is_looked_who_may() {
     }
 }
 
-/// It has the name that was removed, or replaced, only since it was looked for delegations of what had it before.
+/// It took the name that was removed or replaced after the check for delegations of the earlier file.
 #[test]
-fn what_lost_its_name_unforeseen_is_recalled_late() {
+fn files_that_lost_their_name_unforeseen_are_recalled_late() {
     let world = World::new();
     let (one, _) = world.client(b"one", 1, wire::nfs4::create_session_flag::CONN_BACK_CHAN);
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mode_comes_back_from_its_list() {
+    fn every_mode_survives_conversion_to_an_acl() {
         for file_type in [FileType::Regular, FileType::Directory] {
             for mode in 0..0o1000 {
                 let aces = Aces::of_mode(mode, file_type);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_no_mode_expresses_is_refused() {
+    fn acls_beyond_modes_are_refused() {
         let allow = |who, access_mask| Nfsace4 { ace_type: 0, flag: 0, access_mask, who: Utf8Str4(who) };
         let refused = |aces: &[Nfsace4<'_>]| permissions(aces.iter().copied(), FileType::Regular).is_err();
         assert!(refused(&[allow(b"1000", ace_mask::READ_DATA)]), "somebody by name");

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_the_digits_that_everybody_writes() {
+    fn numbers_format_as_decimal() {
         for number in [0, 7, 10, 1000, 65534, u32::MAX] {
             assert_eq!(Decimal::new(number).as_bytes(), number.to_string().as_bytes());
         }

@@ -1,4 +1,4 @@
-//! Hosts with NFSv3 and clients of NFSv4 at the same files.
+//! NFSv3 hosts and NFSv4 clients on the same files.
 
 use wire::nfs3::FileHandle3;
 use wire::nfs4::*;
@@ -9,7 +9,7 @@ use crate::v4::support::{compound, putfh};
 
 use super::{WHOLE, answer, called, file_of, granted, lock, process, share, test, unlock, wait};
 
-/// A client of NFSv4.0 that has a file open.
+/// An NFSv4.0 client with an open file.
 struct Opened {
     client: ClientId4,
     open: Stateid4,
@@ -77,7 +77,7 @@ impl Opened {
 }
 
 #[test]
-fn each_sees_the_locks_of_the_other() {
+fn nfsv4_and_nlm_see_each_others_locks() {
     let server = Server::new();
     let file = file_of(&server);
     let three = process(1, 7);
@@ -94,7 +94,7 @@ fn each_sees_the_locks_of_the_other() {
     assert_eq!(lock(&server, three, file, (5, 5, false)), Nlm4Stats::Denied);
     let TestReply::Denied(holder) = test(&server, three, file, WHOLE) else { panic!("free") };
     assert_eq!((holder.svid, holder.oh.as_bytes(), holder.l_len), (0, &b"locker"[..], 0));
-    // Who waits is called when the other protocol unlocks.
+    // A waiter is called when the other protocol unlocks.
     assert_eq!(wait(&server, three, file, (5, 5, true)), Nlm4Stats::Blocked);
     assert!(called(&server).is_empty());
     four.unlock(&server, locked);
@@ -103,7 +103,7 @@ fn each_sees_the_locks_of_the_other() {
 }
 
 #[test]
-fn both_come_back_after_a_restart() {
+fn nfsv4_and_nlm_locks_survive_a_restart() {
     let server = Server::new();
     let file = file_of(&server);
     let three = process(1, 7);
@@ -118,7 +118,7 @@ fn both_come_back_after_a_restart() {
 }
 
 #[test]
-fn opens_and_shares_deny_each_other() {
+fn nfsv4_opens_and_nlm_shares_deny_each_other() {
     let server = Server::new();
     let file = file_of(&server);
     let three = process(1, 7);
@@ -132,6 +132,6 @@ fn opens_and_shares_deny_each_other() {
     assert_eq!(share(&server, three, file, Procedure::Unshare, Fsh4Mode::DenyWrite), Nlm4Stats::Granted);
     assert_eq!(try_open(2, 1), NfsStat4::Ok);
     assert_eq!(share(&server, three, file, Procedure::Share, Fsh4Mode::DenyNone), Nlm4Stats::Denied);
-    // A lock is no share.
+    // Locks do not conflict with shares.
     assert_eq!(lock(&server, three, file, WHOLE), Nlm4Stats::Granted);
 }

@@ -30,11 +30,11 @@ fn every_supported_attribute_is_shown() {
             assert_eq!(shown, AttrMask::of(&[attribute]), "{attribute:?}");
         }
     }
-    // The mandatory ones (RFC 7530 section 5.6).
+    // The mandatory attributes (RFC 7530 section 5.6).
     for number in (0..=11).chain([19]) {
         assert!(supported.bitmap().contains(number), "{number}");
     }
-    // What is not supported is left out.
+    // Unsupported attributes are omitted.
     let shown = attributes_of(&server, file, &[Attr4::Mimetype, Attr4::Size]);
     assert_eq!(shown.mask(), AttrMask::of(&[Attr4::Size]));
 }
@@ -64,7 +64,7 @@ fn attributes_are_set_and_shown() {
 }
 
 #[test]
-fn what_cannot_be_set_is_told_so() {
+fn unsettable_attributes_get_their_status() {
     let server = Server::new();
     let file = file(&server, "file");
     let none = Attributes4::default();
@@ -97,7 +97,7 @@ fn what_cannot_be_set_is_told_so() {
 }
 
 #[test]
-fn an_acl_is_what_the_mode_says() {
+fn acls_follow_the_mode() {
     let server = Server::new();
     let file = file(&server, "file");
     let shown = attributes_of(&server, file, &[Attr4::Acl]).acl.unwrap();
@@ -116,7 +116,7 @@ fn an_acl_is_what_the_mode_says() {
 }
 
 #[test]
-fn verify_goes_on_if_attributes_are_the_same() {
+fn verify_passes_for_equal_attributes() {
     let server = Server::new();
     let file = file(&server, "file");
     let same = fattr(&attributes_of(&server, file, &[Attr4::Size, Attr4::Mode, Attr4::Owner, Attr4::Change]));
@@ -134,7 +134,7 @@ fn verify_goes_on_if_attributes_are_the_same() {
 }
 
 #[test]
-fn access_tells_what_the_mode_grants() {
+fn access_follows_the_mode() {
     let server = Server::new();
     let file = file(&server, "file");
     let ask = |who, handle: &'static [u8]| {

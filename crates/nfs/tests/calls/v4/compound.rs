@@ -1,4 +1,4 @@
-//! The rules of COMPOUND itself.
+//! The rules of COMPOUND.
 
 use wire::nfs4::*;
 
@@ -11,7 +11,7 @@ fn numbers(results: &Results) -> Vec<OpNum4> {
 }
 
 #[test]
-fn nothing_is_executed_behind_a_failure() {
+fn nothing_executes_after_a_failure() {
     let server = Server::new();
     let results = at_root(&server, &[lookup("none"), ArgOp4::Getfh]);
     assert_eq!(results.status, NfsStat4::NoEnt);
@@ -21,25 +21,25 @@ fn nothing_is_executed_behind_a_failure() {
 }
 
 #[test]
-fn a_minor_version_that_is_not_served_executes_nothing() {
+fn unserved_minor_versions_execute_nothing() {
     let server = Server::new();
     let results = compound_as(&server, root(), 3, &[ArgOp4::Putrootfh]);
     assert_eq!((results.status, results.all.len()), (NfsStat4::MinorVersMismatch, 0));
 }
 
 #[test]
-fn what_is_no_operation_is_illegal() {
+fn unknown_operations_are_illegal() {
     let server = Server::new();
     let results = compound(&server, &[ArgOp4::Putrootfh, ArgOp4::Illegal]);
     assert_eq!(results.status, NfsStat4::OpIllegal);
     assert_eq!(numbers(&results), [OpNum4::Putrootfh, OpNum4::Illegal]);
-    // An operation of a later minor version is none either.
+    // An operation of a later minor version is unknown too.
     let later = ArgOp4::SecinfoNoName(SecinfoStyle4::CurrentFh);
     assert_eq!(compound(&server, &[ArgOp4::Putrootfh, later]).status, NfsStat4::OpIllegal);
 }
 
 #[test]
-fn without_a_session_there_is_no_operation_of_the_later_versions() {
+fn later_versions_need_a_session() {
     let server = Server::new();
     for minor in [1, 2] {
         let results = compound_as(&server, root(), minor, &[ArgOp4::Putrootfh, ArgOp4::Getfh]);
@@ -53,7 +53,7 @@ fn without_a_session_there_is_no_operation_of_the_later_versions() {
 }
 
 #[test]
-fn too_many_operations_are_too_many() {
+fn too_many_operations_are_refused() {
     let server = Server::new();
     let many = vec![ArgOp4::Putrootfh; 1000];
     let results = compound(&server, &many);
@@ -63,7 +63,7 @@ fn too_many_operations_are_too_many() {
 }
 
 #[test]
-fn an_operation_that_is_cut_short_fails_alone() {
+fn a_truncated_operation_fails_alone() {
     let server = Server::new();
     let (xid, mut record) = record(&server, root(), 0, &[ArgOp4::Putrootfh, lookup("main")]);
     record.truncate(record.len() - 4);
@@ -83,10 +83,10 @@ fn operations_need_a_current_filehandle() {
 }
 
 #[test]
-fn it_goes_on_where_it_stopped() {
+fn compounds_continue_where_they_stopped() {
     let server = Server::new();
     let dir = CreateType4::Dir;
-    // A listing always reads media, so that it stops there; the directory before it is made once.
+    // A listing always reads media, so the COMPOUND stops there; the directory before it is created once.
     let list = ArgOp4::Readdir(ReaddirArgs {
         cookie: 0,
         cookieverf: [0; 8],
@@ -103,7 +103,7 @@ fn it_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn a_retransmission_changes_nothing_again() {
+fn retransmissions_change_nothing() {
     let server = Server::new();
     let operations = [&to_root()[..], &[create("new", CreateType4::Dir), ArgOp4::Getfh]].concat();
     let (xid, record) = record(&server, root(), 0, &operations);
@@ -111,15 +111,15 @@ fn a_retransmission_changes_nothing_again() {
     let second = server.serve(root(), &record);
     assert_eq!(first, second);
     assert_eq!(results(&second, xid).status, NfsStat4::Ok);
-    // Also by another process, after the first was killed.
+    // Another process continues, after the first was killed.
     let server = server.restarted();
     assert_eq!(first, server.serve(root(), &record));
-    // The same again is not the same call.
+    // The same arguments with another xid are another call.
     assert_eq!(compound(&server, &operations).status, NfsStat4::Exist);
 }
 
 #[test]
-fn a_failure_is_repeated_too() {
+fn failures_are_repeated() {
     let server = Server::new();
     let remove = ArgOp4::Remove(RemoveArgs { target: Component4(b"name") });
     let operations = [&to_root()[..], &[remove]].concat();
@@ -131,7 +131,7 @@ fn a_failure_is_repeated_too() {
 }
 
 #[test]
-fn the_same_in_another_directory_is_not_the_same_call() {
+fn the_same_operation_in_another_directory_is_another_call() {
     let server = Server::new();
     let directories = ["one", "two"].map(|name| handle_at(&server, &[create(name, CreateType4::Dir)]));
     let remove = ArgOp4::Remove(RemoveArgs { target: Component4(b"x") });
@@ -149,9 +149,9 @@ fn the_same_in_another_directory_is_not_the_same_call() {
     }
 }
 
-/// The connection is lost while a COMPOUND waits for media, again and again in each slot.
+/// The connection is lost while a COMPOUND waits for media, repeatedly in each slot.
 #[test]
-fn a_slot_keeps_of_a_compound_that_ended_on_its_way_no_more_than_it_may() {
+fn slots_cache_no_more_of_an_interrupted_compound_than_allowed() {
     let server = Server::new();
     let (handle, session) = (file(&server, "file"), Session::new(&server));
     let data = [7; 64 << 10];

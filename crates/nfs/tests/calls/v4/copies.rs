@@ -1,4 +1,4 @@
-//! COPY of more than is done before the reply.
+//! COPY of more than is copied before the reply.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::support::{Server, root};
 
 const ANY: Stateid4 = Stateid4::ANONYMOUS;
 const SIZE: usize = 2 << 20;
-/// How far the holes are apart: so many pieces that the entries of the journal before a reply do not name all.
+/// The distance of holes: so many mappings that the journal entries before a reply do not cover all.
 const STRIDE: usize = 256;
 
-/// A file in many pieces, and an empty one; the content of the first.
+/// Creates a file of many mappings, and an empty one. Returns the content of the first.
 fn files(server: &Server, session: &Session<'_>) -> (&'static [u8], &'static [u8], Vec<u8>) {
     let (from, to) = (file(server, "from"), file(server, "to"));
     let mut data: Vec<u8> = (0..SIZE).map(|at| (at / 7 % 251).to_le_bytes()[0]).collect();
@@ -66,7 +66,7 @@ fn cancel(session: &Session<'_>, to: &[u8], stateid: Stateid4) -> NfsStat4 {
     session.on(to, &[ArgOp4::OffloadCancel(OffloadCancelArgs { stateid })]).status
 }
 
-/// Lets copies go on until there is nothing to copy.
+/// Lets copies continue until they end.
 fn finish(server: &Server) {
     for _ in 0..10_000 {
         if server.service.copy_some(server.time()) > Duration::from_secs(1) {
@@ -77,7 +77,7 @@ fn finish(server: &Server) {
     panic!("the copies do not end");
 }
 
-/// What the client is told of copies, in its words; answered with `answer`.
+/// Takes the CB_OFFLOAD calls and answers them with `answer`. Returns what they report.
 fn told(server: &Server, answer: NfsStat4) -> Vec<(Stateid4, Res4<WriteResponse4, OffloadFail>)> {
     let mut all = Vec::new();
     for callback in server.service.take_callbacks() {
@@ -118,7 +118,7 @@ fn told(server: &Server, answer: NfsStat4) -> Vec<(Stateid4, Res4<WriteResponse4
 }
 
 #[test]
-fn a_long_copy_ends_after_its_reply_and_its_client_is_told() {
+fn long_copies_end_after_their_reply_with_cb_offload() {
     let server = Server::new();
     let session = Session::new(&server);
     let (from, to, data) = files(&server, &session);
@@ -132,7 +132,7 @@ fn a_long_copy_ends_after_its_reply_and_its_client_is_told() {
     finish(&server);
     let known = status(&session, to, stateid).unwrap();
     assert_eq!((known.count, known.complete), (SIZE as u64, Some(NfsStat4::Ok)));
-    // The client has no time, and is called again.
+    // The client is busy, and is called again.
     assert!(told(&server, NfsStat4::Delay).is_empty());
     server.service.tick(server.time());
     let [(about, Ok(written))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended well") };
@@ -153,7 +153,7 @@ fn a_long_copy_ends_after_its_reply_and_its_client_is_told() {
 }
 
 #[test]
-fn who_wants_to_wait_or_cannot_be_told_is_answered_short() {
+fn synchronous_and_uncallable_clients_get_short_copies() {
     let server = Server::new();
     let session = Session::new(&server);
     let (from, to, _) = files(&server, &session);
@@ -169,7 +169,7 @@ fn who_wants_to_wait_or_cannot_be_told_is_answered_short() {
 }
 
 #[test]
-fn of_copies_there_are_only_so_many_and_one_can_be_cancelled() {
+fn copies_are_bounded_and_can_be_cancelled() {
     let server = Server::new();
     let session = Session::new(&server);
     let (from, to, _) = files(&server, &session);
@@ -190,7 +190,7 @@ fn of_copies_there_are_only_so_many_and_one_can_be_cancelled() {
 }
 
 #[test]
-fn after_a_restart_the_client_is_told_to_ask_again() {
+fn interrupted_copies_are_reported_after_a_restart() {
     let server = Server::new();
     let session = Session::new(&server);
     let (from, to, _) = files(&server, &session);
@@ -205,7 +205,7 @@ fn after_a_restart_the_client_is_told_to_ask_again() {
     assert!(told(&server, NfsStat4::Ok).is_empty(), "it cannot be called yet");
     session.bind_backchannel();
     server.service.tick(server.time());
-    // It has answered a call of that sequence before the restart.
+    // It answered a call of that sequence before the restart.
     assert!(told(&server, NfsStat4::RetryUncachedRep).is_empty());
     server.service.tick(server.time());
     let [(about, Err(failed))] = told(&server, NfsStat4::Ok)[..] else { panic!("one copy has ended") };
@@ -218,7 +218,7 @@ fn after_a_restart_the_client_is_told_to_ask_again() {
 }
 
 #[test]
-fn a_copy_pauses_while_its_client_is_silent() {
+fn copies_pause_while_their_client_is_idle() {
     let server = Server::new();
     let session = Session::new(&server);
     let (from, to, _) = files(&server, &session);

@@ -14,7 +14,7 @@ fn read(offset: u64, count: u32) -> ArgOp4<'static> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn reads_return_written_data() {
     let server = Server::new();
     let file = file(&server, "file");
     for stable in [StableHow4::Unstable, StableHow4::DataSync, StableHow4::FileSync] {
@@ -45,7 +45,7 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn much_data_is_read_whatever_follows() {
+fn long_reads_work_before_other_operations() {
     let server = Server::new();
     let file = file(&server, "file");
     let data: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
@@ -58,7 +58,7 @@ fn much_data_is_read_whatever_follows() {
 }
 
 #[test]
-fn data_is_of_regular_files() {
+fn only_regular_files_have_data() {
     let server = Server::new();
     let cases = [
         ("dir", CreateType4::Dir, NfsStat4::IsDir),

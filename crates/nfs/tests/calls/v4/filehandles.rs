@@ -34,7 +34,7 @@ fn one_root_leads_to_all_exports() {
 }
 
 #[test]
-fn the_way_back_leads_to_the_root() {
+fn lookupp_leads_to_the_root() {
     let server = Server::with(vec![Export { squash: Squash::None, ..Export::new("/a/b", VolumeId(1)) }]);
     let up = |operations: &[ArgOp4<'_>]| fileids(&server, operations).fileid;
     let root = up(&[ArgOp4::Putrootfh]);
@@ -48,7 +48,7 @@ fn the_way_back_leads_to_the_root() {
 }
 
 #[test]
-fn the_root_is_listed_as_far_as_it_is_seen() {
+fn the_root_lists_only_visible_exports() {
     let hidden =
         Export { clients: vec!["198.51.100.0/24".parse().unwrap()], ..Export::new("/z", VolumeId(1)) };
     let server = Server::with(vec![hidden, open_export(), Export::new("/b/c", VolumeId(1))]);
@@ -93,17 +93,17 @@ fn handles_survive_a_restart_and_another_configuration() {
 }
 
 #[test]
-fn handles_of_nobody_are_bad() {
+fn foreign_handles_are_bad() {
     let server = Server::new();
     for bad in [&b""[..], b"x", &[1; 36], &[0; 128]] {
         assert_eq!(status_of(&server, &[putfh(bad)]), NfsStat4::BadHandle, "{bad:?}");
     }
-    // A directory of the pseudo file system that is there no more.
+    // A directory of the pseudo file system that is gone.
     assert_eq!(status_of(&server, &[putfh(&[0, 0, 0, 2, 9, 9, 9, 9, 9, 9, 9, 9])]), NfsStat4::Stale);
 }
 
 #[test]
-fn who_is_not_admitted_is_refused_with_a_good_handle_too() {
+fn clients_that_are_not_admitted_are_refused_even_with_valid_handles() {
     let mut server = Server::new();
     let handle = handle_at(&server, &[]);
     let near = Export { clients: vec!["198.51.100.0/24".parse().unwrap()], ..open_export() };
@@ -113,7 +113,7 @@ fn who_is_not_admitted_is_refused_with_a_good_handle_too() {
 }
 
 #[test]
-fn what_was_saved_comes_back() {
+fn restorefh_restores_the_saved_filehandle() {
     let server = Server::new();
     let dir = handle_at(&server, &[create("dir", CreateType4::Dir)]);
     let moves = [lookup("dir"), ArgOp4::Savefh, ArgOp4::Lookupp, ArgOp4::Restorefh, ArgOp4::Getfh];
@@ -122,7 +122,7 @@ fn what_was_saved_comes_back() {
 }
 
 #[test]
-fn a_caller_who_does_not_say_who_he_is_is_told_how_to() {
+fn wrongsec_and_secinfo_tell_callers_how_to_authenticate() {
     let server = Server::with(vec![Export { auth_sys_required: true, ..open_export() }]);
     let nobody = Client { credential: wire::rpc::Credential::None, ..root() };
     let ask = |operations: &[ArgOp4<'_>]| compound_as(&server, nobody, 0, operations);

@@ -1,4 +1,4 @@
-//! What NFSv4.1 and NFSv4.2 add to files, and the rules of sessions that COMPOUND keeps.
+//! Operations of NFSv4.1 and NFSv4.2 on files, and the rules of sessions that COMPOUND enforces.
 
 use wire::array::Array;
 use wire::nfs4::*;
@@ -25,7 +25,7 @@ fn sought(results: &Results) -> (u64, bool) {
 }
 
 #[test]
-fn holes_are_made_and_found() {
+fn holes_are_punched_and_found() {
     let server = Server::new();
     let (file, session) = (file(&server, "file"), Session::new(&server));
     assert_eq!(session.on(file, &[write(0, &[7; 64 << 10])]).status, NfsStat4::Ok);
@@ -56,7 +56,7 @@ fn holes_are_made_and_found() {
 }
 
 #[test]
-fn files_share_what_is_stored() {
+fn clones_share_data() {
     let server = Server::new();
     let (from, to) = (file(&server, "from"), file(&server, "to"));
     let session = Session::new(&server);
@@ -134,7 +134,7 @@ fn extended_attributes_are_set_listed_and_removed() {
 }
 
 #[test]
-fn what_there_is_nothing_for_is_told_so() {
+fn operations_without_support_get_their_status() {
     let server = Server::new();
     let (file, session) = (file(&server, "file"), Session::new(&server));
     let advise = IoAdviseArgs { stateid: ANY, offset: 0, count: 0, hints: Bitmap4::EMPTY.with(1) };
@@ -149,14 +149,14 @@ fn what_there_is_nothing_for_is_told_so() {
 }
 
 #[test]
-fn a_session_orders_what_it_executes() {
+fn sessions_order_their_requests() {
     let server = Server::new();
     let session = Session::new(&server);
     let first = session.sequence(false);
     assert_eq!(compound_as(&server, root(), 2, &[first, first]).status, NfsStat4::SequencePos);
     let many = vec![ArgOp4::Putrootfh; 16];
     assert_eq!(session.compound(&many).status, NfsStat4::TooManyOps);
-    // Once asked how to authenticate, there is no filehandle any more.
+    // After SECINFO there is no current filehandle.
     let session = Session::new(&server);
     let secinfo = ArgOp4::SecinfoNoName(SecinfoStyle4::CurrentFh);
     assert_eq!(session.compound(&[ArgOp4::Putrootfh, secinfo, ArgOp4::Getfh]).status, NfsStat4::NoFileHandle);
@@ -165,7 +165,7 @@ fn a_session_orders_what_it_executes() {
 }
 
 #[test]
-fn the_slot_repeats_its_reply() {
+fn slots_repeat_their_reply() {
     let server = Server::new();
     let session = Session::new(&server);
     let operations = [&[session.sequence(true)][..], &to_root(), &[create("new", CreateType4::Dir)]].concat();
@@ -176,13 +176,13 @@ fn the_slot_repeats_its_reply() {
 }
 
 #[test]
-fn replies_stay_within_what_the_session_allows() {
+fn replies_respect_the_limits_of_the_session() {
     let server = Server::new();
     let file = file(&server, "file");
     let session = Session::with_replies(&server, 600);
     assert_eq!(session.reply_bytes(), 600);
     assert_eq!(session.on(file, &[write(0, &[7; 4096])]).status, NfsStat4::Ok);
-    // A READ returns less; what cannot is too big.
+    // A READ returns less; other results are too big.
     let read = ArgOp4::Read(ReadArgs { stateid: ANY, offset: 0, count: 4096 });
     let results = session.on(file, &[read]);
     assert!(

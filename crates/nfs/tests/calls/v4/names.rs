@@ -19,7 +19,7 @@ fn link(name: &str) -> ArgOp4<'_> {
 }
 
 #[test]
-fn everything_but_files_is_created() {
+fn create_makes_everything_but_files() {
     let server = Server::new();
     let numbers = SpecData4 { major: 4, minor: 64 };
     let cases = [
@@ -56,7 +56,7 @@ fn everything_but_files_is_created() {
 }
 
 #[test]
-fn a_name_must_be_one() {
+fn names_are_checked() {
     let server = Server::new();
     file(&server, "file");
     let dir = create("dir", CreateType4::Dir);
@@ -95,7 +95,7 @@ fn a_name_must_be_one() {
 }
 
 #[test]
-fn what_is_no_directory_is_told_so() {
+fn operations_on_names_need_a_directory() {
     let server = Server::new();
     file(&server, "file");
     at_root(&server, &[create("link", CreateType4::Lnk(Linktext4(b"file")))]);
@@ -120,7 +120,7 @@ fn files_and_directories_are_removed_alike() {
 }
 
 #[test]
-fn names_move_and_multiply() {
+fn rename_and_link_work() {
     let server = Server::new();
     let file = file(&server, "file");
     let dir = handle_at(&server, &[create("dir", CreateType4::Dir)]);
@@ -140,7 +140,7 @@ fn names_move_and_multiply() {
 }
 
 #[test]
-fn nothing_moves_between_file_systems() {
+fn renames_between_file_systems_fail() {
     let server = Server::of_two();
     let file = file(&server, "file");
     let other = [ArgOp4::Putrootfh, lookup("other")];
@@ -200,7 +200,7 @@ fn listings_continue_where_the_last_reply_ended() {
     assert_eq!(status_of(&server, &[putfh(root), ArgOp4::Readdir(wrong)]), NfsStat4::Inval);
 }
 
-/// libnfs 4.0.0 sends zeros, Linux what it was given.
+/// libnfs 4.0.0 sends zeros, Linux the verifier that it received.
 #[test]
 fn listings_continue_with_any_cookie_verifier() {
     let server = Server::new();

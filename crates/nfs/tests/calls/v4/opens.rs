@@ -1,4 +1,4 @@
-//! OPEN: what it does to files that others have open.
+//! OPEN of files that others have open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use super::session::Session;
 use super::support::*;
 use crate::support::{Server, root};
 
-/// OPEN of "file" to read, which cuts it if `cuts`.
+/// OPEN of "file" for reading; truncates it if `cuts`.
 fn open(cuts: bool, share_deny: u32) -> ArgOp4<'static> {
     let size = cuts.then(|| fattr(&Attributes4 { size: Some(0), ..Attributes4::default() }));
     ArgOp4::Open(OpenArgs {
@@ -39,7 +39,7 @@ fn write(server: &Server, handle: &'static [u8], data: &[u8]) {
 }
 
 #[test]
-fn who_cuts_a_file_writes_it_whatever_it_is_opened_for() {
+fn truncating_opens_need_write_permission() {
     let server = Server::new();
     let handle = file(&server, "file");
     write(&server, handle, b"data");
@@ -55,7 +55,7 @@ fn who_cuts_a_file_writes_it_whatever_it_is_opened_for() {
 }
 
 #[test]
-fn who_cuts_a_file_recalls_what_others_read_by() {
+fn truncating_opens_recall_read_delegations() {
     let server = Server::new();
     let handle = file(&server, "file");
     write(&server, handle, b"data");
@@ -71,7 +71,7 @@ fn who_cuts_a_file_recalls_what_others_read_by() {
     assert_eq!(opened(&two, open(true, share_deny::NONE)).status, NfsStat4::Ok);
 }
 
-/// The requests of a client, in order: a thread of its own sends them.
+/// Executes a client's requests in order, on a thread of its own.
 fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
     let connection =
         Connection { peer: root().peer, local: "192.0.2.2:2049".parse().unwrap(), id: ConnectionId(1) };
@@ -90,9 +90,9 @@ fn serve_all(service: &Service, records: &[(u32, Vec<u8>)]) -> Vec<Vec<u8>> {
     records.iter().map(serve).collect()
 }
 
-/// As editors and databases replace files: there is no moment in which the name stands for nothing.
+/// As editors and databases replace files: the name always names some file.
 #[test]
-fn a_file_can_be_opened_and_read_while_others_take_its_name() {
+fn files_stay_readable_while_others_take_their_name() {
     const TIMES: usize = 3_000;
     let server = Server::new();
     file(&server, "file");
@@ -137,9 +137,10 @@ fn a_file_can_be_opened_and_read_while_others_take_its_name() {
     }
 }
 
-/// One creates it, and denies others to write; the other has just found that it is not there, and wants it with a size.
+/// One client creates the file and denies writing. The other has just found that it does not exist, and wants it with a
+/// size.
 #[test]
-fn what_came_to_be_meanwhile_is_not_cut() {
+fn files_that_appear_meanwhile_are_not_truncated() {
     const TIMES: usize = 3_000;
     let server = Server::new();
     let (one, two) = (Session::of(&server, b"one"), Session::of(&server, b"two"));
@@ -163,7 +164,7 @@ fn what_came_to_be_meanwhile_is_not_cut() {
     let service = &server.service;
     let serve = |records: &[(u32, Vec<u8>)]| -> Vec<NfsStat4> {
         let one = |(number, request): (usize, &(u32, Vec<u8>))| {
-            // Both at the same moment.
+            // Both at once.
             waiting.fetch_add(1, Ordering::SeqCst);
             while waiting.load(Ordering::SeqCst) < 2 * number + 2 {
                 std::thread::yield_now();
@@ -186,7 +187,7 @@ fn what_came_to_be_meanwhile_is_not_cut() {
         (denied, sized)
     });
     for ((name, denied), sized) in names.iter().zip(denied).zip(sized) {
-        // Who did not find it there has created it.
+        // The one that did not find it created it.
         let expected = if denied == NfsStat4::Exist { 4096 } else { 0 };
         let found = size(&server, handle_at(&server, &[lookup(name)]));
         assert_eq!(found, expected, "{name}: {denied:?}, {sized:?}");

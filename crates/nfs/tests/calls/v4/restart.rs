@@ -1,4 +1,4 @@
-//! A server that is killed and started again: its clients go on as if nothing had happened.
+//! A server that is killed and started again: its clients continue as if nothing had happened.
 
 use wire::nfs4::*;
 
@@ -35,7 +35,7 @@ fn lockt() -> ArgOp4<'static> {
 }
 
 #[test]
-fn a_client_goes_on_with_what_it_holds() {
+fn clients_keep_their_state_across_a_restart() {
     let server = Server::new();
     let session = Session::new(&server);
     session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
@@ -48,7 +48,7 @@ fn a_client_goes_on_with_what_it_holds() {
     let (stateid, handle) = (open_ok.stateid, handle.object.as_bytes());
     let (id, sequence) = session.known();
 
-    // The reply was lost, and the request comes again: it is answered as before, though the file exists by now.
+    // The reply was lost, and the request is repeated: the reply is the same, though the file exists by now.
     let server = server.restarted();
     let session = Session::resumed(&server, (id, sequence - 1));
     let again = session.compound(&opening);
@@ -78,8 +78,8 @@ fn a_client_goes_on_with_what_it_holds() {
     assert_eq!(session.compound(&[&to_root()[..], &[lookup("file")]].concat()).status, NfsStat4::Ok);
 }
 
-/// Executes operations on a file as if their reply had been lost in a crash: once before it, once after. Both results, and
-/// the server that was started then.
+/// Executes operations on a file as if a crash had lost their reply: once before it, once after. Returns both results,
+/// and the restarted server.
 fn twice(
     server: Server,
     known: &mut (SessionId4, u32),
@@ -105,7 +105,7 @@ fn create() -> ArgOp4<'static> {
 }
 
 #[test]
-fn what_follows_an_open_that_is_answered_again_has_its_stateid() {
+fn operations_after_a_replayed_open_use_its_stateid() {
     let server = Server::new();
     let mut known = known(&server);
     let write =
@@ -116,7 +116,7 @@ fn what_follows_an_open_that_is_answered_again_has_its_stateid() {
 }
 
 #[test]
-fn a_file_is_cut_once() {
+fn a_retried_open_truncates_once() {
     let server = Server::new();
     let handle = file(&server, "file");
     let mut known = known(&server);
@@ -132,7 +132,7 @@ fn a_file_is_cut_once() {
 }
 
 #[test]
-fn what_changes_an_open_or_a_lock_is_answered_again() {
+fn changes_of_opens_and_locks_are_replayed_after_a_restart() {
     let server = Server::new();
     let mut known = known(&server);
     let opening = [&to_root()[..], &[create(), ArgOp4::Getfh]].concat();
@@ -187,9 +187,9 @@ fn what_changes_an_open_or_a_lock_is_answered_again() {
     assert_eq!(session.on(handle, &[close]).status, NfsStat4::BadStateId);
 }
 
-/// What is remembered of an OPEN names a stateid, which may be gone by then.
+/// The remembered result of an OPEN names a stateid, which may be gone.
 #[test]
-fn an_open_that_is_repeated_gives_a_stateid_that_is_there() {
+fn a_repeated_open_returns_an_existing_stateid() {
     let server = Server::new();
     let session = Session::new(&server);
     session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);

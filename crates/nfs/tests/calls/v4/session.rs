@@ -1,4 +1,4 @@
-//! A session of NFSv4.2 to send operations by.
+//! A session of NFSv4.2.
 
 use std::cell::Cell;
 
@@ -17,22 +17,22 @@ pub(crate) struct Session<'s> {
 }
 
 impl<'s> Session<'s> {
-    /// A session as Linux makes one.
+    /// Creates a session like those of Linux.
     pub(crate) fn new(server: &'s Server) -> Session<'s> {
         Session::with_replies(server, 1 << 20)
     }
 
-    /// One whose replies are limited.
+    /// Creates a session with limited replies.
     pub(crate) fn with_replies(server: &'s Server, reply_bytes: u32) -> Session<'s> {
         Session::made(server, b"a client", reply_bytes, create_session_flag::CONN_BACK_CHAN)
     }
 
-    /// One that cannot be called back.
+    /// Creates a session that cannot be called back.
     pub(crate) fn uncalled(server: &'s Server) -> Session<'s> {
         Session::made(server, b"a client", 1 << 20, 0)
     }
 
-    /// One of a client of this name, which has said that it reclaims nothing and can be called.
+    /// Creates a session of a client with this name that has completed its reclaims and can be called.
     pub(crate) fn of(server: &'s Server, name: &'static [u8]) -> Session<'s> {
         let session = Session::made(server, name, 1 << 20, create_session_flag::CONN_BACK_CHAN);
         session.compound(&[ArgOp4::ReclaimComplete(ReclaimCompleteArgs { one_fs: false })]);
@@ -71,17 +71,17 @@ impl<'s> Session<'s> {
         Session { server, id: session.sessionid, sequence: Cell::new(0), reply_bytes }
     }
 
-    /// The same session at a server that was started again; what of it is kept over that.
+    /// Returns the session at a server that was started again.
     pub(crate) fn resumed(server: &'s Server, (id, sequence): (SessionId4, u32)) -> Session<'s> {
         Session { server, id, sequence: Cell::new(sequence), reply_bytes: 1 << 20 }
     }
 
-    /// What its client knows of it: its id, and the sequence of the last request.
+    /// Returns what the client knows: the session's id, and the sequence of the last request.
     pub(crate) fn known(&self) -> (SessionId4, u32) {
         (self.id, self.sequence.get())
     }
 
-    /// Has the client called back by the connection that its requests come by.
+    /// Binds the connection of the requests to the backchannel.
     pub(crate) fn bind_backchannel(&self) {
         let dir = ChannelDirFromClient4::BackOrBoth;
         let bind = BindConnToSessionArgs { sessid: self.id, dir, use_conn_in_rdma_mode: false };
@@ -89,7 +89,7 @@ impl<'s> Session<'s> {
         assert_eq!(results.status, NfsStat4::Ok);
     }
 
-    /// SEQUENCE for the next request.
+    /// Returns SEQUENCE for the next request.
     pub(crate) fn sequence(&self, cachethis: bool) -> ArgOp4<'static> {
         self.sequence.set(self.sequence.get() + 1);
         ArgOp4::Sequence(SequenceArgs {
@@ -101,24 +101,24 @@ impl<'s> Session<'s> {
         })
     }
 
-    /// Executes operations behind a SEQUENCE.
+    /// Executes operations after a SEQUENCE.
     pub(crate) fn compound(&self, operations: &[ArgOp4<'_>]) -> Results {
         let all = [&[self.sequence(false)][..], operations].concat();
         compound_as(self.server, root(), 2, &all)
     }
 
-    /// Executes operations on an object; the result of the last, as a status if it failed.
+    /// Executes operations on an object. Returns the result of the last, or its status if it failed.
     pub(crate) fn on(&self, handle: &[u8], operations: &[ArgOp4<'_>]) -> Results {
         self.compound(&[&[putfh(handle)][..], operations].concat())
     }
 
-    /// The largest reply that was asked for.
+    /// Returns the largest reply that was requested.
     pub(crate) fn reply_bytes(&self) -> u32 {
         self.reply_bytes
     }
 }
 
-/// Introduces a client of NFSv4.0 that says that it listens at `address`; whom the server calls then.
+/// Introduces an NFSv4.0 client with `address` for callbacks. Returns the addresses that the server calls.
 fn called(server: &Server, name: &'static [u8], address: &'static [u8]) -> Vec<nfs::service::Destination> {
     let set = ArgOp4::SetClientId(SetClientIdArgs {
         client: NfsClientId4 { verifier: [1; 8], id: OwnerId4(name) },
@@ -138,7 +138,7 @@ fn called(server: &Server, name: &'static [u8], address: &'static [u8]) -> Vec<n
 }
 
 #[test]
-fn nobody_but_the_client_itself_is_called() {
+fn callbacks_go_only_to_the_clients_own_address() {
     let server = Server::new();
     assert_eq!(called(&server, b"one", b"192.0.2.1.8.1").len(), 1);
     assert_eq!(called(&server, b"two", b"192.0.2.9.8.1"), []);

@@ -1,4 +1,4 @@
-//! COMPOUNDs of NFSv4.0 that need no state, and the results of their operations.
+//! COMPOUNDs of NFSv4.0 without state, and the results of their operations.
 
 use volume::request::{Access, Durable};
 use wire::nfs4::compound::{CompoundArgsEncoder, CompoundResReader};
@@ -17,13 +17,13 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// The result of the last operation.
+    /// Returns the result of the last operation.
     pub(crate) fn last(&self) -> &ResOp4<'static> {
         self.all.last().unwrap()
     }
 }
 
-/// The record of a COMPOUND.
+/// Encodes a COMPOUND as a record.
 pub(crate) fn record(server: &Server, who: Client, minor: u32, operations: &[ArgOp4<'_>]) -> (u32, Vec<u8>) {
     let mut args = Vec::new();
     let mut out = Encoder::new(&mut args);
@@ -35,7 +35,7 @@ pub(crate) fn record(server: &Server, who: Client, minor: u32, operations: &[Arg
     (xid, call.record(who))
 }
 
-/// Takes a reply apart.
+/// Decodes a reply.
 pub(crate) fn results(out: &[u8], xid: u32) -> Results {
     let (body, bytes) = parse(out, xid);
     assert_eq!(body, ReplyHeader::accepted(0, AcceptStat::Success).body);
@@ -45,7 +45,7 @@ pub(crate) fn results(out: &[u8], xid: u32) -> Results {
     Results { status, tag, all }
 }
 
-/// Executes operations as a minor version and somebody.
+/// Executes operations in a minor version, on behalf of a caller.
 pub(crate) fn compound_as(server: &Server, who: Client, minor: u32, operations: &[ArgOp4<'_>]) -> Results {
     let (xid, record) = record(server, who, minor, operations);
     let results = results(&server.serve(who, &record), xid);
@@ -58,7 +58,7 @@ pub(crate) fn compound(server: &Server, operations: &[ArgOp4<'_>]) -> Results {
     compound_as(server, root(), 0, operations)
 }
 
-/// The status of operations, all of which but the last must succeed.
+/// Returns the status of operations, all of which but the last must succeed.
 pub(crate) fn status_of(server: &Server, operations: &[ArgOp4<'_>]) -> NfsStat4 {
     let results = compound(server, operations);
     assert_eq!(results.all.len(), operations.len(), "{results:?}");
@@ -82,19 +82,19 @@ pub(crate) fn create<'a>(name: &'a str, objtype: CreateType4<'a>) -> ArgOp4<'a> 
     ArgOp4::Create(CreateArgs { objtype, objname, createattrs })
 }
 
-/// The bytes of an encoded value, for as long as the tests run.
+/// Encodes a value for as long as the tests run.
 pub(crate) fn leaked(value: &impl Encode) -> &'static [u8] {
     let mut bytes = Vec::new();
     value.encode(&mut Encoder::new(&mut bytes));
     bytes.leak()
 }
 
-/// Attributes to set.
+/// Encodes attributes to set.
 pub(crate) fn fattr(attributes: &Attributes4<'_>) -> Fattr4<'static> {
     wire::xdr::decode_all(leaked(attributes)).unwrap()
 }
 
-/// The operations that lead to the root of the usual export.
+/// Returns the operations that lead to the root of the usual export.
 pub(crate) fn to_root() -> [ArgOp4<'static>; 2] {
     [ArgOp4::Putrootfh, lookup("main")]
 }
@@ -104,7 +104,7 @@ pub(crate) fn at_root(server: &Server, operations: &[ArgOp4<'_>]) -> Results {
     compound(server, &[&to_root()[..], operations].concat())
 }
 
-/// The filehandle that operations on the root of the usual export lead to.
+/// Returns the filehandle that operations on the root of the usual export lead to.
 pub(crate) fn handle_at(server: &Server, operations: &[ArgOp4<'_>]) -> &'static [u8] {
     let results = at_root(server, &[operations, &[ArgOp4::Getfh]].concat());
     match results.last() {
@@ -113,7 +113,7 @@ pub(crate) fn handle_at(server: &Server, operations: &[ArgOp4<'_>]) -> &'static 
     }
 }
 
-/// The attributes of an object.
+/// Returns the attributes of an object.
 pub(crate) fn attributes_of(server: &Server, handle: &[u8], request: &[Attr4]) -> Attributes4<'static> {
     let results = compound(server, &[putfh(handle), getattr(request)]);
     match results.last() {
@@ -122,12 +122,12 @@ pub(crate) fn attributes_of(server: &Server, handle: &[u8], request: &[Attr4]) -
     }
 }
 
-/// A file of NFSv3's making, as NFSv4 opens before it can write.
+/// Creates a file through NFSv3, as NFSv4 opens a file before it can write.
 pub(crate) fn file(server: &Server, name: &str) -> &'static [u8] {
     server.create(root(), server.root(), name, 0o644).as_bytes()
 }
 
-/// Whether a COMPOUND that is offered where media may not be read stops, and what it answers in the end.
+/// Returns whether a COMPOUND stops where it may not read media, and its final reply.
 pub(crate) fn stops_and_goes_on(server: &Server, operations: &[ArgOp4<'_>]) -> (usize, Results) {
     let (xid, record) = record(server, root(), 0, operations);
     let (mut access, mut progress, mut stops) = (Access::Cached, None, 0);

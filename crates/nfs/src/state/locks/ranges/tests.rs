@@ -18,7 +18,7 @@ impl Ranges<u32> {
 use LockKind::{Read, Write};
 
 #[test]
-fn a_length_makes_a_range_or_none() {
+fn lengths_make_ranges_unless_empty_or_too_long() {
     assert_eq!(Range::new(5, 0), None);
     assert_eq!(Range::new(5, 1), Some(range(5, 5)));
     assert_eq!(Range::new(5, u64::MAX), Some(range(5, u64::MAX)));
@@ -37,7 +37,7 @@ fn unlocking_the_middle_splits() {
 }
 
 #[test]
-fn neighbours_of_one_kind_join_and_others_do_not() {
+fn only_neighbours_of_one_kind_join() {
     let mut locks = Ranges::default();
     locks.set(1, 25, 99, Some(Write));
     locks.set(1, 50, 124, Some(Write));
@@ -51,7 +51,7 @@ fn neighbours_of_one_kind_join_and_others_do_not() {
 }
 
 #[test]
-fn a_part_changes_its_kind() {
+fn part_of_a_lock_can_change_its_kind() {
     let mut locks = Ranges::default();
     locks.set(1, 0, u64::MAX, Some(Read));
     locks.set(1, 10, 19, Some(Write));
@@ -73,14 +73,14 @@ fn the_ends_of_64_bits_hold() {
 }
 
 #[test]
-fn what_is_locked_already_changes_nothing() {
+fn locking_a_locked_range_changes_nothing() {
     let mut locks = Ranges::default();
     locks.set(1, 10, 20, Some(Write));
     let change = locks.plan(&1, range(10, 20), Some(Write));
     assert!(change.removed.is_empty() && change.added.is_empty());
 }
 
-/// Against an array with one cell per byte.
+/// Compares with an array that has one cell per byte.
 #[test]
 fn random_changes_agree_with_a_map_of_bytes() {
     const BYTES: u64 = 40;
@@ -129,9 +129,9 @@ fn random_changes_agree_with_a_map_of_bytes() {
     }
 }
 
-/// As many as there may be in a file: were each compared with each, this would take minutes.
+/// As many as a file may have: comparing each with each would take minutes.
 #[test]
-fn very_many_ranges_are_freed_at_once() {
+fn many_ranges_are_freed_at_once() {
     const MANY: u64 = 64 << 10;
     let mut ranges = Ranges::default();
     let added = (0..MANY).map(|number| Lock { range: range(2 * number, 2 * number), kind: Write, owner: 1 });

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_to_be_meanwhile_is_opened_like_any_other() {
+    fn files_that_appear_meanwhile_are_opened_like_others() {
         let set = SetAttributes { size: Some(4096), ..SetAttributes::default() };
         let [unchecked, guarded] = [CreateHow4::Unchecked, CreateHow4::Guarded].map(|how| how(Fattr4::EMPTY));
         for how in [unchecked, guarded] {
