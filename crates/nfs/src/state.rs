@@ -1,7 +1,7 @@
 //! The state that clients hold: clients and sessions, opens, locks, delegations, copies, and the callbacks about them.
 //!
 //! NFSv3, NFSv4 and NLM share it. It owns no socket and reads no clock: time comes with each request ([`Context`]), and
-//! what must survive a restart goes to the volumes as records ([`StateStore`]). Rooms, from top to bottom:
+//! what must survive a restart goes to the volumes as records ([`StateStore`]). Its rooms:
 //!
 //! | room | holds |
 //! |---|---|

@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn calls_in_progress_are_bounded() {
         let set = InProgress::default();
-        let same_shard = (0..).map(|xid| key(xid));
+        let same_shard = (0..).map(key);
         let entered: Vec<_> =
             same_shard.clone().take(IN_PROGRESS_PER_SHARD_MAX).map(|key| set.enter(&key).is_some()).collect();
         assert!(entered.iter().all(|entered| *entered), "each left at once");

@@ -37,7 +37,7 @@ use message::{Body, Call};
 pub(crate) mod outgoing;
 
 /// Waiting calls of a client. More are dropped; recalls are repeated anyway.
-const WAITING_PER_CLIENT: usize = 1024;
+const WAITING_PER_CLIENT_MAX: usize = 1024;
 
 /// The statuses that say that a backchannel is unusable.
 const BACK_FAULTS: [u32; 2] = [NfsStat4::SeqMisordered.code(), NfsStat4::BadSession.code()];
@@ -145,7 +145,7 @@ impl Callbacks {
     fn wait(&self, client: ClientId, job: Job) {
         let mut inner = self.inner.lock();
         let waiting = inner.waiting.entry(client).or_default();
-        if waiting.len() < WAITING_PER_CLIENT {
+        if waiting.len() < WAITING_PER_CLIENT_MAX {
             waiting.push_back(job);
         } else {
             job.notify_failed();

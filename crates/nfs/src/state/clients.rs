@@ -455,8 +455,7 @@ impl SharedState {
                     StateError::VerifierDiffers
                 } else {
                     StateError::PrincipalDiffers
-                }
-                .into());
+                });
             }
             (Some(client), false) if client.principal != who.principal => {
                 if self.is_in_use(&client, now) {

@@ -23,7 +23,7 @@ use crate::state::ids::{FileId, StateId};
 use crate::state::locks::ranges::{LockKind, Range};
 use crate::state::locks::{LockError, LockRequest, Locker, Waiter};
 use crate::state::record::{
-    ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES, Principal, address_bytes,
+    ClientKind, ClientRecord, Key, MonitorRecord, NAME_BYTES_MAX, Principal, address_bytes,
 };
 use crate::state::stateids::entry::StateEntry;
 use crate::state::{Context, DurabilityToken, SharedState, StateError};
@@ -41,7 +41,7 @@ const NOTICE: Duration = Duration::from_secs(15 * 60);
 const SOON: Duration = Duration::from_millis(2);
 /// Memory of pending calls, in bytes, each counted with the copy that is sent. More are dropped, and hosts ask again by
 /// themselves. Enough to notify 16,384 hosts of a restart.
-pub(super) const CALLS_BYTES: u64 = 5 << 20;
+pub(super) const CALLS_BYTES_MAX: u64 = 5 << 20;
 
 /// Bytes of the address at the start of an NLM client's name.
 const ADDRESS_BYTES: usize = 16;
@@ -108,7 +108,7 @@ fn open_name(tag: u8, owner: &[u8]) -> Box<[u8]> {
 /// # Errors
 /// [`StateError::LimitReached`].
 fn check_owner(name: &[u8]) -> Result<(), StateError> {
-    if open_name(b'L', name).len() > NAME_BYTES { Err(StateError::LimitReached) } else { Ok(()) }
+    if open_name(b'L', name).len() > NAME_BYTES_MAX { Err(StateError::LimitReached) } else { Ok(()) }
 }
 
 /// Returns whether two names are of one host, with or without a domain.
@@ -129,7 +129,7 @@ impl Client {
 
 impl Hosts {
     fn push(&self, message: Message) {
-        if let Some(message) = message.counted(&self.bytes, CALLS_BYTES) {
+        if let Some(message) = message.counted(&self.bytes, CALLS_BYTES_MAX) {
             self.queue.lock().push(message);
         }
     }
@@ -181,7 +181,7 @@ impl SharedState {
         host: Host,
         name: &[u8],
     ) -> Result<Arc<Client>, StateError> {
-        if name.len() + ADDRESS_BYTES > NAME_BYTES {
+        if name.len() + ADDRESS_BYTES > NAME_BYTES_MAX {
             return Err(StateError::LimitReached);
         }
         if let Some(known) = self.known_host(context, host.address, name) {

@@ -30,11 +30,11 @@ use crate::state::locks::ranges::LockKind;
 const VERSION: u32 = 1;
 
 /// The longest name of a client or an owner, in bytes (RFC 8881 section 3.1, NFS4_OPAQUE_LIMIT).
-pub(crate) const NAME_BYTES: usize = 1024;
+pub(crate) const NAME_BYTES_MAX: usize = 1024;
 /// The longest network id or universal address, in bytes; the longest of `tcp6` has 47.
-pub(crate) const ADDRESS_BYTES: usize = 128;
+pub(crate) const ADDRESS_BYTES_MAX: usize = 128;
 
-const _: () = assert!(NAME_BYTES + 2 * ADDRESS_BYTES + 256 <= volume::limits::STATE_VALUE_BYTES_MAX);
+const _: () = assert!(NAME_BYTES_MAX + 2 * ADDRESS_BYTES_MAX + 256 <= volume::limits::STATE_VALUE_BYTES_MAX);
 const _: () = assert!(1 + 8 + 12 + 8 <= volume::limits::STATE_KEY_BYTES_MAX);
 
 /// The key of a record.
@@ -256,15 +256,15 @@ impl Record for ClientRecord {
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let name = boxed(input, NAME_BYTES)?;
+        let name = boxed(input, NAME_BYTES_MAX)?;
         let verifier = input.array()?;
         let principal = Principal::read(input)?;
         let kind = match input.u32()? {
             0 => {
                 let confirm = input.array()?;
                 let program = input.u32()?;
-                let netid = boxed(input, ADDRESS_BYTES)?;
-                let address = boxed(input, ADDRESS_BYTES)?;
+                let netid = boxed(input, ADDRESS_BYTES_MAX)?;
+                let address = boxed(input, ADDRESS_BYTES_MAX)?;
                 let callback = CallbackAddress { program, netid, address, ident: input.u32()? };
                 ClientKind::V40 { confirm, callback }
             }
@@ -416,7 +416,7 @@ impl Record for OpenRecord {
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let owner = boxed(input, NAME_BYTES)?;
+        let owner = boxed(input, NAME_BYTES_MAX)?;
         let (seqid, modes) = (input.u32()?, input.u32()?);
         let modes =
             u16::try_from(modes).map_err(|_| DecodeError::TooLong { length: modes, limit: 0xffff })?;
@@ -443,7 +443,7 @@ impl Record for LockStateRecord {
     }
 
     fn read(input: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let owner = boxed(input, NAME_BYTES)?;
+        let owner = boxed(input, NAME_BYTES_MAX)?;
         Ok(LockStateRecord { owner, open: Other(input.array()?), seqid: input.u32()? })
     }
 }

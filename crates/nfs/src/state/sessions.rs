@@ -33,7 +33,7 @@ const BACK_OPERATIONS_MIN: u32 = 2;
 /// Bytes of the header of an accepted reply with an empty verifier (RFC 5531 section 9).
 const REPLY_HEADER_BYTES: u32 = 24;
 /// Slots of a backchannel that are used: concurrent callbacks.
-const BACK_SLOTS: u32 = 16;
+const BACK_SLOTS_MAX: u32 = 16;
 
 /// Memory of a slot without its cached reply, in bytes.
 pub(super) const SLOT_BYTES: u64 = 128;
@@ -89,7 +89,7 @@ impl Session {
     ) -> Session {
         let slots = (0..record.fore.slots)
             .map(|slot| restored.map_or_else(Slot::new, |highest| Slot::restored(highest(slot))));
-        let back_slots = record.back.slots.min(BACK_SLOTS);
+        let back_slots = record.back.slots.min(BACK_SLOTS_MAX);
         let back = Back {
             program: record.program,
             security: record.security,
@@ -278,7 +278,7 @@ impl Channels {
         };
         let max = config.slot_bytes.saturating_sub(taken) / SESSION_SHARE / slot_bytes(&fore);
         let fore = Channel { slots: fore.slots.min(u32::try_from(max).unwrap_or(u32::MAX)).max(1), ..fore };
-        let back = Channel { slots: back.slots.clamp(1, BACK_SLOTS), ..back };
+        let back = Channel { slots: back.slots.clamp(1, BACK_SLOTS_MAX), ..back };
         Ok(Channels { fore, back })
     }
 }

@@ -201,7 +201,7 @@ fn perform<'c>(
     }
     // An operation that cannot be undone is not begun if there may be no room for its result.
     if kind == Placement::Change {
-        compound.check_room(at + operations::CHANGE_RESULT_BYTES)?;
+        compound.check_room(at + operations::CHANGE_RESULT_BYTES_MAX)?;
         return operations::execute(compound, operation, out);
     }
     operations::execute(compound, operation, out)?;

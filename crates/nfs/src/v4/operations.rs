@@ -18,7 +18,7 @@ use crate::v4::ops::{
 };
 
 /// The largest result of an operation that changes something, in bytes, without its number.
-pub(super) const CHANGE_RESULT_BYTES: usize = 256;
+pub(super) const CHANGE_RESULT_BYTES_MAX: usize = 256;
 
 /// Where an operation may stand, and whether it changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -150,7 +150,7 @@ fn each_client_gets_one_session_when_slot_memory_is_used_up() {
 fn owners_count_against_the_limit_of_opens() {
     let mut world = World::with(Config { entries: 20, ..Config::default() });
     let (client, _) = world.client(b"one", 1, 0);
-    let long = |number: u8| [number; record::NAME_BYTES];
+    let long = |number: u8| [number; record::NAME_BYTES_MAX];
     let opened = [1, 2, 3].map(|number| world.open(&client, &long(number), file(1), (1, 0)).unwrap());
     let new = |name: &[u8]| world.state.lock_owner(&client, name, || OwnerSequence::new(world.now)).map(drop);
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 3 * (400 + 2 * 1024));
@@ -172,8 +172,8 @@ fn nlm_owners_are_created_only_for_recordable_state() {
     let mut world = World::new();
     let (address, server) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
     let host = world.state.host(&world.context(), Host { address, server, state: 1 }, b"three").unwrap();
-    let longest = hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 5]);
-    let (requester, too_long) = (&longest, hosts::owner_name(7, &[b'o'; record::NAME_BYTES - 4]));
+    let longest = hosts::owner_name(7, &[b'o'; record::NAME_BYTES_MAX - 5]);
+    let (requester, too_long) = (&longest, hosts::owner_name(7, &[b'o'; record::NAME_BYTES_MAX - 4]));
     let ask = |owner| hosts::Requester { client: &host, file: file(1), owner };
     let mode = files::share::Mode::share(1, 2).unwrap();
     let wanted = LockRequest { range: Range { first: 0, last: 9 }, kind: LockKind::Write, waits: false };
@@ -201,14 +201,14 @@ fn calls_to_unresponsive_hosts_are_bounded() {
         world.state.take_callbacks().len() as u64
     };
     let first = made(&world);
-    assert!((1000..hosts::CALLS_BYTES / 2000).contains(&first), "{first} calls");
+    assert!((1000..hosts::CALLS_BYTES_MAX / 2000).contains(&first), "{first} calls");
     assert_eq!(made(&world), 0, "none is answered");
     world.pass(11);
     world.state.tick(&world.context());
     assert_eq!(made(&world), first, "they are given up");
     // Each host can be notified of a restart; this server's name in the call has at most 39 bytes.
     let notices = Config::default().clients * (size_of::<hosts::Message>() + 2 * (4 + 40 + 4));
-    assert!(notices as u64 <= hosts::CALLS_BYTES, "{notices} bytes");
+    assert!(notices as u64 <= hosts::CALLS_BYTES_MAX, "{notices} bytes");
 }
 
 /// Besides the sizes of the types, allocations and freshly grown tables count.
@@ -220,5 +220,5 @@ fn clients_and_owners_take_no_more_memory_than_counted() {
     let client = size_of::<Client>()
         + size_of::<sessions::Session>()
         + size_of::<crate::state::clients::client::ClientState>();
-    assert!(client + 2 * record::NAME_BYTES + 2 * record::ADDRESS_BYTES + 8 * entry <= 4096);
+    assert!(client + 2 * record::NAME_BYTES_MAX + 2 * record::ADDRESS_BYTES_MAX + 8 * entry <= 4096);
 }

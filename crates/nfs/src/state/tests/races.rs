@@ -31,7 +31,7 @@ fn a_closed_open_takes_no_lock_and_leaves_no_record() {
     let further = [first, Locker::Known(&locks)];
     for locker in further {
         let locked = world.state.lock(&world.context(), locker, &wanted(0, 9, LockKind::Write));
-        assert_eq!(locked, Err(LockError::Failed(bad.into())));
+        assert_eq!(locked, Err(LockError::Failed(bad)));
     }
     let other = world.open(&client, b"p", file(1), (1, 0)).unwrap();
     assert_eq!(refused(world.state.unlock(&world.context(), &locks, Range { first: 0, last: 9 })), bad);

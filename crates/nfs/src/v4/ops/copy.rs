@@ -15,7 +15,7 @@ use crate::v4::context::{Compound, Done, OpStop};
 use crate::v4::ops::clone::{Copied, check_files};
 
 /// Journal entries that a COPY writes before its reply: as much work as a large WRITE or two.
-const PARTS_BEFORE_REPLY: usize = 8;
+const PARTS_BEFORE_REPLY_MAX: usize = 8;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &CopyArgs<'_>, out: &mut Encoder<'_>) -> Done {
     if !args.source_server.is_empty() {
@@ -60,7 +60,7 @@ fn first_parts<'c>(
     wanted: u64,
 ) -> Result<(u64, Durability), OpStop> {
     let (mut done, mut after) = (0, Durability::NOW);
-    for _ in 0..PARTS_BEFORE_REPLY {
+    for _ in 0..PARTS_BEFORE_REPLY_MAX {
         // For the engine, a length of zero means everything.
         if wanted == done && done > 0 {
             break;

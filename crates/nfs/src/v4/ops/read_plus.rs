@@ -12,14 +12,14 @@ use crate::v4::ops::read::{readable, shortened};
 const SEGMENT_BYTES: usize = 4 + 8 + 8 + 3;
 
 /// Bytes around the data of all segments.
-const SEGMENTS_BYTES: usize = wire::limits::READ_PLUS_SEGMENTS_MAX * SEGMENT_BYTES;
+const SEGMENTS_BYTES_MAX: usize = wire::limits::READ_PLUS_SEGMENTS_MAX * SEGMENT_BYTES;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut Encoder<'_>) -> Done {
     let file = compound.file()?;
     let count = args.count.min(TRANSFER_BYTES_MAX);
     readable(compound, &file, args.stateid)?;
     let room = compound.room(out.position());
-    let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES).max(room / 2))?;
+    let count = shortened(count, args.offset, room.saturating_sub(SEGMENTS_BYTES_MAX).max(room / 2))?;
     let read = file.volume.read(&file.request(), file.ino, args.offset, count);
     let read = compound.answered(file.volume, read)?;
     let mut result = ReadPlusEncoder::begin(out);

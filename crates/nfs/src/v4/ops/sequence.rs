@@ -11,7 +11,7 @@ use crate::v4::context::{Compound, Done, OpStop, Replay};
 
 /// Bytes of the following operations that distinguish requests with the same sequence. Checking all would cost more
 /// than it tells: clients that make this mistake send other operations, not the same with other data.
-const CHECKED_BYTES: usize = 256;
+const CHECKED_BYTES_MAX: usize = 256;
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut Encoder<'_>) -> Done {
     let session = compound.state().session(SessionId(args.sessionid.0))?;
@@ -23,7 +23,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SequenceArgs, out: &mut En
         return Err(NfsStat4::TooManyOps.into());
     }
     let rest = compound.following_bytes();
-    let checked = checksum(rest.get(..CHECKED_BYTES).unwrap_or(rest)) ^ u64::from(bytes);
+    let checked = checksum(rest.get(..CHECKED_BYTES_MAX).unwrap_or(rest)) ^ u64::from(bytes);
     let highest = session.fore.slots - 1;
     let request = SlotRequest {
         slot: args.slotid,

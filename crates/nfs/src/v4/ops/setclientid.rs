@@ -7,7 +7,7 @@ use wire::portmap::parse_universal_address;
 use wire::xdr::{Encode as _, Encoder};
 
 use crate::state::clients::{Introduction, SetClientIdError};
-use crate::state::record::{ADDRESS_BYTES, CallbackAddress};
+use crate::state::record::{ADDRESS_BYTES_MAX, CallbackAddress};
 use crate::v4::context::{Compound, Done};
 
 pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: &mut Encoder<'_>) -> Done {
@@ -18,7 +18,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &SetClientIdArgs<'_>, out: 
     };
     // An overlong address counts as none.
     let short = |text: Utf8Str4<'_>| {
-        if text.0.len() > ADDRESS_BYTES { Box::default() } else { Box::from(text.0) }
+        if text.0.len() > ADDRESS_BYTES_MAX { Box::default() } else { Box::from(text.0) }
     };
     let location = &args.callback.cb_location;
     // Only the client itself is called; otherwise anyone could have this server connect to any address it reaches.
