@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -42,7 +42,7 @@ use crate::tables::memtable::Memtable;
 use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 use crate::transaction::apply;
-use crate::volume::Volume;
+use crate::volume::{Identity, Volume};
 
 /// Overhead of an entry in a batch, bytes.
 const ENTRY_LENGTH_BYTES: u64 = 4;
@@ -334,9 +334,7 @@ fn assemble(
         recent_versions: VecDeque::new(),
     };
     Volume {
-        id: loaded.meta.volume,
-        handle_secret: loaded.meta.handle_secret,
-        format: AtomicU32::new(loaded.meta.format),
+        identity: Identity::new(&loaded.meta, loaded.next_ino, loaded.next_extent),
         limits,
         view: RwLock::new(Arc::new(view)),
         index: Mutex::new(index),
@@ -355,8 +353,6 @@ fn assemble(
         checkpoints: Checkpoints::new(loaded.more_to_reap),
         cleaner: Cleaner::default(),
         directory_moves: Mutex::new(()),
-        next_ino: AtomicU64::new(loaded.next_ino),
-        next_extent: AtomicU64::new(loaded.next_extent),
         losses: AtomicU64::new(0),
         #[cfg(test)]
         hooks: crate::hooks::Hooks::default(),

@@ -42,6 +42,15 @@ fn check_directory(record: &InodeRecord) -> Result<(), Error> {
     if record.file_type == FileType::Directory { Ok(()) } else { Err(Error::NotDirectory) }
 }
 
+/// Checks that an object is a regular file.
+fn check_regular(record: &InodeRecord) -> Result<(), Error> {
+    match record.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(Error::IsDirectory),
+        _ => Err(Error::Invalid),
+    }
+}
+
 /// Whether a name is `.` or `..`, which no operation may create, remove or move.
 fn is_dot(name: &[u8]) -> bool {
     name == b"." || name == b".."

@@ -1,13 +1,13 @@
 //! An open volume. `open.rs` opens and closes it, `ops/` holds its operations, `background/` its background steps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::handle::Handle;
-use crate::api::ids::{ExtentId, Ino, SnapshotId, VolumeId};
+use crate::api::ids::{ExtentId, Ino, VolumeId};
 use crate::api::request::{Durability, Durable, Error, RequestKey};
 use crate::api::results::WriteVerifier;
 use crate::api::time::Time;
@@ -35,16 +35,17 @@ use crate::tables::index::{Index, IndexError};
 use crate::tables::read_view::ReadView;
 use crate::tables::usage::Usage;
 
+mod identity;
+
+pub(crate) use identity::Identity;
+
 /// An open volume.
 ///
 /// Lock order: `directory_moves`, inodes by number, `checkpoints`, `view`, the queue of `committer`, then the locks
 /// of single tables. None of them is held across I/O. `index` and the streams belong to the background steps.
 pub struct Volume {
     pub(crate) media: Arc<dyn Media>,
-    pub(crate) id: VolumeId,
-    pub(crate) handle_secret: [u8; 16],
-    /// Format of the records that the next checkpoint writes: see [`crate::encoding::record::MetaRecord::format_of`].
-    pub(crate) format: AtomicU32,
+    pub(crate) identity: Identity,
     pub(crate) limits: MemoryLimits,
     pub(crate) view: RwLock<Arc<ReadView>>,
     pub(crate) index: Mutex<Index>,
@@ -64,8 +65,6 @@ pub struct Volume {
     pub(crate) cleaner: crate::schedule::cleaner::Cleaner,
     /// Held by a rename that changes the parent of a directory.
     pub(crate) directory_moves: Mutex<()>,
-    pub(crate) next_ino: AtomicU64,
-    pub(crate) next_extent: AtomicU64,
     /// Number of times unstable data was lost since the volume was opened.
     pub(crate) losses: AtomicU64,
     #[cfg(test)]
@@ -74,14 +73,14 @@ pub struct Volume {
 
 impl std::fmt::Debug for Volume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Volume").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Volume").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 
 impl Volume {
     /// Returns the volume's identity.
     pub fn id(&self) -> VolumeId {
-        self.id
+        self.identity.id()
     }
 
     /// Returns why the volume refuses changes, if it does: its journal failed, or its lease is lost.
@@ -91,7 +90,7 @@ impl Volume {
 
     /// Returns the handle of an object.
     pub fn handle(&self, ino: Ino) -> Handle {
-        Handle::new(self.id, ino, SnapshotId::LIVE, &self.handle_secret)
+        self.identity.handle(ino)
     }
 
     /// Returns the object of a handle. Whether the object still exists shows in the operation ([`Error::Stale`]).
@@ -99,10 +98,7 @@ impl Volume {
     /// # Errors
     /// [`Error::BadHandle`] for a handle that no server of this volume made, [`Error::Stale`] for a deleted snapshot.
     pub fn resolve(&self, handle: &Handle) -> Result<Ino, Error> {
-        if handle.volume != self.id || !handle.is_genuine(&self.handle_secret) {
-            return Err(Error::BadHandle);
-        }
-        if handle.snapshot == SnapshotId::LIVE { Ok(handle.ino) } else { Err(Error::Stale) }
+        self.identity.resolve(handle)
     }
 
     /// Checks whether a reply may leave.
@@ -136,7 +132,7 @@ impl Volume {
     pub fn write_verifier(&self) -> WriteVerifier {
         let generation = u64::from(self.committer.generation().0);
         let losses = self.losses.load(Ordering::Acquire);
-        WriteVerifier((self.id.0.rotate_left(17) ^ (generation << 24) ^ losses).to_be_bytes())
+        WriteVerifier((self.id().0.rotate_left(17) ^ (generation << 24) ^ losses).to_be_bytes())
     }
 
     /// Registers a callback for when durability advances or fails, and when a Busy condition may have eased. It must
@@ -211,7 +207,7 @@ impl Volume {
 
     /// Logs damage found while reading, and returns the I/O error for the client.
     pub(crate) fn report(&self, error: &dyn std::fmt::Display) -> Error {
-        tracing::error!(volume = %self.id, %error, "stored data could not be read");
+        tracing::error!(volume = %self.id(), %error, "stored data could not be read");
         Error::Io
     }
 
@@ -306,16 +302,6 @@ impl Volume {
                 Ok(_) => Ok(None),
             },
         }
-    }
-
-    /// Returns a new inode number.
-    pub(crate) fn new_ino(&self) -> Ino {
-        Ino(self.next_ino.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Returns a new extent id.
-    pub(crate) fn new_extent(&self) -> ExtentId {
-        ExtentId(self.next_extent.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns an object's next change value: the open-generation above a counter. It never repeats, even after a

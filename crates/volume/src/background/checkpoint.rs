@@ -11,6 +11,8 @@
 mod destage;
 mod merge;
 
+use destage::Destager;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -181,7 +183,9 @@ impl Volume {
         }
         let anchor = self.committer.anchor_at(frozen.seq).ok_or(CheckpointError::Journal)?;
         let records = frozen.memtable.sorted();
-        let destaged = self.destage(&records).map_err(CheckpointError::Segments)?;
+        let destaged = Destager { segments: &self.segments, identity: &self.identity }
+            .destage(&records)
+            .map_err(CheckpointError::Segments)?;
         let index = self.index.lock();
         let outcome = self.merge(&index, &frozen, &records, &destaged, anchor);
         let outcome = outcome.inspect_err(|_| destaged.abandon(&self.segments))?;

@@ -154,7 +154,7 @@ impl Volume {
             planned.push(Vec::new());
             let of_file = planned.last_mut().expect("pushed just above");
             for parts in extents(pieces) {
-                let id = self.new_extent();
+                let id = self.identity.new_extent();
                 let record = stream.append_parts(&self.segments, id, parts.iter().map(DirtyRange::data))?;
                 of_file.push(Planned { id, record, parts });
             }

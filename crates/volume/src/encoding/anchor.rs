@@ -25,7 +25,7 @@ impl Anchor {
     pub const BYTES: usize = 44;
 
     /// Encodes the anchor for the index: the fields in order, big-endian.
-    pub fn to_bytes(&self) -> [u8; Anchor::BYTES] {
+    pub fn to_bytes(self) -> [u8; Anchor::BYTES] {
         let mut bytes = [0; Anchor::BYTES];
         bytes[..16].copy_from_slice(&self.journal);
         bytes[16..24].copy_from_slice(&self.seq.0.to_be_bytes());

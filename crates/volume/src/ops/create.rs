@@ -256,7 +256,7 @@ impl Volume {
         }
         // The new number is the highest of all, so locking it last keeps the lock order; no other thread can know it
         // yet.
-        let ino = self.new_ino();
+        let ino = self.identity.new_ino();
         let cell = self.inodes.get(ino, self.committer.durable(), self.flushed_generation());
         let mut state = cell.lock_arc();
         let mut change = self.begin()?;

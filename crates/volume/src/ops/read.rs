@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::attributes::FileType;
+use super::check_regular;
 use crate::api::ids::{ExtentId, Ino};
-use crate::api::request::{Answer, Error, Failure, Promised, Request};
+use crate::api::request::{Answer, Failure, Promised, Request};
 use crate::api::results::{Piece, ReadData};
 use crate::api::time::Time;
 use crate::cache::blocks::{GROUP_BYTES, WHOLE_EXTENT, WHOLE_EXTENT_BYTES_MIN};
@@ -26,11 +26,7 @@ impl Volume {
             let mut state = attempt.lock(ino)?;
             let after = state.durability();
             let fail = |error| Stop::Failed(Failure { error, after });
-            match state.record().file_type {
-                FileType::Regular => {}
-                FileType::Directory => return Err(fail(Error::IsDirectory)),
-                _ => return Err(fail(Error::Invalid)),
-            }
+            check_regular(state.record()).map_err(fail)?;
             check_read(request.credentials, state.record()).map_err(fail)?;
             let size = state.size();
             let end = offset.saturating_add(u64::from(count)).min(size);

@@ -1,8 +1,8 @@
 //! SEEK (RFC 7862 section 15.11).
 
-use crate::api::attributes::FileType;
+use super::check_regular;
 use crate::api::ids::Ino;
-use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
+use crate::api::request::{Answer, Durability, Failure, Promised, Request};
 use crate::api::results::{Sought, SoughtContent};
 use crate::file::extent_map::resolve_some;
 use crate::file::inodes::LockedInode;
@@ -38,11 +38,7 @@ impl Volume {
                 let mut state = attempt.lock(ino)?;
                 let after = state.durability();
                 let fail = |error| Stop::Failed(Failure { error, after });
-                match state.record().file_type {
-                    FileType::Regular => {}
-                    FileType::Directory => return Err(fail(Error::IsDirectory)),
-                    _ => return Err(fail(Error::Invalid)),
-                }
+                check_regular(state.record()).map_err(fail)?;
                 check_read(request.credentials, state.record()).map_err(fail)?;
                 let size = state.size();
                 let value = match content {

@@ -1,7 +1,7 @@
 //! SETATTR (RFC 1813 section 3.3.2).
 
-use super::chosen;
-use crate::api::attributes::{FileType, SetAttributes, SetTime, Wcc};
+use super::{check_regular, chosen};
+use crate::api::attributes::{SetAttributes, SetTime, Wcc};
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Credentials, Encode, Error, Failure, Promised, Request};
 use crate::api::time::Time;
@@ -102,11 +102,7 @@ fn check(
         return Err(Error::NotSync);
     }
     if let Some(size) = set.size {
-        match inode.file_type {
-            FileType::Regular => {}
-            FileType::Directory => return Err(Error::IsDirectory),
-            _ => return Err(Error::Invalid),
-        }
+        check_regular(inode)?;
         permission::check_write(who, inode)?;
         if size > FILE_BYTES_MAX {
             return Err(Error::FileTooLarge);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::api::attributes::{FileType, Wcc};
+use super::check_regular;
+use crate::api::attributes::Wcc;
 use crate::api::ids::Ino;
 use crate::api::request::{Answer, Durability, Error, Failure, Promised, Request};
 use crate::api::results::{Stability, Written};
@@ -67,11 +68,7 @@ impl Volume {
         offset: u64,
         length: usize,
     ) -> Result<(), Error> {
-        match state.record().file_type {
-            FileType::Regular => {}
-            FileType::Directory => return Err(Error::IsDirectory),
-            _ => return Err(Error::Invalid),
-        }
+        check_regular(state.record())?;
         check_write(request.credentials, state.record())?;
         if length > TRANSFER_BYTES_MAX as usize {
             return Err(Error::Invalid);

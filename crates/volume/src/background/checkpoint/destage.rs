@@ -10,7 +10,7 @@ use crate::encoding::key::{Key, Table};
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, Source};
 use crate::limits::EXTENT_BYTES_MAX;
 use crate::segments::{Segments, Stream};
-use crate::volume::Volume;
+use crate::volume::Identity;
 
 /// Visible mappings of a frozen memtable, in file order: `(end, mapping)`. Inline data is borrowed.
 type Visible<'r> = BTreeMap<Ino, Vec<(u64, ExtentMapping<&'r [u8]>)>>;
@@ -44,7 +44,13 @@ impl Destaged {
     }
 }
 
-impl Volume {
+/// Writes inline data to segments.
+pub(super) struct Destager<'v> {
+    pub(super) segments: &'v Segments,
+    pub(super) identity: &'v Identity,
+}
+
+impl Destager<'_> {
     /// Writes the inline data of a frozen memtable to segments and syncs them.
     pub(super) fn destage(&self, records: &[(Key, Slot)]) -> io::Result<Destaged> {
         let mut destaged = Destaged::default();
@@ -52,10 +58,10 @@ impl Volume {
         let mut stream = self.segments.streams().checkpoint.lock();
         let written = self
             .write_pieces(&mut stream, &visible, &mut destaged)
-            .and_then(|()| stream.flush(&self.segments));
+            .and_then(|()| stream.flush(self.segments));
         if let Err(error) = written {
-            stream.seal(&self.segments);
-            destaged.abandon(&self.segments);
+            stream.seal(self.segments);
+            destaged.abandon(self.segments);
             return Err(error);
         }
         Ok(destaged)
@@ -114,14 +120,14 @@ impl Run<'_> {
 
     fn write(
         &self,
-        volume: &Volume,
+        destager: &Destager<'_>,
         stream: &mut Stream,
         out: &mut Vec<(u64, ExtentMapping)>,
         extents: &mut Vec<(ExtentId, ExtentRecord)>,
     ) -> io::Result<()> {
         let Some(first) = self.first else { return Ok(()) };
-        let id = volume.new_extent();
-        extents.push((id, stream.append_parts(&volume.segments, id, self.parts.iter().copied())?));
+        let id = destager.identity.new_extent();
+        extents.push((id, stream.append_parts(destager.segments, id, self.parts.iter().copied())?));
         let source = Source::Extent { id, offset: 0 };
         let mapping = ExtentMapping { epoch: first.epoch, start: first.start, birth: first.birth, source };
         out.push((first.start + self.length as u64, mapping));

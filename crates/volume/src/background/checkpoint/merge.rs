@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::destage::Destaged;
 use super::{CheckpointError, Merged};
-use crate::api::ids::{ExtentId, Generation, Ino, Layer, SegmentId};
+use crate::api::ids::{ExtentId, Ino, Layer, SegmentId};
 use crate::encoding::anchor::Anchor;
 use crate::encoding::entry::Slot;
 use crate::encoding::key;
@@ -14,6 +14,7 @@ use crate::encoding::key::{FIRST, Key, Table};
 use crate::encoding::record::{ExtentMapping, ExtentRecord, InodeRecord, MetaRecord, SegmentRecord, Source};
 use crate::limits::{EXTENT_BYTES_MAX, REAPED_MAPPINGS_MAX};
 use crate::schedule::checkpoints::Frozen;
+use crate::segments::Segments;
 use crate::tables::index::{Index, IndexError, Records};
 use crate::transaction::change::clip_mapping;
 use crate::volume::Volume;
@@ -43,12 +44,12 @@ impl Volume {
             budget: REAPED_MAPPINGS_MAX,
         };
         merge.apply_records(records)?;
-        self.format.fetch_max(format_of(records), std::sync::atomic::Ordering::Relaxed);
+        self.identity.raise_format(format_of(records));
         merge.apply_maps(destaged)?;
         merge.clear_truncated(records)?;
         merge.reap()?;
         let live = merge.apply_extents(records, destaged)?;
-        self.apply_segments(&mut merge, &live, frozen.memtable.layer, destaged)?;
+        merge.apply_segments(&self.segments, &live, frozen.memtable.layer, destaged)?;
         for (key, usage) in &frozen.usage {
             match usage {
                 Some(usage) => merge.index.put(key, &usage.encode())?,
@@ -61,7 +62,9 @@ impl Volume {
         for (key, record) in &frozen.replies.put {
             merge.index.put(&key::reply(&key.0), &record.encode())?;
         }
-        merge.index.put(&key::meta(), &self.meta(anchor, self.committer.generation()).encode())?;
+        let (segment, ceiling) = (self.segments.next(), self.committer.time_ceiling());
+        let meta = self.identity.meta(anchor, self.committer.generation(), segment, ceiling);
+        merge.index.put(&key::meta(), &meta.encode())?;
         let outcome = merge.done();
         #[cfg(test)]
         self.hooks.reach(crate::hooks::Point::IndexChanged);
@@ -70,51 +73,6 @@ impl Volume {
             self.segments.update(id, |info| info.live = info.live.wrapping_add_signed(live));
         }
         Ok(outcome)
-    }
-
-    /// Returns the record about the family, as of now. Counters may be ahead of the checkpoint's contents; that skips
-    /// numbers, which is harmless.
-    pub(crate) fn meta(&self, anchor: Anchor, generation: Generation) -> MetaRecord {
-        use std::sync::atomic::Ordering::Relaxed;
-        MetaRecord {
-            format: self.format.load(Relaxed),
-            volume: self.id,
-            handle_secret: self.handle_secret,
-            epoch: crate::api::ids::Epoch(0),
-            generation,
-            next_ino: Ino(self.next_ino.load(Relaxed)),
-            next_extent: ExtentId(self.next_extent.load(Relaxed)),
-            next_segment: self.segments.next(),
-            time_ceiling: self.committer.time_ceiling(),
-            anchor,
-        }
-    }
-
-    /// Writes the live bytes of segments, and deletes the rows of segments that nothing can refer to.
-    fn apply_segments(
-        &self,
-        merge: &mut Merge<'_>,
-        live: &BTreeMap<SegmentId, i64>,
-        layer: Layer,
-        destaged: &Destaged,
-    ) -> Result<(), CheckpointError> {
-        let destaged_to: BTreeSet<SegmentId> =
-            destaged.extents.iter().map(|(_, record)| record.segment).collect();
-        for (id, info) in self.segments.infos() {
-            let delta = live.get(&id).copied().unwrap_or(0);
-            let now = info.live.wrapping_add_signed(delta);
-            let settled = info.sealed && info.pending == 0 && info.newest_layer <= layer;
-            if now == 0 && settled && !destaged_to.contains(&id) {
-                merge.index.delete(&key::segment(id))?;
-                merge.outcome.dead.push(id);
-            } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
-                // Also when only a newer memtable names it: the entry that journaled its creation may be trimmed now.
-                merge
-                    .index
-                    .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -134,6 +92,32 @@ impl Merge<'_> {
     /// Returns what it changed; closes the records.
     fn done(self) -> Merged {
         self.outcome
+    }
+
+    /// Writes the live bytes of segments, and deletes the rows of segments that nothing can refer to.
+    fn apply_segments(
+        &mut self,
+        segments: &Segments,
+        live: &BTreeMap<SegmentId, i64>,
+        layer: Layer,
+        destaged: &Destaged,
+    ) -> Result<(), CheckpointError> {
+        let destaged_to: BTreeSet<SegmentId> =
+            destaged.extents.iter().map(|(_, record)| record.segment).collect();
+        for (id, info) in segments.infos() {
+            let delta = live.get(&id).copied().unwrap_or(0);
+            let now = info.live.wrapping_add_signed(delta);
+            let settled = info.sealed && info.pending == 0 && info.newest_layer <= layer;
+            if now == 0 && settled && !destaged_to.contains(&id) {
+                self.index.delete(&key::segment(id))?;
+                self.outcome.dead.push(id);
+            } else if delta != 0 || info.newest_layer >= layer || destaged_to.contains(&id) {
+                // Also when only a newer memtable names it: the entry that journaled its creation may be trimmed now.
+                self.index
+                    .put(&key::segment(id), &SegmentRecord { capacity: info.capacity, live: now }.encode())?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts and deletes records that need no other treatment.
