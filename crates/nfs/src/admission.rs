@@ -70,7 +70,7 @@ impl Resource {
     }
 }
 
-/// The value of an extended attribute. GETXATTR does not limit the length of what it asks for.
+/// Bytes reserved for the value of an extended attribute: GETXATTR has no limit of its own.
 const XATTR_BYTES: u32 = 64 << 10;
 
 const _: () = assert!(XATTR_BYTES as usize >= volume::limits::XATTR_VALUE_BYTES_MAX);

@@ -11,7 +11,7 @@ use crate::connection::Connection;
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingRecord<'r> {
     bytes: &'r [u8],
-    /// The header of a call, and the arguments behind it.
+    /// The header and the arguments of a call.
     call: Result<(CallHeader<'r>, &'r [u8]), CallError>,
 }
 
@@ -75,10 +75,10 @@ pub struct Incoming<'r> {
     pub access: Access,
 }
 
-/// Replies that are being written: bytes, and file data that is sent right behind them without being copied.
+/// A buffer for replies: bytes, and file data that is sent directly after them without being copied.
 #[derive(Debug, Default)]
 pub struct ReplyBuffer {
-    /// Replies with their record marks. Whoever provides the buffer may have put earlier replies into it.
+    /// Replies with their record marks; earlier ones may precede.
     pub bytes: Vec<u8>,
     /// Data that ends the last reply.
     pub tail: Vec<Slice>,
@@ -91,7 +91,7 @@ impl ReplyBuffer {
         self.tail.iter().map(|slice| slice.len()).sum()
     }
 
-    /// Copies the tail behind the bytes, and returns them all.
+    /// Appends the tail to the bytes, and returns them.
     #[must_use]
     pub fn into_bytes(mut self) -> Vec<u8> {
         self.tail.iter().for_each(|slice| self.bytes.extend_from_slice(slice));

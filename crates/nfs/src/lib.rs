@@ -16,7 +16,7 @@
 //! | `call` | a call: arguments, caller, and the object of a handle under the rules of its export |
 //! | `context` | what calls borrow: exports, volumes, state |
 //! | `state` | what clients hold: sessions, opens, locks, delegations |
-//! | [`admission`] | what a call may need, told before it is executed |
+//! | [`admission`] | what a call needs, known before it is executed |
 //! | [`incoming`] | records that arrive, their headers decoded once |
 //! | [`exports`] | which clients reach which volume, with what rights; the pseudo file system |
 //! | `credentials` | AUTH_SYS credentials after squashing |
@@ -24,7 +24,7 @@
 //! | [`limits`] | every limit, with its reason |
 //!
 //! What is deliberately absent: sockets, threads, clocks, and any state of a client but the list of mounts, which only
-//! informs. Whoever drives this crate parks a reply until what it shows is durable.
+//! informs. The caller of this crate parks a reply until what it shows is durable.
 
 #![deny(clippy::indexing_slicing)]
 

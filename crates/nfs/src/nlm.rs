@@ -164,7 +164,7 @@ pub(crate) fn state<'a>(call: &Call<'a>) -> &'a SharedState {
 }
 
 pub(crate) fn context<'a>(call: &Call<'a>) -> Context<'a> {
-    call.service.context(call.now)
+    call.service.state_context(call.now)
 }
 
 /// Resolves a handle.

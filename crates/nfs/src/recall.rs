@@ -125,7 +125,7 @@ impl PostOpRecall<'_> {
 impl<'a> Call<'a> {
     /// Recalls delegations for an operation of NFSv3.
     pub(crate) fn recaller(&self) -> Recaller<'a, 'static> {
-        let (state, context) = (&self.service.shared.state, self.service.context(self.now));
+        let (state, context) = (&self.service.shared.state, self.service.state_context(self.now));
         Recaller { state, context, client: None }
     }
 

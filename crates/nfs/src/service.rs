@@ -30,7 +30,7 @@ use crate::state::restart::Records;
 pub struct Wait {
     /// The volume whose contents the reply shows.
     pub volume: Arc<Volume>,
-    /// What must be durable there; [`Volume::durability`] tells.
+    /// What must be durable there, for [`Volume::durability`].
     pub durability: Durability,
 }
 
@@ -128,7 +128,7 @@ impl Service {
             volume.scan_state(&mut |key, value| records.add(id, key, value))?;
             volume.remembered_keys(&mut |key| records.remember_key(&key.0));
         }
-        self.context.shared.state.restore(&self.context.context(now), records);
+        self.context.shared.state.restore(&self.context.state_context(now), records);
         // All files that clients hold are held again by now.
         self.volumes().for_each(|volume| volume.reap_orphans());
         Ok(())
@@ -165,7 +165,7 @@ impl Service {
             Ok(call) => call,
             Err(CallError::NotACall) if is_reply(record.bytes()) => {
                 let state = &self.context.shared.state;
-                state.reply(&self.context.context(now), record.bytes(), Some(connection.id));
+                state.reply(&self.context.state_context(now), record.bytes(), Some(connection.id));
                 return Outcome::Nothing;
             }
             Err(error) => return refuse(error, &mut reply.bytes),
@@ -210,7 +210,7 @@ impl Service {
     /// Ends expired leases and gives up callbacks that were not answered in time. Returns when to call it again, at most a
     /// second later.
     pub fn tick(&self, now: Time) -> Duration {
-        self.context.shared.state.tick(&self.context.context(now))
+        self.context.shared.state.tick(&self.context.state_context(now))
     }
 
     /// Takes the callbacks that must be sent. A reply by a connection of a client goes to [`Service::handle`], like every
@@ -223,12 +223,12 @@ impl Service {
 
     /// Takes the reply of a client by a connection of our own: a whole record without its mark.
     pub fn callback_answered(&self, record: &[u8], now: Time) {
-        self.context.shared.state.reply(&self.context.context(now), record, None);
+        self.context.shared.state.reply(&self.context.state_context(now), record, None);
     }
 
     /// Notes that a callback could not be sent: its connection is closed, or its address cannot be reached.
     pub fn callback_failed(&self, id: u64, now: Time) {
-        self.context.shared.state.callback_failed(&self.context.context(now), id);
+        self.context.shared.state.callback_failed(&self.context.state_context(now), id);
     }
 
     /// Sets what is called when there is a callback to send. `notify` may be called by any thread and must not block.

@@ -1,4 +1,4 @@
-//! Sockets, event loops, and the threads behind them.
+//! Sockets, event loops, and workers.
 
 pub(crate) mod acceptor;
 pub(crate) mod buffers;

@@ -27,7 +27,7 @@ use commits::Commits;
 pub(crate) struct Protocol {
     pub(crate) service: Service,
     pub(crate) volumes: Vec<Arc<Volume>>,
-    /// Who commits what they journaled, by the same numbers.
+    /// Their commits, by the same numbers.
     pub(crate) commits: Vec<Arc<Commits>>,
 }
 

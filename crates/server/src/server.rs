@@ -97,13 +97,13 @@ impl Server {
         let commits = open.iter().map(Commits::of).collect();
         let protocol = Arc::new(Protocol { service, volumes: open, commits });
         let calls: Arc<dyn Calls> = Arc::<Protocol>::clone(&protocol);
-        let size = loops::Size {
+        let loop_settings = loops::LoopSettings {
             threads: memory::loops(settings.memory, settings.threads),
             workers: settings.workers,
             request_bytes: usize::try_from(memory::shares(settings.memory, 1).requests).unwrap_or(usize::MAX),
         };
         let mut server = Server {
-            loops: Loops::start(size, listeners, calls)?,
+            loops: Loops::start(loop_settings, listeners, calls)?,
             drivers: Vec::new(),
             protocol,
             callbacks: None,

@@ -1,4 +1,4 @@
-//! The volumes of a service as the place where state is kept.
+//! Stores the state of clients in the volumes of the service.
 
 use volume::ids::VolumeId;
 use volume::request::{Durability, Durable, Error};
@@ -10,8 +10,8 @@ use crate::state::ids::FileId;
 use crate::state::{Context, DurabilityToken, StateStore};
 
 impl ServiceContext {
-    /// What a question to the state machine comes with.
-    pub(crate) fn context(&self, now: Time) -> Context<'_> {
+    /// Returns the context of a call of the state machine.
+    pub(crate) fn state_context(&self, now: Time) -> Context<'_> {
         Context { store: self, now }
     }
 }

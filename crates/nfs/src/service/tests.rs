@@ -51,7 +51,7 @@ fn nfs(procedure: Procedure, args: &impl Encode) -> Vec<u8> {
     record(nfs3::PROGRAM, nfs3::VERSION, procedure.code(), args)
 }
 
-/// Hands a call in, behind another reply; the outcome and what was appended.
+/// Handles a record with a buffer that has an earlier reply. Returns the outcome and what was appended.
 fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
     let mut reply = ReplyBuffer { bytes: vec![0xaa; 7], tail: Vec::new() };
     let record = &IncomingRecord::decode(record);
@@ -62,7 +62,7 @@ fn handle(record: &[u8]) -> (Outcome, Vec<u8>) {
     (outcome, out.split_off(7))
 }
 
-/// The reply of a call that is answered at once: its header and its results.
+/// Returns the header and the results of the reply to a call that does not wait.
 fn reply(record: &[u8]) -> (ReplyBody<'static>, Vec<u8>) {
     let (outcome, out) = handle(record);
     assert!(matches!(outcome, Outcome::Reply { after: None, hold: Duration::ZERO }), "{outcome:?}");
@@ -89,7 +89,7 @@ fn accepted(stat: AcceptStat) -> ReplyBody<'static> {
     ReplyHeader::accepted(0, stat).body
 }
 
-/// The results of a call that succeeds as far as RPC is concerned.
+/// Returns the results of a call that RPC accepts.
 fn results(record: &[u8]) -> Vec<u8> {
     let (body, results) = reply(record);
     assert_eq!(body, accepted(AcceptStat::Success));
@@ -239,7 +239,7 @@ fn every_failure_decodes_as_its_procedure() {
     for (procedure, operation) in Procedure::ALL.iter().zip(&crate::v3::OPERATIONS).skip(1) {
         let mut bytes = Vec::new();
         operation.failed.unwrap()(NfsStat3::Stale, &mut Encoder::new(&mut bytes));
-        // Attributes that are left out are one word each; a wcc_data has two of them.
+        // Absent attributes are one word each; a wcc_data has two of them.
         let words = match procedure {
             Procedure::Getattr => 0,
             Procedure::Lookup | Procedure::Access | Procedure::Readlink | Procedure::Read => 1,

@@ -95,7 +95,7 @@ impl ServiceContext {
         order: &CopyRequest,
         now: Time,
     ) -> Result<InFlightModification<'_>, StateError> {
-        let (state, context) = (&self.shared.state, self.context(now));
+        let (state, context) = (&self.shared.state, self.state_context(now));
         let check = |side: &CopySide, wanted| {
             state.check_lasting_io(&context, &copy.client, side.stateid, side.file, wanted)
         };
@@ -117,7 +117,7 @@ impl ServiceContext {
 
     fn end(&self, copy: &Arc<CopyJob>, end: CopyEnd, now: Time) -> Step {
         let verifier = self.volume(copy.file.volume).map(|volume| volume.write_verifier().0);
-        self.shared.state.end_copy(&self.context(now), copy, end, verifier.unwrap_or_default());
+        self.shared.state.end_copy(&self.state_context(now), copy, end, verifier.unwrap_or_default());
         Step::Done
     }
 }

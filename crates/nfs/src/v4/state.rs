@@ -62,7 +62,7 @@ impl<'c> Compound<'c> {
 
     /// Returns what a request to it brings.
     pub(super) fn state_context(&self) -> Context<'c> {
-        self.service.context(self.now)
+        self.service.state_context(self.now)
     }
 
     /// Returns the client of the session.

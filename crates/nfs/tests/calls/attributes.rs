@@ -1,4 +1,4 @@
-//! GETATTR, SETATTR, ACCESS, and what FSSTAT, FSINFO and PATHCONF tell.
+//! GETATTR, SETATTR, ACCESS, FSSTAT, FSINFO and PATHCONF.
 
 use volume::limits::TRANSFER_BYTES_MAX;
 use wire::nfs3::*;

@@ -1,4 +1,4 @@
-//! READDIR and READDIRPLUS: every name once, within the client's room.
+//! READDIR and READDIRPLUS list every name once, within the client's limits.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn directory(server: &Server) -> (FileHandle3<'static>, BTreeSet<Vec<u8>>) {
     (dir, names)
 }
 
-/// One reply: how many bytes its resok body takes, and what it says.
+/// Lists once. Returns the length of the resok body, and the result.
 fn readdir(server: &Server, dir: FileHandle3<'_>, cookie: u64, count: u32) -> (usize, ReaddirRes<'static>) {
     let args = encoded(&ReaddirArgs { dir, cookie, cookieverf: [0; 8], count });
     send(server, Procedure::Readdir, &args)
@@ -61,7 +61,7 @@ fn every_name_is_listed_once_at_any_count() {
             if res.eof {
                 break;
             }
-            assert!(res.entries.iter().next().is_some(), "each reply goes on");
+            assert!(res.entries.iter().next().is_some(), "each reply makes progress");
         }
         assert_eq!(seen.len(), names.len(), "count {count}");
         assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), names);
@@ -82,7 +82,7 @@ fn listings_fill_the_count() {
                 let entries = res.entries.iter().count();
                 assert!(entries >= last, "more room never shows fewer names");
                 assert!(bytes <= count as usize);
-                // The longest name here takes 84 bytes, so no more than that is left unused.
+                // The longest name takes 84 bytes, so at most that remains unused.
                 assert!(res.eof || count as usize - bytes < 84, "{bytes} of {count}");
                 assert_eq!(res.eof, count as usize == whole);
                 last = entries;

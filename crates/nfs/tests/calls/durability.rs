@@ -1,4 +1,4 @@
-//! What is shown is durable: replies wait, and fail when media do.
+//! Replies wait until what they show is durable, and fail when media do.
 
 use nfs::service::Outcome;
 use volume::request::{Access, Durable};
@@ -11,7 +11,7 @@ fn call(procedure: Procedure, args: &[u8]) -> Call<'_> {
     Call { xid: 1, program: PROGRAM, version: 3, procedure: procedure.code(), args }
 }
 
-/// Hands a call in until it is answered, without waiting for durability.
+/// Runs a call until there is a reply, without waiting for durability.
 fn offer(server: &Server, procedure: Procedure, args: &[u8]) -> (Outcome, Vec<u8>) {
     let record = call(procedure, args).record(root());
     match server.offer(root(), &record, Access::Cached) {
@@ -47,13 +47,13 @@ fn replies_that_reveal_a_change_wait_for_the_journal() {
     let calls = [
         (Procedure::Create, create.clone()),
         (Procedure::Remove, remove),
-        // The retransmission of a change that waits, too.
+        // The retransmission of a change that is not durable.
         (Procedure::Create, create),
         (Procedure::Lookup, lookup("new")),
         // Failures reveal changes as well.
         (Procedure::Lookup, lookup("old")),
         (Procedure::Getattr, encoded(&GetattrArgs { object: old })),
-        // Those of what is gone have no attributes that could wait in their place.
+        // Failures for removed objects have no attributes that could wait instead.
         (Procedure::Read, encoded(&ReadArgs { file: old, offset: 0, count: 1 })),
         (Procedure::Setattr, encoded(&setattr)),
         (Procedure::Getattr, encoded(&GetattrArgs { object: dir })),
@@ -67,7 +67,7 @@ fn replies_that_reveal_a_change_wait_for_the_journal() {
     server.volume.step_commit(Time::EPOCH);
     for (procedure, args) in &calls {
         let (outcome, _) = offer(&server, *procedure, args);
-        assert!(!waits(&outcome), "{} need not wait any more", procedure.name());
+        assert!(!waits(&outcome), "{} no longer waits", procedure.name());
     }
 }
 
@@ -78,10 +78,10 @@ fn failures_wait_for_the_changes_they_reveal() {
     let create =
         encoded(&CreateArgs { place: place(dir, "new"), how: CreateHow3::Guarded(Sattr3::default()) });
     assert!(waits(&offer(&server, Procedure::Create, &create).0));
-    // NOTEMPTY reveals the new file; the directory that is shown did not change.
+    // NOTEMPTY reveals the new file; the directory in the reply did not change.
     let rmdir = encoded(&RmdirArgs { object: place(server.root(), "dir") });
     assert!(waits(&offer(&server, Procedure::Rmdir, &rmdir).0));
-    // INVAL reveals nothing, but the changed directory is shown.
+    // INVAL reveals nothing, but the reply shows the changed directory.
     let write = WriteArgs { file: dir, offset: 0, count: 9, stable: StableHow::FileSync, data: b"x" };
     assert!(waits(&offer(&server, Procedure::Write, &encoded(&write)).0));
 }
@@ -114,7 +114,7 @@ fn changes_fail_with_io_when_media_fail() {
     assert_eq!((failed.status, failed.body.dir_wcc), (NfsStat3::Io, WccData::NONE));
     let refused = server.write(file, 0, b"x").unwrap_err();
     assert!(matches!(refused.status, NfsStat3::Rofs | NfsStat3::Io), "{}", refused.status);
-    assert_eq!(server.read(file, 0, 10).unwrap().data, b"", "what was durable is still served");
+    assert_eq!(server.read(file, 0, 10).unwrap().data, b"", "durable contents are still served");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The rules of exports, which hold for every call.
+//! The rules of exports apply to every call.
 
 use nfs::exports::{Export, Squash};
 use wire::mount3::{self, DirPath, MntRes, MountStat3};

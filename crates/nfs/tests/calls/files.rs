@@ -1,4 +1,4 @@
-//! Data of files: WRITE, READ, COMMIT, and truncation.
+//! Data: WRITE, READ, COMMIT, and truncation.
 
 use wire::nfs3::*;
 

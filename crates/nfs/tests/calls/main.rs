@@ -1,4 +1,4 @@
-//! Whole calls against a real volume in memory: bytes in, bytes out, as clients see them.
+//! Whole calls against a volume in memory, as bytes that clients send and receive.
 
 #![expect(clippy::unwrap_used, reason = "a failure here fails the test")]
 #![expect(clippy::result_large_err, reason = "the size of results is that of the wire types")]

@@ -1,4 +1,4 @@
-//! Damaged calls: whatever arrives, the server answers or hangs up, and goes on.
+//! Damaged calls: the server replies or closes the connection, and keeps serving.
 
 use nfs::service::Outcome;
 use volume::request::Access;
@@ -7,7 +7,7 @@ use wire::record::{Peek, peek};
 
 use crate::support::{Call, Server, encoded, place, root};
 
-/// A small generator of repeatable random numbers (xorshift64*).
+/// A small seeded generator of random numbers (xorshift64*).
 struct Random(u64);
 
 impl Random {

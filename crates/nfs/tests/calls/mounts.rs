@@ -1,4 +1,4 @@
-//! MOUNT: paths to handles, and what is remembered of it.
+//! MOUNT: handles of paths, and the list of mounts.
 
 use nfs::exports::Export;
 use volume::ids::VolumeId;

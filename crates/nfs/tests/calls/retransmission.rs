@@ -1,4 +1,4 @@
-//! A call that is sent again gets the answer of the first time, across restarts too.
+//! A retransmitted call gets the first reply again, also after a restart.
 
 use wire::nfs3::*;
 

@@ -32,7 +32,7 @@ pub(crate) struct Server {
     xid: Cell<u32>,
 }
 
-/// Who calls.
+/// The address and the credential of a caller.
 #[derive(Clone, Copy)]
 pub(crate) struct Client {
     pub(crate) peer: SocketAddr,
@@ -51,7 +51,7 @@ pub(crate) fn root() -> Client {
     client(0, 0)
 }
 
-/// An export of the volume whose rules stand in no test's way.
+/// An export of the volume that allows everything.
 pub(crate) fn open_export() -> Export {
     Export { squash: Squash::None, ..Export::new(PATH, VolumeId(1)) }
 }
@@ -77,19 +77,19 @@ fn open(media: &Arc<MemoryMedia>) -> Arc<Volume> {
 }
 
 impl Server {
-    /// A server with the usual export.
+    /// Makes a server with the open export.
     pub(crate) fn new() -> Server {
         Server::with(vec![open_export()])
     }
 
-    /// A server of a volume with these exports.
+    /// Makes a server of one volume with these exports.
     pub(crate) fn with(exports: Vec<Export>) -> Server {
         let (media, volume) = create(1);
         let service = Service::new(exports, vec![Arc::clone(&volume)]).unwrap();
         Server { service, volume, media, now: Cell::new(1_700_000_001), xid: Cell::new(1000) }
     }
 
-    /// A server of two volumes, the second one at `/other`.
+    /// Makes a server of two volumes, the second at `/other`.
     pub(crate) fn of_two() -> Server {
         let mut server = Server::new();
         let (_, other) = create(2);
@@ -99,7 +99,7 @@ impl Server {
         server
     }
 
-    /// The same media opened by another process, as after a kill.
+    /// Reopens the media as another process would after a kill.
     pub(crate) fn restarted(self) -> Server {
         let Server { service, volume, media, now, xid } = self;
         drop((service, volume));
@@ -116,7 +116,7 @@ impl Server {
         Time::from_parts(1_700_000_000, 0).plus(milliseconds)
     }
 
-    /// Lets seconds pass.
+    /// Advances the clock by seconds.
     pub(crate) fn pass(&self, seconds: i64) {
         self.now.set(self.now.get() + seconds * 1000);
     }
@@ -126,18 +126,18 @@ impl Server {
         self.service = self.service.replaced_by(exports, vec![Arc::clone(&self.volume)]).unwrap();
     }
 
-    /// An xid that was not used before.
+    /// Returns an unused xid.
     pub(crate) fn next_xid(&self) -> u32 {
         self.xid.set(self.xid.get() + 1);
         self.xid.get()
     }
 
-    /// Hands a record in once, a millisecond after the one before.
+    /// Handles a record once, a millisecond after the previous one.
     pub(crate) fn offer(&self, who: Client, record: &[u8], access: Access) -> (Outcome, Vec<u8>) {
         self.offer_again(who, record, access, &mut None)
     }
 
-    /// The same of a call that may have been offered before.
+    /// Handles a record that may have been offered before.
     pub(crate) fn offer_again(
         &self,
         who: Client,
@@ -155,7 +155,7 @@ impl Server {
         (outcome, reply.into_bytes())
     }
 
-    /// Executes a record as a server does: runs it again where it would block, waits until its reply may leave.
+    /// Executes a record as a server does: runs it again if it would block, and waits until its reply may be sent.
     pub(crate) fn serve(&self, who: Client, record: &[u8]) -> Vec<u8> {
         let (mut access, mut progress) = (Access::Cached, None);
         loop {
@@ -178,25 +178,25 @@ impl Server {
         }
     }
 
-    /// Waits until it is known whether a reply may leave.
+    /// Waits until it is known whether a reply may be sent.
     pub(crate) fn wait_for(&self, wait: &Wait) {
         while wait.volume.durability(wait.durability) == Durable::NotYet {
             self.work(&wait.volume);
         }
     }
 
-    /// Takes a reply to a call of the server.
+    /// Handles the reply to a callback.
     pub(crate) fn receive(&self, who: Client, record: &[u8]) {
         let (outcome, _) = self.offer(who, record, Access::Cached);
         assert!(matches!(outcome, Outcome::Nothing), "{outcome:?}");
     }
 
-    /// Does the background work of the first volume that is due.
+    /// Runs the background steps of the first volume that are due.
     pub(crate) fn commit(&self) {
         self.work(&self.volume);
     }
 
-    /// Does the background work that is due.
+    /// Runs the background steps that are due.
     fn work(&self, volume: &Volume) {
         let now = Time::from_parts(1_700_000_000 + self.now.get(), 0);
         volume.step_commit(now);
@@ -204,12 +204,12 @@ impl Server {
         volume.step_checkpoint(now, false);
     }
 
-    /// Calls a procedure; the body of the reply, behind the header.
+    /// Calls a procedure. Returns the body of the reply.
     pub(crate) fn rpc(&self, who: Client, call: Call<'_>) -> (ReplyBody<'static>, Vec<u8>) {
         parse(&self.serve(who, &call.record(who)), call.xid)
     }
 
-    /// Calls a procedure of NFS whose result is decoded.
+    /// Calls a procedure of NFS and decodes its result.
     pub(crate) fn call<T: Decode<'static>>(
         &self,
         who: Client,
@@ -219,7 +219,7 @@ impl Server {
         self.call_as(self.next_xid(), who, procedure, args)
     }
 
-    /// The same with an xid of the caller's.
+    /// Calls a procedure of NFS with this xid.
     pub(crate) fn call_as<T: Decode<'static>>(
         &self,
         xid: u32,
@@ -232,7 +232,7 @@ impl Server {
         results(self.rpc(who, call))
     }
 
-    /// Calls a procedure of MOUNT whose result is decoded.
+    /// Calls a procedure of MOUNT and decodes its result.
     pub(crate) fn mount<T: Decode<'static>>(
         &self,
         who: Client,
@@ -250,19 +250,19 @@ impl Server {
         results(self.rpc(who, call))
     }
 
-    /// The handle of the root directory.
+    /// Returns the handle of the root directory.
     pub(crate) fn root(&self) -> FileHandle3<'static> {
         self.root_of(PATH)
     }
 
-    /// The handle of what is mounted at `path`.
+    /// Mounts `path` and returns its handle.
     pub(crate) fn root_of(&self, path: &str) -> FileHandle3<'static> {
         let path = mount3::DirPath(path.as_bytes());
         let mounted: mount3::MntRes<'_> = self.mount(root(), mount3::Procedure::Mnt, &path);
         mounted.unwrap().fhandle
     }
 
-    /// Creates a file of the mode, in the name of `who`.
+    /// Creates a file with this mode as `who`.
     pub(crate) fn create(
         &self,
         who: Client,
@@ -277,7 +277,7 @@ impl Server {
         created.unwrap().obj.unwrap()
     }
 
-    /// Makes a directory of the mode, in the name of `who`.
+    /// Makes a directory with this mode as `who`.
     pub(crate) fn mkdir(
         &self,
         who: Client,
@@ -291,13 +291,13 @@ impl Server {
         made.unwrap().obj.unwrap()
     }
 
-    /// The attributes of an object.
+    /// Returns the attributes of an object.
     pub(crate) fn getattr(&self, object: FileHandle3<'_>) -> Fattr3 {
         let res: GetattrRes = self.call(root(), nfs3::Procedure::Getattr, &GetattrArgs { object });
         res.unwrap().obj_attributes
     }
 
-    /// What a name stands for.
+    /// Looks up a name.
     pub(crate) fn lookup(
         &self,
         who: Client,
@@ -322,7 +322,7 @@ impl Server {
     }
 }
 
-/// A call to be encoded.
+/// A call.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) xid: u32,
@@ -333,7 +333,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Its record.
+    /// Encodes its record.
     pub(crate) fn record(&self, who: Client) -> Vec<u8> {
         let Call { xid, program, version, procedure, args } = *self;
         let (credential, verifier) = (who.credential, OpaqueAuth::NONE);
@@ -343,7 +343,7 @@ impl Call<'_> {
     }
 }
 
-/// The bytes of a value.
+/// Encodes a value.
 pub(crate) fn encoded(value: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::new();
     value.encode(&mut Encoder::new(&mut bytes));
@@ -355,7 +355,7 @@ pub(crate) fn place<'a>(dir: FileHandle3<'a>, name: &'a str) -> DirOpArgs3<'a> {
     DirOpArgs3 { dir, name: Filename3(name.as_bytes()) }
 }
 
-/// Takes a marked reply to `xid` apart.
+/// Splits a marked reply to `xid` into its header and results.
 pub(crate) fn parse(out: &[u8], xid: u32) -> (ReplyBody<'static>, Vec<u8>) {
     let Ok(Peek::Complete { record, used }) = peek(out, wire::limits::RECORD_BYTES_MAX) else {
         panic!("no whole record");
@@ -372,13 +372,13 @@ pub(crate) fn parse(out: &[u8], xid: u32) -> (ReplyBody<'static>, Vec<u8>) {
     (body, input.rest().to_vec())
 }
 
-/// Decodes the results of an accepted call. They are leaked, so that tests need not hold them.
+/// Decodes the results of an accepted call, and leaks them so that tests need not hold them.
 pub(crate) fn results<T: Decode<'static>>((body, results): (ReplyBody<'static>, Vec<u8>)) -> T {
     assert_eq!(body, ReplyHeader::accepted(0, AcceptStat::Success).body);
     decode_all(results.leak()).unwrap()
 }
 
-/// The attributes before an operation that changed nothing are those after it.
+/// Checks that an operation that failed reports the same attributes before and after it.
 pub(crate) fn assert_unchanged(wcc: WccData) -> Fattr3 {
     let after = wcc.after.unwrap();
     assert_eq!(wcc.before, Some(WccAttr::from(after)));

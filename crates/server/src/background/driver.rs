@@ -27,18 +27,18 @@ pub(crate) struct Drivers {
     committer: JoinHandle<()>,
     committer_stop: Arc<AtomicBool>,
     others: Vec<JoinHandle<()>>,
-    others_stop: Arc<Stop>,
+    others_stop: Arc<StopFlag>,
 }
 
 /// Ends threads, and their sleep.
 #[derive(Default)]
-struct Stop {
+struct StopFlag {
     stopped: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
 }
 
-impl Stop {
+impl StopFlag {
     fn is_set(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
@@ -67,8 +67,8 @@ impl Drivers {
         let (volume, commits) = (Arc::clone(&served.volume), Arc::clone(commits));
         let stop = Arc::clone(&committer_stop);
         let committer = spawn("commit", Box::new(move || commit(&volume, &commits, &stop)))?;
-        let others_stop = Arc::new(Stop::default());
-        let steps: [(&str, fn(&Volume, &Stop)); 3] =
+        let others_stop = Arc::new(StopFlag::default());
+        let steps: [(&str, fn(&Volume, &StopFlag)); 3] =
             [("write", write_back), ("checkpt", checkpoint), ("clean", clean)];
         let mut others = Vec::new();
         for (role, step) in steps {
@@ -101,7 +101,7 @@ fn commit(volume: &Volume, commits: &Commits, stop: &AtomicBool) {
     }
 }
 
-fn write_back(volume: &Volume, stop: &Stop) {
+fn write_back(volume: &Volume, stop: &StopFlag) {
     while !stop.is_set() {
         volume.wait_write_back(WAIT);
         while volume.step_write_back(now(), false, false) == Progress::Worked && !stop.is_set() {}
@@ -109,7 +109,7 @@ fn write_back(volume: &Volume, stop: &Stop) {
     }
 }
 
-fn checkpoint(volume: &Volume, stop: &Stop) {
+fn checkpoint(volume: &Volume, stop: &StopFlag) {
     while !stop.is_set() {
         volume.wait_checkpoint(WAIT);
         while volume.step_orphans(now()) == Progress::Worked && !stop.is_set() {}
@@ -118,7 +118,7 @@ fn checkpoint(volume: &Volume, stop: &Stop) {
     }
 }
 
-fn clean(volume: &Volume, stop: &Stop) {
+fn clean(volume: &Volume, stop: &StopFlag) {
     let mut logged = false;
     while !stop.is_set() {
         while volume.step_clean(now(), false) == Progress::Worked && !stop.is_set() {

@@ -21,7 +21,7 @@ use crate::protocol::calls::Calls;
 
 /// The number of threads, and their memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
+pub(crate) struct LoopSettings {
     pub(crate) threads: usize,
     pub(crate) workers: usize,
     /// Bytes of requests and replies of all loops.
@@ -40,20 +40,20 @@ pub(crate) struct Loops {
 impl Loops {
     /// Starts loops and workers that serve `calls` on `listeners`.
     pub(crate) fn start(
-        size: Size,
+        settings: LoopSettings,
         listeners: Vec<TcpListener>,
         calls: Arc<dyn Calls>,
     ) -> Result<Loops, Error> {
         let (workers, worker_threads) =
-            Workers::start(size.workers, &calls).map_err(|error| no_thread(&error))?;
+            Workers::start(settings.workers, &calls).map_err(|error| no_thread(&error))?;
         let no_loop = |error: io::Error| {
             Error::failed(format!(
                 "cannot start an event loop: {error}; raise the limit of open files (ulimit -n)"
             ))
         };
-        let limit = (size.request_bytes / size.threads).max(LOOP_BYTES_MIN);
+        let limit = (settings.request_bytes / settings.threads).max(LOOP_BYTES_MIN);
         let (mut polls, mut mailboxes) = (Vec::new(), Vec::new());
-        for _ in 0..size.threads {
+        for _ in 0..settings.threads {
             let poll = Poll::new().map_err(no_loop)?;
             mailboxes.push(Arc::new(Mailbox::new(poll.registry()).map_err(no_loop)?));
             polls.push(poll);

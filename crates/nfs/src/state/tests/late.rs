@@ -78,7 +78,7 @@ impl Server {
 
     /// Delegates a file to another client.
     fn delegate(&self, file: FileId) {
-        let (state, context) = (self.state(), self.service.context.context(self.now));
+        let (state, context) = (self.state(), self.service.context.state_context(self.now));
         let (client, _) = client(state, &context, b"one", 1, nfs4::create_session_flag::CONN_BACK_CHAN);
         let owner = client.open_owner(b"o", || OwnerSequence::new(self.now));
         let opening =

@@ -1,4 +1,4 @@
-//! Loops with a service that does as the call says, over real sockets.
+//! Event loops with a scripted service, over real sockets.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -20,30 +20,30 @@ use wire::xdr::Encoder;
 use super::*;
 use crate::limits::{CONNECTION_BYTES_MAX, LOOP_BYTES_MIN};
 use crate::net::listener::listen_at;
-use crate::net::loops::{Loops, Size};
+use crate::net::loops::{LoopSettings, Loops};
 
 mod callbacks;
 mod memory;
 
-/// What the procedure number of a call asks for. An argument follows the head.
+/// Procedures of the script. An argument follows the header.
 const ECHO: u32 = 0;
 /// Reply when the sequence of the argument is durable.
 const WAIT: u32 = 1;
-/// Reply from where blocking is allowed.
+/// Reply where blocking is allowed.
 const BLOCK: u32 = 2;
-/// Busy until the fake's count of them is zero.
+/// Busy until the counter is zero.
 const BUSY: u32 = 3;
-/// Reply with as many bytes as the argument says.
+/// Reply with the number of bytes in the argument.
 const LARGE: u32 = 4;
 const CLOSE: u32 = 5;
 const NOTHING: u32 = 6;
-/// Reply after as many milliseconds as the argument says.
+/// Reply after the number of milliseconds in the argument.
 const HOLD: u32 = 7;
 
-/// As `LARGE`, from where blocking is allowed.
+/// As `LARGE`, where blocking is allowed.
 const SLOW: u32 = 8;
 
-/// Busy until there is room; takes some.
+/// Busy until there is room; takes one unit.
 const TAKE: u32 = 9;
 
 /// The argument of a failure reply.
@@ -59,10 +59,10 @@ struct Fake {
     busy: AtomicU64,
     blocked: AtomicU64,
     room: AtomicU64,
-    /// Of `TAKE`: who was tried, and who took room, in order.
+    /// Of `TAKE`: the calls that were tried, and those that took room, in order.
     tried: Mutex<BTreeSet<u32>>,
     taken: Mutex<Vec<u32>>,
-    /// Whose connections called.
+    /// The connection of each call.
     connections: Mutex<Vec<ConnectionId>>,
     closed: Mutex<Vec<ConnectionId>>,
     /// Callbacks that could not be sent.
@@ -229,8 +229,8 @@ impl Harness {
         let listener = listen_at("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let fake = Arc::new(Fake::new());
-        let size = Size { threads, workers: 2, request_bytes: 0 };
-        let loops = Loops::start(size, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
+        let settings = LoopSettings { threads, workers: 2, request_bytes: 0 };
+        let loops = Loops::start(settings, vec![listener], Arc::clone(&fake) as Arc<dyn Calls>).unwrap();
         Harness { fake, loops, address }
     }
 
@@ -251,7 +251,7 @@ impl Harness {
         self.loops.counters.iter().map(|counters| counters.held_bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Calls that found no room.
+    /// Calls in retry queues.
     fn retry_queued(&self) -> usize {
         self.loops.counters.iter().map(|counters| counters.retry_queued.load(Ordering::Relaxed)).sum()
     }
@@ -286,7 +286,7 @@ impl Client {
         self.stream.write_all(&call(xid, procedure, argument, 0)).unwrap();
     }
 
-    /// The next reply's xid, argument and length of what follows.
+    /// Returns the xid and the argument of the next reply, and the length of the rest.
     fn reply(&mut self) -> (u32, u32, usize) {
         let mut mark = [0; MARK_BYTES];
         self.stream.read_exact(&mut mark).unwrap();
@@ -317,7 +317,7 @@ fn many_calls_in_one_segment_are_all_answered() {
 }
 
 #[test]
-fn a_call_may_come_in_pieces_and_fragments() {
+fn calls_arrive_in_pieces_and_fragments() {
     let harness = Harness::new(1);
     let mut client = harness.client();
     client.stream.set_nodelay(true).unwrap();
@@ -339,7 +339,7 @@ fn a_call_may_come_in_pieces_and_fragments() {
 }
 
 #[test]
-fn a_reply_waits_for_durability_and_does_not_hold_up_others() {
+fn replies_wait_for_durability_without_delaying_others() {
     let harness = Harness::new(2);
     let mut client = harness.client();
     client.send(1, WAIT, 20);
@@ -363,7 +363,7 @@ fn a_reply_waits_for_durability_and_does_not_hold_up_others() {
 }
 
 #[test]
-fn calls_that_block_are_busy_or_deserve_nothing() {
+fn blocked_busy_and_refused_calls_end_as_they_should() {
     let harness = Harness::new(1);
     let mut client = harness.client();
     client.send(1, BLOCK, 0);
@@ -383,13 +383,13 @@ fn calls_that_block_are_busy_or_deserve_nothing() {
     assert!(start.elapsed() >= Duration::from_millis(45));
     client.send(32, ECHO, 0);
     client.send(33, CLOSE, 0);
-    assert_eq!(client.reply(), (32, 0, 0), "what was answered before leaves");
+    assert_eq!(client.reply(), (32, 0, 0), "earlier replies are sent");
     assert!(client.is_closed());
     harness.loops.stop();
 }
 
 #[test]
-fn a_record_over_its_limit_closes_the_connection() {
+fn records_over_the_limit_close_the_connection() {
     let harness = Harness::new(1);
     let mut client = harness.client();
     client.stream.write_all(&(1_u32 << 31 | 64 << 20).to_be_bytes()).unwrap();
@@ -401,7 +401,7 @@ fn a_record_over_its_limit_closes_the_connection() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_not_read_and_costs_bounded_memory() {
+fn clients_that_do_not_read_cost_bounded_memory() {
     let harness = Harness::new(1);
     let mut client = harness.client();
     let mut sender = client.stream.try_clone().unwrap();
@@ -412,7 +412,7 @@ fn a_client_that_does_not_read_is_not_read_and_costs_bounded_memory() {
         }
     });
     std::thread::sleep(Duration::from_millis(300));
-    // A vector that grows may have twice the memory that it needs.
+    // A growing vector may have twice the memory it needs.
     let bound = 2 * CONNECTION_BYTES_MAX + 4 * RECORD_BYTES_MAX;
     assert!(harness.held_bytes() <= bound, "{} bytes are held", harness.held_bytes());
     for xid in 0..20_000 {
@@ -423,12 +423,12 @@ fn a_client_that_does_not_read_is_not_read_and_costs_bounded_memory() {
 }
 
 #[test]
-fn when_memory_is_short_records_are_completed_one_after_the_other() {
+fn short_memory_completes_records_one_by_one() {
     let harness = Harness::new(1);
     let size = 1 << 20;
     let whole = call(1, ECHO, 5, size);
     let mut clients: Vec<Client> = (0..40).map(|_| harness.client()).collect();
-    // Each has sent half a record: together more than the loop may hold.
+    // Each sends half a record, together more than the loop may hold.
     for client in &mut clients {
         client.stream.set_nonblocking(true).unwrap();
     }
@@ -463,7 +463,7 @@ fn when_memory_is_short_records_are_completed_one_after_the_other() {
 }
 
 #[test]
-fn stopping_finishes_what_is_in_flight() {
+fn stopping_finishes_calls_in_flight() {
     let harness = Harness::new(2);
     let mut client = harness.client();
     client.send(1, WAIT, 5);
@@ -485,7 +485,7 @@ fn stopping_finishes_what_is_in_flight() {
 }
 
 #[test]
-fn a_thousand_idle_connections_hold_little() {
+fn a_thousand_idle_connections_hold_little_memory() {
     let harness = Harness::new(2);
     let mut clients: Vec<Client> = (0..1000).map(|_| harness.client()).collect();
     for (xid, client) in (0..).zip(&mut clients) {

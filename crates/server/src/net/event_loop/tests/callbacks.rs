@@ -1,11 +1,11 @@
-//! Calls that go out by connections of clients.
+//! Callbacks by connections of clients.
 
 use super::*;
 use crate::net::callbacks::loop_of;
 use crate::net::mailbox::Message;
 
 #[test]
-fn callbacks_go_out_by_the_connection_that_they_name() {
+fn callbacks_use_the_named_connection() {
     let harness = Harness::new(2);
     let mut clients: Vec<Client> = (0..4).map(|_| harness.client()).collect();
     for (xid, client) in (0..).zip(&mut clients) {

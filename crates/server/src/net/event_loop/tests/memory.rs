@@ -1,4 +1,4 @@
-//! What many connections hold together, and who goes first when something is short.
+//! The memory of many connections, and the order of calls when something is short.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::*;
 const REPLIES: u32 = 16;
 
 #[test]
-fn large_replies_to_many_readers_stay_within_the_budget() {
+fn large_replies_stay_within_the_budget() {
     let harness = Harness::new(1);
     let length = 1 << 20;
     let mut clients: Vec<Client> = (0..24).map(|_| harness.client()).collect();
@@ -38,7 +38,7 @@ fn large_replies_to_many_readers_stay_within_the_budget() {
 }
 
 #[test]
-fn who_does_not_read_does_not_keep_others_from_being_answered() {
+fn clients_that_do_not_read_do_not_block_others() {
     let harness = Harness::new(1);
     let mut silent: Vec<Client> = (0..24).map(|_| harness.client()).collect();
     for client in &mut silent {
@@ -59,9 +59,9 @@ fn who_does_not_read_does_not_keep_others_from_being_answered() {
 }
 
 #[test]
-fn newcomers_do_not_overtake_calls_that_found_no_room() {
+fn new_calls_do_not_overtake_queued_ones() {
     let harness = Harness::new(2);
-    // One after the other they are given to both loops.
+    // They are distributed to both loops in turn.
     let mut clients: Vec<Client> = (0..4).map(|_| harness.client()).collect();
     let mut sent = 0;
     for client in &mut clients {
@@ -73,7 +73,7 @@ fn newcomers_do_not_overtake_calls_that_found_no_room() {
             harness.retry_queued() == usize::try_from(sent).unwrap()
         });
     }
-    assert_eq!(*harness.fake.tried.lock(), BTreeSet::from([0]), "only the first in line is tried");
+    assert_eq!(*harness.fake.tried.lock(), BTreeSet::from([0]), "only the first in the queue is tried");
     for room in 1..=10 {
         harness.fake.room.fetch_add(1, Ordering::SeqCst);
         harness.announce();
@@ -89,7 +89,7 @@ fn newcomers_do_not_overtake_calls_that_found_no_room() {
         }
     }
     assert_eq!(*harness.fake.taken.lock(), (0..sent).collect::<Vec<_>>());
-    // Nobody waits any more, so that nobody has to.
+    // The queue is empty, so new calls do not wait.
     clients[1].send(sent, TAKE, 0);
     assert_eq!(clients[1].reply().0, sent);
     harness.loops.stop();
