@@ -170,7 +170,7 @@ impl CountedBytes {
 
     /// Replaces `before` of these bytes by `after`.
     pub(crate) fn exchange(&mut self, before: usize, after: usize) {
-        let as_many = |bytes: usize| u64::try_from(bytes).expect("no more than there is memory");
+        let as_many = |bytes: usize| u64::try_from(bytes).expect("less than the memory");
         self.counter.fetch_add(as_many(after), Ordering::Relaxed);
         self.counter.fetch_sub(as_many(before), Ordering::Relaxed);
         self.bytes = self.bytes + as_many(after) - as_many(before);

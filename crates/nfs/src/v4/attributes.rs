@@ -241,7 +241,7 @@ impl Shown {
         all.change = Some(shown.change);
         all.size = Some(shown.size);
         all.rdattr_error = Some(NfsStat4::Ok);
-        all.acl = Some(Array::new(self.lent.aces.as_slice()).expect("a mode makes a few entries"));
+        all.acl = Some(Array::new(self.lent.aces.as_slice()).expect("a mode has few entries"));
         all.filehandle = Some(self.lent.handle.as_handle());
         all.fileid = Some(shown.ino.0);
         all.mode = Some(u32::from(shown.mode));

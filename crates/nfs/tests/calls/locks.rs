@@ -165,7 +165,7 @@ fn locks_exclude_processes_and_hosts() {
     let file = file_of(&server);
     let (one, same_host, other) = (process(1, 7), process(1, 8), process(2, 7));
     assert_eq!(lock(&server, one, file, (10, 10, true)), Granted);
-    assert_eq!(lock(&server, one, file, (10, 10, true)), Granted, "it has it");
+    assert_eq!(lock(&server, one, file, (10, 10, true)), Granted, "the owner has the lock");
     assert_eq!(lock(&server, same_host, file, (19, 1, false)), Denied);
     assert_eq!(lock(&server, other, file, (0, 11, true)), Denied);
     assert_eq!(lock(&server, other, file, (20, 0, true)), Granted, "to the end");
@@ -174,10 +174,10 @@ fn locks_exclude_processes_and_hosts() {
     assert_eq!(holder, expected);
     assert_eq!(test(&server, other, file, (20, 0, true)), TestReply::Stat(Granted));
     assert_eq!(unlock(&server, one, file, (12, 2, true)), Granted);
-    assert_eq!(lock(&server, other, file, (12, 2, true)), Granted, "out of the middle");
+    assert_eq!(lock(&server, other, file, (12, 2, true)), Granted, "from the middle");
     assert_eq!(lock(&server, other, file, (14, 1, true)), Denied);
     for of in [one, other, other] {
-        assert_eq!(unlock(&server, of, file, WHOLE), Granted, "even if there is nothing");
+        assert_eq!(unlock(&server, of, file, WHOLE), Granted, "even if nothing is locked");
     }
     assert_eq!(lock(&server, same_host, file, WHOLE), Granted);
 }
@@ -201,13 +201,13 @@ fn waiters_are_called_when_they_get_the_lock() {
     let (one, two) = (process(1, 7), process(2, 8));
     assert_eq!(lock(&server, one, file, WHOLE), Granted);
     assert_eq!(wait(&server, two, file, (4, 4, true)), Blocked);
-    assert_eq!(wait(&server, two, file, (4, 4, true)), Blocked, "asked again");
+    assert_eq!(wait(&server, two, file, (4, 4, true)), Blocked, "repeated");
     assert!(called(&server).is_empty());
     assert_eq!(unlock(&server, one, file, WHOLE), Granted);
     let (called_two, args) = granted(&server, "192.0.2.2");
     assert_eq!(args.alock, alock(&two, file, (4, 4, true)));
     assert!(args.exclusive);
-    assert_eq!(lock(&server, one, file, (4, 1, false)), Denied, "two has it");
+    assert_eq!(lock(&server, one, file, (4, 1, false)), Denied, "two has the lock");
     answer(&server, &called_two, Granted);
     assert_eq!(lock(&server, one, file, (4, 1, false)), Denied);
     assert!(called(&server).is_empty());

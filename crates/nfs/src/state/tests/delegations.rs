@@ -23,7 +23,7 @@ fn conflicts_recall_and_a_lease_later_revokes() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
-        panic!("nobody minds");
+        panic!("no conflict");
     };
     let (two, _) = world.client(b"two", 1, 0);
     world.open(&two, b"o", file(1), (1, 0)).unwrap();
@@ -53,7 +53,7 @@ fn called_client(world: &World, name: &[u8]) -> Arc<Client> {
         ident: 1,
     };
     let Ok((id, confirm)) = world.state.set_client_id(&world.context(), &who, callback) else {
-        panic!("nobody else has the name")
+        panic!("no other client has the name")
     };
     world.state.confirm_client_id(&world.context(), id, confirm, Principal::User(0)).unwrap();
     let client = world.state.client(&world.context(), id).unwrap();
@@ -66,7 +66,7 @@ fn v40_clients_hear_of_a_revocation_until_they_acknowledge_it() {
     let mut world = World::new();
     let one = called_client(&world, b"one");
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
-        panic!("nobody minds");
+        panic!("no conflict");
     };
     assert_eq!(world.state.renew(&world.context(), one.id), Ok(()));
     let (two, _) = world.client(b"two", 1, 0);
@@ -95,7 +95,7 @@ fn write_delegations_conflict_with_reads_and_survive_a_restart() {
     let mut world = World::new();
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let Delegated::Write(stateid) = delegate(&world, &one, DelegationWant::Any, (3, 0)) else {
-        panic!("nobody minds");
+        panic!("no conflict");
     };
     let read = |world: &World, client: Option<&Arc<Client>>| {
         world.state.check_delegations(&world.context(), client, file(1), ConflictKind::Read).map(drop)
@@ -118,7 +118,7 @@ fn recalled_files_are_not_delegated_again_at_once() {
     let delegate = |world: &World, opened: &Opened| {
         world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false).0
     };
-    let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("nobody minds") };
+    let Delegated::Read(stateid) = delegate(&world, &opened) else { panic!("no conflict") };
     let change = |world: &World| {
         world.state.check_delegations(&world.context(), None, file(1), ConflictKind::Modify).map(drop)
     };
@@ -173,7 +173,7 @@ fn possible_delegation_losses_are_reported_until_a_reply_arrived() {
     let (one, session) = world.client(b"one", 1, CONN_BACK_CHAN);
     let before: Vec<_> = world.memory.records.lock().keys().cloned().collect();
     let Delegated::Read(stateid) = delegate(&world, &one, DelegationWant::NoPreference, (1, 0)) else {
-        panic!("nobody minds");
+        panic!("no conflict");
     };
     assert!(!is_told(&world, session, 0, 1) && !is_told(&world, session, 0, 2));
     world.memory.records.lock().retain(|key, _| before.contains(key));
@@ -243,5 +243,5 @@ fn recalls_of_unknown_delegations_are_repeated() {
     assert_eq!(answer(&world, &one, NfsStat4::Ok), 1);
     world.pass(1);
     world.state.tick(&world.context());
-    assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "it knows");
+    assert_eq!(answer(&world, &one, NfsStat4::Ok), 0, "the client knows");
 }

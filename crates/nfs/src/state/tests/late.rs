@@ -85,7 +85,7 @@ impl Server {
             OpenRequest { client: &client, owner: &owner, mode: files::share::Mode::new(1, 0).unwrap() };
         let opened = state.open(&context, file, &opening).unwrap();
         let (delegated, _) = state.delegate(&context, &opened.entry, DelegationWant::NoPreference, false);
-        assert!(matches!(delegated, Delegated::Read(_)), "nobody minds");
+        assert!(matches!(delegated, Delegated::Read(_)), "no conflict");
     }
 
     /// Executes a call and returns its status.
@@ -189,7 +189,7 @@ fn meanwhile(operation: impl Fn(&Server) -> u32 + Sync) -> (u32, usize) {
         drop(looked_at);
         notifying.join().unwrap()
     });
-    assert_eq!(server.size(delegated), SIZE, "nobody had looked who holds it");
+    assert_eq!(server.size(delegated), SIZE, "its holders were not checked");
     (status, server.state().take_callbacks().len())
 }
 

@@ -27,7 +27,7 @@ fn ranges_split_by_unlocking_are_bounded() {
     let locks = world.state.entry(Caller::Session(&client), stateid.other).unwrap();
     let unlock = |byte| world.state.unlock(&world.context(), &locks, Range { first: byte, last: byte });
     let failed = (1..100).find_map(|number| unlock(number * 2).err());
-    assert_eq!(failed, Some(StateError::TooManyRanges), "nobody else can make room");
+    assert_eq!(failed, Some(StateError::TooManyRanges), "no other client can make room");
     assert!(gauge(&world, "nfs4_locked_ranges") <= 8);
     // Changes that need no room still work.
     unlock(0).unwrap();
@@ -68,7 +68,7 @@ fn cached_replies_of_all_sessions_are_bounded() {
         world.state.destroy_session(&world.context(), session).unwrap();
     }
     let (_, session) = world.client(b"another", 1, 0);
-    assert_eq!(slots(session), 4, "what others gave back");
+    assert_eq!(slots(session), 4, "what other sessions returned");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn opens_of_idle_clients_give_way_when_there_are_too_many() {
     }
     assert_eq!(refused(world.open(&two, b"o", file(9), (1, 0)).map(drop)), StateError::TryLater);
     world.state.tick(&world.context());
-    assert_eq!(gauge(&world, "nfs4_opens"), 8, "nobody is silent");
+    assert_eq!(gauge(&world, "nfs4_opens"), 8, "no client is idle");
     world.pass(61);
     two.renew(world.now);
     world.state.tick(&world.context());
@@ -156,7 +156,7 @@ fn owners_count_against_the_limit_of_opens() {
     assert_eq!(gauge(&world, "nfs4_owner_bytes"), 3 * (400 + 2 * 1024));
     assert_eq!(refused(world.open(&client, &long(4), file(1), (1, 0)).map(drop)), StateError::TryLater);
     assert_eq!(new(b"l"), Err(StateError::TryLater));
-    assert!(client.known_lock_owner(b"l").is_none(), "that would take room too");
+    assert!(client.known_lock_owner(b"l").is_none(), "the owner takes room too");
     for opened in opened {
         world.state.close(&world.context(), &opened.entry).unwrap();
     }
@@ -202,10 +202,10 @@ fn calls_to_unresponsive_hosts_are_bounded() {
     };
     let first = made(&world);
     assert!((1000..hosts::CALLS_BYTES_MAX / 2000).contains(&first), "{first} calls");
-    assert_eq!(made(&world), 0, "none is answered");
+    assert_eq!(made(&world), 0, "no call was answered");
     world.pass(11);
     world.state.tick(&world.context());
-    assert_eq!(made(&world), first, "they are given up");
+    assert_eq!(made(&world), first, "unanswered calls are given up");
     // Each host can be notified of a restart; this server's name in the call has at most 39 bytes.
     let notices = Config::default().clients * (size_of::<hosts::Message>() + 2 * (4 + 40 + 4));
     assert!(notices as u64 <= hosts::CALLS_BYTES_MAX, "{notices} bytes");

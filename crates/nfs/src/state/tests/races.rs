@@ -59,7 +59,7 @@ fn a_renewal_just_before_expiry_keeps_the_state() {
     assert_eq!(refused(denied), StateError::ShareDenied);
     *world.memory.meanwhile.lock() = None;
     let left = clients.iter().filter(|(_, session)| world.state.session(*session).is_ok()).count();
-    assert_eq!(left, 1, "only the first was not heard of in time");
+    assert_eq!(left, 1, "only the first was idle too long");
 }
 
 /// The journal is full halfway.
@@ -141,7 +141,7 @@ fn files_being_modified_are_not_delegated() {
     assert!(matches!(delegate(1), Delegated::Read(_)));
     drop(reading);
     let renaming = world.state.begin_modification_of_name(file(9));
-    assert!(world.state.has_delegations(), "who renames now looks");
+    assert!(world.state.has_delegations(), "a rename looks for delegations now");
     assert!(matches!(delegate(2), Delegated::Read(_)));
     drop(renaming);
     assert_eq!(refused(check(ConflictKind::Modify).map(drop)), StateError::TryLater);
@@ -195,7 +195,7 @@ fn files_are_not_delegated_while_a_write_is_checked() {
             let in_flight = is_changing(&world.state, file(1));
             drop(looked_at);
             assert_eq!(checking.join().unwrap(), Ok(()));
-            assert!(in_flight, "it could be delegated");
+            assert!(in_flight, "the file could be delegated");
         });
     }
 }
@@ -208,7 +208,7 @@ fn files_that_lost_their_name_unforeseen_are_recalled_late() {
     let opened = world.open(&one, b"o", file(1), (1, 0)).unwrap();
     let (delegated, _) =
         world.state.delegate(&world.context(), &opened.entry, DelegationWant::NoPreference, false);
-    let Delegated::Read(stateid) = delegated else { panic!("nobody minds") };
+    let Delegated::Read(stateid) = delegated else { panic!("no conflict") };
     world.state.recall_late(&world.context(), Some(&one), file(1));
     world.state.recall_late(&world.context(), None, file(2));
     assert_eq!(world.state.take_callbacks().len(), 0);

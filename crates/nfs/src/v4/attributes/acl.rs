@@ -76,7 +76,7 @@ impl Aces {
     }
 
     fn push(&mut self, ace: Nfsace4<'static>) {
-        *self.entries.get_mut(self.count).expect("a mode makes at most that many entries") = ace;
+        *self.entries.get_mut(self.count).expect("a mode has at most that many entries") = ace;
         self.count += 1;
     }
 
@@ -178,7 +178,7 @@ mod tests {
     fn acls_beyond_modes_are_refused() {
         let allow = |who, access_mask| Nfsace4 { ace_type: 0, flag: 0, access_mask, who: Utf8Str4(who) };
         let refused = |aces: &[Nfsace4<'_>]| permissions(aces.iter().copied(), FileType::Regular).is_err();
-        assert!(refused(&[allow(b"1000", ace_mask::READ_DATA)]), "somebody by name");
+        assert!(refused(&[allow(b"1000", ace_mask::READ_DATA)]), "a named user");
         assert!(refused(&[allow(OWNER, ace_mask::APPEND_DATA)]), "appending without writing");
         assert!(refused(&[allow(GROUP, ace_mask::READ_DATA)]), "the owner only if in the group");
         let inherited = Nfsace4 { flag: ace_flag::FILE_INHERIT, ..allow(OWNER, ace_mask::READ_DATA) };

@@ -41,7 +41,7 @@ pub(crate) fn run(compound: &mut Compound<'_>, args: &ReadPlusArgs, out: &mut En
                 pieces.next_if(|piece| matches!(piece, Piece::Data { .. }))
             {
                 buffer.extend_from_slice(bytes.get(*start..*end).expect("a piece lies within its buffer"));
-                length += u64::try_from(end - start).expect("no buffer is as long");
+                length += u64::try_from(end - start).expect("buffers are shorter");
             }
         });
         offset += length;

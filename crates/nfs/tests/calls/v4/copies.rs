@@ -176,7 +176,7 @@ fn copies_are_bounded_and_can_be_cancelled() {
     let mut begun = Vec::new();
     while let Some(stateid) = copy_to(&session, from, to, false).response.callback_id {
         begun.push(stateid);
-        assert!(begun.len() <= 100, "nothing bounds them");
+        assert!(begun.len() <= 100, "copies are not bounded");
     }
     assert!(begun.len() > 1);
     for stateid in begun {

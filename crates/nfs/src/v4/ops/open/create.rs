@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(how_to(&how, &set), CreateHow::Guarded(set));
         }
         let error = |how, error: Error| not_created(how, error.into()).error;
-        assert_eq!(error(&unchecked, Error::Exists), Error::Busy, "it is looked for again");
+        assert_eq!(error(&unchecked, Error::Exists), Error::Busy, "the name is looked up again");
         assert_eq!(error(&guarded, Error::Exists), Error::Exists);
         assert_eq!(error(&unchecked, Error::NoSpace), Error::NoSpace);
     }
