@@ -1,14 +1,15 @@
 //! Measures two servers in turn, A B A B …, so that disturbances of the machine affect both.
 //!
-//! Rates are compared as medians over the rounds; the lowest and highest ratio of a round show the spread. The
-//! processor time of local servers, which is less sensitive to noise, is compared as well.
+//! Rates are compared as medians over the rounds; the lowest and highest ratio of a round show the spread. A server
+//! counts as faster if it is so in every one of at least five rounds. The processor time of local servers, which is less
+//! sensitive to noise, is compared as well.
 
 use crate::client::Server;
 use crate::error::LoadError;
 use crate::published::Unit;
 use crate::random::fresh_seed;
 use crate::report::subject::{Family, rate};
-use crate::result::{Comparison, ComparisonRow, Measurement, Target};
+use crate::result::{Comparison, ComparisonRow, Measurement, Target, Totals};
 use crate::run::{Observer, Options, measure};
 use crate::workload::Workload;
 
@@ -42,12 +43,14 @@ pub fn compare(
         return Err(LoadError::new(format!("rounds: from 1 to {ROUNDS_MAX}")));
     }
     let mut rows = Vec::new();
+    let mut totals = Totals::default();
     let mut complete = rounds;
     for (workload, options) in work {
         let pairs = pairs(a, b, workload, options, rounds, observer)?;
         if !pairs.is_empty() {
             complete = complete.min(u32::try_from(pairs.len()).unwrap_or(u32::MAX));
             rows.extend(rows_of(&pairs));
+            pairs.iter().flatten().for_each(|it| totals.add(it));
         }
         if observer.is_interrupted() {
             break;
@@ -56,7 +59,7 @@ pub fn compare(
     if rows.is_empty() {
         return Err(LoadError::new("interrupted before each server was measured once"));
     }
-    Ok(Comparison { a: a.target.clone(), b: b.target.clone(), rounds: complete, rows })
+    Ok(Comparison { a: a.target.clone(), b: b.target.clone(), rounds: complete, totals: Some(totals), rows })
 }
 
 type Pair = [Measurement; 2];
@@ -138,6 +141,7 @@ fn row(
         ratio: a_median / b_median,
         ratio_low: ratios.iter().copied().fold(f64::INFINITY, f64::min),
         ratio_high: ratios.iter().copied().fold(0.0, f64::max),
+        rounds: u32::try_from(ratios.len()).unwrap_or(u32::MAX),
         unit: unit.to_owned(),
         ..ComparisonRow::default()
     })

@@ -270,10 +270,95 @@ pub struct Comparison {
     pub a: Target,
     /// The second server.
     pub b: Target,
-    /// The number of measurements of each server.
+    /// The number of measurements of each server. After an interruption, the fewest of any workload.
     pub rounds: u32,
+    /// What was measured of both servers together.
+    #[serde(default)]
+    pub totals: Option<Totals>,
     /// A row for each workload.
     pub rows: Vec<ComparisonRow>,
+}
+
+/// How much several measurements measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// The number of measurements.
+    pub measurements: u64,
+    /// The measured time.
+    pub seconds: f64,
+    /// The time before, which is not part of the results.
+    pub warmup_seconds: f64,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Bytes of file data that these operations moved.
+    pub bytes: u64,
+    /// The fewest and the most virtual threads.
+    pub threads: (u32, u32),
+    /// The fewest and the most operations in flight per thread.
+    pub depth: (u32, u32),
+    /// The fewest and the most TCP connections.
+    pub connections: (u32, u32),
+}
+
+impl Totals {
+    /// Adds a measurement.
+    pub fn add(&mut self, it: &Measurement) {
+        let is_first = self.measurements == 0;
+        let widen = |range: &mut (u32, u32), figure: u32| {
+            *range = if is_first { (figure, figure) } else { (range.0.min(figure), range.1.max(figure)) };
+        };
+        widen(&mut self.threads, it.threads);
+        widen(&mut self.depth, it.depth);
+        widen(&mut self.connections, it.connections);
+        self.measurements = self.measurements.saturating_add(1);
+        self.seconds += it.seconds;
+        self.warmup_seconds += it.warmup_seconds;
+        self.operations = self.operations.saturating_add(it.operations);
+        self.bytes = self.bytes.saturating_add(it.bytes);
+    }
+}
+
+/// The number of rounds that a verdict needs. If the servers are alike, five rounds fall on one side by chance once in
+/// 16 comparisons.
+pub const VERDICT_ROUNDS_MIN: u32 = 5;
+
+/// Which of two servers is faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The first server is faster in every round.
+    AFaster,
+    /// The second server is faster in every round.
+    BFaster,
+    /// The rounds disagree, or are too few.
+    NotShown,
+}
+
+impl Verdict {
+    /// Returns the verdict in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::AFaster => "A is faster",
+            Self::BFaster => "B is faster",
+            Self::NotShown => "no difference shown",
+        }
+    }
+}
+
+impl ComparisonRow {
+    /// Returns which server is faster, if there are [enough](VERDICT_ROUNDS_MIN) rounds and all of them agree.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        if self.rounds < VERDICT_ROUNDS_MIN {
+            Verdict::NotShown
+        } else if self.ratio_low > 1.0 {
+            Verdict::AFaster
+        } else if self.ratio_high < 1.0 {
+            Verdict::BFaster
+        } else {
+            Verdict::NotShown
+        }
+    }
 }
 
 /// The comparison of one workload.
@@ -291,6 +376,9 @@ pub struct ComparisonRow {
     pub ratio_low: f64,
     /// The highest ratio of a round.
     pub ratio_high: f64,
+    /// The number of rounds that were compared.
+    #[serde(default)]
+    pub rounds: u32,
     /// The unit of the rates: `operations/s` or `bytes/s`.
     pub unit: String,
     /// Processor time of the first server per operation, if it is local.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::result::{ErrorCount, Latency, Phase, ServerCost};
+use crate::result::{ErrorCount, Latency, Phase, ServerCost, Verdict};
 use crate::workload::RateProcedure;
 
 fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measurement {
@@ -66,6 +66,26 @@ fn ratios_use_medians_and_spread_uses_rounds() {
     assert_eq!((row.a_cpu_ns_per_operation, row.b_cpu_ns_per_operation), (Some(1000.0), Some(200.0)));
     assert_eq!((row.cpu_ratio, row.a_cpu_seconds_per_gib), (Some(5.0), Some(1.0)));
     assert_eq!((row.a_errors, row.b_errors), (6, 6));
+}
+
+/// The same binary twice on a busy machine: a wide ratio of three rounds proves nothing.
+#[test]
+fn a_verdict_needs_five_rounds_that_agree() {
+    let verdict = |ratios: &[f64]| {
+        let pairs: Vec<Pair> = ratios
+            .iter()
+            .map(|ratio| [measurement(GETATTR, 100.0 * ratio, None), measurement(GETATTR, 100.0, None)])
+            .collect();
+        let rows = rows_of(&pairs);
+        assert_eq!(rows[0].rounds as usize, ratios.len());
+        rows[0].verdict()
+    };
+    assert_eq!(verdict(&[3.61, 3.7, 3.5]), Verdict::NotShown);
+    assert_eq!(verdict(&[3.61, 3.7, 3.5, 3.6]), Verdict::NotShown);
+    assert_eq!(verdict(&[3.61, 3.7, 3.5, 3.6, 1.01]), Verdict::AFaster);
+    assert_eq!(verdict(&[3.61, 3.7, 3.5, 3.6, 0.99, 4.0]), Verdict::NotShown);
+    assert_eq!(verdict(&[1.0; 9]), Verdict::NotShown);
+    assert_eq!(verdict(&[0.5, 0.6, 0.7, 0.8, 0.9]), Verdict::BFaster);
 }
 
 #[test]

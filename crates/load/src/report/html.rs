@@ -16,8 +16,8 @@ mod tables;
 use std::fmt::Write as _;
 
 use crate::report::markup::escape;
-use crate::report::{notes, units};
-use crate::result::Report;
+use crate::report::{notes, subject, units};
+use crate::result::{Report, Target};
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -55,10 +55,9 @@ pub fn page(report: &Report) -> String {
     out
 }
 
-/// Returns the user's name for the server.
+/// Names the server, or both servers of a comparison.
 fn name(report: &Report) -> String {
-    let target = &report.target;
-    target.label.clone().unwrap_or_else(|| format!("{}:{}", target.address, target.export))
+    report.comparison.as_ref().map_or_else(|| subject::target_name(&report.target), subject::pair_name)
 }
 
 /// Opens a section with its title and a sentence about it.
@@ -70,22 +69,26 @@ fn section(out: &mut String, id: &str, title: &str, about: &str) {
 }
 
 fn masthead(report: &Report, out: &mut String) {
-    let target = &report.target;
     let _ = write!(
         out,
         "<header>\n<div class=\"brand\">{GLYPH}<span>Holdfast bench</span><time>{}</time></div>\n<h1>{}</h1>\n",
         escape(&units::moment(report.started_unix_s)),
         escape(&name(report))
     );
-    let address = format!("{}:{}", target.address, target.export);
+    let code = |target: &Target| {
+        format!("<code>{}</code>", escape(&format!("{}:{}", target.address, target.export)))
+    };
+    let addresses = match &report.comparison {
+        Some(comparison) => format!("{} and {}", code(&comparison.a), code(&comparison.b)),
+        None => code(&report.target),
+    };
     let hosts = 1 + report.agents.len();
     let from = if report.agents.is_empty() {
         format!("measured from {}", report.host.name)
     } else {
         format!("measured from {hosts} hosts, coordinated by {}", report.host.name)
     };
-    let _ =
-        write!(out, "<p class=\"lead\"><code>{}</code> {}</p>\n</header>\n", escape(&address), escape(&from));
+    let _ = write!(out, "<p class=\"lead\">{addresses} {}</p>\n</header>\n", escape(&from));
 }
 
 /// The logo: three lines that meet and hold.

@@ -95,6 +95,8 @@ fn make_finite(report: &mut Report) {
         }
     }
     report.results.iter_mut().for_each(|measurement| make_measurement_finite(measurement, finite));
+    let totals = report.comparison.iter_mut().filter_map(|comparison| comparison.totals.as_mut());
+    totals.for_each(|totals| [&mut totals.seconds, &mut totals.warmup_seconds].into_iter().for_each(finite));
     for row in report.comparison.iter_mut().flat_map(|comparison| &mut comparison.rows) {
         for figure in
             [&mut row.a_median, &mut row.b_median, &mut row.ratio, &mut row.ratio_low, &mut row.ratio_high]

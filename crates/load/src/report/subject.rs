@@ -2,7 +2,7 @@
 
 use crate::published::{Row, Shape, Unit};
 use crate::report::units;
-use crate::result::{LimitKind, Limits, Measurement};
+use crate::result::{Comparison, LimitKind, Limits, Measurement, Target};
 use crate::workload::{RateProcedure, Stability, Workload};
 
 /// The kind of a workload; each kind has plots of its own.
@@ -214,6 +214,16 @@ pub(crate) fn corresponds(workload: &Workload, shape: Shape) -> bool {
         }
         _ => false,
     }
+}
+
+/// Names a server: by the user's name for it, or else by its address.
+pub(crate) fn target_name(target: &Target) -> String {
+    target.label.clone().unwrap_or_else(|| format!("{}:{}", target.address, target.export))
+}
+
+/// Names both servers of a comparison.
+pub(crate) fn pair_name(comparison: &Comparison) -> String {
+    format!("A: {} against B: {}", target_name(&comparison.a), target_name(&comparison.b))
 }
 
 /// Parses the unit of a comparison's row.

@@ -2,7 +2,7 @@
 
 use crate::published;
 use crate::report::{notes, subject, units};
-use crate::result::{Comparison, Host, Latency, Measurement, Phase, Report};
+use crate::result::{Comparison, Host, Latency, Measurement, Phase, Report, Target, VERDICT_ROUNDS_MIN};
 use crate::text;
 
 /// Returns the whole report as lines of text.
@@ -33,9 +33,13 @@ pub fn render(report: &Report) -> String {
 
 /// Writes the machines, the server and the limits.
 fn head(report: &Report, out: &mut String) {
-    let target = &report.target;
-    let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-    line(out, "target", &format!("{}:{}{label}", target.address, target.export));
+    match &report.comparison {
+        Some(comparison) => {
+            line(out, "A", &target(&comparison.a));
+            line(out, "B", &target(&comparison.b));
+        }
+        None => line(out, "target", &target(&report.target)),
+    }
     let host = |host: &Host| format!("{}, cores: {}, {}", host.name, host.cores, host.kernel);
     match report.agents.as_slice() {
         [] => line(out, "client", &host(&report.host)),
@@ -68,6 +72,11 @@ fn head(report: &Report, out: &mut String) {
         );
         line(out, "limit", &text);
     }
+}
+
+fn target(target: &Target) -> String {
+    let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
+    format!("{}:{}{label}", target.address, target.export)
 }
 
 fn line(out: &mut String, name: &str, text: &str) {
@@ -175,12 +184,19 @@ fn published_row(measurement: &Measurement, row: &published::Row, report: &Repor
 }
 
 fn compared(comparison: &Comparison, out: &mut String) {
-    for (letter, target) in [("A", &comparison.a), ("B", &comparison.b)] {
-        let label = target.label.as_ref().map(|label| format!(" ({label})")).unwrap_or_default();
-        line(out, letter, &format!("{}:{}{label}", target.address, target.export));
-    }
-    line(out, "rounds", &comparison.rounds.to_string());
-    let mut table = Table::new(&["workload", "A", "B", "A / B", "spread", "CPU A", "CPU B", "CPU A / B", ""]);
+    let mut table = Table::new(&[
+        "workload",
+        "A",
+        "B",
+        "A / B",
+        "spread",
+        "rounds",
+        "verdict",
+        "CPU A",
+        "CPU B",
+        "CPU A / B",
+        "",
+    ]);
     for row in &comparison.rows {
         let cost = |ns: Option<f64>, per_gib: Option<f64>| {
             subject::cost_text(subject::unit_of(&row.unit), ns, per_gib).unwrap_or_default()
@@ -195,14 +211,18 @@ fn compared(comparison: &Comparison, out: &mut String) {
             subject::rate_text(subject::unit_of(&row.unit), row.b_median),
             units::ratio(row.ratio),
             format!("{} to {}", units::ratio(row.ratio_low), units::ratio(row.ratio_high)),
+            row.rounds.to_string(),
+            row.verdict().words().to_owned(),
             cost(row.a_cpu_ns_per_operation, row.a_cpu_seconds_per_gib),
             cost(row.b_cpu_ns_per_operation, row.b_cpu_seconds_per_gib),
             row.cpu_ratio.map(units::ratio).unwrap_or_default(),
             errors,
         ]);
     }
-    out.push('\n');
     out.push_str(&table.render());
+    if comparison.rows.iter().any(|row| row.rounds < VERDICT_ROUNDS_MIN) {
+        line(out, "note", &format!("A verdict needs at least {VERDICT_ROUNDS_MIN} rounds."));
+    }
 }
 
 /// Rows of cells under a head. The first and the last column are words and align left; figures align right.

@@ -85,6 +85,28 @@ fn a_page_has_every_section_and_plot() {
 }
 
 #[test]
+fn a_comparison_names_both_servers_counts_its_measurements_and_claims_no_difference_too_early() {
+    let mut report = empty();
+    let mut comparison = sample::comparison();
+    comparison.rows.truncate(1);
+    comparison.rows[0].rounds = 3;
+    let mut totals = crate::result::Totals::default();
+    sample::report().results.iter().take(6).for_each(|it| totals.add(it));
+    comparison.totals = Some(totals);
+    report.comparison = Some(comparison);
+    let text = page(&report);
+    assert!(text.contains("<h1>A: Holdfast against B: nfs-ganesha 4.3</h1>"));
+    assert!(text.contains("<code>192.0.2.7:2049:/main</code> and <code>192.0.2.8:2049:/ganesha</code>"));
+    assert!(text.contains("measurements: 6;") && !text.contains("threads: none"));
+    assert!(text.contains("rounds: 3.") && text.contains("no difference shown"));
+    assert!(!text.contains("class=\"faster\"") && !text.contains("span faster"));
+    let table = table::render(&report);
+    assert!(table.contains("no difference shown") && table.contains("at least 5 rounds"), "{table}");
+    report.comparison.as_mut().unwrap().rows[0].rounds = 5;
+    assert!(page(&report).contains("<td class=\"words\">A is faster</td>"));
+}
+
+#[test]
 fn a_page_is_self_contained() {
     let page = page(&sample::report());
     for outside in ["http:", "https:", "src=", "href=", "@import", "url(", "<link", "<iframe", "fetch("] {

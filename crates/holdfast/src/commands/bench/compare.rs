@@ -20,7 +20,7 @@ const EXAMPLES: &str = "Examples:
   holdfast bench compare old:/export new:/export random --mix 100,0 --threads 1,64 --report page.html
 
 Measures the two in turn, A B A B ..., with the same random numbers. Prints the medians of their rates, their ratio, and \
-the lowest and highest ratio of a round. With --server-pid-a and --server-pid-b, compares the servers' processor time too, \
+the lowest and highest ratio of a round. A server is called faster if it was so in every one of at least five rounds. With --server-pid-a and --server-pid-b, compares the servers' processor time too, \
 which is less sensitive to noise than rates.
 
 Exit codes: 0 all operations succeeded; 1 the measurement or operations failed; 2 the command line is wrong.";

@@ -6,7 +6,7 @@ use crate::report::markup::escape;
 use crate::report::plot;
 use crate::report::subject;
 use crate::report::units;
-use crate::result::{Comparison, ComparisonRow, Report, Target};
+use crate::result::{Comparison, ComparisonRow, Report, Target, VERDICT_ROUNDS_MIN, Verdict};
 
 /// The scale of ratios reaches at least this far to both sides of 1.
 const RATIO_MIN: f64 = 1.25;
@@ -16,11 +16,13 @@ const RATIO_MAX: f64 = 1000.0;
 pub(super) fn write(report: &Report, out: &mut String) {
     let Some(comparison) = &report.comparison else { return };
     let about = format!(
-        "Measured in turn, A B A B …, rounds: {}. A mark is the median ratio, the line around it reaches from the lowest to \
-         the highest ratio of neighbouring runs; right of the middle, A is faster. CPU is the server's processor time for an operation, or for a GiB.",
-        comparison.rounds
+        "Measured in turn, A B A B …, rounds: {}. A mark is the ratio of the medians, the line around it reaches from the lowest to \
+         the highest ratio of neighbouring runs. A server is called faster if it was faster in every one of at least \
+         {VERDICT_ROUNDS_MIN} rounds; with two equal servers, {VERDICT_ROUNDS_MIN} rounds agree by chance once in 16 rows. \
+         CPU is the server's processor time for an operation, or for a GiB.",
+        rounds(&comparison.rows)
     );
-    super::section(out, "comparison", "A against B", &about);
+    super::section(out, "comparison", &subject::pair_name(comparison), &about);
     out.push_str("<dl class=\"facts\">");
     for (letter, target) in [("A", &comparison.a), ("B", &comparison.b)] {
         let _ = write!(out, "<dt>{letter}</dt><dd>{}</dd>", escape(&name(target)));
@@ -28,6 +30,15 @@ pub(super) fn write(report: &Report, out: &mut String) {
     out.push_str("</dl>");
     table(comparison, out);
     out.push_str("</section>\n");
+}
+
+/// Returns the number of rounds of all rows.
+fn rounds(rows: &[ComparisonRow]) -> String {
+    let rounds = || rows.iter().map(|row| row.rounds);
+    match (rounds().min().unwrap_or(0), rounds().max().unwrap_or(0)) {
+        (low, high) if low == high => low.to_string(),
+        (low, high) => format!("{low} to {high}"),
+    }
 }
 
 fn name(target: &Target) -> String {
@@ -43,7 +54,7 @@ fn table(comparison: &Comparison, out: &mut String) {
     let _ = write!(
         out,
         "<div class=\"scroll\"><table class=\"compare\"><thead><tr><th>Workload</th><th>A</th><th>B</th>\
-         <th class=\"words axis\"><span>{}</span><span>equal</span><span>{}</span></th><th>A / B</th><th>Spread</th>{}</tr></thead><tbody>",
+         <th class=\"words axis\"><span>{}</span><span>equal</span><span>{}</span></th><th>A / B</th><th>Spread</th><th>Rounds</th><th class=\"words\">Verdict</th>{}</tr></thead><tbody>",
         units::ratio(1.0 / reach),
         units::ratio(reach),
         if costs { "<th>CPU, A</th><th>CPU, B</th><th>A / B</th>" } else { "" }
@@ -52,19 +63,27 @@ fn table(comparison: &Comparison, out: &mut String) {
         let unit = subject::unit_of(&row.unit);
         let place = |ratio: f64| 0.5 + ratio.max(f64::MIN_POSITIVE).ln() / (2.0 * reach.ln());
         let drawing = if row.ratio.is_finite() && row.ratio > 0.0 {
-            plot::interval(place(row.ratio_low), place(row.ratio), place(row.ratio_high), 0.5, verdict(row))
+            plot::interval(
+                place(row.ratio_low),
+                place(row.ratio),
+                place(row.ratio_high),
+                0.5,
+                class(row.verdict()),
+            )
         } else {
             String::new()
         };
         let _ = write!(
             out,
-            "<tr><td class=\"words\">{}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td><b>{}</b></td><td>{} – {}</td>",
+            "<tr><td class=\"words\">{}</td><td>{}</td><td>{}</td><td class=\"drawing\">{drawing}</td><td>{}</td><td>{} – {}</td><td>{}</td><td class=\"words\">{}</td>",
             escape(&row.name),
             subject::rate_text(unit, row.a_median),
             subject::rate_text(unit, row.b_median),
             units::ratio(row.ratio),
             units::ratio(row.ratio_low),
-            units::ratio(row.ratio_high)
+            units::ratio(row.ratio_high),
+            row.rounds,
+            row.verdict().words()
         );
         if costs {
             let cost = |ns: Option<f64>, per_gib: Option<f64>| {
@@ -87,13 +106,11 @@ fn reach(rows: &[ComparisonRow]) -> f64 {
     usable.map(|ratio| ratio.max(1.0 / ratio)).fold(RATIO_MIN, f64::max).min(RATIO_MAX)
 }
 
-/// Says who is faster, if all rounds agree.
-fn verdict(row: &ComparisonRow) -> &'static str {
-    if row.ratio_low > 1.0 {
-        "faster"
-    } else if row.ratio_high < 1.0 {
-        "slower"
-    } else {
-        "alike"
+/// Returns the class of a drawing: a colour for the faster server, grey if no difference was shown.
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::AFaster => "faster",
+        Verdict::BFaster => "slower",
+        Verdict::NotShown => "alike",
     }
 }

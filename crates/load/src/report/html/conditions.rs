@@ -4,20 +4,27 @@ use std::fmt::Write as _;
 
 use crate::report::markup::escape;
 use crate::report::units;
-use crate::result::{Host, Report};
+use crate::result::{Host, Report, Target, Totals};
 
 pub(super) fn write(report: &Report, out: &mut String) {
     super::section(out, "conditions", "What ran, and where", "");
     out.push_str("<div class=\"pair\"><dl class=\"facts\">");
-    let target = &report.target;
-    fact(out, "Server", &format!("{}:{}", target.address, target.export));
+    let address = |target: &Target| format!("{}:{}", target.address, target.export);
+    match &report.comparison {
+        Some(comparison) => {
+            fact(out, "Server A", &address(&comparison.a));
+            fact(out, "Server B", &address(&comparison.b));
+        }
+        None => fact(out, "Server", &address(&report.target)),
+    }
     fact(out, "Started", &units::moment(report.started_unix_s));
     fact(out, if report.agents.is_empty() { "Client" } else { "Coordinator" }, &host(&report.host));
     for (i, agent) in report.agents.iter().enumerate() {
         fact(out, &format!("Client {}", i + 1), &host(agent));
     }
-    fact(out, "Measured", &amount(report));
-    fact(out, "Load", &load(report));
+    let totals = totals(report);
+    fact(out, "Measured", &amount(&totals));
+    fact(out, "Load", &load(&totals));
     let caches = if report.caches.trim().is_empty() { "not declared" } else { report.caches.as_str() };
     let _ = write!(
         out,
@@ -36,35 +43,35 @@ fn host(host: &Host) -> String {
     format!("{}, cores: {}, {}", host.name, units::count(u64::from(host.cores)), host.kernel)
 }
 
+/// Adds up everything that was measured, for results and for a comparison.
+fn totals(report: &Report) -> Totals {
+    let mut totals =
+        report.comparison.as_ref().and_then(|comparison| comparison.totals.clone()).unwrap_or_default();
+    report.results.iter().for_each(|it| totals.add(it));
+    totals
+}
+
 /// Summarizes how much was measured.
-fn amount(report: &Report) -> String {
-    let results = &report.results;
-    let seconds: f64 = results.iter().map(|it| it.seconds).sum();
-    let warmup: f64 = results.iter().map(|it| it.warmup_seconds).sum();
-    let operations = results.iter().fold(0u64, |sum, it| sum.saturating_add(it.operations));
-    let bytes = results.iter().fold(0u64, |sum, it| sum.saturating_add(it.bytes));
+fn amount(totals: &Totals) -> String {
     format!(
         "measurements: {}; {} measured, {} of warm-up before; operations: {}; moved: {}",
-        units::count(results.len() as u64),
-        units::seconds(seconds),
-        units::seconds(warmup),
-        units::short(operations as f64),
-        units::bytes(bytes)
+        units::count(totals.measurements),
+        units::seconds(totals.seconds),
+        units::seconds(totals.warmup_seconds),
+        units::short(totals.operations as f64),
+        units::bytes(totals.bytes)
     )
 }
 
 /// Summarizes the ranges of threads, depth and connections.
-fn load(report: &Report) -> String {
-    let range = |figure: fn(&crate::result::Measurement) -> u32| {
-        let figures = || report.results.iter().map(figure);
-        match (figures().min(), figures().max()) {
-            (Some(low), Some(high)) if low != high => format!("{low} to {high}"),
-            (Some(low), _) => low.to_string(),
-            _ => "none".to_owned(),
-        }
+fn load(totals: &Totals) -> String {
+    let range = |(low, high): (u32, u32)| match low {
+        0 => "none".to_owned(),
+        _ if low != high => format!("{low} to {high}"),
+        _ => low.to_string(),
     };
-    let (threads, depth) = (range(|it| it.threads), range(|it| it.depth));
-    format!("threads: {threads}; in flight per thread: {depth}; connections: {}", range(|it| it.connections))
+    let (threads, depth) = (range(totals.threads), range(totals.depth));
+    format!("threads: {threads}; in flight per thread: {depth}; connections: {}", range(totals.connections))
 }
 
 fn limits(report: &Report, out: &mut String) {

@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::result::{
     Comparison, ComparisonRow, DirectoryLimits, ErrorCount, FractionOfLimit, Host, Latency, LimitKind,
-    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target,
+    Limits, Measurement, Phase, Report, SCHEMA, Sample, ServerCost, Steady, Target, Totals,
 };
 use crate::workload::{RateProcedure, Stability, Workload};
 
@@ -215,6 +215,16 @@ impl Arbitrary {
             a: self.target(),
             b: self.target(),
             rounds: self.small(),
+            totals: self.maybe(|it| Totals {
+                measurements: it.whole(),
+                seconds: it.figure(),
+                warmup_seconds: it.figure(),
+                operations: it.whole(),
+                bytes: it.whole(),
+                threads: (it.small(), it.small()),
+                depth: (it.small(), it.small()),
+                connections: (it.small(), it.small()),
+            }),
             rows: self.several(4, |it| ComparisonRow {
                 name: it.text(),
                 a_median: it.figure(),
@@ -222,6 +232,7 @@ impl Arbitrary {
                 ratio: it.figure(),
                 ratio_low: it.figure(),
                 ratio_high: it.figure(),
+                rounds: it.small(),
                 unit: it.text(),
                 a_cpu_ns_per_operation: it.maybe(Self::figure),
                 b_cpu_ns_per_operation: it.maybe(Self::figure),

@@ -218,6 +218,7 @@ pub(crate) fn comparison() -> Comparison {
         ratio: a / b,
         ratio_low: a / b * 0.91,
         ratio_high: a / b * 1.07,
+        rounds: 7,
         unit: unit.to_owned(),
         a_cpu_ns_per_operation: Some(1900.0),
         b_cpu_ns_per_operation: Some(1900.0 / cpu),
@@ -235,6 +236,7 @@ pub(crate) fn comparison() -> Comparison {
             label: Some("nfs-ganesha 4.3".to_owned()),
         },
         rounds: 7,
+        totals: None,
         rows: vec![
             row("NULL", 640_000.0, 191_000.0, "operations/s", 0.21),
             row("GETATTR", 452_000.0, 174_000.0, "operations/s", 0.25),
