@@ -1,19 +1,19 @@
-//! Offline check of a volume that is closed, or crashed: `holdfast check`.
+//! Offline check of a volume that is closed or crashed: `holdfast check`.
 //!
-//! It changes nothing on media: the index library writes to a copy in memory of the few blocks that it touches, and the
-//! journal is replayed in memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting anything.
-//! What is checked is what the next opening would see: the journal's records over the index's.
+//! It changes nothing on media: the index library writes to an in-memory copy of the few blocks that it changes, and
+//! the journal is replayed in memory, as [`Volume::open`](crate::Volume::open) would, without cutting or rewriting
+//! anything. The check covers what the next opening would see: the journal's records over the index's.
 //!
-//! The checks go from the bottom to the top. First every record must decode; an index that cannot be read to its end is
-//! reported as that and nothing more, as all else would follow from it. Then come the tree of names, what each inode says
-//! of itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file data, and the usage
-//! counters.
+//! The checks go from the bottom to the top. First every record must decode. An index that cannot be read to its end
+//! is reported as that and nothing more, as everything else would follow from it. Then come the tree of names, each
+//! inode's claims about itself, the maps of files, extents and segments, with [`CheckOptions::read_data`] all file
+//! data, and the usage counters.
 //!
-//! A torn tail of the journal is no fault, nor is a file of segments that nothing names: a crash leaves both.
+//! Neither a torn tail of the journal nor a segment file that nothing names is a fault: a crash leaves both.
 //!
 //! # Memory
-//! Tables are read as streams, but something is held for each inode (some 100 bytes) and each extent (some 300 bytes),
-//! besides the journal's records and [`INDEX_CACHE_BYTES`] for the index.
+//! Tables are streamed, but each inode takes some 100 bytes and each extent some 300, besides the journal's records
+//! and [`INDEX_CACHE_BYTES`] for the index.
 
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub const INDEX_CACHE_BYTES: usize = 64 << 20;
 pub struct CheckOptions {
     /// Also read all file data and verify its checksums.
     pub read_data: bool,
-    /// Faults that are listed; more are only counted.
+    /// Most faults to list; more are only counted.
     pub faults_max: usize,
 }
 
@@ -58,7 +58,7 @@ impl Default for CheckOptions {
     }
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// What is wrong; none means that the volume is sound.
@@ -72,13 +72,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether no fault was found.
     pub fn is_clean(&self) -> bool {
         self.faults.is_empty() && self.more_faults == 0
     }
 }
 
-/// What there is in a volume.
+/// Contents of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Objects of all types, the root directory included.
@@ -107,7 +107,7 @@ pub struct Summary {
     pub verified_bytes: u64,
 }
 
-/// One thing that is wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// What it is about.
@@ -128,7 +128,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a fault is about.
+/// The subject of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultKind {
     /// The index cannot be read to its end.
@@ -166,7 +166,7 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// A word for it, for `--json`.
+    /// Returns the word for `--json`.
     pub fn word(self) -> &'static str {
         match self {
             FaultKind::Index => "index",
@@ -189,11 +189,11 @@ impl FaultKind {
     }
 }
 
-/// Checks a volume that nobody has open, and changes nothing.
+/// Checks a volume that is not open, and changes nothing.
 ///
 /// # Errors
-/// There is nothing to check: the index is missing, does not open, or holds no volume of this format; or media cannot be
-/// listed. Everything else that is wrong is a [`Fault`].
+/// The check is impossible: the index is missing, does not open, or holds no volume of this format; or media cannot
+/// be listed. Every other problem is a [`Fault`].
 pub fn check(media: &Arc<dyn Media>, options: &CheckOptions) -> Result<Report, OpenError> {
     let blobs = media
         .list_blobs()

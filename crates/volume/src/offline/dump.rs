@@ -1,8 +1,8 @@
-//! What a volume holds, line by line, for people who debug: `holdfast dump`.
+//! The contents of a volume, line by line, for debugging: `holdfast dump`.
 //!
-//! Like [`crate::offline::check`] it is for a volume that nobody has open, and changes nothing on media. A [`Line`] is a word and
-//! named fields, so that a program can print it as text or as JSON. File data is not shown, only how much of it there is;
-//! nor is the secret of the file handles.
+//! Like [`crate::offline::check`] it works on a volume that is not open, and changes nothing on media. A [`Line`] is
+//! a word and named fields, printable as text or as JSON. It shows the length of file data, never the data itself,
+//! and not the secret of file handles.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ mod tests;
 
 use describe::{bytes, describe_key, record_line};
 
-/// A value of a field.
+/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A number.
@@ -98,11 +98,11 @@ impl fmt::Display for Line {
     }
 }
 
-/// Takes lines; it breaks when it wants no more.
+/// Receives lines; breaks to end the dump.
 pub type Visit<'a> = &'a mut dyn FnMut(Line) -> ControlFlow<()>;
 
-/// The journal behind the last checkpoint: every batch, every entry in it, every change in that; at last where it ends,
-/// or why it cannot be read further.
+/// Dumps the journal after the last checkpoint: every batch, every entry in it, every change in that; finally where
+/// it ends, or why it cannot be read further.
 ///
 /// # Errors
 /// The index, which says where the journal begins, does not open.
@@ -149,7 +149,7 @@ fn batch_line(header: &BatchHeader) -> Line {
         .signed("time_ceiling", header.time_ceiling.nanos())
 }
 
-/// An entry and what it changes.
+/// Adds an entry and its changes.
 fn entry_lines(seq: Seq, encoded: &[u8], lines: &mut Vec<Line>) {
     let line = Line::new("entry").number("seq", seq.0).number("bytes", encoded.len() as u64);
     let entry = match Entry::decode(encoded) {
@@ -174,7 +174,7 @@ fn entry_lines(seq: Seq, encoded: &[u8], lines: &mut Vec<Line>) {
     }
 }
 
-/// The records of the index, without what the journal says since the last checkpoint: of one table, or of all.
+/// Dumps the records of the index, without the journal's since the last checkpoint: of one table, or of all.
 ///
 /// # Errors
 /// The index does not open, or cannot be read to its end.
@@ -190,8 +190,8 @@ pub fn records(media: &dyn Media, table: Option<Table>, visit: Visit<'_>) -> Res
         .map_err(unreadable)
 }
 
-/// One segment, as its file has it: every extent that begins in it, whether it is still in use, and whether its bytes
-/// verify.
+/// Dumps one segment as its file has it: every extent that begins in it, whether it is still in use, and whether its
+/// bytes verify.
 ///
 /// # Errors
 /// The index does not open, neither it nor the journal knows the segment, or its file cannot be read.

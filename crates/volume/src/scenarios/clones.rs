@@ -80,7 +80,7 @@ fn a_clone_shares_what_is_in_segments_and_neither_file_changes_the_other() {
 }
 
 #[test]
-fn what_is_shared_takes_room_once() {
+fn shared_extents_take_space_once() {
     let mut world = World::new();
     let source = world.file("source");
     world.write_unstable(source, 0, &pattern(600_000, 3));
@@ -180,7 +180,7 @@ fn the_cleaner_moves_what_clones_share() {
 }
 
 #[test]
-fn holes_and_the_journal_s_data_are_cloned_too() {
+fn holes_and_inline_data_are_cloned() {
     let mut world = World::new();
     let (source, clone) = (world.file("source"), world.file("clone"));
     world.write(source, 10_000, &pattern(5_000, 3)).unwrap();
@@ -234,7 +234,7 @@ fn ranges_that_cannot_be_cloned_are_refused() {
 }
 
 #[test]
-fn copies_at_random_are_what_plain_arrays_say() {
+fn random_copies_agree_with_arrays() {
     for seed in 0..8 {
         let mut random = Random::new(seed);
         let mut world = World::new();

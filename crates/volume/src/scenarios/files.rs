@@ -99,7 +99,7 @@ fn a_file_is_as_large_as_the_largest_offset_and_no_larger() {
 }
 
 #[test]
-fn what_was_cut_off_does_not_come_back() {
+fn truncated_data_does_not_reappear() {
     let mut world = World::new();
     for (number, steps) in [0, 1, 2, 3].into_iter().enumerate() {
         let file = world.file(&number.to_string());
@@ -166,7 +166,7 @@ fn reading_updates_the_access_time_as_relatime_does() {
 }
 
 #[test]
-fn times_are_what_a_client_sets_and_ctime_is_not_his_to_set() {
+fn clients_set_atime_and_mtime_but_not_ctime() {
     let mut world = World::new();
     let file = world.file("f");
     let before = world.attributes(file).unwrap();
@@ -194,7 +194,7 @@ fn times_are_what_a_client_sets_and_ctime_is_not_his_to_set() {
 }
 
 #[test]
-fn unstable_data_is_seen_at_once_counted_and_kept_in_order_with_stable_data() {
+fn unstable_data_is_visible_counted_and_ordered_with_stable_data() {
     let mut world = World::new();
     let file = world.file("f");
     world.write_unstable(file, 0, &[1; 1000]);
@@ -216,7 +216,7 @@ fn unstable_data_is_seen_at_once_counted_and_kept_in_order_with_stable_data() {
 }
 
 #[test]
-fn a_try_without_media_changes_nothing_and_asks_to_come_back() {
+fn cached_access_changes_nothing_when_it_would_block() {
     let mut world = World::new();
     let file = world.file("f");
     world.write(file, 0, &[5; 9000]).unwrap();
@@ -237,7 +237,7 @@ fn a_try_without_media_changes_nothing_and_asks_to_come_back() {
 }
 
 #[test]
-fn space_comes_back_when_files_go() {
+fn removing_files_frees_their_space() {
     let mut world = World::new();
     let status = |world: &mut World| -> VolumeStatus { world.run(|v, r| v.status(r)).unwrap() };
     let empty = status(&mut world);

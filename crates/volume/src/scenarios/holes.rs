@@ -35,7 +35,7 @@ fn data(world: &mut World, ino: Ino) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn a_hole_reads_as_zeros_and_takes_no_room_in_whatever_layer_the_data_is() {
+fn a_hole_over_data_in_any_layer_reads_as_zeros_and_takes_no_space() {
     // Where the data is when the hole is made: unstable, in the journal, in a segment, in the index.
     for place in 0..4 {
         let mut world = World::new();
@@ -72,7 +72,7 @@ fn a_hole_reads_as_zeros_and_takes_no_room_in_whatever_layer_the_data_is() {
 }
 
 #[test]
-fn a_hole_is_filled_again_and_layers_of_holes_and_data_are_seen_right() {
+fn alternating_holes_and_data_read_correctly() {
     let mut world = World::new();
     let file = world.file("file");
     world.write_unstable(file, 0, &[1; 300_000]);
@@ -93,7 +93,7 @@ fn a_hole_is_filled_again_and_layers_of_holes_and_data_are_seen_right() {
 }
 
 #[test]
-fn the_tail_becomes_a_hole_as_by_a_truncation_but_the_size_stays() {
+fn a_hole_at_the_end_keeps_the_size() {
     let mut world = World::new();
     let file = world.file("file");
     world.write_unstable(file, 0, &[1; 300_000]);
@@ -116,7 +116,7 @@ fn the_tail_becomes_a_hole_as_by_a_truncation_but_the_size_stays() {
 }
 
 #[test]
-fn the_room_of_a_hole_comes_back() {
+fn the_space_of_a_hole_is_freed() {
     let mut world = World::new();
     let file = world.file("file");
     for part in 0..40 {
@@ -136,7 +136,7 @@ fn the_room_of_a_hole_comes_back() {
 }
 
 #[test]
-fn seek_knows_the_ends() {
+fn seek_handles_both_ends_of_the_file() {
     let mut world = World::new();
     let file = world.file("file");
     assert_eq!(world.seek(file, 0, SoughtContent::Data), Sought::Beyond);
@@ -155,7 +155,7 @@ fn seek_knows_the_ends() {
 }
 
 #[test]
-fn a_search_through_many_pieces_goes_on_in_parts() {
+fn a_seek_through_many_mappings_proceeds_in_steps() {
     let mut world = World::new();
     let file = world.file("file");
     // Every second page, in the index; then all of it but one.
@@ -183,7 +183,7 @@ fn a_search_through_many_pieces_goes_on_in_parts() {
 }
 
 #[test]
-fn allocating_grows_a_file_and_refuses_what_cannot_be_had() {
+fn allocate_grows_a_file_and_checks_limits() {
     let mut world = World::new();
     let file = world.file("file");
     world.write(file, 0, b"data").unwrap();
@@ -206,7 +206,7 @@ fn allocating_grows_a_file_and_refuses_what_cannot_be_had() {
 }
 
 #[test]
-fn holes_and_data_at_random_are_what_a_plain_array_says() {
+fn random_holes_and_data_agree_with_an_array() {
     for seed in 0..6 {
         let mut random = Random::new(seed);
         let mut world = World::new();

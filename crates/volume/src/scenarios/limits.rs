@@ -16,7 +16,7 @@ use crate::volume::Volume;
 const COVERED: usize = 64 << 10;
 
 #[test]
-fn a_commit_does_not_touch_the_pieces_between_those_that_it_saves() {
+fn a_commit_leaves_the_mappings_between_its_ranges() {
     const PIECE: u64 = 4096;
     let mut world = World::on(MemoryMedia::with_log(32 << 20));
     let file = world.file("scattered");
@@ -173,7 +173,7 @@ fn unstable_data_over_very_many_pieces_is_written_back_in_a_small_ring() {
 }
 
 #[test]
-fn a_stable_write_over_very_many_pieces_is_stable_when_it_says_so() {
+fn a_stable_write_over_many_mappings_is_stable_when_answered() {
     let (mut world, file) = file_of_pieces();
     let written = world.write_how(file, 0, &[2; COVERED], Stability::FileSync).unwrap();
     world.commit();
@@ -186,7 +186,7 @@ fn a_stable_write_over_very_many_pieces_is_stable_when_it_says_so() {
 }
 
 #[test]
-fn a_commit_of_data_over_very_many_pieces_is_stable_when_it_says_so() {
+fn a_commit_over_many_mappings_is_stable_when_answered() {
     let (mut world, file) = file_of_pieces();
     world.write_unstable(file, 0, &[2; COVERED]);
     let committed = world.answer(|v, r| v.commit(r, file, 0, 0)).unwrap();
@@ -200,7 +200,7 @@ fn a_commit_of_data_over_very_many_pieces_is_stable_when_it_says_so() {
 }
 
 #[test]
-fn a_crash_between_the_portions_of_an_overwrite_leaves_old_and_new_bytes_and_nothing_else() {
+fn a_crash_between_portions_of_an_overwrite_leaves_old_or_new_bytes() {
     for steps in 0..10 {
         let (mut world, file) = file_of_pieces();
         let old = world.read(file).unwrap();
@@ -221,7 +221,7 @@ fn a_crash_between_the_portions_of_an_overwrite_leaves_old_and_new_bytes_and_not
 }
 
 #[test]
-fn a_ring_that_cannot_take_every_entry_is_refused_when_the_volume_is_made() {
+fn a_ring_too_small_for_the_largest_entry_is_refused_at_creation() {
     let create = CreateOptions {
         id: VolumeId(77),
         handle_secret: [7; 16],
@@ -253,7 +253,7 @@ fn a_write_beyond_the_largest_is_refused() {
 }
 
 #[test]
-fn an_index_that_grew_by_names_takes_new_ones_after_they_were_removed() {
+fn an_index_reuses_the_space_of_removed_names() {
     let mut world = World::on(MemoryMedia::with_log(8 << 20));
     world.disk.index.set_room(Some(24 << 20));
     let mut count = 0;
@@ -297,7 +297,7 @@ fn an_index_that_grew_by_names_takes_new_ones_after_they_were_removed() {
 }
 
 #[test]
-fn an_index_that_cannot_be_opened_again_for_want_of_space_is_opened_when_there_is_some() {
+fn an_index_closed_for_lack_of_space_reopens_when_there_is_some() {
     let mut world = World::new();
     for number in 0..100 {
         world.file(&number.to_string());

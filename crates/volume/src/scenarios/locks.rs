@@ -65,7 +65,7 @@ fn two_directories_cannot_be_moved_below_each_other_at_once() {
 /// A name that another changes is out of the cache before it is out of the layers: who found it there without a lock, and
 /// remembered it, would bring it back for good.
 #[test]
-fn what_a_name_names_is_not_remembered_by_who_has_not_locked_its_directory() {
+fn names_are_cached_only_under_the_lock_of_their_directory() {
     let mut world = World::new();
     // Older than the directories, so that these have to be let go of to lock it; and the first to be locked.
     let removed = world.create(Ino::ROOT, "removed").unwrap();
@@ -135,7 +135,7 @@ fn clients_work(volume: &Volume, turn: usize) {
 }
 
 #[test]
-fn nobody_waits_for_a_checkpoint_that_frees_a_huge_file() {
+fn operations_continue_while_a_checkpoint_frees_a_huge_file() {
     let (mut world, file) = world_with_a_file_in_pieces();
     let before = world.volume.committer.queued_bytes();
     world.remove(Ino::ROOT, "f").unwrap();

@@ -11,7 +11,7 @@ use crate::encoding::key;
 use crate::limits::{EXTENT_BYTES_MAX, READ_RUNS_MAX, RECENT_VERSIONS_INODES_MAX};
 
 #[test]
-fn many_files_with_a_byte_of_unstable_data_each_are_too_much() {
+fn the_overhead_of_dirty_files_counts_towards_the_limit() {
     let mut world = World::new();
     let files: Vec<Ino> = (0..1000).map(|number| world.file(&number.to_string())).collect();
     world.background();
@@ -26,7 +26,7 @@ fn many_files_with_a_byte_of_unstable_data_each_are_too_much() {
 }
 
 #[test]
-fn many_pieces_of_a_byte_are_too_much() {
+fn the_overhead_of_dirty_ranges_counts_towards_the_limit() {
     let mut world = World::new();
     let file = world.file("f");
     let refused = (0..100_000).find(|number| {
@@ -38,7 +38,7 @@ fn many_pieces_of_a_byte_are_too_much() {
 }
 
 #[test]
-fn access_times_of_more_files_than_fit_in_memory_are_let_go() {
+fn unsaved_access_times_are_bounded() {
     let mut world = World::new();
     let max = world.volume.limits.inodes();
     for number in 0..2 * max {
@@ -59,7 +59,7 @@ fn access_times_of_more_files_than_fit_in_memory_are_let_go() {
 }
 
 #[test]
-fn a_file_in_tens_of_thousands_of_pieces_is_read_overwritten_and_counted_in_parts() {
+fn a_file_of_many_mappings_is_read_overwritten_and_counted_in_parts() {
     let (mut world, file, count) = (World::new(), Ino(2), 70_000_u64);
     assert_eq!(world.file("f"), file);
     for number in 0..count {
@@ -93,7 +93,7 @@ fn a_file_in_tens_of_thousands_of_pieces_is_read_overwritten_and_counted_in_part
 }
 
 #[test]
-fn what_is_remembered_of_checkpoints_is_bounded() {
+fn the_history_of_index_versions_is_bounded() {
     let world = World::new();
     let mut view = world.volume.view();
     for turn in 0..20 {
@@ -127,7 +127,7 @@ fn replies_to_large_writes_wait_before_memory_is_short() {
 }
 
 #[test]
-fn what_is_written_over_and_over_takes_little_more_than_its_length() {
+fn an_overwritten_file_takes_little_more_than_its_length() {
     let mut world = World::new();
     let file = world.file("f");
     for round in 0..40 {
@@ -167,7 +167,7 @@ fn an_index_that_is_in_memory_is_read_in_place() {
 }
 
 #[test]
-fn a_listing_of_many_objects_shows_them_as_they_are_and_leaves_them_out_of_memory() {
+fn listing_a_large_directory_does_not_load_its_inodes() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     for number in 0..100 {

@@ -57,7 +57,7 @@ fn a_setgid_directory_gives_its_group_to_what_is_made_in_it() {
 }
 
 #[test]
-fn privilege_bits_go_when_others_write_or_the_owner_changes() {
+fn privilege_bits_are_cleared_when_others_write_or_the_owner_changes() {
     let mut world = World::new();
     let directory = open_directory(&mut world, "d", 0o777);
     world.who = user(10, 10);
@@ -113,7 +113,7 @@ fn only_the_superuser_gives_files_away() {
 }
 
 #[test]
-fn no_directory_gets_below_itself() {
+fn no_directory_is_moved_below_itself() {
     let mut world = World::new();
     let a = world.mkdir(Ino::ROOT, "a").unwrap();
     let b = world.mkdir(a, "b").unwrap();
@@ -135,7 +135,7 @@ fn no_directory_gets_below_itself() {
 }
 
 #[test]
-fn two_renames_at_once_make_no_cycle() {
+fn concurrent_renames_make_no_cycle() {
     let mut world = World::new();
     for round in 0..40 {
         let [x, y] = ["x", "y"].map(|name| world.mkdir(Ino::ROOT, &format!("{name}{round}")).unwrap());
@@ -279,7 +279,7 @@ fn look(world: &mut World, directory: Ino, name: &str) -> Result<Ino, Error> {
 }
 
 #[test]
-fn names_that_are_in_memory_follow_every_change() {
+fn cached_names_follow_every_change() {
     let mut world = World::new();
     let long = "l".repeat(255);
     let between: [fn(&mut World); 4] =
@@ -322,7 +322,7 @@ fn names_that_are_in_memory_follow_every_change() {
 }
 
 #[test]
-fn a_name_that_is_in_memory_needs_no_layer() {
+fn a_cached_name_needs_no_lookup_in_the_read_view() {
     let mut world = World::new();
     let file = world.file("f");
     world.reopen();
@@ -340,7 +340,7 @@ fn a_name_that_is_in_memory_needs_no_layer() {
 
 /// Whoever else gives the name to something else meanwhile.
 #[test]
-fn who_removes_and_renames_is_told_what_it_was() {
+fn removals_and_renames_return_the_object() {
     let mut world = World::new();
     let [a, b] = ["a", "b"].map(|name| world.file(name));
     world.link(a, Ino::ROOT, "c").unwrap();

@@ -15,7 +15,7 @@ fn step(world: &mut World) -> Progress {
 }
 
 #[test]
-fn a_held_file_outlives_its_last_name_and_goes_when_it_is_released() {
+fn a_held_file_outlives_its_last_name_until_it_is_released() {
     let mut world = World::new();
     let file = world.file("file");
     world.write(file, 0, &[7; 5000]).unwrap();
@@ -42,7 +42,7 @@ fn a_held_file_outlives_its_last_name_and_goes_when_it_is_released() {
 }
 
 #[test]
-fn a_file_that_was_held_is_found_after_a_crash_and_stays_until_its_holders_have_spoken() {
+fn orphans_survive_a_crash_until_unheld_ones_are_released() {
     let mut world = World::new();
     let files = ["kept", "left"].map(|name| {
         let file = world.file(name);
@@ -88,7 +88,7 @@ fn a_rename_over_a_held_file_leaves_it_to_its_holder() {
 }
 
 #[test]
-fn who_holds_again_in_time_keeps_the_file_and_what_is_not_held_goes_at_once() {
+fn holding_again_in_time_keeps_an_orphan() {
     let mut world = World::new();
     let (file, other) = (world.file("file"), world.file("other"));
     world.volume.hold(file);
@@ -105,7 +105,7 @@ fn who_holds_again_in_time_keeps_the_file_and_what_is_not_held_goes_at_once() {
 }
 
 #[test]
-fn a_file_without_a_name_that_nobody_holds_is_a_fault() {
+fn a_nameless_file_that_is_no_orphan_is_a_fault() {
     let mut world = World::new();
     let file = world.file("file");
     world.volume.hold(file);
@@ -123,7 +123,7 @@ fn a_file_without_a_name_that_nobody_holds_is_a_fault() {
 }
 
 #[test]
-fn an_exclusive_create_with_attributes_sets_them_once_and_takes_its_own_again() {
+fn an_exclusive_create_with_attributes_is_idempotent() {
     let mut world = World::new();
     let set =
         |mode| SetAttributes { mode: Some(mode), uid: Some(5), size: Some(10), ..SetAttributes::default() };
@@ -145,7 +145,7 @@ fn an_exclusive_create_with_attributes_sets_them_once_and_takes_its_own_again() 
 }
 
 #[test]
-fn a_directory_tells_its_parent_and_a_change_its_versions() {
+fn lookups_return_parents_and_changes_return_versions() {
     let mut world = World::new();
     let (outer, inner) = (world.mkdir(Ino::ROOT, "outer").unwrap(), world.file("file"));
     let parent = |world: &mut World, ino| world.run(|v, r| v.lookup_parent(r, ino));

@@ -111,7 +111,7 @@ fn a_removed_file_is_freed_in_portions_that_survive_a_crash() {
 }
 
 #[test]
-fn a_file_that_was_cut_is_cleared_in_portions_and_reads_right_meanwhile() {
+fn a_truncated_file_is_cleared_in_portions_and_reads_correctly() {
     let (mut world, file) = world_with_a_file_in_pieces();
     world.truncate(file, APART + 1).unwrap();
     // It grows again at once, over what is not cleared yet.

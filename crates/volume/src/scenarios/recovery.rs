@@ -58,7 +58,7 @@ fn two_memtables_are_replayed_into_one() {
 }
 
 #[test]
-fn what_was_synced_survives_losing_power_at_any_time() {
+fn synced_data_survives_power_loss_at_any_time() {
     for seed in 0..12 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
@@ -112,7 +112,7 @@ fn what_was_synced_survives_losing_power_at_any_time() {
 }
 
 #[test]
-fn an_exclusive_create_is_taken_again_by_its_own_verifier_only() {
+fn an_exclusive_create_is_repeated_only_with_its_verifier() {
     let mut world = World::new();
     let (own, foreign) = (CreateHow::Exclusive(*b"verifier"), CreateHow::Exclusive(*b"another!"));
     let directory_created = world.create_how(Ino::ROOT, "f", &own).unwrap().value.attributes.ino;
@@ -136,7 +136,7 @@ fn an_exclusive_create_is_taken_again_by_its_own_verifier_only() {
 }
 
 #[test]
-fn a_create_that_cuts_what_it_knows_cuts_nothing_else() {
+fn an_unchecked_create_truncates_only_the_file_it_checked() {
     let mut world = World::new();
     let cut =
         |known| CreateHow::UncheckedIf(SetAttributes { size: Some(0), ..SetAttributes::default() }, known);
@@ -286,7 +286,7 @@ fn no_change_value_or_time_repeats_after_a_crash_with_the_clock_set_back() {
 }
 
 #[test]
-fn a_clock_that_stands_still_repeats_no_time() {
+fn a_stopped_clock_repeats_no_time() {
     let mut world = World::new();
     world.tick = 0;
     let file = world.file("f");
@@ -349,7 +349,7 @@ fn cookies_are_never_given_twice_and_a_listing_neither_skips_nor_repeats() {
 }
 
 #[test]
-fn an_inode_number_never_comes_to_mean_another_file() {
+fn inode_numbers_are_never_reused() {
     let mut world = World::new();
     let mut seen = HashSet::new();
     for round in 0..6 {

@@ -18,7 +18,7 @@ use crate::media::memory::MemoryMedia;
 const LARGE: usize = 200 << 10;
 
 #[test]
-fn a_segment_is_kept_that_only_entries_behind_a_checkpoint_name() {
+fn segments_named_only_after_a_checkpoint_are_kept() {
     let mut world = World::new();
     let [first, second] = ["first", "second"].map(|name| world.file(name));
     world.write_unstable(first, 0, &vec![1; LARGE]);
@@ -42,7 +42,7 @@ fn a_segment_is_kept_that_only_entries_behind_a_checkpoint_name() {
 }
 
 #[test]
-fn a_checkpoint_and_writers_short_of_space_do_not_wait_for_each_other() {
+fn checkpoints_and_writers_short_of_space_do_not_deadlock() {
     let mut world = World::new();
     let inos: Vec<Ino> = (0..4).map(|number| world.file(&number.to_string())).collect();
     world.commit();
@@ -105,7 +105,7 @@ fn a_checkpoint_and_writers_short_of_space_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn reads_go_on_after_a_checkpoint_that_found_the_device_full() {
+fn reads_continue_after_a_checkpoint_on_a_full_device() {
     let mut world = World::on(MemoryMedia::with_log(8 << 20));
     let [old, new] = ["old", "new"].map(|name| world.mkdir(Ino::ROOT, name).unwrap());
     // More than the index's cache takes.
@@ -134,7 +134,7 @@ fn reads_go_on_after_a_checkpoint_that_found_the_device_full() {
 }
 
 #[test]
-fn closing_ends_although_nothing_can_be_written_back_and_says_so() {
+fn close_ends_with_an_error_if_write_back_fails() {
     let mut world = World::new();
     let file = world.file("f");
     world.write_unstable(file, 0, &vec![1; LARGE]);
@@ -149,7 +149,7 @@ fn closing_ends_although_nothing_can_be_written_back_and_says_so() {
 }
 
 #[test]
-fn closing_ends_although_the_journal_failed() {
+fn close_ends_after_the_journal_failed() {
     let mut world = World::new();
     let file = world.file("f");
     world.write_unstable(file, 0, &vec![1; LARGE]);
@@ -186,7 +186,7 @@ fn a_full_index_refuses_new_names_and_lets_old_ones_be_removed() {
 }
 
 #[test]
-fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_kept() {
+fn a_full_disk_reports_no_space_and_keeps_accepted_data() {
     let mut world = World::new();
     world.disk.set_room_for_segments(world.disk.segments() + 3);
     let file = world.file("big");
@@ -225,7 +225,7 @@ fn a_full_disk_is_said_to_be_full_and_what_was_accepted_is_kept() {
 }
 
 #[test]
-fn a_failed_round_is_no_reason_to_refuse_reads_for_ever() {
+fn reads_succeed_after_a_failed_flush() {
     let mut world = World::new();
     let file = world.file("f");
     let written = world.write_how(file, 0, &vec![1; LARGE], Stability::FileSync).unwrap();
@@ -274,7 +274,7 @@ fn the_cleaner_moves_thousands_of_small_extents_in_a_small_ring() {
 }
 
 #[test]
-fn cuts_are_bounded_and_a_checkpoint_clears_them() {
+fn pending_truncations_are_bounded_and_cleared_by_checkpoints() {
     let mut world = World::on(MemoryMedia::with_log(8 << 20));
     let file = world.file("f");
     let mut sizes = Vec::new();
@@ -302,7 +302,7 @@ fn cuts_are_bounded_and_a_checkpoint_clears_them() {
 }
 
 #[test]
-fn a_listing_does_not_pass_over_names_that_came_and_went() {
+fn a_listing_skips_no_tombstones_of_short_lived_names() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     for number in 0..400 {
@@ -330,7 +330,7 @@ fn a_listing_does_not_pass_over_names_that_came_and_went() {
 }
 
 #[test]
-fn a_device_that_lost_the_lease_changes_no_more() {
+fn a_volume_that_lost_its_lease_changes_nothing() {
     let mut world = World::new();
     let directory_created =
         world.create_how(Ino::ROOT, "a", &CreateHow::Guarded(SetAttributes::default())).unwrap();
@@ -366,7 +366,7 @@ fn a_large_entry_of_inline_data_fits_a_ring_of_one_mebibyte() {
 }
 
 #[test]
-fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
+fn a_repeated_reply_waits_for_the_same_flush_as_the_first() {
     let mut world = World::new();
     let file = world.file("f");
     let key = |number: u8| crate::api::request::RequestKey(Arc::from([number; 24]));
@@ -407,7 +407,7 @@ fn a_repeated_reply_waits_for_the_round_that_the_first_waited_for() {
 }
 
 #[test]
-fn a_failed_round_is_no_reason_to_refuse_a_file_that_an_earlier_one_made_stable() {
+fn a_failed_flush_does_not_affect_files_made_stable_before() {
     let mut world = World::new();
     let [stable, other] = ["stable", "other"].map(|name| world.file(name));
     world.commit();
@@ -481,7 +481,7 @@ fn access_times_of_many_files_do_not_fill_a_small_ring() {
 }
 
 #[test]
-fn the_cleaner_comes_to_an_end_with_extents_that_are_smaller_than_their_headers() {
+fn the_cleaner_terminates_with_extents_smaller_than_their_headers() {
     let mut world = World::new();
     let file = world.file("f");
     for number in 0..6000 {

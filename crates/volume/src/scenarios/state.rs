@@ -40,7 +40,7 @@ fn expected(records: &[(&[u8], &[u8])]) -> BTreeMap<Vec<u8>, Vec<u8>> {
 }
 
 #[test]
-fn state_is_what_was_put_last_in_any_layer_and_after_crashes() {
+fn state_records_return_the_last_value_in_any_layer_and_after_crashes() {
     let mut world = World::new();
     let change = |world: &World, changes: &[StateChange]| world.volume.change_state(changes).unwrap();
     let after = change(&world, &[put(b"a", b"1"), put(b"", b""), put(b"b", b"1"), put(b"long key", b"1")]);
@@ -66,7 +66,7 @@ fn state_is_what_was_put_last_in_any_layer_and_after_crashes() {
 }
 
 #[test]
-fn a_crash_leaves_the_state_of_an_entry_or_none_of_it() {
+fn a_crash_keeps_the_state_of_an_entry_atomic() {
     let mut world = World::new();
     world.volume.change_state(&[put(b"old", b"1")]).unwrap();
     world.commit();

@@ -83,7 +83,7 @@ fn attributes_are_set_listed_and_removed_in_all_layers_and_survive() {
 }
 
 #[test]
-fn attributes_go_with_their_object() {
+fn attributes_are_removed_with_their_object() {
     let mut world = World::new();
     let directory = world.mkdir(Ino::ROOT, "d").unwrap();
     let file = world.file("file");
@@ -161,7 +161,7 @@ fn attributes_are_bounded_and_guarded_by_the_mode() {
 }
 
 #[test]
-fn who_may_not_wait_is_told_so_only_for_what_is_not_in_memory() {
+fn cached_access_blocks_only_for_what_is_not_in_memory() {
     let mut world = World::new();
     let (bare, file) = (world.file("bare"), world.file("file"));
     world.set_xattr(file, "a", b"1", SetXattr::Either).unwrap();
@@ -182,7 +182,7 @@ fn who_may_not_wait_is_told_so_only_for_what_is_not_in_memory() {
 }
 
 #[test]
-fn attributes_at_random_are_what_a_map_says() {
+fn random_attributes_agree_with_a_map() {
     for seed in 0..4 {
         let mut random = Random::new(seed);
         let mut world = World::new();

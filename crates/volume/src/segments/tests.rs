@@ -10,7 +10,7 @@ fn segments() -> (Arc<MemoryMedia>, Segments) {
 }
 
 #[test]
-fn what_a_stream_appended_is_read_back_verified() {
+fn appended_extents_are_read_back_and_verified() {
     let random = &mut Random::new(3);
     let (disk, segments) = segments();
     let mut stream = Stream::default();
@@ -89,7 +89,7 @@ fn extents_are_found_in_a_segment_read_piece_by_piece() {
 }
 
 #[test]
-fn a_segment_counts_what_is_under_way() {
+fn a_segment_counts_pending_extents() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
     let record = stream.append(&segments, ExtentId(1), &[1; 100]).unwrap();
@@ -128,7 +128,7 @@ fn a_failed_append_leaves_nothing_pending() {
 }
 
 #[test]
-fn only_so_many_blobs_stay_open() {
+fn the_number_of_open_blobs_is_bounded() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
     for number in 0..OPEN_BLOBS_MAX as u64 + 20 {
@@ -143,7 +143,7 @@ fn only_so_many_blobs_stay_open() {
 }
 
 #[test]
-fn no_more_than_a_few_segments_are_kept_open_however_many_are_written() {
+fn few_segments_stay_open_however_many_are_written() {
     let (_disk, segments) = segments();
     let mut stream = Stream::default();
     let mut last = None;

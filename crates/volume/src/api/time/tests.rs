@@ -12,7 +12,7 @@ fn times_before_1970_have_their_seconds_rounded_down() {
 }
 
 #[test]
-fn the_ends_of_the_range_hold() {
+fn times_saturate_at_the_ends_of_their_range() {
     let (first, last) = (Time::from_nanos(i64::MIN), Time::from_nanos(i64::MAX));
     assert_eq!(Time::from_parts(i64::MAX, 5), last);
     assert_eq!(Time::from_parts(i64::MIN, 0), first);

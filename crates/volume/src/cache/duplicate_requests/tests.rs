@@ -13,7 +13,7 @@ fn at(seconds: i64) -> Time {
 }
 
 #[test]
-fn one_client_cannot_push_out_what_another_needs() {
+fn one_client_cannot_evict_the_replies_of_another() {
     let cache = DuplicateRequestCache::default();
     cache.insert(key(1, 0), answer(0, 1), 0, true);
     for request in 0..5 * REPLIES_PER_CLIENT_MAX as u64 {
@@ -27,7 +27,7 @@ fn one_client_cannot_push_out_what_another_needs() {
 }
 
 #[test]
-fn all_clients_together_are_bounded() {
+fn the_replies_of_all_clients_are_bounded() {
     let cache = DuplicateRequestCache::default();
     let clients = 100;
     let each = REPLIES_MAX as u64 / clients + 50;
@@ -51,7 +51,7 @@ fn all_clients_together_are_bounded() {
 }
 
 #[test]
-fn checkpoints_carry_answers_over_until_they_expire() {
+fn checkpoints_carry_replies_over_until_they_expire() {
     let cache = DuplicateRequestCache::default();
     cache.insert(key(1, 1), answer(1000, 1), 0, true);
     cache.insert(key(1, 2), answer(1000, 2), 0, false);
@@ -77,7 +77,7 @@ fn an_answer_from_the_index_expires_too() {
 }
 
 #[test]
-fn a_key_that_is_used_again_does_not_lose_its_new_answer_with_the_old_one() {
+fn a_reused_key_keeps_its_new_reply_when_the_old_one_expires() {
     let cache = DuplicateRequestCache::default();
     cache.insert(key(1, 1), answer(1000, 1), 0, true);
     assert_eq!(cache.take_changes(at(1000)).put.len(), 1);
@@ -89,7 +89,7 @@ fn a_key_that_is_used_again_does_not_lose_its_new_answer_with_the_old_one() {
 }
 
 #[test]
-fn with_little_memory_fewer_are_remembered() {
+fn the_number_of_replies_follows_the_memory() {
     let cache = DuplicateRequestCache::default();
     for request in 0..10 {
         cache.insert(key(1, request), answer(0, request), 0, true);

@@ -30,7 +30,7 @@ fn a_name_is_kept_changed_and_removed() {
 }
 
 #[test]
-fn names_that_are_alike_are_told_apart() {
+fn similar_names_are_distinguished() {
     let names = NameCache::new(1 << 20, blocks::hasher(None));
     let longest = [b'x'; CACHED_NAME_BYTES_MAX];
     names.put(DIRECTORY, &longest, &record(1));
@@ -56,7 +56,7 @@ fn a_long_name_is_not_kept() {
 }
 
 #[test]
-fn it_is_bounded_and_what_is_left_is_right() {
+fn the_cache_is_bounded_and_its_remaining_names_are_right() {
     for sets in [1, 3, 64, 1000] {
         let names = NameCache::new(sets * SET_BYTES, blocks::hasher(None));
         for number in 0..20_000_u64 {

@@ -117,7 +117,7 @@ fn a_volume_of_either_format_is_known_and_no_other() {
 }
 
 #[test]
-fn a_cut_hides_older_pieces_beyond_it_and_forgets_those_that_it_dominates() {
+fn a_truncation_hides_older_mappings_and_supersedes_longer_ones() {
     let mut record = InodeRecord { truncations: 0, pending_truncations: Vec::new(), ..inode() };
     record.truncate(100);
     record.truncate(200);

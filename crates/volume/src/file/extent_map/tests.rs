@@ -148,7 +148,7 @@ fn some_range(random: &mut Random) -> (u64, u64) {
 }
 
 #[test]
-fn the_newest_layer_that_knows_a_byte_gives_it() {
+fn each_byte_comes_from_the_newest_layer_that_has_it() {
     for seed in 0..150 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
@@ -168,7 +168,7 @@ fn the_newest_layer_that_knows_a_byte_gives_it() {
 }
 
 #[test]
-fn the_next_piece_is_found_across_holes_of_any_size() {
+fn the_next_mapping_is_found_across_holes_of_any_size() {
     let memtable = Memtable::new(Layer(1));
     let far = 1 << 62;
     let mapping = |start| {

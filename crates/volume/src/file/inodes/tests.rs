@@ -8,7 +8,7 @@ fn numbers() -> impl Iterator<Item = Ino> {
 }
 
 #[test]
-fn it_forgets_only_what_the_index_or_the_journal_can_give_back() {
+fn only_inodes_that_can_be_reloaded_are_evicted() {
     let inodes = Inodes::new(0, 0);
     let (durable, flush_generation) = (Seq(10), 3);
     let kept: Vec<Ino> = numbers().take(4).collect();
@@ -69,7 +69,7 @@ fn window(mappings: usize) -> MapWindow {
 }
 
 #[test]
-fn parts_of_maps_are_counted_and_the_oldest_go() {
+fn windows_are_counted_and_the_oldest_are_evicted() {
     let (one, eight) = (window(1).bytes(), window(8).bytes());
     let inodes =
         Inodes::new(100 * (CELL_BYTES + GROUP_BYTES) * SHARDS as u64, (eight + 3 * one) * SHARDS as u64);
@@ -106,7 +106,7 @@ fn parts_of_maps_are_counted_and_the_oldest_go() {
 }
 
 #[test]
-fn groups_come_and_go_with_their_inodes() {
+fn groups_exist_while_they_have_inodes() {
     let inodes = Inodes::new(1 << 20, 0);
     let max = usize::try_from((1 << 20) / INODE_BYTES).unwrap();
     for ino in 1..100_000 {

@@ -16,7 +16,7 @@ fn committer(bytes: usize) -> (Arc<MemoryMedia>, Arc<MemoryFile>, Committer) {
 }
 
 #[test]
-fn what_queued_during_a_sync_leaves_in_one_batch() {
+fn entries_queued_during_a_sync_leave_in_one_batch() {
     let (_, log, committer) = committer(1 << 20);
     assert!(!committer.step(), "nothing to do");
     let last = (0..500).map(|_| committer.push(vec![1; 40])).last().unwrap();
@@ -30,7 +30,7 @@ fn what_queued_during_a_sync_leaves_in_one_batch() {
 }
 
 #[test]
-fn who_only_tries_neither_waits_nor_does_much() {
+fn try_step_neither_waits_nor_writes_large_batches() {
     let (disk, _, committer) = committer(1 << 20);
     assert!(!committer.try_step(), "nothing to do");
     committer.push(vec![1; 40]);
@@ -127,7 +127,7 @@ fn a_lost_lease_is_noticed_before_a_batch_is_written() {
 }
 
 #[test]
-fn who_waits_is_told() {
+fn waiters_are_woken() {
     let (_, _, committer) = committer(1 << 20);
     let notified = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&notified);

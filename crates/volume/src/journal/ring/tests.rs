@@ -236,7 +236,7 @@ fn a_journal_that_does_not_belong_to_the_index_is_refused() {
 }
 
 #[test]
-fn a_journal_block_stored_inside_an_entry_is_not_taken_for_one() {
+fn a_journal_block_inside_an_entry_is_no_batch() {
     let (file, _, mut ring) = new_ring(LENGTH);
     commit(&mut ring, 1, &[numbered(1, 100)]).unwrap();
     commit(&mut ring, 1, &[numbered(2, 100)]).unwrap();
@@ -254,7 +254,7 @@ fn a_journal_block_stored_inside_an_entry_is_not_taken_for_one() {
 }
 
 #[test]
-fn no_flipped_bit_changes_what_is_delivered() {
+fn no_flipped_bit_changes_replayed_entries() {
     let (file, _, mut ring) = new_ring(LENGTH);
     let mut written = Vec::new();
     let mut anchor = ring.anchor_at(Seq(0)).unwrap();
@@ -292,7 +292,7 @@ fn no_flipped_bit_changes_what_is_delivered() {
 }
 
 #[test]
-fn nothing_goes_on_after_a_failure() {
+fn a_failed_ring_accepts_nothing_more() {
     let (file, anchor, mut ring) = new_ring(LENGTH);
     commit(&mut ring, 1, &[b"kept"]).unwrap();
     append(&mut ring, 1, 1, &[b"lost"]).unwrap();

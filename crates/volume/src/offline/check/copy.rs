@@ -1,4 +1,4 @@
-//! A file that can be written to without changing it.
+//! A copy-on-write view of a file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 
 use crate::media::RandomFile;
 
-/// Bytes that are copied at once when one of them is written.
+/// Bytes copied when one of them is written.
 const BLOCK: u64 = 4096;
 
-/// A view of a file: what is written to it stays in memory. The index library marks a file as open, and repairs it after
-/// a crash; during a check that must not reach media.
+/// A view of a file in which writes stay in memory. The index library marks a file as open, and repairs it after a
+/// crash; during a check that must not reach media.
 pub(super) struct CopyOnWrite {
     below: Arc<dyn RandomFile>,
     state: Mutex<Blocks>,
@@ -43,7 +43,7 @@ impl CopyOnWrite {
     }
 }
 
-/// Lays `block`, which begins at `at`, over the part of `buffer`, which begins at `offset`, that it touches.
+/// Copies the overlap of `block`, which begins at `at`, into `buffer`, which begins at `offset`.
 fn lay_over(buffer: &mut [u8], offset: u64, block: &[u8], at: u64) {
     let skip = |from: u64, to: u64| usize::try_from(to.saturating_sub(from)).unwrap_or(usize::MAX);
     let (in_buffer, in_block) = (skip(offset, at), skip(at, offset));
@@ -112,7 +112,7 @@ mod tests {
     use crate::media::memory::{MemoryFile, Random};
 
     #[test]
-    fn it_behaves_as_a_file_and_leaves_the_one_below_alone() {
+    fn writes_are_read_back_and_leave_the_original_unchanged() {
         let mut random = Random::new(7);
         let before = random.bytes(20_000);
         let below = MemoryFile::holding(before.clone());

@@ -1,4 +1,4 @@
-//! File data: every byte that an extent holds, against its checksums.
+//! File data: verifies every byte of every extent against its checksums.
 
 use super::extents::{Placed, Placements};
 use super::findings::Findings;
@@ -75,7 +75,7 @@ fn check_extent(
     }
 }
 
-/// Where in the first file that uses an extent the bytes behind the first `skipped` lie.
+/// Returns where the bytes after the first `skipped` lie in the first file that uses the extent.
 fn bytes_of_file(placed: &Placed, skipped: u64) -> Option<u64> {
     let (start, offset) = placed.used?.start;
     let block_end = skipped + BLOCK as u64;

@@ -24,7 +24,7 @@ pub(super) struct Placed {
 }
 
 impl Placed {
-    /// Where its header begins.
+    /// Returns the offset of its header.
     fn from(&self) -> u64 {
         self.record.offset.saturating_sub(ExtentHeader::BYTES as u64)
     }
@@ -54,7 +54,7 @@ pub(super) struct Placement {
 /// All segments.
 pub(super) type Placements = BTreeMap<SegmentId, Placement>;
 
-/// Checks extents and segments. `uses` says which extents maps refer to, `blobs` which files of segments there are.
+/// Checks extents and segments. `uses` has the extents that maps refer to, `blobs` the existing segment files.
 pub(super) fn check_extents(
     view: &View,
     mut uses: Uses,
@@ -140,7 +140,7 @@ fn check_references(id: ExtentId, row: &ExtentRecord, used: Option<&Use>, findin
     }
 }
 
-/// Enters an extent into its segment.
+/// Adds an extent to its segment.
 fn place(
     placements: &mut Placements,
     id: ExtentId,
@@ -202,7 +202,7 @@ fn check_segment(id: SegmentId, placement: &mut Placement, findings: &mut Findin
     }
 }
 
-/// One fault for each file that has data in a segment that cannot be read, and one if only freed data is hurt.
+/// Reports a fault for each file with data in an unreadable segment, and one if only freed data is lost.
 fn lost(id: SegmentId, placement: &Placement, why: &str, findings: &mut Findings) {
     let mut files: BTreeMap<Option<Ino>, u64> = BTreeMap::new();
     for placed in &placement.extents {

@@ -1,11 +1,11 @@
-//! Faults as they are found; their paths are looked up at the end, when all names are known.
+//! Faults, collected during a check. Their paths are looked up at the end, when all names are known.
 
 use super::tree::Tree;
 use super::view::View;
 use super::{Fault, FaultKind, Report, Summary};
 use crate::api::ids::Ino;
 
-/// What a fault hurts.
+/// What a fault affects.
 #[derive(Clone, Debug)]
 enum Subject {
     Nothing,
@@ -27,17 +27,17 @@ impl Findings {
         Findings { found: Vec::new(), max, more: 0, notes: Vec::new() }
     }
 
-    /// A fault that hurts an object, if any.
+    /// Adds a fault that affects an object, if any.
     pub(super) fn add(&mut self, kind: FaultKind, object: Option<Ino>, what: String) {
         self.push(kind, object.map_or(Subject::Nothing, Subject::Object), what);
     }
 
-    /// A fault that hurts a name.
+    /// Adds a fault that affects a name.
     pub(super) fn add_name(&mut self, kind: FaultKind, directory: Ino, name: &[u8], what: String) {
         self.push(kind, Subject::Name(directory, name.into()), what);
     }
 
-    /// Something that is no fault.
+    /// Adds a remark that is no fault.
     pub(super) fn note(&mut self, what: String) {
         if self.notes.len() < self.max {
             self.notes.push(what);
@@ -52,7 +52,7 @@ impl Findings {
         }
     }
 
-    /// All of it, with paths.
+    /// Returns the report, with paths.
     pub(super) fn report(self, view: &View, tree: &Tree, summary: Summary) -> Report {
         let faults = self
             .found

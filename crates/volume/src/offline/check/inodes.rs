@@ -1,4 +1,4 @@
-//! What each inode says of itself, compared with what was counted.
+//! Checks what each inode says of itself against what was counted.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::encoding::record::{InodeRecord, UsageKind, UsageRecord, decode_symlin
 use crate::limits::{FILE_BYTES_MAX, LINKS_MAX, SYMLINK_BYTES_MAX, XATTR_OVERHEAD_BYTES};
 use crate::tables::index::IndexError;
 
-/// What all inodes together use, by whose they are.
+/// Usage of all inodes, by owner.
 pub(super) type Totals = BTreeMap<(UsageKind, u64), UsageRecord>;
 
-/// Checks all inodes, and adds up what they use.
+/// Checks all inodes, and sums up their usage.
 pub(super) fn check_inodes(
     view: &View,
     tree: &Tree,
@@ -54,7 +54,7 @@ pub(super) fn check_inodes(
     failed.map_or(Ok(totals), Err)
 }
 
-/// Takes faults of one inode.
+/// Collects the faults of one inode.
 struct Faults<'f> {
     ino: Ino,
     findings: &'f mut Findings,
@@ -128,7 +128,7 @@ fn check_directory(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     });
 }
 
-/// Size, bytes in use, map and truncations.
+/// Checks size, used bytes, map and truncations.
 fn check_sizes(faults: &mut Faults<'_>, record: &InodeRecord, node: &Node) {
     let (size, used, mapped_end) = (record.size, record.used, record.mapped_end);
     faults.unless(record.mode <= 0o7777, FaultKind::Inode, || {
@@ -182,7 +182,7 @@ fn check_target(faults: &mut Faults<'_>, view: &View, record: &InodeRecord) -> R
     Ok(())
 }
 
-/// Counts extended attributes; those of an object that does not exist must wait to be freed.
+/// Counts extended attributes; those of an object that does not exist must be waiting to be freed.
 pub(super) fn count_xattrs(view: &View, tree: &mut Tree, findings: &mut Findings) -> Result<(), IndexError> {
     let mut strays: BTreeMap<Ino, u32> = BTreeMap::new();
     view.each(FIRST, Table::Xattr, &mut |fields, value| {

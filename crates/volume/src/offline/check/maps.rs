@@ -1,4 +1,4 @@
-//! The maps of files: index and journal, each by itself, and what both together show.
+//! The maps of files: index and journal, each by itself, and combined.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,10 +13,10 @@ use crate::encoding::record::{ExtentMapping, InodeRecord, Source};
 use crate::limits::FILE_BYTES_MAX;
 use crate::tables::index::IndexError;
 
-/// Which pieces of maps refer to an extent.
+/// The mappings that refer to an extent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Use {
-    /// Pieces in the index: what the extent's reference count counts.
+    /// Mappeds in the index: what the extent's reference count counts.
     pub references: u32,
     /// The first file found.
     pub ino: Ino,
@@ -29,25 +29,25 @@ pub(super) struct Use {
 /// The extents that maps refer to.
 pub(super) type Uses = HashMap<ExtentId, Use>;
 
-/// A piece of a map.
-struct Piece {
+/// A mapping with its end.
+struct Mapped {
     end: u64,
     record: ExtentMapping,
 }
 
-impl Piece {
-    fn decode(fields: &[u8], value: &[u8]) -> Option<(Ino, Piece)> {
+impl Mapped {
+    fn decode(fields: &[u8], value: &[u8]) -> Option<(Ino, Mapped)> {
         let ino = Ino(key::number(fields)?);
-        Some((ino, Piece { end: key::second_number(fields)?, record: ExtentMapping::decode(value).ok()? }))
+        Some((ino, Mapped { end: key::second_number(fields)?, record: ExtentMapping::decode(value).ok()? }))
     }
 
-    /// The part that the file's truncations leave visible.
+    /// Returns the part that the file's truncations leave visible.
     fn visible(&self, inode: &InodeRecord) -> (u64, u64) {
         (self.record.start, self.end.min(inode.visible_end(self.record.birth)).max(self.record.start))
     }
 }
 
-/// The file whose map is being walked through.
+/// The file whose map is being checked.
 struct File {
     ino: Ino,
     /// Its record; `None` if it was removed, or does not decode.
@@ -64,8 +64,8 @@ impl File {
         Ok(File { ino, record, over: Vec::new(), previous_end: 0 })
     }
 
-    /// Checks a piece against those before it and against the file. Returns what it shows of the file.
-    fn check(&mut self, mapping: &Piece, place: &str, findings: &mut Findings) -> Option<(u64, u64)> {
+    /// Checks a mapping against the previous ones and against the file. Returns its visible part.
+    fn check(&mut self, mapping: &Mapped, place: &str, findings: &mut Findings) -> Option<(u64, u64)> {
         let (start, end) = (mapping.record.start, mapping.end);
         let mut add = |what: &str| {
             let what = format!("in its map ({place}), the piece of bytes {start} to {end} {what}");
@@ -90,7 +90,7 @@ impl File {
         Some(visible)
     }
 
-    /// Bytes of `[start, end)` that the journal's pieces do not hide.
+    /// Returns the bytes of `[start, end)` that the journal's mappings do not hide.
     fn uncovered(&self, start: u64, end: u64) -> u64 {
         let first = self.over.partition_point(|(_, over_end)| *over_end <= start);
         let hidden: u64 = self.over[first..]
@@ -102,8 +102,8 @@ impl File {
     }
 }
 
-/// Notes that a piece refers to an extent.
-fn refer(uses: &mut Uses, ino: Ino, mapping: &Piece, references: u32) {
+/// Records that a mapping refers to an extent.
+fn refer(uses: &mut Uses, ino: Ino, mapping: &Mapped, references: u32) {
     let Source::Extent { id, offset } = mapping.record.source else { return };
     let start = (mapping.record.start, offset);
     let entry = uses.entry(id).or_insert(Use { references: 0, ino, start, reach: 0 });
@@ -122,7 +122,7 @@ pub(super) fn check_index_maps(
     let mut file: Option<File> = None;
     let mut failed = None;
     view.each_of_index(FIRST, Table::Map, &mut |fields, value| {
-        let Some((ino, mapping)) = Piece::decode(fields, value) else { return };
+        let Some((ino, mapping)) = Mapped::decode(fields, value) else { return };
         if file.as_ref().is_none_or(|file| file.ino != ino) {
             match open_index_map(view, tree, ino, findings) {
                 Ok(opened) => file = Some(opened),
@@ -147,11 +147,11 @@ pub(super) fn check_index_maps(
     failed.map_or(Ok(()), Err)
 }
 
-/// Begins with another file of the index: it must exist, or wait to be freed.
+/// Begins with another file of the index, which must exist or be waiting to be freed.
 fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -> Result<File, IndexError> {
     let mut file = File::open(view, ino)?;
     match &file.record {
-        Some(inode) => file.over = recent_cover(&recent_pieces(view, ino), inode),
+        Some(inode) => file.over = recent_cover(&recent_mappings(view, ino), inode),
         None if tree.nodes.contains_key(&ino) => {}
         None if view.get(&key::reap(ino))?.is_none() => {
             let what =
@@ -163,16 +163,16 @@ fn open_index_map(view: &View, tree: &Tree, ino: Ino, findings: &mut Findings) -
     Ok(file)
 }
 
-/// Checks the pieces of maps that the journal put.
+/// Checks the mappings that the journal put.
 pub(super) fn check_recent_maps(
     view: &View,
     tree: &mut Tree,
     uses: &mut Uses,
     findings: &mut Findings,
 ) -> Result<(), IndexError> {
-    let mut files: BTreeMap<Ino, Vec<Piece>> = BTreeMap::new();
+    let mut files: BTreeMap<Ino, Vec<Mapped>> = BTreeMap::new();
     for (fields, slot) in view.recent_of(FIRST, Table::Map) {
-        if let Some((ino, mapping)) = slot.as_ref().and_then(|value| Piece::decode(fields, value)) {
+        if let Some((ino, mapping)) = slot.as_ref().and_then(|value| Mapped::decode(fields, value)) {
             files.entry(ino).or_default().push(mapping);
         }
     }
@@ -191,7 +191,7 @@ pub(super) fn check_recent_maps(
             refer(uses, ino, mapping, 0);
         }
         if let Some(node) = tree.nodes.get_mut(&ino) {
-            let data: Vec<Piece> =
+            let data: Vec<Mapped> =
                 mappings.into_iter().filter(|mapping| mapping.record.source != Source::Hole).collect();
             let shown: u64 = recent_cover(&data, &inode).iter().map(|(start, end)| end - start).sum();
             node.mapped = node.mapped.saturating_add(shown);
@@ -200,16 +200,16 @@ pub(super) fn check_recent_maps(
     Ok(())
 }
 
-/// The journal's pieces of one file, in order of their ends.
-fn recent_pieces(view: &View, ino: Ino) -> Vec<Piece> {
+/// Returns the journal's mappings of one file, in order of their ends.
+fn recent_mappings(view: &View, ino: Ino) -> Vec<Mapped> {
     view.recent_of_map(ino)
-        .filter_map(|(fields, slot)| Piece::decode(fields, slot.as_ref()?))
+        .filter_map(|(fields, slot)| Mapped::decode(fields, slot.as_ref()?))
         .map(|(_, mapping)| mapping)
         .collect()
 }
 
-/// What the journal's pieces show of a file, in file order, not overlapping even where they do.
-fn recent_cover(mappings: &[Piece], inode: &InodeRecord) -> Vec<(u64, u64)> {
+/// Returns the ranges of a file that the journal's mappings show, in file order, merged where they overlap.
+fn recent_cover(mappings: &[Mapped], inode: &InodeRecord) -> Vec<(u64, u64)> {
     let mut shown: Vec<(u64, u64)> =
         mappings.iter().map(|mapping| mapping.visible(inode)).filter(|(start, end)| start < end).collect();
     shown.sort_unstable();

@@ -1,4 +1,4 @@
-//! Names, which are stored twice: by name for LOOKUP, by cookie for READDIR.
+//! Names. Each is stored twice: by name for LOOKUP, by cookie for READDIR.
 
 use super::findings::Findings;
 use super::tree::Tree;
@@ -12,7 +12,7 @@ use crate::encoding::record::{CookieRecord, NameRecord};
 use crate::tables::index::IndexError;
 use crate::volume::check_name;
 
-/// Checks every name, and counts for every inode its names and what is in it.
+/// Checks every name, and counts each inode's names and entries.
 pub(super) fn check_names(
     view: &View,
     tree: &mut Tree,
@@ -47,7 +47,7 @@ pub(super) fn check_names(
     failed.map_or(Ok(()), Err)
 }
 
-/// Compares a name with what READDIR lists at its place.
+/// Compares a name with what READDIR lists under its cookie.
 fn check_listed(record: &NameRecord, name: &[u8], listed: Option<&[u8]>) -> Option<(FaultKind, String)> {
     let cookie = record.cookie;
     let what = match listed.map(CookieRecord::decode) {
@@ -64,7 +64,7 @@ fn check_listed(record: &NameRecord, name: &[u8], listed: Option<&[u8]>) -> Opti
     Some((FaultKind::Name, what))
 }
 
-/// Counts a name to its directory and its object.
+/// Counts a name for its directory and its object.
 fn enter(tree: &mut Tree, directory: Ino, record: &NameRecord) -> Option<(FaultKind, String)> {
     let is_directory = record.file_type == FileType::Directory;
     if !tree.is_directory(directory) {

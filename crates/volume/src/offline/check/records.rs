@@ -1,6 +1,6 @@
-//! Whether every record decodes and belongs to a table; and whether numbers are never handed out twice.
+//! Checks that every record decodes and belongs to a table, and that no number can be handed out twice.
 //!
-//! Later checks pass over records that do not decode, as they were reported here.
+//! Later checks skip records that do not decode, as they were reported here.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::limits::{NAME_BYTES_MAX, REQUEST_KEY_BYTES_MAX, STATE_KEY_BYTES_MAX};
 use crate::tables::index::IndexError;
 use crate::transaction::apply;
 
-/// The volume's tables and the family's.
+/// Returns the member of a table: the volume or the family.
 pub(crate) fn member_of(table: Table) -> Member {
     match table {
         Table::Inode
@@ -96,8 +96,8 @@ fn check_range(
     })
 }
 
-/// The records of a journal entry that can be replayed; the others are faults, for which the next opening would refuse
-/// the journal.
+/// Returns the records of a journal entry that can be replayed; the others are faults, for which the next opening
+/// would refuse the journal.
 pub(super) fn sound_records(
     seq: Seq,
     records: Vec<(Key, Slot)>,
@@ -123,7 +123,7 @@ pub(super) fn sound_records(
     sound
 }
 
-/// The object that a record belongs to.
+/// Returns the object that a record belongs to.
 fn subject(table: Table, key: &[u8]) -> Option<Ino> {
     let (_, _, fields) = key::parse(key)?;
     let of_object = !matches!(table, Table::Usage | Table::Reap | Table::State) && member_of(table) == FIRST;
@@ -136,7 +136,7 @@ fn check_record(table: Table, key: &[u8], value: &[u8]) -> Result<(), Malformed>
     record::check(table, value)
 }
 
-/// Whether the fields of a key have the length that their table wants.
+/// Checks the length of a key's fields.
 fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
     let fits = match table {
         Table::Inode | Table::Reap | Table::Symlink | Table::Orphan | Table::Extent | Table::Segment => {
@@ -153,8 +153,8 @@ fn check_key(table: Table, fields: &[u8]) -> Result<(), Malformed> {
     if fits { Ok(()) } else { Err(Malformed("key")) }
 }
 
-/// Checks that no number in the index would be handed out again. Those in the journal move the counters when it is
-/// replayed.
+/// Checks that no number in the index would be handed out again. Replay advances the counters beyond those in the
+/// journal.
 pub(super) fn check_numbers(view: &View, findings: &mut Findings) -> Result<(), IndexError> {
     let meta = &view.meta;
     let counters = [
@@ -175,7 +175,7 @@ pub(super) fn check_numbers(view: &View, findings: &mut Findings) -> Result<(), 
     Ok(())
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! The tree of names: all inodes, and how they hang together.
+//! The tree of names: all inodes, and how they are connected.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::encoding::key::{FIRST, Table};
 use crate::encoding::record::{CookieRecord, InodeRecord};
 use crate::tables::index::IndexError;
 
-/// Directories on a path; more than that is a cycle, or a path that is of no use in a report.
+/// Most directories on a path. More is a cycle, or a path of no use in a report.
 const DEPTH_MAX: usize = 4096;
 
-/// What is known of an inode: some of its record, and what was counted elsewhere.
+/// An inode: parts of its record, and what was counted elsewhere.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     /// Its type; `None` if its record does not decode.
@@ -56,7 +56,7 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Finds all inodes.
+    /// Loads all inodes.
     pub(super) fn load(&mut self, view: &View) -> Result<(), IndexError> {
         view.each(FIRST, Table::Inode, &mut |fields, value| {
             let Some(ino) = key::number(fields).map(Ino) else { return };
@@ -65,7 +65,7 @@ impl Tree {
         })
     }
 
-    /// Finds the files that are held without a name.
+    /// Loads the held files without a name.
     pub(super) fn load_orphans(&mut self, view: &View, findings: &mut Findings) -> Result<(), IndexError> {
         view.each(FIRST, Table::Orphan, &mut |fields, _| {
             let Some(ino) = key::number(fields).map(Ino) else { return };
@@ -80,12 +80,12 @@ impl Tree {
         })
     }
 
-    /// Whether there is a directory of that number.
+    /// Whether a directory has this number.
     pub(super) fn is_directory(&self, ino: Ino) -> bool {
         self.nodes.get(&ino).is_some_and(|node| matches!(node.file_type, None | Some(FileType::Directory)))
     }
 
-    /// The path of an object, if it has one. Above one without a name, the path begins with its number.
+    /// Returns the path of an object, if it has one. Above a nameless object, the path begins with its number.
     pub(super) fn path(&self, view: &View, ino: Ino) -> Option<String> {
         if ino == Ino::ROOT {
             return self.nodes.contains_key(&ino).then(|| "/".to_owned());
@@ -135,7 +135,7 @@ impl Tree {
         }
     }
 
-    /// Goes up from a directory to one of which it is known how it hangs together; returns one of a new cycle.
+    /// Follows the parents of a directory up to one whose connection is known; returns a directory of a new cycle.
     fn follow(&mut self, from: Ino) -> Option<Ino> {
         let mut path = Vec::new();
         let mut at = from;
@@ -162,7 +162,7 @@ impl Tree {
     }
 }
 
-/// A name by its cookie; its cookie's number stands in for one that cannot be read.
+/// Returns a name by its cookie, or the cookie's number if it cannot be read.
 fn name_of(view: &View, directory: Ino, cookie: Cookie) -> String {
     let value = view.get(&key::cookie(directory, cookie)).ok().flatten();
     match value.and_then(|value| CookieRecord::decode(&value).ok()) {

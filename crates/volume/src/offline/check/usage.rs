@@ -1,4 +1,4 @@
-//! Usage counters against what all inodes together use.
+//! Compares usage counters with the usage of all inodes.
 
 use std::collections::BTreeSet;
 

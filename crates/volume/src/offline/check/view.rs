@@ -32,11 +32,11 @@ pub(crate) struct View {
     pub(crate) meta: MetaRecord,
 }
 
-/// Visits a record: the fields of its key, and its value.
+/// Receives a record: the fields of its key, and its value.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
 
 impl View {
-    /// Opens the index, on a copy of what is written to it.
+    /// Opens the index, on a copy-on-write view.
     pub(crate) fn open(media: &dyn Media) -> Result<View, OpenError> {
         View::open_caching(media, INDEX_CACHE_BYTES)
     }
@@ -90,12 +90,12 @@ impl View {
         usage
     }
 
-    /// The index alone.
+    /// Returns the index alone.
     pub(crate) fn index(&self) -> Result<&Snapshot, IndexError> {
         self.snapshot.as_ref().ok_or(IndexError::Closed)
     }
 
-    /// Goes on after the index failed at one record: the library takes no more before it is opened again.
+    /// Continues after the index failed at one record: the library refuses calls until it is reopened.
     pub(super) fn reopen(&mut self) -> Result<(), IndexError> {
         self.snapshot = None;
         self.index.reopen()?;
@@ -103,26 +103,26 @@ impl View {
         Ok(())
     }
 
-    /// What the journal says of a key.
+    /// Returns what the journal holds for a key.
     pub(super) fn recent(&self, key: &[u8]) -> Option<&Slot> {
         self.recent.get(key)
     }
 
-    /// What the journal says of a table, in order.
+    /// Returns the journal's records of a table, in order.
     pub(super) fn recent_of(&self, member: Member, table: Table) -> impl Iterator<Item = (&[u8], &Slot)> {
         let (from, to) = key::table_range(member, table);
         let range = self.recent.range::<[u8], _>((Bound::Included(&*from), Bound::Excluded(&*to)));
         range.map(|(key, slot)| (fields(key), slot))
     }
 
-    /// What the journal says of a file's map, in order.
+    /// Returns the journal's mappings of a file, in order.
     pub(super) fn recent_of_map(&self, ino: Ino) -> impl Iterator<Item = (&[u8], &Slot)> {
         let (from, to) = (key::map(ino, 0), key::map(ino, u64::MAX));
         let range = self.recent.range::<[u8], _>((Bound::Included(&*from), Bound::Included(&*to)));
         range.map(|(key, slot)| (fields(key), slot))
     }
 
-    /// A record.
+    /// Returns a record.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Slot, IndexError> {
         match self.recent.get(key) {
             Some(slot) => Ok(slot.clone()),
@@ -184,7 +184,7 @@ fn visit_next<'r>(
     }
 }
 
-/// The fields of a key of a known table.
+/// Returns the fields of a key of a known table.
 fn fields(key: &[u8]) -> &[u8] {
     key::parse(key).map_or(&[], |(_, _, fields)| fields)
 }

@@ -1,4 +1,4 @@
-//! Keys and values of records in words.
+//! Keys and values of records as text.
 
 use super::{Line, Value};
 use crate::encoding::codec::Malformed;
@@ -9,10 +9,10 @@ use crate::encoding::record::{
 };
 use crate::offline::check::records::hex;
 
-/// Bytes that are shown of keys and answers.
+/// Most bytes shown of keys and answers.
 const SHOWN_BYTES_MAX: usize = 32;
 
-/// A record on a line.
+/// Returns a line for a record.
 pub(super) fn record_line(word: &'static str, key: &[u8], value: &[u8]) -> Line {
     let line = describe_key(Line::new(word), key);
     let Some((_, table, _)) = key::parse(key) else { return line.text("value", bytes(value)) };
@@ -22,7 +22,7 @@ pub(super) fn record_line(word: &'static str, key: &[u8], value: &[u8]) -> Line 
     }
 }
 
-/// A key's table and fields.
+/// Adds a key's table and fields.
 pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
     let Some((member, table, fields)) = key::parse(key) else { return line.text("key", bytes(key)) };
     let mut line = line.text("table", format!("{table:?}")).number("member", member.0.into());
@@ -57,7 +57,7 @@ pub(super) fn describe_key(line: Line, key: &[u8]) -> Line {
     }
 }
 
-/// A value; bulky parts are left out of it, and the secret that handles are made with.
+/// Describes a value, without bulky parts and the secret of file handles.
 pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malformed> {
     Ok(match table {
         Table::Map => {
@@ -90,7 +90,7 @@ pub(super) fn describe_value(table: Table, value: &[u8]) -> Result<String, Malfo
     })
 }
 
-/// The first of some bytes as hexadecimal digits, and how many more there are.
+/// Formats the first bytes as hexadecimal digits, with the number of further ones.
 pub(super) fn bytes(bytes: &[u8]) -> String {
     match bytes.split_at_checked(SHOWN_BYTES_MAX) {
         Some((first, rest)) if !rest.is_empty() => format!("{}…+{}", hex(first), rest.len()),

@@ -9,10 +9,10 @@ use crate::offline::check::view::View;
 use crate::open::OpenError;
 use crate::segments::find_extents;
 
-/// Bytes that are read at once.
+/// Bytes read at a time.
 const PIECE_BYTES: u64 = 4 << 20;
 
-/// Lines about all extents that begin in a segment of `capacity` bytes.
+/// Dumps the extents that begin in a segment of `capacity` bytes.
 pub(super) fn extents(
     media: &dyn Media,
     view: &View,

@@ -44,7 +44,7 @@ fn world() -> World {
 }
 
 #[test]
-fn the_journal_is_told_entry_by_entry() {
+fn the_journal_is_dumped_entry_by_entry() {
     let media = world().kill();
     let lines = lines(|media, visit| journal(media.as_ref(), visit), &media);
     let text: Vec<String> = lines.iter().map(Line::to_string).collect();
@@ -83,7 +83,7 @@ fn a_reader_may_stop_anywhere() {
 }
 
 #[test]
-fn records_are_told_by_table_without_the_secret() {
+fn records_are_dumped_by_table_without_the_secret() {
     let media = world().close();
     let all = lines(|media, visit| records(media.as_ref(), None, visit), &media);
     let mut by_table = Vec::new();
@@ -99,7 +99,7 @@ fn records_are_told_by_table_without_the_secret() {
 }
 
 #[test]
-fn a_segment_is_told_extent_by_extent() {
+fn a_segment_is_dumped_extent_by_extent() {
     let media = world().close();
     let known = lines(|media, visit| records(media.as_ref(), Some(Table::Segment), visit), &media);
     let mut used = 0;

@@ -3,7 +3,7 @@ use super::*;
 const DEVICE: Space = Space { total: 1 << 30, available: 1 << 29 };
 
 #[test]
-fn no_more_is_promised_than_is_ready() {
+fn reservations_never_exceed_the_space_that_is_ready() {
     let ledger = SpaceLedger::default();
     assert_eq!(ledger.reserve(600, 1000), Ok(()));
     assert_eq!(ledger.reserve(401, 1000), Err(Error::Busy));
@@ -13,7 +13,7 @@ fn no_more_is_promised_than_is_ready() {
 }
 
 #[test]
-fn no_space_is_said_only_when_waiting_was_in_vain() {
+fn no_space_is_reported_only_after_background_work_is_exhausted() {
     let ledger = SpaceLedger::default();
     // Background work that was done before anybody missed space counts for nothing.
     (0..10).for_each(|_| ledger.exhausted());
@@ -33,7 +33,7 @@ fn no_space_is_said_only_when_waiting_was_in_vain() {
 }
 
 #[test]
-fn nothing_is_promised_that_no_checkpoint_has_room_for() {
+fn nothing_is_reserved_without_room_for_a_checkpoint() {
     let ledger = SpaceLedger::default();
     ledger.refresh(1 << 30, DEVICE, false);
     assert!(!ledger.can_checkpoint());

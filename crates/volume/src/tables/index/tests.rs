@@ -111,7 +111,7 @@ fn check_lookups(random: &mut Random, index: &Index, model: &Model) {
 }
 
 #[test]
-fn a_flipped_bit_is_refused_or_lies_where_nobody_reads() {
+fn a_flipped_bit_is_refused_or_never_read() {
     let random = &mut Random::new(5);
     let (file, index) = create();
     let mut model = Model::new();
@@ -211,7 +211,7 @@ fn a_full_disk_leaves_what_was_committed() {
 }
 
 #[test]
-fn nothing_goes_on_after_a_failed_sync() {
+fn a_failed_sync_is_final() {
     let (file, mut index) = create();
     let update = index.begin().unwrap();
     update.records().unwrap().put(b"k", b"v").unwrap();

@@ -50,7 +50,7 @@ fn it_does_what_an_ordered_map_does() {
 }
 
 #[test]
-fn a_name_that_came_and_went_leaves_nothing_to_pass_over() {
+fn names_added_and_removed_leave_no_tombstones() {
     let memtable = Memtable::new(Layer(1));
     for number in 0..1000 {
         let cookie = key::cookie(Ino(2), Cookie(number));
@@ -79,7 +79,7 @@ fn a_visitor_ends_a_scan() {
 }
 
 #[test]
-fn what_comes_and_goes_in_one_layer_leaves_no_trace_unless_something_older_must_stay_hidden() {
+fn records_of_one_layer_leave_tombstones_only_over_older_ones() {
     let memtable = Memtable::new(Layer(1));
     let key = key::name(Ino(2), b"name");
     let put = |fresh: &[usize]| memtable.apply([(key.clone(), value(b"1"))], fresh);
@@ -101,7 +101,7 @@ fn what_comes_and_goes_in_one_layer_leaves_no_trace_unless_something_older_must_
 }
 
 #[test]
-fn a_scan_sees_what_a_transaction_does_to_a_directory_as_a_whole() {
+fn a_scan_sees_changes_of_one_directory_atomically() {
     const RENAMES: u64 = 20_000;
     let memtable = Memtable::new(Layer(1));
     let cookie = |number| key::cookie(Ino(2), Cookie(number));

@@ -26,7 +26,7 @@ fn stack(active: Memtable, frozen: Option<Memtable>, index: Arc<Snapshot>) -> Re
 }
 
 #[test]
-fn a_scan_in_pages_finds_what_one_map_would_hold() {
+fn a_paged_scan_agrees_with_an_ordered_map() {
     for seed in 0..6 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);

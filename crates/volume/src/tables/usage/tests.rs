@@ -5,7 +5,7 @@ fn delta(id: u64, bytes: i64, inodes: i64) -> UsageDelta {
 }
 
 #[test]
-fn counters_add_up_and_only_changed_ones_are_stored() {
+fn counters_are_summed_and_only_changed_ones_are_stored() {
     let usage = Usage::default();
     usage.load(UsageKind::User, 1, UsageRecord { bytes: 100, inodes: 2 });
     usage.load(UsageKind::User, 2, UsageRecord { bytes: 7, inodes: 1 });

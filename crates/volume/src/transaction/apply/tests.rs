@@ -35,7 +35,7 @@ fn contents(memtable: &Memtable) -> Vec<Option<(u64, u64)>> {
 }
 
 #[test]
-fn replaying_overlapping_pieces_into_one_memtable_keeps_the_newest_of_each_byte() {
+fn replay_keeps_the_newest_mapping_of_each_byte() {
     for seed in 0..60 {
         println!("seed {seed}");
         let random = &mut Random::new(seed);
@@ -66,7 +66,7 @@ fn replaying_overlapping_pieces_into_one_memtable_keeps_the_newest_of_each_byte(
 }
 
 #[test]
-fn a_record_that_this_release_does_not_write_is_refused() {
+fn records_of_an_unknown_format_are_refused() {
     let inode: Slot = Some(record_of(FileType::Regular).encode().into());
     assert!(check_record(&key::inode(FILE), &inode).is_ok());
     assert!(check_record(&key::inode(FILE), &None).is_ok());

@@ -65,7 +65,7 @@ fn in_a_sticky_directory_only_owners_remove() {
 }
 
 #[test]
-fn privilege_bits_go_where_they_mean_execution() {
+fn privilege_bits_are_cleared_where_they_mean_execution() {
     assert_eq!(without_privilege_bits(&file(0o6755)), 0o755);
     assert_eq!(without_privilege_bits(&file(0o6745)), 0o2745, "without execution setgid is no privilege");
     let directory = InodeRecord { file_type: FileType::Directory, ..file(0o6755) };

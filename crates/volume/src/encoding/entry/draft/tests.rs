@@ -30,7 +30,7 @@ fn drafted(lengths: &[u64]) -> (Bytes, Entry) {
 }
 
 #[test]
-fn the_data_of_one_piece_stays_where_it_was_encoded() {
+fn inline_data_of_one_mapping_stays_in_the_entry() {
     let (bytes, entry) = drafted(&[4096]);
     let value = entry.records[1].1.clone().unwrap();
     let within = bytes.as_ptr_range();
@@ -39,7 +39,7 @@ fn the_data_of_one_piece_stays_where_it_was_encoded() {
 }
 
 #[test]
-fn of_many_pieces_none_keeps_the_others() {
+fn small_mappings_do_not_keep_the_entry_in_memory() {
     let (_, entry) = drafted(&[4096, 4096, 100, 1]);
     let kept = entry.records.iter().flat_map(|(_, slot)| slot).map(Value::memory_bytes).sum::<usize>();
     assert!(kept < 3 * 4096);

@@ -524,7 +524,7 @@ fn a_damaged_index_is_reported_and_nothing_else() {
 }
 
 #[test]
-fn only_so_many_faults_are_listed() {
+fn the_number_of_listed_faults_is_bounded() {
     let planter = Planter::new();
     for number in 0..20 {
         planter.put(&key::usage(2, 1000 + number), Some(&UsageRecord { bytes: 0, inodes: 2 }.encode()));
@@ -537,7 +537,7 @@ fn only_so_many_faults_are_listed() {
 }
 
 #[test]
-fn pieces_are_where_the_test_expects_them() {
+fn extents_are_where_the_test_expects_them() {
     let planter = Planter::new();
     let pieces = planter.pieces();
     assert_eq!(
