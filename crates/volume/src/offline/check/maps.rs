@@ -22,7 +22,7 @@ pub(super) struct Use {
     pub ino: Ino,
     /// Where that file's piece begins, in the file and in the extent.
     pub start: (u64, u32),
-    /// How far pieces reach into the extent, bytes.
+    /// How far mappings extend into the extent, bytes.
     pub reach: u64,
 }
 
@@ -52,7 +52,7 @@ struct File {
     ino: Ino,
     /// Its record; `None` if it was removed, or does not decode.
     record: Option<InodeRecord>,
-    /// What the journal's pieces show, in file order: it hides what lies below.
+    /// Ranges that the journal's mappings show, in file order; they hide the index's.
     over: Vec<(u64, u64)>,
     previous_end: u64,
 }
@@ -179,7 +179,7 @@ pub(super) fn check_recent_maps(
     for (ino, mappings) in files {
         let mut file = File::open(view, ino)?;
         let Some(inode) = file.record.clone() else {
-            // A file that the journal removes leaves its pieces there; the next checkpoint drops them.
+            // The mappings of a file that the journal removes remain there until the next checkpoint drops them.
             if !tree.nodes.contains_key(&ino) && !matches!(view.recent(&key::inode(ino)), Some(None)) {
                 let what = format!("the journal holds data of inode {ino}, which does not exist");
                 findings.add(FaultKind::Map, None, what);
