@@ -86,6 +86,11 @@ fn pairs(
             };
             let measured = measure(&side.server, workload, &options, observer)
                 .map_err(|error| LoadError::new(format!("{letter}, {}: {error}", side.target.address)))?;
+            if measured.is_empty() && !observer.is_interrupted() {
+                return Err(LoadError::new(format!(
+                    "{letter}: nothing was measured: no operation ended in time"
+                )));
+            }
             observer.measured(&measured);
             // An interrupted measurement cannot be compared.
             Ok((!observer.is_interrupted()).then_some(measured))

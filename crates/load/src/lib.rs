@@ -16,6 +16,7 @@
 //! | [`result`] | results as data and as JSON |
 //! | [`report`] | results as a table and as a page |
 //! | [`published`] | figures that others published |
+//! | [`leftovers`] | files of measurements that were killed |
 //! | [`hosts`], [`compare`], [`suite`] | several client hosts; two servers in turn; the published tests |
 //!
 //! Nothing here connects to an address that the user did not give.
@@ -25,6 +26,7 @@ pub mod compare;
 pub mod error;
 mod host;
 pub mod hosts;
+pub mod leftovers;
 pub mod limits;
 pub mod published;
 mod random;

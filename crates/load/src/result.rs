@@ -167,6 +167,17 @@ pub struct Measurement {
     /// The published figures that correspond to this measurement.
     #[serde(default)]
     pub published: Vec<String>,
+    /// Hosts without a part in the result, and why.
+    #[serde(default)]
+    pub failed_hosts: Vec<String>,
+}
+
+impl Measurement {
+    /// Whether no operation ended, so that there is no rate.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.operations == 0 && self.errors.is_empty()
+    }
 }
 
 /// The number of failures with one cause.

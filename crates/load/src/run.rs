@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::{BlockingClient, Handle, Server, SweepOutcome};
 use crate::error::LoadError;
+use crate::leftovers;
 use crate::random::fresh_seed;
 use crate::result::{Latency, Measurement};
 use crate::server_cost::Processes;
@@ -122,6 +123,9 @@ impl Length {
         match self {
             Self::Steady(_) | Self::Joint(_) if !workload.is_timed() => {
                 Err(LoadError::new("a workload in phases has no steady state; give it a time"))
+            }
+            Self::Time(Duration::ZERO) if workload.is_timed() => {
+                Err(LoadError::new("nothing was measured: the measurement has no length (--seconds 0)"))
             }
             _ => Ok(()),
         }
@@ -241,7 +245,7 @@ pub fn measure(
     let root = BlockingClient::mount(server)?;
     let mut client = BlockingClient::connect(server)?;
     let sizes = client.sizes(&root)?;
-    let name = format!("holdfast-bench-{:016x}", fresh_seed());
+    let name = leftovers::new_name();
     let directory = client.make_directory(&root, &name)?;
     let mut setup = Setup {
         client: &mut client,
@@ -263,6 +267,7 @@ pub fn measure(
 /// Removes the files of a measurement. A failure becomes a note; the result counts.
 fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, observer: &mut dyn Observer) {
     let left = |why: String| format!("{name} is left in {}: {why}", server.export);
+    let later = "; `holdfast bench clean` removes it";
     if options.keep {
         return observer.note(&left("--keep".to_owned()));
     }
@@ -272,9 +277,12 @@ fn clean_up(server: &Server, root: &Handle, name: &str, options: &Options, obser
     match swept {
         Ok(SweepOutcome::All) => {}
         Ok(SweepOutcome::OutOfTime) => {
-            observer.note(&left(format!("not all could be removed within {} s", options.cleanup.as_secs())));
+            observer.note(&left(format!(
+                "not all could be removed within {} s{later}",
+                options.cleanup.as_secs()
+            )));
         }
-        Err(error) => observer.note(&left(error.to_string())),
+        Err(error) => observer.note(&left(format!("{error}{later}"))),
     }
 }
 
@@ -299,6 +307,9 @@ fn run(
         let worst = tally.errors().into_iter().next().map(|error| error.cause).unwrap_or_default();
         let sentence = format!("no operation succeeded; {} failed, most often with: {worst}", tally.failed());
         return Err(LoadError::new(sentence));
+    }
+    if tally.operations == 0 && result.interrupted {
+        return Err(LoadError::new("nothing was measured: interrupted before operations counted"));
     }
     let phase_seconds = |phase: usize| {
         let name = phases.get(phase).copied().unwrap_or_default();
@@ -328,5 +339,6 @@ fn run(
         server: result.server,
         limit: None,
         published: Vec::new(),
+        failed_hosts: Vec::new(),
     })
 }

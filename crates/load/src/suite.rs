@@ -164,7 +164,11 @@ fn measure_well(
             return Ok(combined);
         }
     }
-    once(length * 20).map(|(combined, _)| combined)
+    let (combined, _) = once(length * 20)?;
+    if combined.measurement.is_empty() {
+        return Err(LoadError::new("nothing was measured: no operation ended in time"));
+    }
+    Ok(combined)
 }
 
 /// The longest measurement of a limit.

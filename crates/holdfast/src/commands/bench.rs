@@ -13,6 +13,7 @@ use server::error::Error;
 use crate::report::Outcome;
 
 mod agent;
+mod clean;
 mod compare;
 mod limits;
 mod report;
@@ -39,6 +40,8 @@ enum Action {
     Suite(Box<suite::SuiteCommand>),
     /// Measure on this host for a coordinator: `bench run --agents`
     Agent(agent::AgentCommand),
+    /// Remove the files of measurements that were killed
+    Clean(clean::Clean),
     /// Show a result again, as a table or as a page
     Report(report::Report),
 }
@@ -50,6 +53,7 @@ pub(crate) fn run(bench: &Bench) -> Outcome {
         Action::Compare(compare) => compare::run(compare),
         Action::Suite(suite) => suite::run(suite),
         Action::Agent(agent) => agent::run(agent),
+        Action::Clean(clean) => clean::run(clean),
         Action::Report(report) => report::run(report),
     }
 }

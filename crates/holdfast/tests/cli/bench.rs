@@ -140,6 +140,70 @@ fn a_signal_does_not_break_a_waiting_call() {
     assert_eq!(said, "holdfast: the server closed the connection\n");
 }
 
+/// Counts the directories of measurements in the export.
+fn leftovers(target: &str) -> usize {
+    let said = succeed(&["bench", "clean", target, "--dry-run"]);
+    said.lines().filter(|line| line.starts_with("would remove holdfast-bench-")).count()
+}
+
+#[test]
+fn two_signals_within_a_second_leave_no_files() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let child = command(&["bench", "run", &target, "random", "--working-set", "8MiB", "--seconds", "3600"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while leftovers(&target) == 0 {
+        std::thread::yield_now();
+    }
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        while has_pending_signals(child.id()) {
+            std::thread::yield_now();
+        }
+    }
+    assert_ne!(child.wait_with_output().unwrap().status.code(), Some(130));
+    assert_eq!(leftovers(&target), 0);
+    drop(server);
+}
+
+#[test]
+fn files_of_a_killed_run_are_removed_on_request() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let mut child =
+        command(&["bench", "run", &target, "random", "--working-set", "8MiB", "--seconds", "3600"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+    while leftovers(&target) == 0 {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(leftovers(&target), 1);
+    assert!(succeed(&["bench", "clean", &target]).starts_with("removed holdfast-bench-"));
+    assert_eq!(leftovers(&target), 0);
+    drop(server);
+}
+
+#[test]
+fn a_measurement_without_length_prints_no_row() {
+    let scratch = Scratch::new();
+    let server = Server::start(&scratch.path("data"), &scratch.config(""), &[]);
+    let target = format!("{}:/main", server.address);
+    let output = run(&["bench", "run", &target, "getattr", "--seconds", "0", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing was measured"));
+    assert!(output.stdout.is_empty());
+    drop(server);
+}
+
 #[test]
 fn mistakes_are_reported_clearly() {
     let scratch = Scratch::new();

@@ -104,13 +104,27 @@ impl BlockingClient {
 
     /// Lists the first names of a directory.
     fn some_names(&mut self, directory: &Handle) -> Result<Vec<Vec<u8>>, LoadError> {
+        self.list(directory, |names| !names.is_empty())
+    }
+
+    /// Lists a directory.
+    pub(crate) fn names(&mut self, directory: &Handle) -> Result<Vec<Vec<u8>>, LoadError> {
+        self.list(directory, |_| false)
+    }
+
+    /// Lists a directory from its front until these names are enough.
+    fn list(
+        &mut self,
+        directory: &Handle,
+        is_enough: impl Fn(&[Vec<u8>]) -> bool,
+    ) -> Result<Vec<Vec<u8>>, LoadError> {
         let (mut cookie, mut cookieverf) = (0, [0; 8]);
+        let mut names = Vec::new();
         loop {
             let args = ReaddirArgs { dir: directory.wire(), cookie, cookieverf, count: LISTING_BYTES };
             let results = self.nfs(Procedure::Readdir, &args)?;
             let listed = decode::<ReaddirRes<'_>>("READDIR", &results)?
                 .map_err(|failed| LoadError::status("READDIR", failed.status))?;
-            let mut names = Vec::new();
             for entry in listed.entries {
                 cookie = entry.cookie;
                 if entry.name.0 != b"." && entry.name.0 != b".." {
@@ -118,7 +132,7 @@ impl BlockingClient {
                 }
             }
             cookieverf = listed.cookieverf;
-            if !names.is_empty() || listed.eof {
+            if is_enough(&names) || listed.eof {
                 return Ok(names);
             }
         }

@@ -39,6 +39,7 @@ fn measurement(workload: Workload, rate: f64, cpu_ns: Option<f64>) -> Measuremen
         }),
         limit: None,
         published: Vec::new(),
+        failed_hosts: Vec::new(),
     }
 }
 

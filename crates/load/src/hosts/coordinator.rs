@@ -128,6 +128,10 @@ impl Coordinator {
         let mut run = JointRun::new(rounds, CpuMeter::new(workload, options)?);
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let options = Options { seed: Some(seed), ..options.clone() };
+        for link in self.links.iter().filter(|link| link.is_lost()) {
+            let sentence = format!("agent {} was lost before; the result is without it", link.name);
+            run.failures.push(Failure(sentence));
+        }
         self.assign_shares(server, workload, &options, &mut run);
         let agents_asked = self.indices(Link::is_working).len();
         self.wait_for_agents(&mut run, &options, observer)?;
@@ -143,6 +147,7 @@ impl Coordinator {
             window_s: whole.seconds,
             ..rounds.judge(&agents, rounds.last.unwrap_or_default())
         });
+        whole.failed_hosts = run.failures.iter().map(|failure| failure.0.clone()).collect();
         let mut notes = Vec::new();
         whole.server = run.server_cost(&whole, &agents, agents_asked, &mut notes);
         if let Some(StartSkew { estimate, max }) = run.start_skew.filter(|_| parts.len() > 1) {

@@ -161,10 +161,13 @@ fn a_lost_agent_is_reported_and_the_rest_counts() {
     assert_eq!((whole.operations, whole.threads), (50, 1));
     let sentence = failures[0].to_string();
     assert!(sentence.starts_with("Failed: agent") && sentence.contains("was lost"), "{sentence}");
-    // The remaining agent does all the work.
-    let Combined { measurement: whole, .. } =
+    assert!(whole.failed_hosts[0].contains("was lost"), "{:?}", whole.failed_hosts);
+    // The remaining agent does all the work, and the result says so.
+    let Combined { measurement: whole, failures, .. } =
         coordinator.measure(&fake.server, &GETATTR, &options(2, 100), &mut Unobserved).unwrap();
     assert_eq!(whole.operations, 100);
+    assert!(failures[0].to_string().contains("was lost before"), "{failures:?}");
+    assert_eq!(whole.failed_hosts.len(), 1);
 }
 
 fn until_steady(bound: f64, duration_max: Duration) -> Options {

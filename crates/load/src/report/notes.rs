@@ -12,6 +12,9 @@ pub(crate) fn marks(measurement: &Measurement) -> String {
     if measurement.steady.as_ref().is_some_and(|steady| !steady.reached) {
         marks.push("not steady".to_owned());
     }
+    if !measurement.failed_hosts.is_empty() {
+        marks.push(format!("hosts failed: {}", measurement.failed_hosts.len()));
+    }
     let errors = errors(measurement);
     if errors > 0 {
         marks.push(format!("errors: {}", units::count(errors)));
@@ -41,6 +44,9 @@ pub(crate) fn of(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
     if let Some(names) = named(&|it| it.interrupted) {
         notes.push(format!("Interrupted, with the result so far: {names}."));
+    }
+    if let Some(names) = named(&|it| !it.failed_hosts.is_empty()) {
+        notes.push(format!("Hosts failed, and the result is that of the others: {names}."));
     }
     if let Some(names) = named(&|it| it.steady.as_ref().is_some_and(|steady| !steady.reached)) {
         notes.push(format!("The rate did not become steady: {names}."));

@@ -284,6 +284,30 @@ fn an_interrupted_measurement_has_the_result_so_far() {
     assert_eq!(observer.measured, ["measure"]);
 }
 
+/// Interrupts before the first operation counts.
+struct Hasty;
+
+impl Observer for Hasty {
+    fn is_interrupted(&mut self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn nothing_measured_is_an_error_and_no_row_of_zeros() {
+    let fake = Fake::start(Fault::None);
+    let long = Options { length: Length::Time(Duration::from_secs(3600)), ..options(2, 2, 0) };
+    let why = measure(&fake.server, &RANDOM, &long, &mut Hasty).unwrap_err().to_string();
+    assert!(why.contains("nothing was measured: interrupted"), "{why}");
+    assert_eq!(fake.objects(), 0);
+    let none = Options { length: Length::Time(Duration::ZERO), ..options(2, 2, 0) };
+    let why = run(&fake, RANDOM, &none).unwrap_err().to_string();
+    assert!(why.contains("nothing was measured"), "{why}");
+    // A workload in phases runs once.
+    let tree = Workload::Metadata { files_per_directory: 2, directories_per_thread: 1, file_bytes: 0 };
+    assert_eq!(run(&fake, tree, &none).unwrap().operations, 16);
+}
+
 #[test]
 fn a_steady_rate_is_recognized() {
     // The rates of a busy machine do not matter: one rule accepts every rate, the other none.

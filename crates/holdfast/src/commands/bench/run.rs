@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use load::client::Server;
 use load::hosts::{Coordinator, measure_on};
 use load::limits::Scope;
 use load::report::limit_name;
 use load::result::{Measurement, Report};
 use load::run::Options;
+use load::workload::Workload;
 use server::error::Error;
 
 use super::watch::{Watch, bytes, count, time};
@@ -75,18 +77,35 @@ pub(crate) fn run(run: &Run) -> Outcome {
             print(&(limits::format_limits(&report.limits) + "\n"));
         }
     }
+    let measured = measure_all(run, &server, &workloads, hosts.as_mut(), &mut report, &mut watch);
+    conclude(run, &report, measured)
+}
+
+/// Measures each workload with each number of threads, and adds the results to the report. Returns whether all hosts
+/// have a part in all results.
+fn measure_all(
+    run: &Run,
+    server: &Server,
+    workloads: &[Workload],
+    mut hosts: Option<&mut Coordinator>,
+    report: &mut Report,
+    watch: &mut Watch,
+) -> Result<bool, Error> {
     let mut is_whole = true;
-    for workload in &workloads {
+    for workload in workloads {
         for threads in &run.options.threads.0 {
-            if watch.was_interrupted() {
-                break;
+            if watch.was_interrupted() && !report.results.is_empty() {
+                return Ok(is_whole);
             }
             watch.title = format!("{}, {threads} threads", workload.name());
             let options =
                 Options { server_pids: run.hosts.server_pid.clone(), ..run.options.for_threads(*threads) };
-            let measured = measure_on(hosts.as_mut(), &server, workload, &options, &mut watch);
+            let measured = measure_on(hosts.as_deref_mut(), server, workload, &options, watch);
             watch.clear();
             let combined = measured.map_err(failed)?;
+            if combined.measurement.is_empty() {
+                return Err(Error::failed("nothing was measured: no operation ended in time"));
+            }
             is_whole &= combined.failures.is_empty();
             let notes = combined.sentences();
             let mut measurement = combined.measurement;
@@ -99,17 +118,22 @@ pub(crate) fn run(run: &Run) -> Outcome {
             report.results.push(measurement);
         }
     }
-    conclude(run, &report, is_whole)
+    Ok(is_whole)
 }
 
-fn conclude(run: &Run, report: &Report, is_whole: bool) -> Outcome {
+/// Shows the results so far, also if a later measurement failed.
+fn conclude(run: &Run, report: &Report, measured: Result<bool, Error>) -> Outcome {
+    if report.results.is_empty() {
+        measured?;
+        return Err(Error::failed("nothing was measured"));
+    }
     if let Some(path) = &run.report {
         super::report::write_page(path, report)?;
     }
     if run.json {
         print(&json(report)?);
     }
-    if !is_whole {
+    if !measured? {
         return Err(Error::failed("the result is incomplete; the notes say why"));
     }
     let failures: u64 =

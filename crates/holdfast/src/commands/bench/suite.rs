@@ -114,6 +114,9 @@ pub(crate) fn run(command: &SuiteCommand) -> Outcome {
         written.map_err(|error| Error::failed(format!("cannot write {}: {error}", path.display())))?;
     }
     let lost = ran.map_err(failed)?;
+    if result.results.is_empty() {
+        return Err(Error::failed("nothing was measured"));
+    }
     let failures: u64 = result.results.iter().flat_map(|it| &it.errors).map(|error| error.count).sum();
     match (failures, lost) {
         (0, 0) => Ok(ExitCode::SUCCESS),

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use load::result::Measurement;
 use load::run::{Observer, Progress};
@@ -16,15 +17,22 @@ use crate::report::print;
 /// The exit code after a second signal, as shells report an interrupted program.
 const INTERRUPTED: i32 = 130;
 
-/// Returns a flag that the first signal sets. The second signal ends the program.
+/// Signals that follow the first one within this time count as the same: terminals and supervisors may both pass one
+/// on, and people press keys twice. Files are removed meanwhile.
+const SAME_SIGNAL: Duration = Duration::from_secs(1);
+
+/// Returns a flag that the first signal sets. A later signal ends the program.
 pub(crate) fn signals() -> Result<Arc<AtomicBool>, Error> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM])
         .map_err(|error| Error::failed(format!("cannot catch signals: {error}")))?;
     let told = Arc::clone(&interrupted);
     let started = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut first = None;
         for _ in signals.forever() {
-            if told.swap(true, Ordering::Relaxed) {
+            told.store(true, Ordering::Relaxed);
+            if first.get_or_insert_with(Instant::now).elapsed() >= SAME_SIGNAL {
+                eprintln!("holdfast: ended at once; `holdfast bench clean` removes files that are left");
                 std::process::exit(INTERRUPTED);
             }
         }
@@ -45,7 +53,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Catches signals: the first one ends a measurement with the result so far, the second one ends the program.
+    /// Catches signals: the first one ends a measurement with the result so far, a later one ends the program.
     pub(crate) fn new() -> Result<Watch, Error> {
         let interrupted = signals()?;
         Ok(Watch {

@@ -70,7 +70,7 @@ pub(super) struct RunOptions {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_seconds)]
     warmup: Duration,
     /// Measure this number of operations of all threads together, instead of a time
-    #[arg(long, value_name = "COUNT", conflicts_with = "until_steady")]
+    #[arg(long, value_name = "COUNT", conflicts_with = "until_steady", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
     /// Measure until the rate is steady, as SNIA's Performance Test Specification defines it
     #[arg(long)]

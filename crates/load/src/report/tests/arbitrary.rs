@@ -189,6 +189,7 @@ impl Arbitrary {
                 slope: it.figure(),
             }),
             interrupted: self.below(2) == 0,
+            failed_hosts: self.several(3, Self::text),
             verified_blocks: self.maybe(Self::whole),
             server: self.maybe(|it| ServerCost {
                 pid: it.small(),

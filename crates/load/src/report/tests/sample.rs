@@ -91,6 +91,7 @@ pub(crate) fn measurement(
         }),
         limit: Some(limit),
         published: Vec::new(),
+        failed_hosts: Vec::new(),
     }
 }
 
