@@ -97,7 +97,7 @@ pub(crate) struct Call<'a> {
     /// File data that ends the reply without being copied into its buffer.
     pub(crate) tail: Cell<Vec<Slice>>,
     /// How far the call came when it was last run. An operation that stops leaves it here.
-    pub(crate) progress: Cell<Option<Progress>>,
+    pub(crate) progress: &'a Cell<Option<Progress>>,
     /// Length of the whole record, bytes.
     pub(crate) bytes: usize,
     /// Whether the call changed a volume; for procedures that do not always.

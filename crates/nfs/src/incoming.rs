@@ -4,23 +4,24 @@ use volume::bytes::Slice;
 use volume::request::Access;
 use volume::time::Time;
 use wire::rpc::{CallError, CallHeader, decode_call};
+use wire::xdr::Decoder;
 
 use crate::connection::Connection;
 
 /// A record whose RPC header is decoded; it need not be a call. The mark is not part of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct IncomingRecord<'r> {
     bytes: &'r [u8],
-    /// The header and the arguments of a call.
-    call: Result<(CallHeader<'r>, &'r [u8]), CallError>,
+    /// The header and the arguments of a call. Kept as they were decoded, since copying them costs as much as decoding.
+    call: Result<(CallHeader<'r>, Decoder<'r>), CallError>,
 }
 
 impl<'r> IncomingRecord<'r> {
     /// Decodes the header.
+    #[inline]
     #[must_use]
     pub fn decode(bytes: &'r [u8]) -> IncomingRecord<'r> {
-        let call = decode_call(bytes).map(|(header, arguments)| (header, arguments.rest()));
-        IncomingRecord { bytes, call }
+        IncomingRecord { bytes, call: decode_call(bytes) }
     }
 
     /// Returns the whole record.
@@ -33,9 +34,10 @@ impl<'r> IncomingRecord<'r> {
     ///
     /// # Errors
     /// Why the record is not a call.
+    #[inline]
     pub fn call(&self) -> Result<(&CallHeader<'r>, &'r [u8]), CallError> {
         match &self.call {
-            Ok((header, arguments)) => Ok((header, arguments)),
+            Ok((header, arguments)) => Ok((header, arguments.rest())),
             Err(error) => Err(*error),
         }
     }

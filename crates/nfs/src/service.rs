@@ -182,14 +182,13 @@ impl Service {
             now,
             access,
             tail: Cell::default(),
-            progress: Cell::new(progress.take()),
+            progress: Cell::from_mut(progress),
             bytes: record.bytes().len(),
             changed: Cell::new(false),
         };
         let mut writing = OpenReply::begin(operation, header.xid, &mut reply.bytes);
         let result = writing.execute(&call);
         let mut tail = call.tail.take();
-        *progress = call.progress.take();
         let outcome = match result {
             Ok(after) => writing.promise(after, call.changed.get(), &mut tail),
             Err(stop) => {
@@ -285,12 +284,14 @@ struct OpenReply<'o> {
 }
 
 impl<'o> OpenReply<'o> {
+    #[inline]
     fn begin(operation: &'static Operation, xid: u32, out: &'o mut Vec<u8>) -> OpenReply<'o> {
         let record = OpenRecord::begin(out);
         OpenReply { operation, xid, start: out.len(), record, out }
     }
 
     /// Writes the header of an accepted call, and lets the operation write its result.
+    #[inline]
     fn execute<'a>(&mut self, call: &Call<'a>) -> Handled<'a> {
         let mut encoder = Encoder::new(self.out);
         encode_success(&mut encoder, self.xid);
@@ -298,6 +299,7 @@ impl<'o> OpenReply<'o> {
     }
 
     /// Finds out what a result that was written waits for; replaces one that can never become durable.
+    #[inline]
     fn promise(&mut self, after: After<'_>, changed: bool, tail: &mut Vec<Slice>) -> Outcome {
         let Some((volume, durability)) = after.0 else { return Outcome::REPLY_NOW };
         let hold = if self.operation.changes || changed { volume.throttle() } else { Duration::ZERO };
@@ -348,6 +350,7 @@ impl<'o> OpenReply<'o> {
     }
 
     /// Completes the record if there is a reply, else removes it.
+    #[inline]
     fn end(self, outcome: &Outcome, tail: &[Slice]) {
         match outcome {
             Outcome::Reply { .. } => {
